@@ -1,0 +1,135 @@
+"""The files port: what a disk offers to the model, and an in-memory fake of it.
+
+A file is a sequence of items (a record batch, an index entry, a checkpoint's content), each with a
+size in bytes. Calls are synchronous because a handler must see a failure where Kafka sees it; only
+time is an effect: what is written sits in the page cache until a ``Flush`` or ``Barrier`` effect
+made it durable. A process crash loses nothing; a power loss keeps, of each file, the last flush
+plus a prefix of the operations since, and the last surviving item may be torn.
+
+Items are shared with the rest of the simulation and are never changed in place. A damaged item
+reads back as :class:`Corrupt`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from model.values import value
+
+
+class DiskError(Exception):
+    """The disk refused an operation on a file (Kafka: IOException, KafkaStorageException)."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.path}"
+
+
+class DiskFull(DiskError):
+    """No space left on the device."""
+
+
+class ReadError(DiskError):
+    """The device could not read back what was written."""
+
+
+@value
+class Corrupt:
+    """What is read where an item was torn by a power loss or hit by bit rot."""
+
+    item: Any
+
+
+class Files(Protocol):
+    """Named files of one disk. Paths are plain strings such as ``orders-0/0000.log``.
+
+    Every call may raise :class:`DiskError`; reading or truncating a file that does not exist
+    raises :class:`FileNotFoundError`.
+    """
+
+    def exists(self, path: str) -> bool:
+        """Return whether the file exists."""
+        ...
+
+    def list(self, prefix: str) -> list[str]:
+        """Return the sorted paths that start with ``prefix``."""
+        ...
+
+    def append(self, path: str, item: Any, size: int) -> None:
+        """Append one item of ``size`` bytes, creating the file if it is missing."""
+        ...
+
+    def write(self, path: str, item: Any, size: int) -> None:
+        """Replace the whole content by one item. Not atomic: use ``write`` then ``rename``."""
+        ...
+
+    def read(self, path: str, first: int = 0, last: int | None = None) -> list[Any]:
+        """Return the items ``first`` to ``last`` (exclusive; None is the end)."""
+        ...
+
+    def count(self, path: str) -> int:
+        """Return the number of items of the file."""
+        ...
+
+    def size(self, path: str) -> int:
+        """Return the size of the file in bytes."""
+        ...
+
+    def truncate(self, path: str, count: int) -> None:
+        """Keep the first ``count`` items."""
+        ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file, replacing ``new`` if it exists. Atomic."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Delete a file; a missing one is no error."""
+        ...
+
+
+class MemoryFiles:
+    """Files without a disk below them, for tests of the model: all is durable at once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, list[tuple[Any, int]]] = {}
+
+    def exists(self, path: str) -> bool:
+        return path in self._files
+
+    def list(self, prefix: str) -> list[str]:
+        return sorted(path for path in self._files if path.startswith(prefix))
+
+    def append(self, path: str, item: Any, size: int) -> None:
+        self._files.setdefault(path, []).append((item, size))
+
+    def write(self, path: str, item: Any, size: int) -> None:
+        self._files[path] = [(item, size)]
+
+    def read(self, path: str, first: int = 0, last: int | None = None) -> list[Any]:
+        return [item for item, _ in self._file(path)[first:last]]
+
+    def count(self, path: str) -> int:
+        return len(self._file(path))
+
+    def size(self, path: str) -> int:
+        return sum(size for _, size in self._file(path))
+
+    def truncate(self, path: str, count: int) -> None:
+        del self._file(path)[count:]
+
+    def rename(self, old: str, new: str) -> None:
+        self._files[new] = self._files.pop(old)
+
+    def delete(self, path: str) -> None:
+        self._files.pop(path, None)
+
+    def _file(self, path: str) -> list[tuple[Any, int]]:
+        file = self._files.get(path)
+        if file is None:
+            raise FileNotFoundError(path)
+        return file
