@@ -55,7 +55,7 @@ class Files(Protocol):
         """Return whether the file exists."""
         ...
 
-    def list(self, prefix: str) -> list[str]:
+    def paths(self, prefix: str) -> list[str]:
         """Return the sorted paths that start with ``prefix``."""
         ...
 
@@ -101,7 +101,7 @@ class MemoryFiles:
     def exists(self, path: str) -> bool:
         return path in self._files
 
-    def list(self, prefix: str) -> list[str]:
+    def paths(self, prefix: str) -> list[str]:
         return sorted(path for path in self._files if path.startswith(prefix))
 
     def append(self, path: str, item: Any, size: int) -> None:

