@@ -1,0 +1,1 @@
+"""What it meant: fleets of runs on Spark, checks, verdicts, metrics and plots."""

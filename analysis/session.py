@@ -1,0 +1,54 @@
+"""The Spark session that everything in analysis/ shares: local by default, UTC, UI off."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from analysis.java import java_home
+
+
+def session(
+    master: str = "local[*]", app: str = "kafkasim", scratch: Path | None = None
+) -> SparkSession:
+    """Return the running session, or start one.
+
+    ``master`` is any Spark master; ``scratch`` is where Spark may write (a temporary directory by
+    default). Workers run the interpreter that runs this, and speculation is off: one run of a
+    simulation is one work item, never two.
+
+    Raises:
+        JavaMissing: there is no Java to run Spark on.
+    """
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    where = scratch or Path(tempfile.mkdtemp(prefix="kafkasim-spark-"))
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.speculation": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(min(8, os.cpu_count() or 2)),
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.warehouse.dir": str(where / "warehouse"),
+        "spark.local.dir": str(where / "local"),
+        "spark.driver.memory": "3g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.log.level": "ERROR",
+        "spark.sql.execution.arrow.pyspark.enabled": "false",
+        "spark.sql.parquet.mergeSchema": "false",
+        "spark.sql.files.ignoreCorruptFiles": "false",
+        "spark.hadoop.fs.file.impl.disable.cache": "false",
+    }
+    builder = SparkSession.builder.appName(app).master(master)
+    for key, setting in settings.items():
+        builder = builder.config(key, setting)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark

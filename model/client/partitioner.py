@@ -1,0 +1,73 @@
+"""Which partition a record goes to: murmur2 of the key, or sticky by bytes (KIP-794).
+
+Models org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner with adaptive
+partitioning. Not modelled: partitioner.availability.timeout.ms, partitioner.ignore.keys.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Return Kafka's 32-bit murmur2 hash as a signed int."""
+    length = len(data)
+    h = 0x9747B28C ^ length
+    tail = length & ~3
+    for at in range(0, tail, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
+        k = (k ^ (k >> 24)) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    if tail < length:
+        h ^= int.from_bytes(data[tail:], "little")
+        h = h * _M & _MASK
+    h ^= h >> 13
+    h = h * _M & _MASK
+    h ^= h >> 15
+    return h - (1 << 32) if h & 0x80000000 else h
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """Return the partition of a keyed record."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+class StickyPartitioner:
+    """The partition of one topic's null-key records: stays until batch.size bytes went there."""
+
+    __slots__ = ("_batch_size", "_produced", "_rng", "partition")
+
+    def __init__(self, batch_size: int, rng: random.Random) -> None:
+        self._batch_size = max(1, batch_size)
+        self._rng = rng
+        self._produced = 0
+        self.partition = -1  # none chosen yet
+
+    def appended(self, size: int, batch_boundary: bool) -> None:
+        """Count what went to the partition; at a batch boundary, or at twice the size, leave it."""
+        self._produced = produced = self._produced + size
+        limit = self._batch_size
+        if produced >= limit and (batch_boundary or produced >= 2 * limit):
+            self.partition = -1
+
+    def at_boundary(self) -> None:
+        """All batches of the partition are full or gone: leave it if enough bytes went there."""
+        if self._produced >= self._batch_size:
+            self.partition = -1
+
+    def choose(self, available: Sequence[int], queue_sizes: Sequence[int]) -> int:
+        """Choose the next partition at random, weighted by inverse queue length."""
+        assert available, "no partition to choose from"
+        most = max(queue_sizes) + 1
+        pick = self._rng.randrange(sum([most - size for size in queue_sizes]))
+        for partition, size in zip(available, queue_sizes, strict=True):
+            pick -= most - size
+            if pick < 0:
+                break
+        self._produced = 0
+        self.partition = partition
+        return partition

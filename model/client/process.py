@@ -1,0 +1,67 @@
+"""The process of a client host: the named clients of one application.
+
+A call's method is ``<client>.<method>``; a client is a producer, a consumer or an admin by the type
+of its configuration.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from model.client.admin import KafkaAdmin
+from model.client.consumer import KafkaConsumer
+from model.client.producer import KafkaProducer
+from model.client.rules import ClientRules
+from model.config import ClientConfig, ConsumerConfig, ProducerConfig
+from model.effects import Call, Process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from model.storage.files import Files
+
+
+class ClientProcess(Process):
+    """Clients by name, e.g. ``{"producer": ProducerConfig(), "consumer": ConsumerConfig()}``."""
+
+    default_lane = "main"
+
+    def __init__(
+        self,
+        name: str,
+        bootstrap: tuple[str, ...],
+        clients: Mapping[str, ClientConfig],
+        rules: ClientRules,
+        files: Files,
+        rng: random.Random,
+        now: int,
+    ) -> None:
+        super().__init__(name, files, rng, now)
+        self.clients: dict[str, KafkaProducer | KafkaConsumer | KafkaAdmin] = {}
+        self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {}
+        for client, config in clients.items():
+            made: KafkaProducer | KafkaConsumer | KafkaAdmin
+            if isinstance(config, ProducerConfig):
+                made = KafkaProducer(self, client, config, bootstrap, rules)
+            elif isinstance(config, ConsumerConfig):
+                made = KafkaConsumer(self, client, config, bootstrap, rules)
+            else:
+                made = KafkaAdmin(self, client, config, bootstrap, rules)
+            self.clients[client] = made
+            for method, function in made.methods.items():
+                self._methods[f"{client}.{method}"] = function
+
+    def on_call(self, item: Call, now: int) -> None:
+        """Hand a call to its client."""
+        self._methods[item.method](item.call, item.args, now)
+
+    def ground_truth(self) -> list[Any]:
+        """Return the positions of the consumers."""
+        return [
+            fact
+            for client in self.clients.values()
+            if isinstance(client, KafkaConsumer)
+            for fact in client.ground_truth()
+        ]

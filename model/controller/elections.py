@@ -1,0 +1,170 @@
+"""Computes the next state of one partition (org.apache.kafka.controller.PartitionChangeBuilder).
+
+Pure: no state beyond its arguments. The caller says what the ISR should become and which kind of
+election may be held; :meth:`PartitionChangeBuilder.build` answers with the change record, or None
+if nothing changes. Covers eligible leader replicas (KIP-966) and the leader recovery state
+(KIP-704).
+
+Left out: reassignments in progress (completing and reverting them), log directories (JBOD).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from model.controller.image import PartitionRegistration
+from model.controller.records import (
+    NO_LEADER,
+    NO_LEADER_CHANGE,
+    RECOVERING,
+    PartitionChangeRecord,
+)
+from model.controller.rules import ControllerRules
+
+
+class Election(Enum):
+    """Which elections a change may hold."""
+
+    ONLINE = "online"  # a valid leader only
+    PREFERRED = "preferred"  # the first replica if it is valid
+    UNCLEAN = "unclean"  # as ONLINE, and then any active replica
+
+
+class PartitionChangeBuilder:
+    """One change of one partition; set the targets, then build once."""
+
+    __slots__ = (
+        "election",
+        "elr",
+        "elr_enabled",
+        "is_active",
+        "last_known_elr",
+        "min_isr",
+        "partition",
+        "rules",
+        "target_isr",
+        "target_recovery_state",
+        "unclean_enabled",
+        "unclean_shutdown_replicas",
+    )
+
+    def __init__(
+        self,
+        partition: PartitionRegistration,
+        is_active: Callable[[int], bool],
+        rules: ControllerRules,
+        *,
+        min_isr: int = 1,
+        elr_enabled: bool = False,
+        unclean_enabled: bool = False,
+    ) -> None:
+        self.partition = partition
+        self.is_active = is_active
+        self.rules = rules
+        self.min_isr = min_isr
+        self.elr_enabled = elr_enabled
+        self.unclean_enabled = unclean_enabled
+        self.election = Election.UNCLEAN if unclean_enabled else Election.ONLINE
+        self.target_isr = partition.isr
+        self.target_recovery_state = partition.leader_recovery_state
+        self.unclean_shutdown_replicas: tuple[int, ...] = ()
+        self.elr = partition.elr
+        self.last_known_elr = partition.last_known_elr
+
+    def build(self, topic_id: str, partition: int, reason: str) -> PartitionChangeRecord | None:
+        """Return the change, or None if there is nothing to change."""
+        before = self.partition
+        self._populate_elr()
+        leader, unclean = self._elect()
+        leader_change = NO_LEADER_CHANGE
+        isr = self.target_isr
+        recovery = self.target_recovery_state
+        if leader != before.leader or self.rules.leader_epoch_bump(before, isr, before.replicas):
+            leader_change = leader
+        if leader != NO_LEADER and leader not in isr:
+            # Unclean, or out of the ELR: the new leader stands alone, whoever else was in sync.
+            isr = (leader,)
+            self.elr = () if unclean else tuple(r for r in self.elr if r != leader)
+            if unclean:
+                recovery = RECOVERING
+                self.last_known_elr = ()
+        if not isr and not self.elr_enabled:
+            isr = before.isr  # without ELR the last member stays, be it dead
+        last_known = self.last_known_elr
+        if self.elr_enabled and not isr and before.leader != NO_LEADER:
+            last_known = (before.leader,)
+        record = PartitionChangeRecord(
+            topic_id,
+            partition,
+            isr=_changed(isr, before.isr),
+            leader=leader_change,
+            leader_recovery_state=-1 if recovery == before.leader_recovery_state else recovery,
+            elr=_changed(self.elr, before.elr),
+            last_known_elr=_changed(last_known, before.last_known_elr),
+            reason="unclean" if unclean else reason,
+            unclean=unclean,
+        )
+        return None if _is_no_op(record) else record
+
+    def _populate_elr(self) -> None:
+        """Put into the ELR who leaves the ISR while it is below min ISR (KIP-966)."""
+        if not self.elr_enabled:
+            return
+        before = self.partition
+        isr = self.target_isr
+        if len(isr) >= min(self.min_isr, len(before.replicas)):
+            self.elr = ()
+            self.last_known_elr = ()
+            return
+        out = (*isr, *self.unclean_shutdown_replicas)
+        candidates = dict.fromkeys((*before.elr, *before.isr))
+        self.elr = tuple(replica for replica in candidates if replica not in out)
+
+    def _elect(self) -> tuple[int, bool]:
+        """Return the leader, −1 for none, and whether its election is unclean."""
+        replicas = self.partition.replicas
+        current = self.partition.leader
+        if self.election is Election.PREFERRED and self._is_valid(replicas[0]):
+            return replicas[0], False
+        if self._is_valid(current):
+            return current, False
+        for replica in replicas:
+            if self._is_valid(replica):
+                return replica, False
+        last_known = self._last_known_leader()
+        if last_known is not None:
+            return last_known, True
+        # A preferred election is clean, but stays as willing as the topic is.
+        willing = self.election is Election.UNCLEAN or self.unclean_enabled
+        if self.rules.may_elect_unclean(willing, self.target_isr):
+            for replica in replicas:
+                if self.is_active(replica):
+                    return replica, True
+        return NO_LEADER, False
+
+    def _is_valid(self, replica: int) -> bool:
+        return replica != NO_LEADER and self.rules.is_valid_leader(
+            replica, self.target_isr, self.elr, self.is_active(replica)
+        )
+
+    def _last_known_leader(self) -> int | None:
+        """Return who led last, if nobody in sync is left to elect (balanced recovery)."""
+        known = self.partition.last_known_elr
+        if not self.elr_enabled or self.target_isr or self.elr or len(known) != 1:
+            return None
+        return known[0] if self.rules.may_elect_last_known(self.is_active(known[0])) else None
+
+
+def _changed(new: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...] | None:
+    return None if new == old else new
+
+
+def _is_no_op(record: PartitionChangeRecord) -> bool:
+    return (
+        record.isr is None
+        and record.leader == NO_LEADER_CHANGE
+        and record.leader_recovery_state == -1
+        and record.elr is None
+        and record.last_known_elr is None
+    )

@@ -1,0 +1,62 @@
+"""What the controller needs of the quorum, and what it answers while it is not active."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from model.effects import Request
+from model.errors import Errors
+from model.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+
+
+class Raft(Protocol):
+    """What a controller needs of :class:`model.raft.client.RaftClient`."""
+
+    leader_id: int
+    epoch: int
+    is_leader: bool
+    high_watermark: int
+    log_end_offset: int
+
+    def start(self, now: int) -> None: ...
+    def schedule_append(self, epoch: int, records: list[object], now: int) -> int | None: ...
+    def resign(self, epoch: int, now: int) -> None: ...
+    def shutdown(self, now: int) -> None: ...
+    def on_request(self, item: Request, now: int) -> None: ...
+
+
+def not_controller(request: Any) -> Any:
+    """Return the answer of a controller that is not active, in the message's own error field."""
+    error = Errors.NOT_CONTROLLER
+    if isinstance(request, BrokerHeartbeatRequest):
+        return BrokerHeartbeatResponse(error, False, True, False)
+    if isinstance(request, BrokerRegistrationRequest):
+        return BrokerRegistrationResponse(error, -1)
+    if isinstance(request, AlterPartitionRequest):
+        return AlterPartitionResponse(error, ())
+    if isinstance(request, AllocateProducerIdsRequest):
+        return AllocateProducerIdsResponse(error, -1, 0)
+    if isinstance(request, ElectLeadersRequest):
+        return ElectLeadersResponse(error, ())
+    assert isinstance(request, CreateTopicsRequest), request
+    return CreateTopicsResponse(
+        tuple(
+            [
+                (topic.topic, error, "The active controller is elsewhere.")
+                for topic in request.topics
+            ]
+        )
+    )

@@ -1,0 +1,147 @@
+"""The records of the metadata log (metadata/src/main/resources/common/metadata/*.json).
+
+They travel as ``Record.value`` objects of batches on ``__cluster_metadata-0``; replaying them into
+a :class:`~model.controller.image.MetadataImage` is the only way in which metadata changes.
+
+Left out on purpose: ACLs, quotas, delegation tokens, log directories, transactions of the metadata
+log (no event of this model writes more than the 10000 records that one atomic batch may hold).
+``reason`` and ``unclean`` are not Kafka's: they carry into the trace why a partition changed.
+"""
+
+from __future__ import annotations
+
+from model.values import value
+
+NO_LEADER = -1
+"""The partition has no leader: it is offline."""
+
+NO_LEADER_CHANGE = -2
+"""In a PartitionChangeRecord: the leader, and with it the leader epoch, stays."""
+
+OWN_OFFSET = -1
+"""In a RegisterBrokerRecord: the broker epoch is the record's own offset."""
+
+RECOVERED = 0
+RECOVERING = 1
+
+ELR_FEATURE = "eligible.leader.replicas.version"
+METADATA_VERSION = "metadata.version"
+
+
+@value
+class RegisterBrokerRecord:
+    """A broker registered. It starts fenced. ``broker_epoch`` −1 stands for the record's offset;
+    an incarnation that registers again keeps its epoch (KAFKA-16952)."""
+
+    broker_id: int
+    incarnation_id: str
+    address: str
+    rack: str | None
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+    broker_epoch: int = OWN_OFFSET
+
+
+@value
+class UnregisterBrokerRecord:
+    """A broker's registration is gone."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@value
+class BrokerRegistrationChangeRecord:
+    """``fenced``: −1 unfence, 0 no change, +1 fence; ``in_controlled_shutdown``: 0 or +1."""
+
+    broker_id: int
+    broker_epoch: int
+    fenced: int = 0
+    in_controlled_shutdown: int = 0
+
+
+@value
+class TopicRecord:
+    """A topic was created."""
+
+    name: str
+    topic_id: str
+
+
+@value
+class RemoveTopicRecord:
+    """A topic was deleted."""
+
+    topic_id: str
+
+
+@value
+class PartitionRecord:
+    """A partition in full."""
+
+    topic_id: str
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    leader_recovery_state: int = RECOVERED
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    reason: str = "created"
+
+
+@value
+class PartitionChangeRecord:
+    """What changed of a partition; None (and −2, −1 for the ints) means no change.
+
+    It always raises the partition epoch; it raises the leader epoch if it names a leader, be it the
+    same one.
+    """
+
+    topic_id: str
+    partition: int
+    isr: tuple[int, ...] | None = None
+    leader: int = NO_LEADER_CHANGE
+    replicas: tuple[int, ...] | None = None
+    removing_replicas: tuple[int, ...] | None = None
+    adding_replicas: tuple[int, ...] | None = None
+    leader_recovery_state: int = -1
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+    reason: str = ""
+    unclean: bool = False
+
+
+@value
+class ConfigRecord:
+    """A topic's own setting under Kafka's property name; ``value`` None removes it."""
+
+    topic: str
+    name: str
+    value: str | None
+
+
+@value
+class ProducerIdsRecord:
+    """A block of producer ids went to a broker; the next block starts at ``next_producer_id``."""
+
+    broker_id: int
+    broker_epoch: int
+    next_producer_id: int
+
+
+@value
+class FeatureLevelRecord:
+    """A feature's finalized level."""
+
+    name: str
+    feature_level: int
+
+
+@value
+class NoOpRecord:
+    """Moves the high watermark of an idle log (metadata.max.idle.interval.ms)."""

@@ -1,0 +1,215 @@
+"""Committed offsets: commit, fetch, expiry (OffsetMetadataManager).
+
+A commit is state as soon as it is appended and acknowledged when the high watermark has passed. A
+fetch with requireStable is a write without records: it answers what was appended last, once that is
+committed. Without it the answer is what is committed now, and a deposed coordinator that has not
+heard of it may answer stale.
+
+Not modelled: transactional offset commits, explicit retention in the request (before 2.1),
+OffsetDelete.
+"""
+
+from __future__ import annotations
+
+from model.errors import Errors
+from model.facts import FinalOffset, OffsetCommitted, OffsetFetched
+from model.group.group import ClassicGroup, Parked, State
+from model.group.membership import Membership
+from model.group.rebalance import Rebalance
+from model.group.records import OffsetCommitKey, OffsetCommitValue, offset_commit_record
+from model.group.runtime import Runtime, client_error
+from model.group.shard import Shard
+from model.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchPartition,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from model.records import Record, TopicPartition
+
+NO_OFFSET = -1
+
+
+class Offsets:
+    """Serves the offset requests of the groups of a loaded shard."""
+
+    def __init__(self, runtime: Runtime, rebalance: Rebalance, membership: Membership) -> None:
+        self.runtime = runtime
+        self.rebalance = rebalance
+        self.membership = membership
+        self.rules = runtime.rules
+        self.metadata_max_bytes = runtime.config.offset_metadata_max_bytes
+        self.retention_ms = runtime.config.offsets_retention_minutes * 60_000
+
+    # OffsetCommit
+
+    def on_commit(
+        self, shard: Shard, parked: Parked, request: OffsetCommitRequest, now: int
+    ) -> None:
+        """Serve a commit: validate, append, answer when committed."""
+        group = shard.groups.get(request.group_id)
+        error = self._check(group, request)
+        if error is not Errors.NONE:
+            self._answer_all(parked, request, error)
+            return
+        now_ms = self.runtime.process.wall_ms(now)
+        records: list[Record] = []
+        results: list[tuple[TopicPartition, Errors]] = []
+        for tp, offset, leader_epoch, metadata in request.offsets:
+            if len(metadata) > self.metadata_max_bytes:
+                results.append((tp, Errors.OFFSET_METADATA_TOO_LARGE))
+                continue
+            value = OffsetCommitValue(offset, leader_epoch, metadata, now_ms)
+            records.append(offset_commit_record(request.group_id, tp, value, len(records), now_ms))
+            results.append((tp, Errors.NONE))
+        if group is not None and request.member_id in group.members:
+            # Without records too: what a member commits keeps its session (KAFKA-5273).
+            if group.state in (State.STABLE, State.PREPARING_REBALANCE):
+                self.rebalance.arm_session(shard, group, group.members[request.member_id], now)
+        if records:
+            error = self._write(shard, tuple(records), now)
+            if error is not Errors.NONE:
+                self._answer_all(parked, request, client_error(error))
+                return
+            if group is None:  # a simple consumer's group exists by its offsets
+                shard.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
+        answer = OffsetCommitResponse(tuple(results))
+        self.runtime.defer(shard, self._on_committed, (shard, parked, request, answer), now)
+
+    def _check(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Errors:
+        """Validate a commit (ClassicGroup.validateOffsetCommit)."""
+        generation = request.generation_id
+        if group is None:
+            return Errors.NONE if generation < 0 else Errors.ILLEGAL_GENERATION
+        if group.state is State.DEAD:
+            return Errors.COORDINATOR_NOT_AVAILABLE
+        if generation < 0 and group.state is State.EMPTY:
+            return Errors.NONE
+        if generation < 0 and not request.member_id and request.group_instance_id is None:
+            return Errors.UNKNOWN_MEMBER_ID
+        error = self.rules.check_committer(group, request.member_id, request.group_instance_id)
+        if error is Errors.NONE:
+            error = self.rules.check_generation(group, generation)
+        if error is Errors.NONE and not self.rules.accepts_commit_in_state(group.state):
+            error = Errors.REBALANCE_IN_PROGRESS
+        return error
+
+    def _on_committed(
+        self,
+        argument: tuple[Shard, Parked, OffsetCommitRequest, OffsetCommitResponse],
+        error: Errors,
+        now: int,
+    ) -> None:
+        shard, parked, request, answer = argument
+        if error is not Errors.NONE:
+            self._answer_all(parked, request, client_error(error))
+            return
+        out = self.runtime.out
+        for (tp, result), asked in zip(answer.results, request.offsets):
+            if result is Errors.NONE:
+                out.append(
+                    OffsetCommitted(
+                        request.group_id,
+                        tp.topic,
+                        tp.partition,
+                        asked[1],
+                        request.generation_id,
+                        request.member_id,
+                        shard.epoch,
+                    )
+                )
+        self.runtime.respond(parked, answer)
+
+    def _answer_all(self, parked: Parked, request: OffsetCommitRequest, error: Errors) -> None:
+        results = tuple([(offset[0], error) for offset in request.offsets])
+        self.runtime.respond(parked, OffsetCommitResponse(results))
+
+    def _write(self, shard: Shard, records: tuple[Record, ...], now: int) -> Errors:
+        """Append records of offsets and replay them."""
+        error = self.runtime.append(shard, records, now)
+        if error is Errors.NONE:
+            for record in records:
+                key = record.key
+                assert type(key) is OffsetCommitKey, record
+                shard.replay_offset(key, record.value, shard.last_written)
+        return error
+
+    # OffsetFetch
+
+    def on_fetch(self, shard: Shard, parked: Parked, request: OffsetFetchRequest, now: int) -> None:
+        """Serve a fetch."""
+        group_id = request.group_id
+        look_up = shard.latest if request.require_stable else shard.committed
+        wanted = request.partitions
+        if wanted is None:
+            wanted = tuple(
+                [tp for tp in shard.offsets.get(group_id, ()) if look_up(group_id, tp) is not None]
+            )
+        found = tuple([_fetched(tp, look_up(group_id, tp)) for tp in wanted])
+        argument = (shard, parked, group_id, OffsetFetchResponse(Errors.NONE, found))
+        if request.require_stable:
+            self.runtime.defer(shard, self._on_fetched, argument, now)
+        else:
+            self._on_fetched(argument, Errors.NONE, now)
+
+    def _on_fetched(
+        self, argument: tuple[Shard, Parked, str, OffsetFetchResponse], error: Errors, now: int
+    ) -> None:
+        shard, parked, group_id, answer = argument
+        if error is not Errors.NONE:
+            answer = OffsetFetchResponse(client_error(error), ())
+        for p in answer.partitions:
+            self.runtime.out.append(
+                OffsetFetched(group_id, p.tp.topic, p.tp.partition, p.offset, shard.epoch)
+            )
+        self.runtime.respond(parked, answer)
+
+    # Expiry
+
+    def expire(self, shard: Shard, now: int) -> None:
+        """Write tombstones of expired offsets, and of empty groups that have none left."""
+        shard.drop_tombstones()
+        now_ms = self.runtime.process.wall_ms(now)
+        for group_id in list(shard.groups):
+            group = shard.groups[group_id]
+            slot = shard.offsets.get(group_id, {})
+            stored = [tp for tp in slot if shard.latest(group_id, tp) is not None]
+            expired = [tp for tp in stored if self._expired(shard, group, tp, now_ms)]
+            records = [
+                offset_commit_record(group_id, tp, None, i, now_ms) for i, tp in enumerate(expired)
+            ]
+            if records and self._write(shard, tuple(records), now) is not Errors.NONE:
+                continue  # the next scan tries again
+            if len(expired) == len(stored):
+                self.membership.delete_if_empty(shard, group, now)
+
+    def _expired(self, shard: Shard, group: ClassicGroup, tp: TopicPartition, now_ms: int) -> bool:
+        value = shard.latest(group.group_id, tp)
+        assert value is not None, (group.group_id, tp)
+        rules = self.rules
+        subscribed = group.is_subscribed(tp.topic)
+        if not rules.offsets_may_expire(group.state, group.protocol_type, subscribed):
+            return False
+        start_ms = rules.retention_starts_ms(
+            group.state,
+            group.protocol_type,
+            group.current_state_timestamp_ms,
+            value.commit_timestamp_ms,
+        )
+        return rules.offset_expired(start_ms, now_ms, self.retention_ms)
+
+    def final_offsets(self, shard: Shard) -> list[FinalOffset]:
+        """Return what the shard answers at the end of a run: its committed offsets."""
+        return [
+            FinalOffset(group_id, tp.topic, tp.partition, value.offset)
+            for group_id, slot in shard.offsets.items()
+            for tp in slot
+            if (value := shard.committed(group_id, tp)) is not None
+        ]
+
+
+def _fetched(tp: TopicPartition, value: OffsetCommitValue | None) -> OffsetFetchPartition:
+    if value is None:
+        return OffsetFetchPartition(tp, NO_OFFSET, -1, "", Errors.NONE)
+    return OffsetFetchPartition(tp, value.offset, value.leader_epoch, value.metadata, Errors.NONE)

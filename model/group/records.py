@@ -1,0 +1,106 @@
+"""Keys and values of ``__consumer_offsets`` with the sizes they have on disk.
+
+Kafka: OffsetCommitKey v1, OffsetCommitValue v3, GroupMetadataKey v2, GroupMetadataValue v3. A null
+value is a tombstone. Sizes assume ASCII names and a client host of ten characters.
+"""
+
+from __future__ import annotations
+
+from model.messages import Subscription
+from model.records import Record, TopicPartition, record_size
+from model.values import value
+
+CLIENT_HOST_SIZE = 10
+
+
+@value
+class OffsetCommitKey:
+    """The key of a committed offset."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+@value
+class OffsetCommitValue:
+    """A committed offset (OffsetAndMetadata)."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+
+
+@value
+class GroupMetadataKey:
+    """The key of a classic group."""
+
+    group: str
+
+
+@value
+class MemberMetadata:
+    """A member as the group record keeps it: its subscription to the chosen protocol only."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: Subscription
+    assignment: tuple[TopicPartition, ...]
+
+
+@value
+class GroupMetadataValue:
+    """A classic group at the end of a rebalance."""
+
+    protocol_type: str | None
+    generation: int
+    protocol: str | None
+    leader: str | None
+    current_state_timestamp_ms: int
+    members: tuple[MemberMetadata, ...]
+
+
+def offset_commit_record(
+    group: str, tp: TopicPartition, committed: OffsetCommitValue | None, delta: int, now_ms: int
+) -> Record:
+    """Build the record of a committed offset, or its tombstone, at offset ``delta`` of a batch."""
+    key = OffsetCommitKey(group, tp.topic, tp.partition)
+    key_size = 10 + len(group) + len(tp.topic)
+    value_size = -1 if committed is None else 24 + len(committed.metadata)
+    return Record(key, committed, record_size(key_size, value_size, delta, 0), now_ms)
+
+
+def group_record(
+    group: str, metadata: GroupMetadataValue | None, delta: int, now_ms: int
+) -> Record:
+    """Build the record of a group, or its tombstone, at offset ``delta`` of a batch."""
+    value_size = -1 if metadata is None else _group_size(metadata)
+    size = record_size(4 + len(group), value_size, delta, 0)
+    return Record(GroupMetadataKey(group), metadata, size, now_ms)
+
+
+def _group_size(metadata: GroupMetadataValue) -> int:
+    total = 24 + sum(
+        [len(text or "") for text in (metadata.protocol_type, metadata.protocol, metadata.leader)]
+    )
+    for member in metadata.members:
+        total += 24 + CLIENT_HOST_SIZE + len(member.member_id) + len(member.instance_id or "")
+        total += len(member.client_id) + _subscription_size(member.subscription)
+        total += _partitions_size(member.assignment) + 6 if member.assignment else 0
+    return total
+
+
+def _subscription_size(subscription: Subscription) -> int:
+    topics = sum([2 + len(topic) for topic in subscription.topics])
+    return 16 + topics + _partitions_size(subscription.owned_partitions)
+
+
+def _partitions_size(partitions: tuple[TopicPartition, ...]) -> int:
+    by_topic: dict[str, int] = {}
+    for tp in partitions:
+        by_topic[tp.topic] = by_topic.get(tp.topic, 0) + 1
+    return 4 + sum([6 + len(topic) + 4 * count for topic, count in by_topic.items()])

@@ -1,0 +1,516 @@
+"""KafkaRaftClient: one replica (voter or observer) of a log that is replicated by KRaft (KIP-595).
+
+It carries opaque records: the cluster metadata now, a ZooKeeper ensemble's log later. The client
+holds the current role (:mod:`model.raft.states`) and changes it; :mod:`model.raft.election` asks
+for and gives votes and tells the voters of epochs, :mod:`model.raft.fetching` is the follower's
+side of replication and :mod:`model.raft.serving` the leader's. All run on lane ``raft``; only
+:meth:`RaftClient.schedule_append` and :meth:`RaftClient.resign` may be called from another lane.
+
+Durability: the election state stands behind a Barrier before all that depends on it, a voter's
+fetched records before its next Fetch, and the leader counts its own log once it is flushed.
+
+Omitted in this slice: snapshots and FETCH_SNAPSHOT, dynamic voters (KIP-853), the observer list of
+DescribeQuorum. A disk error or a broken protocol halts the process, as Kafka's fault handler does.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Protocol
+
+from model.config import BrokerConfig
+from model.effects import Exit, Flush, Post, Process, Request, Respond
+from model.errors import Errors
+from model.facts import RaftRole
+from model.messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    RaftFetchRequest,
+    VoteRequest,
+)
+from model.raft import quorum
+from model.raft.election import Elections
+from model.raft.fetching import Fetcher, Peer
+from model.raft.quorum_state import NONE, ElectionState, QuorumStateStore
+from model.raft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, RaftRules
+from model.raft.serving import FetchServer
+from model.raft.states import (
+    TRANSITIONS,
+    Candidate,
+    Election,
+    Follower,
+    Leader,
+    LeaderChange,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+)
+from model.records import Record, RecordBatch, batch_of
+from model.storage.files import DiskError
+from model.storage.log import Log
+
+LANE = "raft"
+RECORD_SIZE = 100
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+READ_BYTES = 8 * 1024 * 1024
+ELECTION_TIMER = (LANE, "election")
+LINGER_TIMER = (LANE, "linger")
+CHECK_QUORUM_TIMER = (LANE, "check-quorum")
+SHUTDOWN_TIMER = (LANE, "shutdown")
+SHUTDOWN_TIMEOUT_US = 5_000_000
+
+
+class Listener(Protocol):
+    """Who owns the replicated state (RaftClient.Listener); called on lane ``raft``."""
+
+    def on_leader_change(self, leader_id: int, epoch: int, now: int) -> None:
+        """A leader is known (or −1). This replica itself: only once it was given all before."""
+
+    def on_commit(self, batches: tuple[RecordBatch, ...], high_watermark: int, now: int) -> None:
+        """Batches are committed, in order, each once; skip those with ``control``."""
+
+
+class RaftClient:
+    """One replica of the quorum's log. An observer is any node outside ``voters``.
+
+    ``observer`` makes it one even where its id is a voter's (a broker beside a controller).
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        node_id: int,
+        voters: dict[int, str],
+        log: Log,
+        config: BrokerConfig,
+        rules: RaftRules,
+        listener: Listener,
+        observer: bool = False,
+    ) -> None:
+        self.process = process
+        self.node_id = node_id
+        self.voters = voters
+        self.is_voter = node_id in voters and not observer
+        self.replica_id = node_id if self.is_voter or node_id not in voters else NONE
+        self.log = log
+        self.config = config
+        self.rules = rules
+        self.listener = listener
+        self.others = [voter for voter in voters if not self.is_voter or voter != node_id]
+        self.peers = {voter: Peer(self, voter) for voter in self.others}
+        self.store = QuorumStateStore(process.files, f"{log.tp}.quorum-state")
+        self.state: Role = Unattached(0)
+        self.epoch = 0
+        self.leader_id = NONE
+        self.is_leader = False
+        self.high_watermark = 0  # committed below it, as far as this replica knows; never falls
+        self.log_end_offset = log.log_end_offset
+        self.halted = False
+        self.elections = Elections(self)
+        self.fetcher = Fetcher(self)
+        self.server = FetchServer(self)
+        self._delivered = log.log_start_offset  # the listener has all below it
+        self._announced = (NONE, 0)
+        self._batches: list[list[Record]] = []  # accepted, not yet in the log
+        self._batch_bytes = 0
+        self._next_offset = 0  # the offset the next accepted record will get
+        self._shutdown_done: Any = None
+        self._shutting_down = False
+        self._on = {
+            VoteRequest: self.elections.on_vote,
+            BeginQuorumEpochRequest: self.elections.on_begin_quorum_epoch,
+            EndQuorumEpochRequest: self.elections.on_end_quorum_epoch,
+            RaftFetchRequest: self.server.on_fetch,
+        }
+
+    # ---------------------------------------------------------------- called by the owner
+
+    def start(self, now: int) -> None:
+        """Take the role that the durable state says (QuorumState.initialize)."""
+        stored = self.store.state
+        last_epoch = self.last_log_epoch
+        self.epoch = epoch = max(stored.epoch, last_epoch)
+        if stored.epoch < last_epoch:
+            stored = ElectionState(last_epoch, NONE, NONE)
+        role = self.rules.restart_role(self.store.state, self.node_id, last_epoch)
+        if not self.is_voter:
+            role = FOLLOWER if stored.leader != NONE else ""
+        if role == LEADER:
+            self.state = Leader(epoch, self.node_id, self.others, self.log_end_offset)
+            self._become_leader(now)
+        elif role == RESIGNED:
+            self._enter(Resigned(epoch, self.node_id, self.others, ()), now)
+            self._await_election(now)
+            self.elections.send_end_quorum_epoch(now)
+        elif role == FOLLOWER:
+            self._follow(stored, now)
+        elif role == CANDIDATE:
+            self._enter(Candidate(epoch, self.node_id, 1), now)
+            self._await_election(now)
+            self.elections.send_votes(now)
+        elif self.is_voter and not self.others:
+            self.become_candidate(1, now)
+        else:
+            self._enter(Unattached(epoch, NONE, stored.voted), now)
+            self._await_election(now)
+            self.fetcher.poll(now)
+
+    def on_request(self, item: Request, now: int) -> None:
+        """Serve Vote, BeginQuorumEpoch, EndQuorumEpoch or RaftFetch; the answer may come later."""
+        if not self.halted:
+            self._on[type(item.message)](item, now)
+
+    def schedule_append(self, epoch: int, records: list[object], now: int) -> int | None:
+        """Accept records as one atomic piece of a batch; return the offset of the last one.
+
+        None if this replica does not lead ``epoch``. They enter the log after the linger. If the
+        leadership ends before, they are dropped. May be called from any lane.
+        """
+        if not self.is_leader or epoch != self.epoch or self._shutting_down:
+            return None
+        assert records, "nothing to append"
+        size = len(records) * RECORD_SIZE
+        timestamp_ms = self.process.wall_ms(now)
+        accepted = [Record(None, record, RECORD_SIZE, timestamp_ms) for record in records]
+        if not self._batches:
+            linger_us = self.config.controller_quorum_append_linger_ms * 1000
+            self.process.timers.arm(LINGER_TIMER, now + linger_us, LANE, self._drain)
+        if not self._batches or self._batch_bytes + size > MAX_BATCH_BYTES:
+            if self._batches:  # the batch before is full: no reason to wait
+                self.process.timers.arm(LINGER_TIMER, now, LANE, self._drain)
+            self._batches.append(accepted)
+            self._batch_bytes = size
+        else:
+            self._batches[-1].extend(accepted)
+            self._batch_bytes += size
+        self._next_offset += len(accepted)
+        return self._next_offset - 1
+
+    def resign(self, epoch: int, now: int) -> None:
+        """Give up the leadership of ``epoch``, soon; nothing happens in another epoch."""
+        self.process.out.append(Post(LANE, self._on_resign, epoch))
+
+    def shutdown(self, now: int, done: Any = None) -> None:
+        """Stop taking part; a leader hands over first. ``done(now)`` when another leads, or 5 s."""
+        self._shutting_down = True
+        self._shutdown_done = done
+        timers = self.process.timers
+        timers.arm(SHUTDOWN_TIMER, now + SHUTDOWN_TIMEOUT_US, LANE, self._end_shutdown)
+        if self.is_leader:
+            self._on_resign(self.epoch, now)
+        if not self.others or self.leader_id != NONE or not self.is_voter:
+            self._end_shutdown(now)
+
+    # ------------------------------------------------------------------ changes of role
+
+    def become_unattached(self, epoch: int, now: int) -> None:
+        """Enter ``epoch`` without a leader; what remains of an election timeout remains."""
+        role = self.state
+        deadline = self.process.timers.deadline(ELECTION_TIMER)
+        if isinstance(role, Follower | Leader):
+            deadline = None
+        voted = role.voted if epoch == role.epoch else NONE
+        self._enter(Unattached(epoch, NONE, voted), now)
+        self._await_election(now, deadline)
+        self.fetcher.poll(now)
+
+    def become_follower(self, epoch: int, leader: int, now: int) -> None:
+        """Follow ``leader`` in ``epoch``."""
+        voted = self.state.voted if epoch == self.state.epoch else NONE
+        self._follow(ElectionState(epoch, leader, voted), now)
+        if self._shutting_down:
+            self._end_shutdown(now)
+
+    def become_prospective(self, retries: int, now: int) -> None:
+        """Begin an election: with a pre-vote, or at once where that is off."""
+        if self._shutting_down:
+            return
+        if not self.rules.pre_vote():
+            self.become_candidate(retries, now)
+            return
+        role = self.state
+        leader = role.leader if isinstance(role, Follower) else NONE
+        self._enter(Prospective(role.epoch, leader, role.voted, self.node_id, retries), now)
+        self._await_election(now)
+        self.elections.send_votes(now)
+
+    def become_candidate(self, retries: int, now: int) -> None:
+        """Raise the epoch, vote for this replica, and ask the others."""
+        self._enter(Candidate(self.epoch + 1, self.node_id, retries), now)
+        self._await_election(now)
+        self.elections.send_votes(now)
+
+    def election_answered(self, now: int) -> None:
+        """Act on the votes counted so far."""
+        role = self.state
+        assert isinstance(role, Election), role
+        result = role.result(len(self.voters))
+        if result == quorum.PENDING:
+            return
+        if isinstance(role, Prospective):
+            if result == quorum.WON:
+                self.become_candidate(role.retries, now)
+            else:
+                self._leave_prospective(role, now)
+        elif result == quorum.WON:
+            leader = Leader(role.epoch, self.node_id, self.others, self.log_end_offset)
+            granting = tuple(sorted(voter for voter in role.answers if role.answers[voter]))
+            self._become_leader(now, leader, granting)
+        else:
+            self._back_off(role, now)
+
+    def become_resigned(self, role: Leader, now: int) -> None:
+        """Let go of the leadership and tell the voters who should come next."""
+        successors = quorum.preferred_successors(role.end_offsets)
+        self._enter(Resigned(role.epoch, self.node_id, self.others, successors), now)
+        self._await_election(now)
+        self.elections.send_end_quorum_epoch(now)
+
+    def record_vote(self, candidate: int, now: int) -> None:
+        """Remember durably that this replica voted for ``candidate`` in its epoch."""
+        assert self.state.voted in (NONE, candidate), (self.state, candidate)
+        self.state.voted = candidate
+        self._persist()
+
+    def learn(self, leader: int, epoch: int, now: int) -> None:
+        """Take over what a message says of the quorum (KafkaRaftClient.maybeTransition)."""
+        role = self.state
+        if leader == self.node_id and self.is_voter:
+            if epoch > role.epoch or (epoch == role.epoch and not isinstance(role, Leader | Resigned)):
+                self.halt(f"told to lead epoch {epoch}, which {role} does not", now)
+        elif epoch > role.epoch:
+            if leader == NONE:
+                self.become_unattached(epoch, now)
+            else:
+                self.become_follower(epoch, leader, now)
+        elif epoch == role.epoch and leader != NONE:
+            if role.leader == NONE and not isinstance(role, Resigned):
+                self.become_follower(epoch, leader, now)
+            elif role.leader not in (NONE, leader):
+                self.halt(f"epoch {epoch} has leaders {role.leader} and {leader}", now)
+
+    def handle_common(self, error: Errors, leader: int, epoch: int, now: int) -> bool:
+        """Digest an answer's (leader, epoch) (maybeHandleCommonResponse).
+
+        Return whether that was all there is to the answer.
+        """
+        if epoch < self.epoch or error is Errors.UNKNOWN_LEADER_EPOCH:
+            return True
+        if epoch > self.epoch or error is not Errors.NONE:
+            self.learn(leader, epoch, now)
+            return True
+        if leader not in (NONE, self.leader_id):
+            self.learn(leader, epoch, now)
+        return self.halted
+
+    def halt(self, reason: str, now: int) -> None:
+        """End the process: it cannot go on without breaking the log (FaultHandler)."""
+        self.halted = True
+        self.is_leader = False
+        self.process.out.append(Exit(f"raft: {reason}", False))
+
+    # -------------------------------------------------------------------------- the log
+
+    @property
+    def last_log_epoch(self) -> int:
+        """The epoch of the last record, 0 for an empty log."""
+        return max(self.log.epochs.latest_epoch, 0)
+
+    def raise_high_watermark(self, high_watermark: int, now: int) -> None:
+        """Commit up to ``high_watermark`` (exclusive) and hand it to the listener."""
+        if high_watermark <= self.high_watermark:
+            return
+        assert high_watermark <= self.log_end_offset, (high_watermark, self.log_end_offset)
+        self.high_watermark = high_watermark
+        log = self.log
+        log.update_high_watermark(high_watermark)
+        while self._delivered < high_watermark:
+            batches = log.read(self._delivered, READ_BYTES, high_watermark)
+            assert batches, (self._delivered, high_watermark)
+            self._delivered = batches[-1].last_offset + 1
+            self.listener.on_commit(batches, high_watermark, now)
+
+    def update_leader_high_watermark(self, role: Leader, now: int) -> None:
+        """Advance the leader's high watermark over what a majority holds."""
+        own = self.rules.leader_end_offset(self.log_end_offset, role.flushed)
+        offsets = [own, *role.end_offsets.values()]
+        reached = self.rules.high_watermark(offsets, role.epoch_start, role.high_watermark)
+        if reached > role.high_watermark:
+            role.high_watermark = reached
+            self.raise_high_watermark(reached, now)
+            if not role.announced:
+                role.announced = True
+                self._announce(now)
+            self.server.wake(now)
+
+    def heard_from_majority(self, now: int) -> None:
+        """Restart the check quorum timer."""
+        timeout_us = self.rules.check_quorum_us(self.fetch_timeout_us)
+        if timeout_us is not None and self.others:
+            deadline = now + timeout_us
+            self.process.timers.arm(CHECK_QUORUM_TIMER, deadline, LANE, self._on_check_quorum)
+
+    @property
+    def fetch_timeout_us(self) -> int:
+        """controller.quorum.fetch.timeout.ms in microseconds."""
+        return self.config.controller_quorum_fetch_timeout_ms * 1000
+
+    # ----------------------------------------------------------------------- the inside
+
+    def _enter(self, role: Role, now: int) -> None:
+        """Change the role: durable first, then the trace, then who waits for the old one."""
+        old = self.state
+        assert role.epoch >= self.epoch, (old, role)
+        assert role.name in TRANSITIONS[old.name] or role.epoch == old.epoch == 0 or (
+            old.epoch == 0 and not old.leader > NONE
+        ), (old, role)
+        timers = self.process.timers
+        timers.cancel(ELECTION_TIMER)
+        timers.cancel(CHECK_QUORUM_TIMER)
+        timers.cancel(LINGER_TIMER)
+        self.state = role
+        self.epoch = role.epoch
+        self.leader_id = role.leader
+        self.is_leader = isinstance(role, Leader)
+        self._batches = []
+        if not isinstance(role, Resigned):  # its durable state says that it was the leader
+            self._persist()
+        if self.is_voter:
+            self.process.out.append(RaftRole(role.name, role.epoch, role.leader))
+        if isinstance(old, Leader):
+            self.server.fail_all(now)
+        self._announce(now)
+
+    def _persist(self) -> None:
+        role = self.state
+        state = ElectionState(role.epoch, role.leader, role.voted)
+        if state == self.store.state:
+            return
+        out = self.process.out
+        try:
+            self.rules.persist_vote_before_reply(self.store, state, out)
+        except DiskError as error:
+            self.halt(str(error), self.process.started_us)
+
+    def _announce(self, now: int) -> None:
+        role = self.state
+        leader = role.leader
+        if isinstance(role, Leader) and not role.announced:
+            leader = NONE
+        if self._announced != (leader, role.epoch):
+            self._announced = (leader, role.epoch)
+            self.listener.on_leader_change(leader, role.epoch, now)
+
+    def _follow(self, state: ElectionState, now: int) -> None:
+        self._enter(Follower(state.epoch, state.leader, state.voted), now)
+        self.await_fetch(now)
+        self.fetcher.poll(now)
+
+    def await_fetch(self, now: int, timeout_us: int | None = None) -> None:
+        """(Re)start the fetch timeout of a following voter."""
+        if self.is_voter:
+            deadline = now + (self.fetch_timeout_us if timeout_us is None else timeout_us)
+            self.process.timers.arm(ELECTION_TIMER, deadline, LANE, self._on_election_timeout)
+
+    def _await_election(self, now: int, deadline: int | None = None) -> None:
+        if not self.is_voter:
+            return
+        if deadline is None:
+            base_us = self.config.controller_quorum_election_timeout_ms * 1000
+            deadline = now + base_us + int(self.process.rng.random() * base_us)
+        self.process.timers.arm(ELECTION_TIMER, deadline, LANE, self._on_election_timeout)
+
+    def _on_election_timeout(self, now: int) -> None:
+        if self.halted:
+            return
+        role = self.state
+        if isinstance(role, Prospective):
+            self._leave_prospective(role, now)
+        elif isinstance(role, Candidate) and not role.backing_off:
+            self._back_off(role, now)
+        elif isinstance(role, Resigned):
+            self.become_unattached(role.epoch + 1, now)
+        else:
+            retries = role.retries + 1 if isinstance(role, Candidate) else 1
+            self.become_prospective(retries, now)
+
+    def _leave_prospective(self, role: Prospective, now: int) -> None:
+        if role.leader != NONE:
+            self.become_follower(role.epoch, role.leader, now)
+        else:
+            self.process.timers.cancel(ELECTION_TIMER)
+            self.become_unattached(role.epoch, now)
+
+    def _back_off(self, role: Candidate, now: int) -> None:
+        role.backing_off = True
+        maximum = self.config.controller_quorum_election_backoff_max_ms
+        wait_ms = quorum.election_backoff_ms(role.retries, self.process.rng.random(), maximum)
+        self._await_election(now, now + wait_ms * 1000)
+
+    def _become_leader(self, now: int, role: Leader | None = None, granting: Any = ()) -> None:
+        role = role or Leader(self.epoch, self.node_id, self.others, self.log_end_offset)
+        self._enter(role, now)
+        change = LeaderChange(self.node_id, tuple(self.voters), granting)
+        record = Record(None, change, RECORD_SIZE, self.process.wall_ms(now))
+        self._append(role, batch_of((record,), control=True), now)
+        self._flush(role)
+        self._next_offset = self.log_end_offset
+        self.heard_from_majority(now)
+        self.elections.send_begin_quorum_epoch(now)
+
+    def _drain(self, now: int) -> None:
+        role = self.state
+        batches, self._batches = self._batches, []
+        if self.halted or not batches or not isinstance(role, Leader):
+            return
+        for records in batches:
+            self._append(role, batch_of(tuple(records)), now)
+        assert self.halted or self.log_end_offset == self._next_offset, self._next_offset
+        self._flush(role)
+        self.server.wake(now)
+
+    def _append(self, role: Leader, batch: RecordBatch, now: int) -> None:
+        try:
+            result = self.log.append_as_leader(
+                batch, role.epoch, self.process.wall_ms(now), origin="raft"
+            )
+        except DiskError as error:
+            self.halt(str(error), now)
+            return
+        assert result.error is Errors.NONE, result
+        self.log_end_offset = self.log.log_end_offset
+
+    def _flush(self, role: Leader) -> None:
+        handler = partial(self._on_flushed, role, self.log_end_offset)
+        self.process.out.append(Flush(self.log.flush_files(), handler))
+
+    def _on_flushed(self, role: Leader, offset: int, error: str | None, now: int) -> None:
+        if error is not None:
+            self.halt(error, now)
+        elif role is self.state and not self.halted:
+            self.log.flushed(offset)
+            role.flushed = max(role.flushed, offset)
+            self.update_leader_high_watermark(role, now)
+
+    def _on_check_quorum(self, now: int) -> None:
+        role = self.state
+        if isinstance(role, Leader) and not self.halted:
+            self.become_resigned(role, now)
+
+    def _on_resign(self, epoch: int, now: int) -> None:
+        role = self.state
+        if isinstance(role, Leader) and role.epoch == epoch and not self.halted:
+            self.become_resigned(role, now)
+
+    def _end_shutdown(self, now: int) -> None:
+        self.process.timers.cancel(SHUTDOWN_TIMER)
+        self.process.timers.cancel(ELECTION_TIMER)
+        done, self._shutdown_done = self._shutdown_done, None
+        if done is not None:
+            done(now)
+
+
+def answer(process: Process, item: Request, message: Any) -> None:
+    """Respond to a request."""
+    process.out.append(Respond(item.connection, item.correlation, message))

@@ -1,0 +1,200 @@
+"""Votes and epochs: Vote, BeginQuorumEpoch and EndQuorumEpoch, asked and answered.
+
+The parts of KafkaRaftClient around handleVoteRequest, handleBeginQuorumEpochRequest and
+handleEndQuorumEpochRequest. A request that fails is repeated after the retry backoff for as long
+as the role that sent it lasts; BeginQuorumEpoch is repeated every half fetch timeout until the
+voter acknowledges or fetches.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from model.channel import Failed
+from model.effects import Request, Respond
+from model.errors import Errors
+from model.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from model.raft import quorum
+from model.raft.states import Candidate, Election, Follower, Leader, Prospective, Resigned, Role
+
+if TYPE_CHECKING:
+    from model.raft.client import RaftClient
+    from model.raft.fetching import Peer
+
+LANE = "raft"
+
+
+class Elections:
+    """The voting side of a replica."""
+
+    def __init__(self, client: RaftClient) -> None:
+        self.client = client
+
+    # ------------------------------------------------------------------------- requests
+
+    def on_vote(self, item: Request, now: int) -> None:
+        """Grant or refuse a vote or a pre-vote."""
+        client = self.client
+        request: VoteRequest = item.message
+        error = self._check(request.candidate_id, request.candidate_epoch)
+        beyond = request.candidate_epoch + 1 if request.pre_vote else request.candidate_epoch
+        if request.last_offset_epoch >= beyond or request.last_offset < 0:
+            error = Errors.INVALID_REQUEST
+        granted = False
+        if error is Errors.NONE:
+            if request.candidate_epoch > client.epoch:
+                client.become_unattached(request.candidate_epoch, now)
+            granted = self._grants(request)
+            if granted and not request.pre_vote:
+                client.record_vote(request.candidate_id, now)
+        self._respond(item, VoteResponse(error, client.leader_id, client.epoch, granted))
+
+    def on_begin_quorum_epoch(self, item: Request, now: int) -> None:
+        """Follow the leader of an epoch that has begun."""
+        client = self.client
+        request: BeginQuorumEpochRequest = item.message
+        error = self._check(request.leader_id, request.leader_epoch)
+        if error is Errors.NONE:
+            client.learn(request.leader_id, request.leader_epoch, now)
+            if isinstance(client.state, Follower):
+                client.await_fetch(now)
+        self._respond(item, BeginQuorumEpochResponse(error, client.leader_id, client.epoch))
+
+    def on_end_quorum_epoch(self, item: Request, now: int) -> None:
+        """The leader lets go: start an election as early as its list of successors says."""
+        client = self.client
+        request: EndQuorumEpochRequest = item.message
+        error = self._check(request.leader_id, request.leader_epoch)
+        if error is Errors.NONE:
+            client.learn(request.leader_id, request.leader_epoch, now)
+            if isinstance(client.state, Follower) and client.leader_id == request.leader_id:
+                wait_ms = quorum.successor_backoff_ms(
+                    request.preferred_successors,
+                    client.node_id,
+                    client.config.controller_quorum_election_backoff_max_ms,
+                )
+                client.await_fetch(now, wait_ms * 1000)
+        self._respond(item, EndQuorumEpochResponse(error, client.leader_id, client.epoch))
+
+    def _check(self, sender: int, epoch: int) -> Errors:
+        client = self.client
+        if epoch < client.epoch:
+            return Errors.FENCED_LEADER_EPOCH
+        if sender not in client.voters or not client.is_voter or sender == client.node_id:
+            return Errors.INVALID_REQUEST
+        return Errors.NONE
+
+    def _grants(self, request: VoteRequest) -> bool:
+        client = self.client
+        role = client.state
+        up_to_date = quorum.is_up_to_date(
+            request.last_offset_epoch,
+            request.last_offset,
+            client.last_log_epoch,
+            client.log_end_offset,
+        )
+        if request.pre_vote:
+            fetched = isinstance(role, Follower) and role.has_fetched
+            known = isinstance(role, Leader) and role.high_watermark >= 0
+            return client.rules.pre_vote_grant(role.name, fetched, known, up_to_date)
+        return client.rules.grants_vote(
+            role.name, role.leader, role.voted, request.candidate_id, up_to_date
+        )
+
+    def _respond(self, item: Request, message: Any) -> None:
+        self.client.process.out.append(Respond(item.connection, item.correlation, message))
+
+    # --------------------------------------------------------- what this replica asks for
+
+    def send_votes(self, now: int) -> None:
+        """Ask every other voter; a single voter has won already."""
+        role = self.client.state
+        for peer in self.client.peers.values():
+            self._send_vote(peer, role, now)
+        self.client.election_answered(now)
+
+    def send_begin_quorum_epoch(self, now: int) -> None:
+        """Tell the voters that have not yet acknowledged the new leader."""
+        client = self.client
+        role = client.state
+        if client.halted or not isinstance(role, Leader) or not role.unacknowledged:
+            return
+        message = BeginQuorumEpochRequest(client.node_id, role.epoch)
+        for voter in role.unacknowledged:
+            peer = client.peers[voter]
+            if not peer.vote.in_flight:
+                peer.vote.send(message, now, partial(self._on_begin_answer, peer, role))
+        client.process.timers.arm(
+            (LANE, "begin"), now + client.fetch_timeout_us // 2, LANE, self.send_begin_quorum_epoch
+        )
+
+    def send_end_quorum_epoch(self, now: int) -> None:
+        """Tell every voter that this epoch's leader resigned."""
+        role = self.client.state
+        for peer in self.client.peers.values():
+            self._send_end(peer, role, now)
+
+    def _send_vote(self, peer: Peer, role: Role, now: int) -> None:
+        client = self.client
+        if role is not client.state or client.halted:
+            return
+        assert isinstance(role, Election), role
+        request = VoteRequest(
+            role.epoch,
+            client.node_id,
+            client.last_log_epoch,
+            client.log_end_offset,
+            isinstance(role, Prospective),
+        )
+        peer.vote.send(request, now, partial(self._on_vote_answer, peer, role))
+
+    def _send_end(self, peer: Peer, role: Role, now: int) -> None:
+        client = self.client
+        if role is not client.state or client.halted:
+            return
+        assert isinstance(role, Resigned), role
+        request = EndQuorumEpochRequest(client.node_id, role.epoch, role.successors)
+        peer.vote.send(request, now, partial(self._on_end_answer, peer, role))
+
+    def _retry(self, peer: Peer, send: Any, role: Role, now: int) -> None:
+        client = self.client
+        if role is client.state:
+            deadline = now + client.config.controller_quorum_retry_backoff_ms * 1000
+            client.process.timers.arm(
+                (LANE, "retry", peer.id), deadline, LANE, partial(send, peer, role)
+            )
+
+    def _on_vote_answer(self, peer: Peer, role: Election, answer: Any, now: int) -> None:
+        client = self.client
+        if client.halted:
+            return
+        if type(answer) is Failed:
+            self._retry(peer, self._send_vote, role, now)
+        elif not client.handle_common(answer.error, answer.leader_id, answer.leader_epoch, now):
+            if role is client.state and not (isinstance(role, Candidate) and role.backing_off):
+                role.answers[peer.id] = answer.vote_granted
+                client.election_answered(now)
+
+    def _on_begin_answer(self, peer: Peer, role: Leader, answer: Any, now: int) -> None:
+        client = self.client
+        if client.halted or type(answer) is Failed:
+            return  # the timer repeats it
+        if not client.handle_common(answer.error, answer.leader_id, answer.leader_epoch, now):
+            role.unacknowledged.pop(peer.id, None)
+
+    def _on_end_answer(self, peer: Peer, role: Resigned, answer: Any, now: int) -> None:
+        client = self.client
+        if client.halted:
+            return
+        if type(answer) is Failed:
+            self._retry(peer, self._send_end, role, now)
+        elif not client.handle_common(answer.error, answer.leader_id, answer.leader_epoch, now):
+            role.unacknowledged.pop(peer.id, None)

@@ -1,0 +1,28 @@
+"""What replication needs of the broker it lives in."""
+
+from __future__ import annotations
+
+from model.effects import Process
+from model.records import TopicPartition
+from model.storage.files import DiskError
+
+
+class BrokerProcess(Process):
+    """The broker, seen from replication. :class:`model.broker.Broker` implements it."""
+
+    broker_id: int
+    broker_epoch: int  # −1 before the registration
+
+    def knows_partition(self, tp: TopicPartition) -> bool:
+        """Return whether the metadata cache has the partition."""
+        raise NotImplementedError
+
+    def log_dir_failed(self, error: DiskError, now: int) -> None:
+        """Take the log directory offline; it is the only one, so the broker halts."""
+        raise NotImplementedError
+
+    def count_request(
+        self, api: str, failed: bool, received_us: int, started_us: int, now: int
+    ) -> None:
+        """Add a completed request to the statistics."""
+        raise NotImplementedError

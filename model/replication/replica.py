@@ -1,0 +1,43 @@
+"""What a leader knows of one follower (kafka.cluster.Replica, ReplicaState).
+
+Not modelled: log directories of a replica, the follower's own high watermark.
+"""
+
+from __future__ import annotations
+
+UNKNOWN = -1
+
+
+class RemoteReplica:
+    """A follower's progress, as its fetches told the leader."""
+
+    __slots__ = (
+        "broker_epoch",
+        "id",
+        "last_caught_up_us",
+        "last_fetch_leader_end",
+        "last_fetch_us",
+        "leo",
+        "log_start_offset",
+    )
+
+    def __init__(self, replica_id: int) -> None:
+        self.id = replica_id
+        self.leo = UNKNOWN  # −1 until the first fetch of this leader epoch
+        self.log_start_offset = UNKNOWN
+        self.broker_epoch = UNKNOWN
+        self.last_fetch_leader_end = 0  # the leader's LEO when it was last read from
+        self.last_fetch_us = 0
+        self.last_caught_up_us = 0
+
+    def reset(self, last_caught_up_us: int) -> None:
+        """Forget everything but a grace period for members of the ISR."""
+        self.leo = UNKNOWN
+        self.log_start_offset = UNKNOWN
+        self.broker_epoch = UNKNOWN
+        self.last_fetch_leader_end = 0
+        self.last_fetch_us = 0
+        self.last_caught_up_us = last_caught_up_us
+
+    def __repr__(self) -> str:
+        return f"RemoteReplica({self.id}, leo={self.leo}, caught up {self.last_caught_up_us})"

@@ -1,0 +1,324 @@
+"""The hot paths of ReplicaManager: produce and fetch, and what wakes what.
+
+    produce -> append -> followers' parked fetches -> followers append and fetch again
+            -> high watermark -> parked produces, consumers' parked fetches
+
+Nothing of an answer is built before it is sent; a partition without news answers with one shared
+object. As in Kafka a fetch updates the follower's state only on its first read, and that answer
+carries the high watermark from before the update.
+
+Left out: fetch sessions (KIP-227), quotas, preferred read replicas (KIP-392).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from model.effects import Close, Request, Respond
+from model.errors import Errors
+from model.messages import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+)
+from model.records import RecordBatch, TopicPartition
+from model.replication.partition import EMPTY, Partition
+from model.replication.purgatory import (
+    DelayedFetch,
+    DelayedProduce,
+    ProduceStatus,
+    Purgatory,
+    produce_response,
+)
+from model.storage.files import DiskError
+
+if TYPE_CHECKING:
+    from model.config import BrokerConfig
+    from model.replication.ports import BrokerProcess
+    from model.replication.rules import ReplicationRules
+
+NONE = Errors.NONE
+
+
+class ReplicaServing:
+    """Serves Produce and Fetch over the hosted partitions."""
+
+    process: BrokerProcess
+    config: BrokerConfig
+    rules: ReplicationRules
+    out: list[Any]
+    purgatory: Purgatory
+    partitions: dict[TopicPartition, Partition]
+
+    # ------------------------------------------------------------------------------------ produce
+
+    def produce(self, item: Request, now: int) -> None:
+        """Serve a produce request: append, then answer or wait for high watermarks."""
+        request: ProduceRequest = item.message
+        acks = request.acks
+        statuses: list[ProduceStatus] = []
+        appended: list[Partition] = []
+        waiting: DelayedProduce | None = None
+        for data in request.partitions:
+            status = ProduceStatus(data.tp, NONE)
+            partition = self.partitions.get(data.tp)
+            index = len(statuses)
+            statuses.append(status)
+            if partition is None:
+                status.error = self.unknown_partition(data.tp)
+                continue
+            required = self._append(partition, data.batch, acks, status, now)
+            if status.error is not NONE:
+                continue
+            appended.append(partition)
+            if acks == -1 and required > partition.log.high_watermark:
+                if waiting is None:
+                    waiting = DelayedProduce(self, item, statuses, now)
+                waiting.pending += 1
+                waiting.partitions.append(partition)
+                status.pending = True
+                partition.waiting_produces[waiting] = (required, index)
+            elif acks == -1:
+                status.error = self.rules.after_append_error(partition)
+        for partition in appended:
+            partition.wake_followers(now)
+        if waiting is not None:
+            self.purgatory.add(waiting, request.timeout_ms, now)
+        else:
+            self.answer_produce(item, statuses, now, now)
+
+    def _append(
+        self, partition: Partition, batch: RecordBatch, acks: int, status: ProduceStatus, now: int
+    ) -> int:
+        """Append one batch (Partition.appendRecordsToLeader); return the offset acks=all needs."""
+        if not partition.leading:
+            if partition.offline:
+                status.error = Errors.KAFKA_STORAGE_ERROR
+            else:
+                status.error = Errors.NOT_LEADER_OR_FOLLOWER
+                status.current_leader = (partition.leader, partition.leader_epoch)
+            return -1
+        if acks == -1 and not self.rules.enough_replicas(partition):
+            status.error = Errors.NOT_ENOUGH_REPLICAS
+            return -1
+        try:
+            result = partition.append_as_leader(batch, now, "client")
+        except DiskError as error:
+            status.error = Errors.KAFKA_STORAGE_ERROR
+            self.process.log_dir_failed(error, now)
+            return -1
+        if result.error is not NONE:
+            status.error = result.error
+            return -1
+        status.base_offset = result.base_offset
+        status.log_start_offset = partition.log.log_start_offset
+        if partition.advance_high_watermark(now):
+            partition.wake(now)
+        return self.rules.required_offset(partition, result.last_offset, result.duplicate)
+
+    def answer_produce(
+        self, item: Request, statuses: list[ProduceStatus], started: int, now: int
+    ) -> None:
+        """Send the answer; acks=0 has none, and an error there closes the connection."""
+        failed = False
+        for status in statuses:
+            if status.error is not NONE:
+                failed = True
+        if item.message.acks != 0:
+            response = produce_response(statuses)
+            self.out.append(Respond(item.connection, item.correlation, response))
+        elif failed:
+            self.out.append(Close(item.connection))
+        else:
+            self.out.append(Respond(item.connection, item.correlation, None))
+        self.process.count_request("Produce", failed, item.received_us, started, now)
+
+    # -------------------------------------------------------------------------------------- fetch
+
+    def fetch(self, item: Request, now: int) -> None:
+        """Serve a fetch: read, take note of a follower's progress, answer or wait."""
+        request: FetchRequest = item.message
+        replica = request.replica_id
+        budget = request.max_bytes
+        if replica < 0:
+            budget = min(budget, self.config.fetch_max_bytes)
+        partitions: list[Partition] = []
+        # per partition: an answer, the batches read, or None; and the HW from before any update
+        found: list[FetchPartitionResponse | tuple[RecordBatch, ...] | None] = []
+        marks: list[int] = []
+        total = 0
+        urgent = request.max_wait_ms <= 0 or not request.partitions
+        find = self.partitions.get
+        for asked in request.partitions:
+            partition = find(asked.tp)
+            if partition is None:
+                urgent = True
+                marks.append(-1)
+                found.append(self._unknown(asked))
+                continue
+            partitions.append(partition)
+            log = partition.log
+            mark = log.high_watermark
+            marks.append(mark)
+            refusal = partition.check_fetch(asked, replica)
+            if refusal is not None:
+                urgent = True
+                found.append(refusal)
+                continue
+            leader_end = log.log_end_offset
+            batches = None
+            if replica >= 0:
+                bound = leader_end
+            else:
+                bound = log.last_stable_offset if request.isolation_level else mark
+            if asked.fetch_offset < bound:
+                limit = asked.partition_max_bytes
+                read = self._read(partition, asked, min(limit, budget), bound, total == 0, now)
+                if type(read) is FetchPartitionResponse:
+                    urgent = True
+                    found.append(read)
+                    continue
+                batches = read
+                for batch in read:
+                    total += batch.size
+                budget = max(0, budget - total)
+            if replica >= 0:
+                error = partition.update_follower(
+                    asked, replica, request.replica_epoch, leader_end, now
+                )
+                if error is not NONE:
+                    urgent = True
+                    found.append(partition.fetch_error(error))
+                    continue
+            found.append(batches)
+        if not urgent and total < request.min_bytes:
+            waiting = DelayedFetch(self, item, request, partitions, now)
+            waiting.park()
+            self.purgatory.add(waiting, request.max_wait_ms, now)
+            return
+        self._answer_fetch(item, request, found, marks, now, now)
+
+    def _read(
+        self,
+        partition: Partition,
+        asked: FetchPartition,
+        limit: int,
+        bound: int,
+        min_one: bool,
+        now: int,
+    ) -> Any:
+        """Return the batches read, or the answer that says that the disk could not."""
+        try:
+            return partition.log.read(asked.fetch_offset, limit, bound, min_one)
+        except DiskError as error:
+            self.process.log_dir_failed(error, now)
+            return partition.fetch_error(Errors.KAFKA_STORAGE_ERROR)
+
+    def answer_parked_fetch(
+        self, item: Request, request: FetchRequest, started: int, now: int
+    ) -> None:
+        """Read again for a completed DelayedFetch and answer; followers' state stays as it is."""
+        replica = request.replica_id
+        budget = request.max_bytes
+        found: list[FetchPartitionResponse | tuple[RecordBatch, ...] | None] = []
+        marks: list[int] = []
+        total = 0
+        for asked in request.partitions:
+            partition = self.partitions.get(asked.tp)
+            if partition is None:
+                marks.append(-1)
+                found.append(self._unknown(asked))
+                continue
+            log = partition.log
+            mark = log.high_watermark
+            marks.append(mark)
+            refusal = partition.check_fetch(asked, replica)
+            if refusal is not None:
+                found.append(refusal)
+                continue
+            if replica >= 0:
+                bound = log.log_end_offset
+            else:
+                bound = log.last_stable_offset if request.isolation_level else mark
+            if asked.fetch_offset < bound:
+                limit = min(asked.partition_max_bytes, budget)
+                read = self._read(partition, asked, limit, bound, total == 0, now)
+                if type(read) is tuple:
+                    for batch in read:
+                        total += batch.size
+                    budget = max(0, budget - total)
+                found.append(read)
+            else:
+                found.append(None)
+        self._answer_fetch(item, request, found, marks, started, now)
+
+    def _answer_fetch(
+        self,
+        item: Request,
+        request: FetchRequest,
+        found: list[FetchPartitionResponse | tuple[RecordBatch, ...] | None],
+        marks: list[int],
+        started: int,
+        now: int,
+    ) -> None:
+        answers: list[FetchPartitionResponse] = []
+        failed = False
+        for index, asked in enumerate(request.partitions):
+            read = found[index]
+            if read is None:
+                answers.append(self.partitions[asked.tp].nothing_new(marks[index]))
+            elif type(read) is tuple:
+                log = self.partitions[asked.tp].log
+                answers.append(
+                    FetchPartitionResponse(
+                        asked.tp,
+                        NONE,
+                        marks[index],
+                        marks[index],
+                        log.log_start_offset,
+                        read,
+                    )
+                )
+            else:
+                assert type(read) is FetchPartitionResponse, read
+                failed = failed or read.error is not NONE
+                answers.append(read)
+        self.out.append(
+            Respond(item.connection, item.correlation, FetchResponse(NONE, tuple(answers)))
+        )
+        api = "FetchFollower" if request.replica_id >= 0 else "FetchConsumer"
+        self.process.count_request(api, failed, item.received_us, started, now)
+
+    def available_bytes(self, request: FetchRequest) -> int:
+        """Return what a parked fetch could read now, up to its ``min_bytes``."""
+        total = 0
+        for asked in request.partitions:
+            partition = self.partitions.get(asked.tp)
+            if partition is None or partition.check_fetch(asked, request.replica_id) is not None:
+                return request.min_bytes  # an error answers at once
+            log = partition.log
+            if request.replica_id >= 0:
+                bound = log.log_end_offset
+            else:
+                bound = log.last_stable_offset if request.isolation_level else log.high_watermark
+            if asked.fetch_offset < bound:
+                missing = min(asked.partition_max_bytes, request.min_bytes - total)
+                for batch in log.read(asked.fetch_offset, missing, bound):
+                    total += batch.size
+                if total >= request.min_bytes:
+                    break
+        return total
+
+    # ------------------------------------------------------------------------------------- errors
+
+    def unknown_partition(self, tp: TopicPartition) -> Errors:
+        """Return the error for a partition that this broker does not host."""
+        if self.process.knows_partition(tp):
+            return Errors.NOT_LEADER_OR_FOLLOWER
+        return Errors.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _unknown(self, asked: FetchPartition) -> FetchPartitionResponse:
+        error = self.unknown_partition(asked.tp)
+        return FetchPartitionResponse(asked.tp, error, -1, -1, -1, EMPTY)

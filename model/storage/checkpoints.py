@@ -1,0 +1,128 @@
+"""Small files that must be either old or new after a power loss, never a mix.
+
+Kafka writes a temporary file, fsyncs it, renames it over the old one and fsyncs the directory
+(CheckpointFile, CheckpointFileWithFailureHandler). A handler of this model cannot wait for the
+fsync in between, so :class:`CheckpointFile` keeps a journal instead: every write appends the whole
+content, and the last intact item counts. The outcome is the same one: old or new. The journal
+alternates between two files, so that it never grows beyond twice ``MAX_ITEMS``.
+
+Also here: :class:`OffsetCheckpoint` (recovery-point-, log-start- and replication-offset-checkpoint),
+the clean-shutdown marker (CleanShutdownFileHandler) and the topic id of a log directory
+(PartitionMetadataFile).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.records import TopicPartition
+from model.storage.files import Corrupt, Files
+
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+PARTITION_METADATA = "partition.metadata"
+MAX_ITEMS = 64
+
+
+class CheckpointFile:
+    """One value on disk, replaced atomically. ``write`` alone makes nothing durable."""
+
+    __slots__ = ("_active", "_files", "_paths", "_sequence")
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._paths = (path, path + ".tmp")
+        self._active = 0
+        self._sequence = 0
+
+    def read(self) -> Any:
+        """Return the value last written, or None."""
+        found: Any = None
+        for index, path in enumerate(self._paths):
+            items = self._files.read(path) if self._files.exists(path) else []
+            for item in items:
+                if isinstance(item, tuple) and item[0] > self._sequence:
+                    self._active = index
+                    self._sequence, found = item
+        return found
+
+    def write(self, content: Any, size: int) -> str:
+        """Replace the value; return the path that a Flush or Barrier must name."""
+        path = self._paths[self._active]
+        if self._files.exists(path) and self._files.count(path) >= MAX_ITEMS:
+            self._active = 1 - self._active
+            path = self._paths[self._active]
+            if self._files.exists(path):
+                self._files.truncate(path, 0)
+        self._sequence += 1
+        self._files.append(path, (self._sequence, content), size)
+        return path
+
+    def write_in_place(self, content: Any, size: int) -> str:
+        """Overwrite the file as Kafka did before KAFKA-16541: a power loss may garble it."""
+        path, other = self._paths[self._active], self._paths[1 - self._active]
+        self._sequence += 1
+        self._files.write(path, (self._sequence, content), size)
+        self._files.delete(other)
+        return path
+
+    def delete(self) -> None:
+        """Remove the file."""
+        for path in self._paths:
+            self._files.delete(path)
+        self._active = 0
+
+
+class OffsetCheckpoint:
+    """Offsets of many partitions in one file (OffsetCheckpointFile). Always written whole."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._file = CheckpointFile(files, path)
+
+    def read(self) -> dict[TopicPartition, int]:
+        """Return the offsets last written; call once, at start."""
+        return dict(self._file.read() or ())
+
+    def write(self, offsets: dict[TopicPartition, int]) -> str:
+        """Replace all offsets; return the path to put into a Barrier or Flush."""
+        return self._file.write(tuple(offsets.items()), 16 + 24 * len(offsets))
+
+
+def write_clean_marker(files: Files, root: str, broker_epoch: int) -> str:
+    """Write the clean-shutdown file; return its path. Only what was flushed may precede it."""
+    path = root + CLEAN_SHUTDOWN
+    files.write(path, broker_epoch, 40)
+    return path
+
+
+def take_clean_marker(files: Files, root: str) -> int | None:
+    """Return the broker epoch of the clean-shutdown file, or None, and delete the file."""
+    path = root + CLEAN_SHUTDOWN
+    if not files.exists(path):
+        return None
+    items = files.read(path)
+    files.delete(path)
+    return items[0] if items and isinstance(items[0], int) else None
+
+
+def write_topic_id(files: Files, directory: str, topic_id: str, tp: TopicPartition) -> str:
+    """Write a log's partition.metadata if it is missing; return its path."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    if not files.exists(path):
+        files.write(path, (tp, topic_id), 50)
+    return path
+
+
+def logs_on_disk(files: Files, root: str) -> list[tuple[str, TopicPartition, str]]:
+    """Return (directory, partition, topic id) of every log below ``root`` (a path prefix)."""
+    suffix = "/" + PARTITION_METADATA
+    found = []
+    for path in files.paths(root):
+        if path.endswith(suffix):
+            items = files.read(path)
+            if items and not isinstance(items[0], Corrupt):
+                tp, topic_id = items[0]
+                found.append((path[: -len(suffix)], tp, topic_id))
+    return found

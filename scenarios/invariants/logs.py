@@ -1,0 +1,231 @@
+"""MATCH, ISRDATA, ELECTSAFE/ACKED, HWMONO, MINISR, NODUP: what replicas must agree on.
+
+Every check is O(log n) in the fact that triggers it. The rolling prefix hash makes "the same batch
+and the same prefix" one dictionary look-up per batch and replica.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model import facts
+from scenarios.invariants.base import Cluster, PartitionState, ReplicaLog, node_of
+
+_ALL = 1 << 60
+
+
+class Logs:
+    """Follows appends, truncations, high watermarks and elections."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._partition = cluster.partition
+        self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int]] = {}
+        self._hw: dict[tuple[str, int, int, str], int] = {}
+        self._start: dict[tuple[str, int, int], int] = {}
+        trace = cluster.trace
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.Appended, self._on_appended)
+        trace.subscribe(facts.Replicated, self._on_replicated)
+        trace.subscribe(facts.HighWatermark, self._on_high_watermark)
+        trace.subscribe(facts.Truncated, self._on_truncated)
+        trace.subscribe(facts.LogLoaded, self._on_loaded)
+        trace.subscribe(facts.LogStart, self._on_log_start)
+        trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.PartitionChanged, self._on_changed)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
+
+    # Following the logs.
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self.cluster.topics.setdefault(fact.topic_id, fact)
+
+    def _on_appended(self, seq: int, t: int, node: str, fact: facts.Appended) -> None:
+        state = self._partition(fact.topic_id, fact.partition)
+        ids = fact.record_ids
+        content = (
+            fact.producer_id,
+            fact.producer_epoch,
+            fact.base_sequence,
+            ids[0] if ids else None,
+            ids[-1] if ids else None,
+        )
+        self._extend(
+            state, seq, t, node, fact.base_offset, fact.next_offset, fact.leader_epoch, content
+        )
+        if fact.base_sequence >= 0:
+            self._check_no_duplicate(state, seq, t, node, fact)
+
+    def _on_replicated(self, seq: int, t: int, node: str, fact: facts.Replicated) -> None:
+        state = self._partition(fact.topic_id, fact.partition)
+        log = self._log(state.replica(node), node, fact)
+        for batch in log.read(fact.base_offset, _ALL, fact.next_offset):
+            first, last = batch.records[0].value, batch.records[-1].value
+            user = type(first) is int
+            content = (
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                first if user else None,
+                last if user else None,
+            )
+            self._extend(
+                state, seq, t, node, batch.base_offset, batch.last_offset + 1,
+                batch.leader_epoch, content,
+            )  # fmt: skip
+
+    def _extend(
+        self, state: PartitionState, seq: int, t: int, node: str,
+        base: int, end: int, epoch: int, content: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        replica = state.replica(node)
+        before = replica.hashes[-1] if replica.hashes else 0
+        prefix = hash((before, base, end, epoch, content))
+        known = state.canonical.setdefault((end, epoch), prefix)
+        if known != prefix:
+            self.cluster.violated(
+                "MATCH", seq, t, state.key,
+                f"{node} holds another batch or prefix at offsets {base}–{end - 1} of leader epoch"
+                f" {epoch} than another replica held",
+            )  # fmt: skip
+        replica.nexts.append(end)
+        replica.epochs.append(epoch)
+        replica.hashes.append(prefix)
+
+    def _log(self, replica: ReplicaLog, node: str, fact: Any) -> Any:
+        if replica.log is None:
+            replica.log = self.cluster.view(node, fact.topic_id, fact.partition)
+        return replica.log
+
+    def _on_truncated(self, seq: int, t: int, node: str, fact: facts.Truncated) -> None:
+        state = self._partition(fact.topic_id, fact.partition)
+        replica = state.replica(node)
+        replica.cut(fact.offset)
+        self._check_isr_member(state, seq, t, node, replica, "truncated its log")
+
+    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
+        replica = self._partition(fact.topic_id, fact.partition).replica(node)
+        replica.log = None
+        replica.cut(fact.log_end_offset)
+
+    def _on_log_start(self, _seq: int, _t: int, node: str, fact: facts.LogStart) -> None:
+        replica = self._partition(fact.topic_id, fact.partition).replica(node)
+        if fact.reason == "reset":  # truncated fully: it starts anew at the leader's log start
+            replica.nexts, replica.epochs, replica.hashes = [], [], []
+
+    def _on_stopped(self, _seq: int, _t: int, node: str, fact: facts.HostStopped) -> None:
+        for state in self.cluster.partitions.values():
+            replica = state.replicas.get(node)
+            if replica is not None:
+                replica.log = None
+                replica.suspect = replica.suspect or fact.reason == "power-loss"
+
+    # What must hold.
+
+    def _check_no_duplicate(
+        self, state: PartitionState, seq: int, t: int, node: str, fact: facts.Appended
+    ) -> None:
+        key = (*state.key, fact.producer_id, fact.producer_epoch, fact.base_sequence)
+        earlier = self._sequences.get(key)
+        self._sequences[key] = (fact.base_offset, fact.leader_epoch)
+        if earlier is None or earlier[0] == fact.base_offset:
+            return
+        log = self._log(state.replica(node), node, fact)
+        for batch in log.read(earlier[0], 1, earlier[0] + 1 + fact.next_offset - fact.base_offset):
+            if (batch.base_offset, batch.leader_epoch) == earlier and (
+                batch.producer_id == fact.producer_id and batch.base_sequence == fact.base_sequence
+            ):
+                self.cluster.violated(
+                    "NODUP", seq, t, state.key,
+                    f"producer {fact.producer_id} epoch {fact.producer_epoch} sequence"
+                    f" {fact.base_sequence} is at offsets {earlier[0]} and {fact.base_offset}",
+                )  # fmt: skip
+
+    def _on_high_watermark(self, seq: int, t: int, node: str, fact: facts.HighWatermark) -> None:
+        state = self._partition(fact.topic_id, fact.partition)
+        hw = fact.high_watermark
+        key = (fact.topic_id, fact.partition, fact.leader_epoch, node)
+        if hw < self._hw.get(key, 0):
+            self.cluster.violated(
+                "HWMONO", seq, t, state.key,
+                f"{node} moved its high watermark from {self._hw[key]} back to {hw} within leader"
+                f" epoch {fact.leader_epoch}",
+            )  # fmt: skip
+        self._hw[key] = hw
+        created = self.cluster.topics.get(fact.topic_id)
+        if created is not None:
+            needed = min(created.min_isr, created.replication_factor)
+            if len(fact.acknowledged) < needed:
+                self.cluster.violated(
+                    "MINISR", seq, t, state.key,
+                    f"{node} advanced the high watermark to {hw} with only {fact.acknowledged}"
+                    f" known to have it; effective min.insync.replicas is {needed}",
+                )  # fmt: skip
+        if hw > state.exposed:
+            leader = state.replica(node)
+            if leader.log_end_offset < hw:
+                self.cluster.violated(
+                    "LOGORDER", seq, t, state.key,
+                    f"{node} has high watermark {hw} above its log end {leader.log_end_offset}",
+                )  # fmt: skip
+            state.exposed = hw
+            state.exposed_hash = leader.prefix(hw)
+            for broker in state.isr:
+                member = node_of(broker)
+                self._check_isr_member(
+                    state, seq, t, member, state.replica(member), "is in the ISR"
+                )
+
+    def _check_isr_member(
+        self, state: PartitionState, seq: int, t: int, node: str, replica: ReplicaLog, what: str
+    ) -> None:
+        if replica.suspect or int(node.rpartition("-")[2]) not in state.isr:
+            return
+        if replica.log_end_offset < state.exposed or (
+            replica.prefix(state.exposed) != state.exposed_hash
+        ):
+            self.cluster.violated(
+                "ISRDATA", seq, t, state.key,
+                f"{node} {what} of leader epoch {state.leader_epoch} but does not hold what a"
+                f" leader exposed below {state.exposed} (its log ends at"
+                f" {replica.log_end_offset})",
+            )  # fmt: skip
+
+    def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
+        state = self._partition(fact.topic_id, fact.partition)
+        replica = state.replica(node)
+        if fact.leader_epoch <= state.unclean_epoch:
+            # What a clean leader must hold starts again at what an unclean one brought.
+            state.exposed = min(state.exposed, replica.log_end_offset)
+            state.exposed_hash = replica.prefix(state.exposed)
+            return
+        if replica.log_end_offset < state.exposed or (
+            replica.prefix(state.exposed) != state.exposed_hash
+        ):
+            self.cluster.violated(
+                "ACKED", seq, t, state.key,
+                f"{node} was elected for leader epoch {fact.leader_epoch} with log end"
+                f" {replica.log_end_offset}, without what an earlier leader exposed below"
+                f" {state.exposed}",
+            )  # fmt: skip
+            state.exposed = min(state.exposed, replica.log_end_offset)
+            state.exposed_hash = replica.prefix(state.exposed)
+
+    def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        state = self._partition(fact.topic_id, fact.partition)
+        if fact.partition_epoch < state.partition_epoch:
+            return  # another controller commits what the first already did
+        joined = [broker for broker in fact.isr if broker not in state.isr]
+        state.isr = fact.isr
+        state.leader = fact.leader
+        state.leader_epoch = fact.leader_epoch
+        state.partition_epoch = fact.partition_epoch
+        if fact.unclean:
+            state.unclean_epoch = fact.leader_epoch
+            return
+        for node, replica in state.replicas.items():
+            if replica.suspect and int(node.rpartition("-")[2]) not in fact.isr:
+                replica.suspect = False
+        for broker in joined:
+            node = node_of(broker)
+            self._check_isr_member(state, seq, t, node, state.replica(node), "joined the ISR")

@@ -1,0 +1,108 @@
+"""META, ISRELIG, ONELEADER: what controllers and brokers must agree on."""
+
+from __future__ import annotations
+
+from model import facts
+from scenarios.invariants.base import Cluster
+
+
+class Metadata:
+    """Follows the metadata log, the brokers' registrations and who believes to lead."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._digests: dict[int, tuple[str, int]] = {}
+        self._committed: dict[int, facts.PartitionChanged] = {}
+        self._epochs: dict[tuple[str, int], tuple[int, int]] = {}
+        self._brokers: dict[int, facts.BrokerRegistration] = {}
+        self._registered_offset = -1
+        self._leaders: dict[tuple[str, int, int], str] = {}
+        self._isr: dict[tuple[str, int], facts.PartitionChanged] = {}
+        self._fenced_at: tuple[int, int, int] | None = None  # (t_us, seq, broker)
+        trace = cluster.trace
+        trace.subscribe(facts.MetadataCommitted, self._on_metadata)
+        trace.subscribe(facts.BrokerRegistration, self._on_broker)
+        trace.subscribe(facts.PartitionChanged, self._on_partition)
+        trace.subscribe(facts.BecameLeader, self._on_leader)
+
+    def finish(self) -> None:
+        """Judge what waits for the end of a batch."""
+        self._check_fenced(1 << 62)
+
+    def _on_metadata(self, seq: int, t: int, node: str, fact: facts.MetadataCommitted) -> None:
+        known = self._digests.setdefault(fact.offset, (node, fact.digest))
+        if known[1] != fact.digest:
+            self.cluster.violated(
+                "META", seq, t, ("", -1),
+                f"{node} and {known[0]} applied different metadata up to offset {fact.offset}",
+            )  # fmt: skip
+
+    def _on_broker(self, seq: int, t: int, _node: str, fact: facts.BrokerRegistration) -> None:
+        self._check_fenced(t)
+        if fact.offset <= self._registered_offset:
+            return
+        self._registered_offset = fact.offset
+        self._brokers[fact.broker] = fact
+        if fact.fenced or fact.shutting_down:
+            self._fenced_at = (t, seq, fact.broker)
+
+    def _check_fenced(self, t: int) -> None:
+        """After the batch that fenced a broker, no ISR holds it but as its last member."""
+        if self._fenced_at is None or self._fenced_at[0] == t:
+            return
+        since, seq, broker = self._fenced_at
+        self._fenced_at = None
+        for key, change in self._isr.items():
+            if broker in change.isr and not (len(change.isr) == 1 and change.leader == -1):
+                self.cluster.violated(
+                    "ISRELIG", seq, since, key,
+                    f"broker {broker} is fenced or shutting down and stays in the ISR {change.isr}",
+                )  # fmt: skip
+
+    def _on_partition(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        self._check_fenced(t)
+        key = (fact.topic_id, fact.partition)
+        partition_epoch, offset = self._epochs.get(key, (-1, -1))
+        if fact.offset == offset:
+            return
+        if fact.offset < offset:
+            return  # a later controller re-reads what an earlier one committed
+        if fact.partition_epoch <= partition_epoch:
+            self.cluster.violated(
+                "META", seq, t, key,
+                f"partition epoch {fact.partition_epoch} at metadata offset {fact.offset} does not"
+                f" rise above {partition_epoch} at {offset}",
+            )  # fmt: skip
+        self._epochs[key] = (fact.partition_epoch, fact.offset)
+        self._isr[key] = fact
+        self._check_eligible(seq, t, key, fact)
+
+    def _check_eligible(
+        self, seq: int, t: int, key: tuple[str, int], fact: facts.PartitionChanged
+    ) -> None:
+        if len(fact.isr) == 1 and fact.leader == -1:
+            return
+        if fact.leader not in fact.isr:
+            self.cluster.violated(
+                "ISRELIG", seq, t, key,
+                f"leader {fact.leader} is not in the ISR {fact.isr} (leader epoch"
+                f" {fact.leader_epoch}, {fact.reason})",
+            )  # fmt: skip
+        for broker in fact.isr:
+            known = self._brokers.get(broker)
+            if known is None or known.fenced or known.shutting_down:
+                state = "not registered" if known is None else known.change
+                self.cluster.violated(
+                    "ISRELIG", seq, t, key,
+                    f"broker {broker} is {state} but in the ISR {fact.isr} (partition epoch"
+                    f" {fact.partition_epoch}, {fact.reason})",
+                )  # fmt: skip
+
+    def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
+        key = (fact.topic_id, fact.partition, fact.leader_epoch)
+        known = self._leaders.setdefault(key, node)
+        if known != node:
+            self.cluster.violated(
+                "ONELEADER", seq, t, key[:2],
+                f"{known} and {node} both lead in leader epoch {fact.leader_epoch}",
+            )  # fmt: skip

@@ -1,0 +1,348 @@
+"""The scenario language: one phenomenon as data, read from TOML and checked before anything runs.
+
+A scenario has a claim, a cluster, topics, workloads, faults, operations, an expectation and a twin.
+Property names are Kafka's. Every mistake is one line that names the file, the key and what is
+allowed (:class:`ScenarioError`).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from scenarios.units import Duration, DurationSpan, Rate, Size, Span
+
+Properties = dict[str, str | int | float | bool | list[str]]
+
+FAULT_KINDS = (
+    "gc-pause",
+    "crash",
+    "power-loss",
+    "restart",
+    "partition",
+    "partition-oneway",
+    "isolate",
+    "slow-link",
+    "flaky",
+    "reset",
+    "hold",
+    "cut-purpose",
+    "slow-disk",
+    "disk-stall",
+    "disk-full",
+    "disk-read-error",
+    "bit-rot",
+    "clock-step",
+    "rack-crash",
+    "rack-power-loss",
+    "rack-isolate",
+    "nemesis",
+)
+OPERATIONS = ("rolling-restart", "stop", "start", "elect-leaders", "create-topic")
+
+ANOMALIES = (
+    "lost-write",
+    "unseen",
+    "duplicate",
+    "inconsistent-offsets",
+    "poll-skip",
+    "nonmonotonic-poll",
+    "nonmonotonic-send",
+    "offset-regression",
+    "skipped-by-commit",
+    "double-owner",
+    "zombie-owner",
+    "stale-fetch",
+    "last-replica-standing",
+)
+
+
+class ScenarioError(ValueError):
+    """A scenario cannot be used; the message is one line naming file, key and what is allowed."""
+
+
+class Section(BaseModel):
+    """Base of all tables: unknown keys are errors; keys are written with dashes."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-")
+    )
+
+
+class Host(Section):
+    """What one node has that the others have not."""
+
+    config: Properties = {}
+    rack: str | None = None
+    fsync: Duration | None = None
+
+
+class Cluster(Section):
+    """The servers. ``config`` holds broker properties (server.properties) for every broker."""
+
+    mode: Literal["kraft"] = "kraft"
+    kafka_version: Literal["3.9", "4.0"] = "4.0"
+    brokers: int = Field(3, ge=1, le=100)
+    controllers: Literal[1, 3, 5] = 3
+    racks: list[str] = []
+    config: Properties = {}
+    config_file: str | None = None
+    nodes: dict[str, Host] = {}
+    variants: list[str] = []
+
+
+class Topic(Section):
+    """A topic that exists before the workloads start."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
+    partitions: int = Field(1, ge=1, le=10000)
+    replication_factor: int = Field(1, ge=1)
+    config: Properties = {}
+
+
+class Producer(Section):
+    """``count`` client hosts that each send ``rate`` records a second to ``topic``.
+
+    ``keys``: none | uniform:N | zipf:N:S (N keys; S is the exponent).
+    """
+
+    kind: Literal["producer"]
+    count: int = Field(1, ge=1, le=1000)
+    topic: str | None = None
+    rate: Rate = 100.0
+    keys: str = Field("none", pattern=r"^(none|uniform:[1-9][0-9]*|zipf:[1-9][0-9]*:[0-9.]+)$")
+    value_size: Size = 100
+    rack: str | None = None
+    start: Duration = 0
+    stop: Duration | None = None
+    config: Properties = {}
+
+
+class ConsumerGroup(Section):
+    """``count`` members of ``group``.
+
+    ``commit``: auto | sync | async (after processing) | first (before processing) | none.
+    ``processing``: how long a record takes; ``handover`` True hands records to a worker and polls
+    on, as applications do that process in another thread.
+    """
+
+    kind: Literal["consumer-group"]
+    group: str = "group"
+    count: int = Field(1, ge=1, le=1000)
+    topics: list[str] = []
+    processing: DurationSpan = Span(0, 0)
+    commit: Literal["auto", "sync", "async", "first", "none"] = "auto"
+    handover: bool = False
+    stuck_at: Duration | None = None
+    stuck_for: Duration | None = None
+    rack: str | None = None
+    start: Duration = 0
+    config: Properties = {}
+
+
+class When(Section):
+    """A condition: the ``count``-th fact of ``fact`` whose fields equal ``fields``."""
+
+    fact: str
+    fields: dict[str, str | int | bool] = {}
+    count: int = Field(1, ge=1)
+
+
+class Fault(Section):
+    """A fault of one kind, at a time (repeated with ``every``) or on a condition.
+
+    ``node`` names a node or a selector: leader:TOPIC-P, follower:TOPIC-P, active-controller,
+    coordinator:GROUP, any-broker, any-controller, any-consumer, any-producer.
+    """
+
+    kind: Literal[FAULT_KINDS]  # type: ignore[valid-type]
+    node: str | None = None
+    nodes: list[str] = []
+    rack: str | None = None
+    peers: list[str] = []
+    at: DurationSpan | None = None
+    every: DurationSpan | None = None
+    count: int = Field(1, ge=1, le=10000)
+    for_: DurationSpan | None = Field(None, alias="for")
+    when: When | None = None
+    restart_after: DurationSpan | None = None
+    extra: Duration | None = None
+    loss: float | None = Field(None, ge=0, le=1)
+    factor: float | None = Field(None, gt=0)
+    offset: Duration | None = None
+    api: str | None = None
+    purpose: str | None = None
+    direction: Literal["request", "response"] | None = None
+    kinds: list[str] = []
+    rate: Rate | None = None
+
+
+class Operation(Section):
+    """What an operator does at a time."""
+
+    kind: Literal[OPERATIONS]  # type: ignore[valid-type]
+    at: DurationSpan
+    node: str | None = None
+    nodes: list[str] = []
+    kill: bool = False
+    pause: DurationSpan = Span(5_000_000, 5_000_000)
+    topic: str | None = None
+    config: Properties = {}
+
+
+class Expect(Section):
+    """What a run may show and must show.
+
+    ``permits``: anomalies that this configuration allows. ``must-see``: observations that every
+    run must show; ``never``: observations no run may show.
+    """
+
+    permits: list[Literal[ANOMALIES]] = []  # type: ignore[valid-type]
+    must_see: list[str] = []
+    fleet_must_see: list[str] = []
+    never: list[str] = []
+
+
+class Twin(Section):
+    """The same scenario with something taken away: its check must fail.
+
+    ``set`` overrides keys by path (``workload.0.config.acks``); ``fails`` names what must then be
+    found: anomalies or ``missing:<observation>`` or ``seen:<observation>``.
+    """
+
+    claim: str
+    set: dict[str, Any] = {}
+    variants: list[str] = []
+    fails: list[str] = Field(min_length=1)
+    seeds: int = Field(5, ge=1)
+
+
+class Scenario(Section):
+    """One phenomenon. Durations count from the moment the cluster is ready."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    claim: str
+    duration: Duration
+    cluster: Cluster = Field(default_factory=lambda: Cluster.model_validate({}))
+    topics: list[Topic] = []
+    workload: list[Annotated[Producer | ConsumerGroup, Field(discriminator="kind")]] = []
+    faults: list[Fault] = []
+    operations: list[Operation] = []
+    expect: Expect = Expect()
+    twin: Twin | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Scenario:
+        from scenarios.validate import check
+
+        check(self)
+        return self
+
+
+def parse(data: Mapping[str, Any], source: str) -> Scenario:
+    """Check a scenario's data.
+
+    Raises:
+        ScenarioError: naming ``source``, the key and what is allowed.
+    """
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise ScenarioError(f"{source}: {_one_line(error)}") from None
+
+
+def load(path: Path) -> Scenario:
+    """Read and check a scenario file.
+
+    Raises:
+        ScenarioError: no such file, not TOML, or not a scenario.
+    """
+    return parse(read_toml(path), str(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        ScenarioError: no such file, or not TOML.
+    """
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise ScenarioError(f"{path}: no such file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: not TOML: {error}") from None
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def override(data: Mapping[str, Any], path: str, value: Any, source: str) -> dict[str, Any]:
+    """Return ``data`` with one key replaced: ``cluster.config.replica.lag.time.max.ms=5000``.
+
+    Inside a ``config`` table the rest of the path is one Kafka property name.
+
+    Raises:
+        ScenarioError: the path leads through something that is no table or list.
+    """
+    head, _, rest = path.partition(".")
+    copy: Any = dict(data)
+    if head == "config" and rest:
+        copy[head] = {**copy.get(head, {}), rest: value}
+    elif not rest:
+        copy[head] = value
+    else:
+        child = copy.get(head, {})
+        if isinstance(child, list):
+            index, _, deeper = rest.partition(".")
+            if not index.isdigit() or int(index) >= len(child):
+                raise ScenarioError(
+                    f"{source}: {path}: {head} has entries 0 to {len(child) - 1}, not {index!r}"
+                )
+            items = list(child)
+            items[int(index)] = (
+                override(items[int(index)], deeper, value, source) if deeper else value
+            )
+            copy[head] = items
+        elif isinstance(child, Mapping):
+            copy[head] = override(child, rest, value, source)
+        else:
+            raise ScenarioError(f"{source}: {path}: {head} is not a table")
+    return dict(copy)
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in _WORKLOADS)
+    kind = first["type"]
+    if kind == "extra_forbidden":
+        return f"{place}: unknown key; allowed: {', '.join(_allowed(first['loc']))}"
+    if kind == "missing":
+        return f"{place}: is missing"
+    message = str(first["msg"]).removeprefix("Value error, ")
+    if kind == "value_error":
+        return f"{place}: {message}" if place else message
+    return f"{place}: {message}, not {first['input']!r}"
+
+
+def _allowed(location: tuple[int | str, ...]) -> list[str]:
+    """Return the keys of the table that a misspelt key stands in."""
+    model: Any = Scenario
+    for part in location[:-1]:
+        if isinstance(part, int):
+            continue
+        if part in _WORKLOADS:
+            model = _WORKLOADS[part]
+            continue
+        for name, field in model.model_fields.items():
+            if (field.alias or name) == part:
+                model = next((m for m in _SECTIONS if m.__name__ in str(field.annotation)), model)
+    return sorted(field.alias or name for name, field in model.model_fields.items())
+
+
+_WORKLOADS: dict[Any, Any] = {"producer": Producer, "consumer-group": ConsumerGroup}
+_SECTIONS = (Cluster, Topic, Fault, Operation, Expect, Twin, When, Host)

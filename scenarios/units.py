@@ -1,0 +1,86 @@
+"""Durations, rates and sizes as people write them: ``"250ms"``, ``"200/s"``, ``"16KiB"``.
+
+Where a scenario allows a range (``["5s", "6.5s"]``), the value is a :class:`Span` and each seed
+draws its own.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+MICROSECONDS = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_NUMBER = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(\S+)\s*$")
+
+
+def duration_us(text: Any) -> int:
+    """Parse ``"20s"`` into microseconds.
+
+    Raises:
+        ValueError: not a number with one of the units us, ms, s, m, h.
+    """
+    return _scaled(text, MICROSECONDS, 'a duration such as "250ms", "20s" or "5m"')
+
+
+def size_bytes(text: Any) -> int:
+    """Parse ``"16KiB"`` or a plain number of bytes."""
+    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
+        return text
+    return _scaled(text, BYTES, 'a size such as 100, "16KiB" or "1MiB"')
+
+
+def per_second(text: Any) -> float:
+    """Parse ``"200/s"`` or ``"30/m"`` into events a second; 0 is not allowed."""
+    match = re.match(
+        r"^\s*([0-9]+(?:\.[0-9]+)?)\s*/\s*(s|m|h)\s*$", text if isinstance(text, str) else ""
+    )
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(f'{text!r} is not a rate such as "200/s" or "30/m"')
+    return float(match[1]) / {"s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def _scaled(text: Any, units: dict[str, int], wanted: str) -> int:
+    match = _NUMBER.match(text) if isinstance(text, str) else None
+    if match is None or match[2] not in units:
+        raise ValueError(f"{text!r} is not {wanted}")
+    return round(float(match[1]) * units[match[2]])
+
+
+@dataclass(frozen=True)
+class Span:
+    """A duration, or a range of durations of which each seed draws one. In microseconds."""
+
+    low: int
+    high: int
+
+    def draw(self, rng: random.Random) -> int:
+        """Return the duration of this seed."""
+        if self.low == self.high:
+            return self.low
+        return self.low + int(rng.random() * (self.high - self.low + 1))
+
+
+def span(value: Any) -> Span:
+    """Parse ``"6s"`` or ``["5s", "6.5s"]``."""
+    if isinstance(value, Span):
+        return value
+    if isinstance(value, list | tuple):
+        if len(value) != 2:
+            raise ValueError(f"{value!r} is not a range: give [lowest, highest]")
+        low, high = duration_us(value[0]), duration_us(value[1])
+        if low > high:
+            raise ValueError(f"{value!r} is not a range: {value[0]} is above {value[1]}")
+        return Span(low, high)
+    fixed = duration_us(value)
+    return Span(fixed, fixed)
+
+
+Duration = Annotated[int, BeforeValidator(duration_us)]
+DurationSpan = Annotated[Span, BeforeValidator(span)]
+Rate = Annotated[float, BeforeValidator(per_second)]
+Size = Annotated[int, BeforeValidator(size_bytes)]

@@ -1,0 +1,195 @@
+"""What concerns several tables of a scenario: names that must exist, settings that must agree.
+
+Each mistake raises ValueError with the key's path first and what is allowed behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from model.config import (
+    BrokerConfig,
+    Config,
+    ConfigError,
+    ConsumerConfig,
+    ProducerConfig,
+    TopicConfig,
+)
+from model.facts import FACTS
+from scenarios.observations import OBSERVATIONS
+
+if TYPE_CHECKING:
+    from scenarios.spec import Fault, Scenario
+
+SELECTORS = ("leader:", "follower:", "coordinator:", "active-controller", "any-")
+_NEEDS_NODE = (
+    "gc-pause", "crash", "power-loss", "restart", "slow-disk", "disk-stall", "disk-full",
+    "disk-read-error", "bit-rot", "clock-step",
+)  # fmt: skip
+_NEEDS_RACK = ("rack-crash", "rack-power-loss", "rack-isolate")
+_NEEDS_NODES = ("partition", "partition-oneway", "isolate", "slow-link", "flaky", "reset")
+
+
+def check(scenario: Scenario) -> None:
+    """Raise ValueError for the first mistake."""
+    _check_topics(scenario)
+    _check_configs(scenario)
+    _check_workloads(scenario)
+    nodes = node_names(scenario)
+    for index, fault in enumerate(scenario.faults):
+        _check_fault(f"faults.{index}", fault, scenario, nodes)
+    for index, operation in enumerate(scenario.operations):
+        for name in [operation.node, *operation.nodes]:
+            if name is not None:
+                _check_node(f"operations.{index}.node", name, scenario, nodes)
+        if operation.kind in ("stop", "start") and operation.node is None:
+            raise ValueError(f"operations.{index}.node: is missing")
+    _check_observations(scenario)
+
+
+def node_names(scenario: Scenario) -> list[str]:
+    """Return the names of all hosts: broker-1…, controller-1…, producer-1…, consumer-1…."""
+    cluster = scenario.cluster
+    names = [f"broker-{i}" for i in range(1, cluster.brokers + 1)]
+    names += [f"controller-{i}" for i in range(1, cluster.controllers + 1)]
+    producers = sum(w.count for w in scenario.workload if w.kind == "producer")
+    consumers = sum(w.count for w in scenario.workload if w.kind == "consumer-group")
+    names += [f"producer-{i}" for i in range(1, producers + 1)]
+    names += [f"consumer-{i}" for i in range(1, consumers + 1)]
+    return names
+
+
+def _check_topics(scenario: Scenario) -> None:
+    seen: list[str] = []
+    for index, topic in enumerate(scenario.topics):
+        place = f"topics.{index}"
+        if topic.name in seen:
+            raise ValueError(f"{place}.name: {topic.name!r} is there twice")
+        seen.append(topic.name)
+        if topic.replication_factor > scenario.cluster.brokers:
+            raise ValueError(
+                f"{place}.replication-factor: {topic.replication_factor} is more than the"
+                f" {scenario.cluster.brokers} brokers; allowed: 1 to {scenario.cluster.brokers}"
+            )
+        minimum = topic.config.get("min.insync.replicas")
+        if isinstance(minimum, int) and minimum > topic.replication_factor:
+            raise ValueError(
+                f"{place}.config.min.insync.replicas: {minimum} is more than replication-factor"
+                f" {topic.replication_factor}: no acks=all write could succeed"
+            )
+        _properties(f"{place}.config", TopicConfig, topic.config)
+
+
+def _check_configs(scenario: Scenario) -> None:
+    _properties("cluster.config", BrokerConfig, scenario.cluster.config)
+    nodes = node_names(scenario)
+    for name, host in scenario.cluster.nodes.items():
+        if name not in nodes:
+            raise ValueError(f"cluster.nodes.{name}: no such node; allowed: {_some(nodes)}")
+        if host.config and not name.startswith(("broker-", "controller-")):
+            raise ValueError(f"cluster.nodes.{name}.config: only brokers and controllers have one")
+        merged = {**scenario.cluster.config, **host.config}
+        _properties(f"cluster.nodes.{name}.config", BrokerConfig, merged)
+
+
+def _check_workloads(scenario: Scenario) -> None:
+    topics = [topic.name for topic in scenario.topics]
+    for index, workload in enumerate(scenario.workload):
+        place = f"workload.{index}"
+        if not topics:
+            raise ValueError(f"{place}: there is no topic; add a [[topics]] table")
+        if workload.kind == "producer":
+            named = [workload.topic] if workload.topic is not None else []
+            key = f"{place}.topic"
+            _properties(f"{place}.config", ProducerConfig, workload.config)
+        else:
+            named, key = workload.topics, f"{place}.topics"
+            _properties(f"{place}.config", ConsumerConfig, workload.config)
+        for name in named:
+            if name not in topics:
+                raise ValueError(f"{key}: no topic {name!r}; allowed: {_some(topics)}")
+
+
+def _check_fault(place: str, fault: Fault, scenario: Scenario, nodes: list[str]) -> None:
+    if fault.kind != "nemesis" and (fault.at is None) == (fault.when is None):
+        raise ValueError(f"{place}: give either at or when")
+    if fault.every is not None and fault.at is None:
+        raise ValueError(f"{place}.every: needs at")
+    if fault.count > 1 and fault.every is None:
+        raise ValueError(f"{place}.count: needs every")
+    if fault.when is not None and fault.when.fact not in FACTS:
+        raise ValueError(
+            f"{place}.when.fact: no fact {fault.when.fact!r}; allowed: {', '.join(FACTS)}"
+        )
+    if fault.kind in _NEEDS_NODE and fault.node is None:
+        raise ValueError(f"{place}.node: is missing")
+    if fault.kind in _NEEDS_NODES and fault.node is None and not fault.nodes:
+        raise ValueError(f"{place}.nodes: is missing")
+    if fault.kind in ("gc-pause", "disk-stall") and fault.for_ is None:
+        raise ValueError(f"{place}.for: is missing")
+    if fault.kind in _NEEDS_RACK:
+        if fault.rack not in scenario.cluster.racks:
+            racks = _some(scenario.cluster.racks) or "none: cluster.racks is empty"
+            raise ValueError(f"{place}.rack: no rack {fault.rack!r}; allowed: {racks}")
+    for key, names in (("node", [fault.node]), ("nodes", fault.nodes), ("peers", fault.peers)):
+        for name in names:
+            if name is not None:
+                _check_node(f"{place}.{key}", name, scenario, nodes)
+
+
+def _check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> None:
+    if name in nodes:
+        return
+    if not name.startswith(SELECTORS):
+        raise ValueError(
+            f"{place}: no node {name!r}; allowed: {_some(nodes)}, or a selector"
+            " (leader:TOPIC-P, follower:TOPIC-P, active-controller, coordinator:GROUP, any-broker)"
+        )
+    selector, _, argument = name.partition(":")
+    if selector in ("leader", "follower"):
+        topic, _, partition = argument.rpartition("-")
+        known = {t.name: t.partitions for t in scenario.topics}
+        if topic not in known:
+            raise ValueError(f"{place}: no topic {topic!r}; allowed: {_some(list(known))}")
+        if not partition.isdigit() or int(partition) >= known[topic]:
+            raise ValueError(f"{place}: {topic} has partitions 0 to {known[topic] - 1}")
+    elif name.startswith("any-"):
+        kinds = ("any-broker", "any-controller", "any-producer", "any-consumer")
+        if name not in kinds:
+            raise ValueError(f"{place}: no selector {name!r}; allowed: {_some(kinds)}")
+
+
+def _check_observations(scenario: Scenario) -> None:
+    expect = scenario.expect
+    for key, names in (
+        ("must-see", expect.must_see),
+        ("fleet-must-see", expect.fleet_must_see),
+        ("never", expect.never),
+    ):
+        for name in names:
+            if name.partition(":")[0] not in OBSERVATIONS:
+                raise ValueError(
+                    f"expect.{key}: no observation {name!r}; allowed: {', '.join(OBSERVATIONS)}"
+                )
+
+
+def _properties(place: str, config: type[Config], properties: object) -> None:
+    assert isinstance(properties, dict), properties
+    try:
+        config.from_properties(_for_validation(config, properties))
+    except ConfigError as error:
+        raise ValueError(f"{place}.{error.key}: {error.message}") from None
+
+
+def _for_validation(config: type[Config], properties: dict[str, object]) -> dict[str, object]:
+    """Fill in what a client sets silently: acks below all switches idempotence off (KIP-679)."""
+    if config is ProducerConfig and "enable.idempotence" not in properties:
+        weak = str(properties.get("acks", "all")) not in ("all", "-1")
+        return {**properties, "enable.idempotence": not weak}
+    return properties
+
+
+def _some(names: Iterable[str]) -> str:
+    shown = list(names)
+    return ", ".join(shown[:12]) + (f", … ({len(shown)} in all)" if len(shown) > 12 else "")

@@ -1,0 +1,159 @@
+"""Applications: ``async def`` functions on a client host that talk to its client process.
+
+An application gets a :class:`ClientPort`. ``await port.call("producer.send", …)`` hands a ``Call``
+to the client process on the same host and waits for its ``Reply``; what comes back later for the
+same call (an acknowledgement) is a ``Reply`` under the negative number.
+
+The host keeps one :class:`Applications` per incarnation and drives it: :meth:`~Applications.run`,
+:meth:`~Applications.next_deadline`, :meth:`~Applications.on_reply`, and
+:meth:`~Applications.discard` when it crashes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from model.effects import Call, Reply
+from sim.loop import HostLoop, HostTask, new_loop
+
+Submit: TypeAlias = Callable[[Call], None]
+Record: TypeAlias = Callable[[Any], None]
+Application: TypeAlias = "Callable[[ClientPort], Coroutine[Any, Any, None]]"
+
+
+class ClientPort:
+    """What an application sees of its host: the client process, the clock, the trace."""
+
+    __slots__ = ("_last_call", "_loop", "_pending", "_record", "_submit")
+
+    def __init__(self, loop: HostLoop, submit: Submit, record: Record) -> None:
+        self._loop = loop
+        self._submit = submit
+        self._record = record
+        self._last_call = 0
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+
+    @property
+    def dead(self) -> bool:
+        """Whether the host crashed; only a discarded application could see this as True."""
+        return self._loop.dead
+
+    @property
+    def now_us(self) -> int:
+        """The host's monotonic time in microseconds."""
+        return self._loop.now
+
+    def call(self, method: str, *args: Any) -> asyncio.Future[Any]:
+        """Call a method of the client process; the future ends with its reply.
+
+        An exception in the reply that nobody awaits is not an error.
+        """
+        number = self._last_call + 1
+        self._last_call = number
+        future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
+        self._pending[number] = future
+        if not self._loop.dead:
+            self._submit(Call(number, method, args))
+        return future
+
+    def call_acked(
+        self, method: str, *args: Any
+    ) -> tuple[asyncio.Future[Any], asyncio.Future[Any]]:
+        """Call a method that replies twice: once when taken, once when it is done.
+
+        Returns the futures of both: of ``Reply(n)`` and of ``Reply(-n)``. An error in the first
+        reply ends both.
+        """
+        taken = self.call(method, *args)
+        done: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
+        self._pending[-self._last_call] = done
+        return taken, done
+
+    def post(self, method: str, *args: Any) -> None:
+        """Call a method and do not wait; its replies are dropped."""
+        self._last_call += 1
+        if not self._loop.dead:
+            self._submit(Call(self._last_call, method, args))
+
+    def record(self, fact: Any) -> None:
+        """Write a fact into the trace, as this host."""
+        if not self._loop.dead:
+            self._record(fact)
+
+    def _on_reply(self, reply: Reply) -> None:
+        future = self._pending.pop(reply.call, None)
+        if future is not None and not future.done():
+            _resolve(future, reply)
+        if reply.call > 0 and reply.error is not None:
+            acked = self._pending.pop(-reply.call, None)
+            if acked is not None and not acked.done():
+                _resolve(acked, reply)
+
+    def _discard(self) -> None:
+        self._submit = _dropped
+        self._record = _dropped
+
+
+class Applications:
+    """The applications of one incarnation of a host.
+
+    Args:
+        name: of the host.
+        submit: takes each ``Call`` for the client process, in order.
+        record: takes each fact for the trace.
+        now: the host's monotonic time in µs.
+    """
+
+    __slots__ = ("loop", "port")
+
+    def __init__(self, name: str, submit: Submit, record: Record, now: int) -> None:
+        self.loop = new_loop(name, now)
+        self.port = ClientPort(self.loop, submit, record)
+
+    def start(self, application: Application, name: str | None = None) -> HostTask:
+        """Start an application; it takes its first step in the next :meth:`run`."""
+        return self.loop.spawn(application(self.port), name)
+
+    def run(self, now: int) -> None:
+        """Run all that is ready or due; raises what an application raised."""
+        self.loop.run(now)
+
+    def next_deadline(self) -> int | None:
+        """Return when to :meth:`run` again without a reply: host time, or None for never."""
+        return self.loop.next_deadline()
+
+    def on_reply(self, reply: Reply, now: int) -> None:
+        """Hand over a reply and run what it makes ready (inside a run: later in that run)."""
+        self.port._on_reply(reply)
+        if not self.loop.is_running():
+            self.loop.run(now)
+
+    def discard(self) -> None:
+        """Drop all applications where they stand: the host crashed."""
+        self.loop.discard()
+        self.port._discard()
+
+    def release(self) -> None:
+        """Free what is left; call it once the trace is closed.
+
+        Raises:
+            BaseException: a task failed and nobody ever looked at it.
+        """
+        if not self.loop.dead:
+            self.discard()
+        self.port._pending.clear()
+        self.loop.release()
+
+
+def _resolve(future: asyncio.Future[Any], reply: Reply) -> None:
+    if reply.error is None:
+        future.set_result(reply.result)
+    else:
+        future.set_exception(reply.error)
+        future.exception()  # seen: a client's error is a value, nobody has to await it
+
+
+def _dropped(_: Any) -> None:
+    """Take what a discarded application still says; nobody hears it."""

@@ -1,0 +1,342 @@
+"""One disk: the files port of the model, with a page cache apart from what is durable, and time.
+
+A file is an inode: its items as they are read back, and what is needed to undo the operations that
+are not durable yet. Every append, truncate and (as two operations, for it is not atomic) write has
+a number; ``durable`` is the number up to which the device has it, and only truncations keep what
+they removed. So an unflushed log costs two integers, and a power loss keeps of each file the last
+flush plus a prefix of its pending operations, drawn from the disk's stream; the last survivor may
+be torn. Names are kept apart: create, rename and delete are pending in one list for the directory,
+of which a power loss keeps a prefix too.
+
+fsync of a path makes its content durable up to the moment of the call, and with it all directory
+operations up to the last one that names the path (as ext4's journal does); of a path that ends in
+``/``, the directory operations below it. The journal commits by itself every 5 s, and a truncation
+is written back after 30 s, which also bounds what is remembered.
+
+Times: fsync lognormal around 2 ms, one at a time; page-cache writes 2 µs/KiB; reads cost nothing.
+``slow`` multiplies both, a stalled disk finishes neither. Not modelled: device queues, read misses,
+write-back of appended data (which may survive by the drawn prefix).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from model.storage.files import Corrupt, DiskFull, ReadError
+from sim.kernel import Kernel, Local
+
+FSYNC_MU = 7.6  # ln(2000 µs): the median
+FSYNC_SIGMA = 0.5
+WRITE_US_PER_KIB = 2
+JOURNAL_COMMIT_US = 5_000_000
+WRITEBACK_US = 30_000_000
+
+Done = Callable[[Any, str | None], None]
+
+
+class Inode:
+    """A file's content, and how to undo what is not durable."""
+
+    __slots__ = ("durable", "items", "removed", "sequence", "size", "sizes")
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.sizes: list[int] = []
+        self.size = 0
+        self.sequence = 0  # operations so far
+        self.durable = 0  # of these, how many the device has
+        # Pending truncations: (operation, time, items removed, their sizes). Others are appends.
+        self.removed: deque[tuple[int, int, list[Any], list[int]]] = deque()
+
+    def made_durable(self, sequence: int) -> None:
+        """Forget how to undo the operations up to ``sequence``."""
+        if sequence > self.durable:
+            self.durable = sequence
+            while self.removed and self.removed[0][0] <= sequence:
+                self.removed.popleft()
+
+    def truncate(self, count: int, now_us: int) -> None:
+        """Cut to ``count`` items, as one operation."""
+        removed, sizes = self.items[count:], self.sizes[count:]
+        del self.items[count:]
+        del self.sizes[count:]
+        self.size -= sum(sizes)
+        self.sequence += 1
+        self.removed.append((self.sequence, now_us, removed, sizes))
+        while self.removed[0][1] < now_us - WRITEBACK_US:
+            self.made_durable(self.removed[0][0])
+
+    def lose(self, rng: random.Random) -> None:
+        """Keep a drawn prefix of the pending operations; the last one kept may be torn."""
+        if self.durable == self.sequence:
+            return
+        kept = self.durable + int(rng.random() * (self.sequence - self.durable + 1))
+        torn = rng.random() < 0.5
+        while self.sequence > kept:
+            if self.removed and self.removed[-1][0] == self.sequence:
+                _, _, items, sizes = self.removed.pop()
+                self.items += items
+                self.sizes += sizes
+            else:
+                self.items.pop()
+                self.sizes.pop()
+            self.sequence -= 1
+        is_append = not (self.removed and self.removed[-1][0] == kept)
+        if torn and kept > self.durable and is_append:
+            self.items[-1] = Corrupt(self.items[-1])
+        self.size = sum(self.sizes)
+        self.durable = self.sequence
+        self.removed.clear()
+
+
+class Disk:
+    """The disk of one host. It survives the process and, as far as it was flushed, power loss."""
+
+    def __init__(self, kernel: Kernel, rng: random.Random, capacity: int | None = None) -> None:
+        self.written = 0  # bytes written into the page cache that the host has not charged yet
+        self.slow_factor = 1.0
+        self.stalled = False
+        self.flush_error: str | None = None
+        self._kernel = kernel
+        self._rng = rng
+        self._capacity = capacity
+        self._used = 0
+        self._full = False
+        self._unreadable: dict[str, None] = {}  # path prefixes
+        self._names: dict[str, Inode] = {}
+        # Pending directory operations: (number, time, kind, path, other path, inode undone to).
+        self._directory: deque[tuple[int, int, str, str, str, Inode | None]] = deque()
+        self._directory_sequence = 0
+        self._busy_until = 0
+        self._generation = 0
+        self._waiting: list[Local] = []  # flushes and writers caught by a stall
+        self._callbacks = (self._flushed,)
+
+    # ------------------------------------------------------------------------- the files port
+
+    def exists(self, path: str) -> bool:
+        """Return whether the file exists."""
+        return path in self._names
+
+    def paths(self, prefix: str) -> list[str]:
+        """Return the sorted paths that start with ``prefix``."""
+        return sorted([path for path in self._names if path.startswith(prefix)])
+
+    def append(self, path: str, item: Any, size: int) -> None:
+        """Append one item; raises DiskFull."""
+        if self._full or (self._capacity is not None and self._used + size > self._capacity):
+            raise DiskFull(path, "No space left on device")
+        inode = self._names.get(path)
+        if inode is None:
+            inode = self._create(path)
+        inode.items.append(item)
+        inode.sizes.append(size)
+        inode.size += size
+        inode.sequence += 1
+        self._used += size
+        self.written += size
+
+    def write(self, path: str, item: Any, size: int) -> None:
+        """Replace the content: a truncation, then an append; raises DiskFull."""
+        if self._full:
+            raise DiskFull(path, "No space left on device")
+        if path in self._names:
+            self.truncate(path, 0)
+        self.append(path, item, size)
+
+    def read(self, path: str, first: int = 0, last: int | None = None) -> list[Any]:
+        """Return items; raises ReadError, FileNotFoundError."""
+        for prefix in self._unreadable:
+            if path.startswith(prefix):
+                raise ReadError(path, "Input/output error")
+        return self._inode(path).items[first:last]
+
+    def count(self, path: str) -> int:
+        """Return the number of items."""
+        return len(self._inode(path).items)
+
+    def size(self, path: str) -> int:
+        """Return the size in bytes."""
+        return self._inode(path).size
+
+    def truncate(self, path: str, count: int) -> None:
+        """Keep the first ``count`` items; keeping all is no operation."""
+        inode = self._inode(path)
+        if count < len(inode.items):
+            before = inode.size
+            inode.truncate(count, int(self._kernel.now))
+            self._used -= before - inode.size
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file, replacing ``new``."""
+        inode = self._inode(old)
+        replaced = self._names.get(new)
+        if replaced is not None and replaced is not inode:
+            self._used -= replaced.size
+        del self._names[old]
+        self._names[new] = inode
+        self._log_directory("rename", old, new, replaced)
+
+    def delete(self, path: str) -> None:
+        """Delete a file; a missing one is no error."""
+        inode = self._names.pop(path, None)
+        if inode is not None:
+            self._used -= inode.size
+            self._log_directory("delete", path, "", inode)
+
+    # ------------------------------------------------------------------------------- the time
+
+    def take_cost_us(self) -> int:
+        """Return what the writes since the last call cost, in microseconds."""
+        cost = int(self.written * WRITE_US_PER_KIB * self.slow_factor) >> 10
+        self.written = 0
+        return cost
+
+    def flush(self, files: Iterable[str], done: Done, token: Any) -> None:
+        """Make files durable as they are now; ``done(token, error)`` follows. fsync."""
+        inodes = [self._names[path] for path in files if path in self._names]
+        marks = [(inode, inode.sequence) for inode in inodes]
+        job = Local(None, done, self._generation, (marks, self._directory_mark(files), token))
+        if self.stalled:
+            self._waiting.append(job)
+        else:
+            self._begin(job)
+
+    def wait_stalled(self, done: Done, token: Any) -> None:
+        """Call ``done(token, None)`` once the disk is no longer stalled."""
+        assert self.stalled
+        self._waiting.append(Local(None, done, self._generation, ([], 0, token)))
+
+    def _begin(self, job: Local) -> None:
+        duration = 1 + int(self._rng.lognormvariate(FSYNC_MU, FSYNC_SIGMA) * self.slow_factor)
+        start = max(int(self._kernel.now), self._busy_until)
+        self._busy_until = start + duration
+        job.callbacks = self._callbacks
+        self._kernel.push(self._busy_until, job)
+
+    def _flushed(self, job: Local) -> None:
+        if job.lane != self._generation:
+            return
+        if self.stalled:
+            self._waiting.append(job)
+            return
+        marks, directory_mark, token = job.item
+        if self.flush_error is None:
+            for inode, sequence in marks:
+                inode.made_durable(sequence)
+            while self._directory and self._directory[0][0] <= directory_mark:
+                self._directory.popleft()
+        job.process(token, self.flush_error)
+
+    # --------------------------------------------------------------------------------- faults
+
+    def power_loss(self) -> None:
+        """Fall back to what is durable plus a drawn prefix of what is pending; flushes die."""
+        self._generation += 1
+        self._waiting.clear()
+        self._busy_until = 0
+        self.written = 0
+        self._commit_old_operations()
+        keep = int(self._rng.random() * (len(self._directory) + 1))
+        while len(self._directory) > keep:
+            _, _, kind, path, other, inode = self._directory.pop()
+            if kind == "create":
+                del self._names[path]
+            elif kind == "rename":
+                self._names[path] = self._names.pop(other)
+                if inode is not None:
+                    self._names[other] = inode
+            else:
+                assert inode is not None
+                self._names[path] = inode
+        self._directory.clear()
+        for path in sorted(self._names):
+            self._names[path].lose(self._rng)
+        self._used = sum([inode.size for inode in self._names.values()])
+
+    def slow(self, factor: float) -> None:
+        """Make writes and flushes ``factor`` times as long; 1 is healthy."""
+        assert factor > 0, factor
+        self.slow_factor = factor
+
+    def stall(self) -> None:
+        """Let no write or flush end until :meth:`resume`."""
+        self.stalled = True
+
+    def resume(self) -> None:
+        """End a stall: what waited is done now, in order."""
+        self.stalled = False
+        waiting, self._waiting = self._waiting, []
+        for job in waiting:
+            if job.item[0] or job.item[1]:
+                self._begin(job)
+            else:
+                job.callbacks = self._callbacks
+                self._kernel.push(int(self._kernel.now), job)
+
+    def fill(self, full: bool = True) -> None:
+        """Refuse every write with DiskFull, or accept them again."""
+        self._full = full
+
+    def fail_reads(self, prefix: str) -> None:
+        """Let reads of the paths that start with ``prefix`` raise ReadError."""
+        self._unreadable[prefix] = None
+
+    def fail_flushes(self, error: str = "Input/output error") -> None:
+        """Let every flush end with an error and nothing made durable."""
+        self.flush_error = error
+
+    def repair(self) -> None:
+        """End all errors, slowness and stalls; damaged items stay."""
+        self._unreadable.clear()
+        self.flush_error = None
+        self.slow_factor = 1.0
+        self._full = False
+        if self.stalled:
+            self.resume()
+
+    def bit_rot(self, path: str, index: int | None = None) -> int:
+        """Damage one item (drawn if None) on this disk only, and return its index."""
+        inode = self._inode(path)
+        assert inode.items, f"{path} is empty"
+        if index is None:
+            index = int(self._rng.random() * len(inode.items))
+        if type(inode.items[index]) is not Corrupt:
+            inode.items[index] = Corrupt(inode.items[index])
+        return index
+
+    # --------------------------------------------------------------------------------- inside
+
+    def _inode(self, path: str) -> Inode:
+        inode = self._names.get(path)
+        if inode is None:
+            raise FileNotFoundError(path)
+        return inode
+
+    def _create(self, path: str) -> Inode:
+        self._names[path] = inode = Inode()
+        self._log_directory("create", path, "", None)
+        return inode
+
+    def _log_directory(self, kind: str, path: str, other: str, inode: Inode | None) -> None:
+        self._directory_sequence += 1
+        now = int(self._kernel.now)
+        self._directory.append((self._directory_sequence, now, kind, path, other, inode))
+        self._commit_old_operations()
+
+    def _commit_old_operations(self) -> None:
+        oldest = int(self._kernel.now) - JOURNAL_COMMIT_US
+        while self._directory and self._directory[0][1] < oldest:
+            self._directory.popleft()
+
+    def _directory_mark(self, files: Iterable[str]) -> int:
+        """Return the number of the last pending directory operation that names one of them."""
+        names = tuple(files)
+        below = tuple([name for name in names if name.endswith("/")])
+        for number, _, _, path, other, _ in reversed(self._directory):
+            if path in names or other in names or (below and (path + other).startswith(below)):
+                return number
+        return 0

@@ -1,0 +1,86 @@
+"""The event loop: simpy's environment with a tighter loop, and the light events we put on it.
+
+simpy schedules whatever has ``callbacks`` and ``_ok``. Almost all of a run's events are deliveries
+and wake-ups, so those are objects of few slots with a shared tuple of callbacks, and one heap entry
+each; generators stay for faults, scripts and applications. ``run`` does what simpy's does, events
+at ``until`` itself excluded, without a method call and a try block per event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+import simpy
+
+
+class Local:
+    """An event inside one host: for a process (an incarnation), on a lane, carrying an item."""
+
+    __slots__ = ("callbacks", "item", "lane", "process")
+
+    _ok = True
+
+    def __init__(self, callbacks: Any, process: Any, lane: Any, item: Any) -> None:
+        self.callbacks = callbacks
+        self.process = process
+        self.lane = lane
+        self.item = item
+
+
+class Once:
+    """An event that calls a function with arguments."""
+
+    __slots__ = ("_args", "_function", "callbacks")
+
+    _ok = True
+    _CALLBACKS: tuple[Callable[[Any], None], ...] = ()
+
+    def __init__(self, function: Callable[..., None], args: tuple[Any, ...]) -> None:
+        self._function = function
+        self._args = args
+        self.callbacks: Any = Once._CALLBACKS
+
+    def run(self) -> None:
+        """Call the function."""
+        self._function(*self._args)
+
+
+Once._CALLBACKS = (Once.run,)
+
+
+class Kernel(simpy.Environment):
+    """The environment of one world; time is an int of microseconds."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._until = 0
+
+    def push(self, at_us: int, event: Any) -> None:
+        """Schedule an event at an absolute time, behind all that is already due then."""
+        assert at_us >= self._now, (at_us, self._now)
+        heappush(self._queue, (at_us, 1, next(self._eid), event))
+
+    def at(self, at_us: int, function: Callable[..., None], *args: Any) -> None:
+        """Call ``function(*args)`` at an absolute time, or now if that has passed."""
+        self.push(max(at_us, int(self._now)), Once(function, args))
+
+    def run_until(self, until_us: int) -> None:
+        """Run all events before ``until_us``, or until :meth:`halt`; the time is then that."""
+        assert until_us >= self._now, (until_us, self._now)
+        self._until = until_us
+        queue = self._queue
+        while queue and queue[0][0] < self._until:
+            self._now, _, _, event = heappop(queue)
+            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+            for callback in callbacks:
+                callback(event)
+            if not event._ok and not hasattr(event, "_defused"):
+                raise event._value  # type: ignore[misc]
+        if self._now < self._until:
+            self._now = self._until
+
+    def halt(self) -> None:
+        """Let :meth:`run_until` return after the event that runs now."""
+        self._until = int(self._now)

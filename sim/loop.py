@@ -1,0 +1,376 @@
+"""An asyncio event loop over a host's time, for applications written as ``async def``.
+
+It has no selector and never waits: the host calls :meth:`HostLoop.run` with its monotonic time, the
+loop runs what is due until nothing is left, and :meth:`HostLoop.next_deadline` says when to call
+again. ``sleep``, ``gather``, ``timeout``, ``Queue``, ``Event``, ``Lock`` and ``TaskGroup`` are
+asyncio's own. Threads, sockets, subprocesses, executors and a real ``time.sleep`` are refused: the
+loop offers none, and an audit hook turns away the calls that go past it.
+
+Determinism: ready callbacks run in the order in which they became ready, timers by (deadline, order
+of arming); tasks hash by their number, so that sets of tasks (``wait``, ``TaskGroup``) have one
+order. Sets of plain futures or coroutines (``as_completed`` of coroutines) do not: use lists and
+tasks. ``wait_for`` takes other steps in Python 3.11 than later: ``asyncio.timeout`` is the same
+everywhere.
+
+A crash (:meth:`HostLoop.discard`) drops all coroutines where they stand. Python would run their
+``finally`` blocks as soon as the last reference goes, so they are kept until :meth:`release`, after
+the run, when nothing they do can be seen any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+import warnings
+from _thread import get_ident
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from heapq import heappop, heappush
+from typing import Any
+
+STEPS_MAX = 1_000_000
+"""Callbacks in one :meth:`HostLoop.run`: an application that does more spins without waiting."""
+
+_NEVER_SLEEPS = {
+    "time.sleep": "time.sleep(): await asyncio.sleep() instead",
+    "socket.__new__": "a socket: talk through the client port",
+    "socket.getaddrinfo": "a name lookup: talk through the client port",
+    "subprocess.Popen": "a subprocess",
+    "os.system": "a subprocess",
+    "os.fork": "a subprocess",
+    "os.exec": "a subprocess",
+    "os.posix_spawn": "a subprocess",
+    "_thread.start_new_thread": "a thread: start a task instead",
+    "_thread.start_joinable_thread": "a thread: start a task instead",
+}
+
+
+class NotSimulated(RuntimeError):
+    """An application asked for something real: a thread, a socket, a process, the wall clock."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"an application cannot use {self.what}"
+
+
+class _Handle:
+    """A callback to run; what asyncio.Handle and TimerHandle offer, without their cost."""
+
+    __slots__ = ("_args", "_callback", "_cancelled", "_context", "_when")
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        return self._cancelled
+
+    def when(self) -> float:
+        return self._when
+
+
+class HostTask(asyncio.Task[Any]):
+    """A task whose hash is its number in the loop, not its address."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class HostLoop(asyncio.AbstractEventLoop):
+    """The event loop of one incarnation of a client host.
+
+    Args:
+        name: of the host, for messages.
+        now: the host's monotonic time in µs.
+    """
+
+    def __init__(self, name: str, now: int) -> None:
+        self.name = name
+        self.now = now
+        self.dead = False
+        self._running = False
+        self._ready: deque[_Handle] = deque()
+        self._timers: list[tuple[int, int, _Handle]] = []
+        self._armed = 0
+        self._tasks: dict[int, HostTask] = {}  # not finished, by number
+        self._failed: list[HostTask] = []
+        self._last_task = 0
+        self._errors: list[BaseException] = []
+        _install_audit_hook()
+
+    # Towards the host.
+
+    def run(self, now: int) -> None:
+        """Run all that is ready or due at ``now``, and what that makes ready.
+
+        Raises:
+            BaseException: an application's main task, or a callback, failed.
+        """
+        if self.dead:
+            return
+        assert not self._running, f"{self.name}: the loop runs already"
+        assert now >= self.now, (self.name, now, self.now)
+        self.now = now
+        outer = asyncio._get_running_loop()
+        hooks = sys.get_asyncgen_hooks()
+        asyncio._set_running_loop(self)
+        sys.set_asyncgen_hooks(None, self._finalize_generator)
+        self._running = True
+        _inside[0] = get_ident()
+        try:
+            self._run_ready(now)
+        finally:
+            _inside[0] = None
+            self._running = False
+            sys.set_asyncgen_hooks(*hooks)
+            asyncio._set_running_loop(outer)
+        if self._errors:
+            raise self._errors[0]
+
+    def next_deadline(self) -> int | None:
+        """Return when :meth:`run` must be called again: now if work is ready, None for never."""
+        if self.dead:
+            return None
+        if self._ready:
+            return self.now
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heappop(timers)
+        return timers[0][0] if timers else None
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str | None = None) -> HostTask:
+        """Start a main task: its failure fails the run."""
+        task = self.create_task(coroutine, name=name)
+        task.add_done_callback(self._on_main_done)
+        return task
+
+    def discard(self) -> None:
+        """Drop everything, as the crash of the host does: no ``finally`` runs, nothing wakes."""
+        assert not self._running, f"{self.name}: cannot be discarded from inside"
+        self.dead = True
+        self._ready.clear()
+        self._timers.clear()
+        _discarded.append(self)
+        for task in self._tasks.values():
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+    def release(self) -> None:
+        """Free what :meth:`discard` kept, or what still waits at the end of the run.
+
+        Discarded coroutines are closed, which does run their ``finally`` blocks: call it when the
+        trace is closed. One that goes on waiting in a ``finally`` is given up.
+
+        Raises:
+            BaseException: a task failed and nobody ever looked at it.
+        """
+        if not self.dead:
+            self.discard()
+        if self in _discarded:
+            _discarded.remove(self)
+        failed, self._failed = self._failed, []
+        tasks, self._tasks = self._tasks, {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # "was never awaited"
+            for task in tasks.values():
+                _close(task.get_coro())
+        for task in failed:
+            error = None if task.cancelled() or not _unseen(task) else task.exception()
+            if error is not None:
+                raise error
+
+    # Towards asyncio.
+
+    def time(self) -> float:
+        """Return the host's monotonic time in seconds."""
+        return self.now / 1_000_000
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self.dead
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        **options: Any,
+    ) -> HostTask:
+        number = self._last_task + 1
+        self._last_task = HostTask.number = number  # the constructor registers it by its hash
+        name = f"{self.name}-task-{number}" if name is None else name
+        task = HostTask(coro, loop=self, name=name, context=context, **options)
+        task.number = number
+        HostTask.number = 0
+        if not task.done():
+            self._tasks[number] = task
+            task.add_done_callback(self._on_done)
+        return task
+
+    def call_soon(  # type: ignore[override]
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> _Handle:
+        handle = _Handle(0.0, callback, args, context)
+        if not self.dead:
+            self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> _Handle:
+        when_us = self.now + max(0, round(delay * 1_000_000))
+        return self._arm(when_us, when_us / 1_000_000, callback, args, context)
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> _Handle:
+        return self._arm(round(when * 1_000_000), when, callback, args, context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Fail the run: an exception that asyncio could only log is not swallowed."""
+        error = context.get("exception") or RuntimeError(f"{self.name}: {context['message']}")
+        if not self.dead:
+            self._errors.append(error)
+
+    # Inside.
+
+    def _arm(
+        self,
+        when_us: int,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+    ) -> _Handle:
+        handle = _Handle(when, callback, args, context)
+        if not self.dead:
+            self._armed += 1
+            heappush(self._timers, (when_us, self._armed, handle))
+        return handle
+
+    def _run_ready(self, now: int) -> None:
+        ready = self._ready
+        timers = self._timers
+        steps = 0
+        while True:
+            while timers and timers[0][0] <= now:
+                ready.append(heappop(timers)[2])
+            if not ready:
+                return
+            steps += len(ready)
+            if steps > STEPS_MAX:
+                raise RuntimeError(f"{self.name}: an application spins without waiting")
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._context.run(handle._callback, *handle._args)
+
+    def _on_done(self, task: asyncio.Future[Any]) -> None:
+        assert isinstance(task, HostTask), task
+        del self._tasks[task.number]
+        if not task.cancelled() and _unseen(task):
+            self._failed.append(task)
+
+    def _on_main_done(self, task: asyncio.Future[Any]) -> None:
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                self._errors.append(error)
+
+    def _finalize_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if not self.dead:
+            self.create_task(generator.aclose())
+
+
+def _unseen(task: HostTask) -> bool:
+    """Return whether a task failed and nobody has asked for its exception yet."""
+    return bool(task._log_traceback)
+
+
+def _close(coroutine: Any) -> None:
+    for _ in range(3):
+        try:
+            coroutine.close()
+            return
+        except BaseException:  # it ran on in a finally block; it belongs to a host that died
+            continue
+    _stubborn.append(coroutine)  # collecting it would only report the same again
+
+
+_discarded: list[HostLoop] = []  # whoever drops a loop does not thereby run its finally blocks
+_stubborn: list[Any] = []
+_inside: list[int | None] = [None]  # the thread that runs an application now
+_hooked: list[bool] = []
+
+
+def _audit(event: str, _: tuple[Any, ...]) -> None:
+    if _inside[0] is not None and event in _NEVER_SLEEPS and get_ident() == _inside[0]:
+        raise NotSimulated(_NEVER_SLEEPS[event])
+
+
+def _install_audit_hook() -> None:
+    """Install the hook that refuses real threads, sockets and sleeps; once, it cannot be undone."""
+    if not _hooked:
+        _hooked.append(True)
+        sys.addaudithook(_audit)
+
+
+def new_loop(name: str, now: int) -> HostLoop:
+    """Return the loop of one incarnation of a host; what it does not offer refuses when called."""
+    return HostLoop(name, now)  # type: ignore[abstract]
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise NotSimulated(f"loop.{name}(): the simulation has no threads, sockets or processes")
+
+    refused.__name__ = name
+    return refused
+
+
+for _name in [
+    name
+    for name in dir(asyncio.AbstractEventLoop)
+    if not name.startswith("__") and name not in vars(HostLoop)
+]:
+    setattr(HostLoop, _name, _refuse(_name))

@@ -1,0 +1,404 @@
+"""The network: TCP connections between hosts, over a topology, under a list of fault rules.
+
+Each direction of a connection is FIFO. A packet takes the route's latency, 0–10 % jitter from the
+link's own stream, and its time on the sender's interface. Loss is a stall: the packet is sent again
+after 200 ms, doubling up to 120 s, and all behind it waits, in order. A receiver that does not read
+lets the socket buffers fill, then the sender's packets wait for room. An end (FIN or RST) queues
+behind data and is not retransmitted after a reset; data for an end that is gone is answered by a
+reset, and by silence while its machine has no power. After 924 s without progress (tcp_retries2)
+the sender's end gives up.
+
+Only packets leaving under a rule, or behind one that waits, take the slow path.
+Not modelled: lost acknowledgements, congestion windows, segments, queues inside the network.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from heapq import heappush
+from typing import TYPE_CHECKING, Any
+
+from model.effects import Closed, Opened, OpenFailed, Response
+from sim.kernel import Kernel
+from sim.rules import DROP, HOLD, PASS, Rule
+from sim.sockets import END, Packet, Socket
+from sim.streams import Streams
+from sim.topology import Route, Topology
+from sim.verbs import Verbs
+
+if TYPE_CHECKING:
+    from sim.host import Host
+    from sim.lanes import Lane
+
+BUFFER_BYTES = 1024 * 1024  # socket buffers of one direction, both ends together
+RETRANSMIT_US = 200_000
+RETRANSMIT_MAX_US = 120_000_000
+GIVE_UP_US = 924_000_000
+SYN_RETRANSMIT_US = 1_000_000
+CONNECT_TIMEOUT_US = 10_000_000  # socket.connection.setup.timeout.ms
+
+
+class Handshake:
+    """A connection being set up: an event that is scheduled for each of its steps."""
+
+    __slots__ = ("address", "callbacks", "deadline_us", "retransmit_us", "server", "socket")
+
+    _ok = True
+
+    def __init__(self, socket: Socket, address: str, server: Host, now_us: int) -> None:
+        self.callbacks: Any = None
+        self.socket = socket
+        self.address = address
+        self.server = server
+        self.deadline_us = now_us + CONNECT_TIMEOUT_US
+        self.retransmit_us = SYN_RETRANSMIT_US
+
+
+class Network(Verbs):
+    """All connections of a world; the fault verbs are in :class:`sim.verbs.Verbs`."""
+
+    def __init__(self, kernel: Kernel, topology: Topology, streams: Streams) -> None:
+        super().__init__(topology, streams)
+        self.kernel = kernel
+        self.buffer_bytes = BUFFER_BYTES
+        self.endpoints: dict[str, Host] = {}
+        self._links: dict[tuple[str, str], Callable[[], float]] = {}
+        self._held: dict[Socket, None] = {}
+        self._queue = kernel._queue
+        self._eid = kernel._eid
+        self._arrives = (self._arrive,)
+        self._retransmits = (self._on_retransmit,)
+        self._syn_arrives = (self._on_syn,)
+        self._syn_retries = (self._try_connect,)
+        self._accepted = (self._on_accepted,)
+        self._refused = (self._on_refused,)
+        topology.on_change.append(self._reroute)
+
+    # ---------------------------------------------------------------------------- connections
+
+    def connect(
+        self, host: Host, connection: int, address: str, purpose: str, lane: Lane
+    ) -> Socket:
+        """Begin a handshake; the host hears Opened or OpenFailed on ``lane``."""
+        server = self.endpoints.get(address)
+        if server is None:
+            raise LookupError(f"no host has the endpoint {address!r}")
+        socket = Socket(host, connection, lane, purpose, inbound=False)
+        handshake = Handshake(socket, address, server, int(self.kernel._now))
+        self._try_connect(handshake)
+        return socket
+
+    def _try_connect(self, handshake: Handshake) -> None:
+        socket, server = handshake.socket, handshake.server
+        if socket.dead:
+            return
+        now = int(self.kernel._now)
+        if now >= handshake.deadline_us:
+            socket.host.open_failed(socket, OpenFailed(socket.connection, "timeout"))
+            return
+        source, target = socket.host.name, server.name
+        route = self.topology.route(source, target)
+        delay = self.judge(source, target, socket.purpose, None, True) if self.rules else PASS
+        if route is None or delay <= DROP or not server.powered:
+            self._syn_again(handshake, now)
+        else:
+            handshake.callbacks = self._syn_arrives
+            self.kernel.push(now + self._flight_us(source, target, route, delay), handshake)
+
+    def _syn_again(self, handshake: Handshake, now: int) -> None:
+        handshake.callbacks = self._syn_retries
+        self.kernel.push(min(now + handshake.retransmit_us, handshake.deadline_us), handshake)
+        handshake.retransmit_us *= 2
+
+    def _on_syn(self, handshake: Handshake) -> None:
+        client, server = handshake.socket, handshake.server
+        now = int(self.kernel._now)
+        source, target = server.name, client.host.name
+        route = self.topology.route(source, target)
+        delay = self.judge(source, target, client.purpose, None, False) if self.rules else PASS
+        if client.dead:
+            return
+        if route is None or delay <= DROP or not server.powered:
+            self._syn_again(handshake, now)
+            return
+        if server.listens(handshake.address):
+            accepted = server.accept(client)
+            self._set_route(accepted)
+            self._set_route(client)
+            handshake.callbacks = self._accepted
+        else:
+            handshake.callbacks = self._refused
+        arrival = now + self._flight_us(source, target, route, delay)
+        if client.peer is not None:
+            client.peer.last_arrival_us = arrival
+        self.kernel.push(arrival, handshake)
+
+    def _on_accepted(self, handshake: Handshake) -> None:
+        socket = handshake.socket
+        if not socket.dead:
+            socket.host.receive_input(socket, Opened(socket.connection))
+
+    def _on_refused(self, handshake: Handshake) -> None:
+        socket = handshake.socket
+        if not socket.dead:
+            socket.host.open_failed(socket, OpenFailed(socket.connection, "refused"))
+
+    # --------------------------------------------------------------------------------- sending
+
+    def transmit(self, socket: Socket, correlation: int, message: Any, delay_us: int) -> None:
+        """Send a message from a socket, leaving ``delay_us`` from now."""
+        size = message.wire_size()
+        peer = socket.peer
+        assert peer is not None, f"send on a connection that is not open: {message}"
+        packet = Packet(peer, correlation, message, size)
+        departs = self.kernel._now + delay_us
+        unread = socket.unread + size
+        if self.rules or socket.queue or socket.cut_off or unread > self.buffer_bytes:
+            packet.departs_us = departs
+            self._enqueue(socket, packet)
+            return
+        socket.unread = unread
+        if size > 1024:
+            departs = self._serialise(socket, size, departs)
+        arrival = departs + socket.latency_us + int(socket.random() * socket.jitter_us)
+        if arrival < socket.last_arrival_us:
+            arrival = socket.last_arrival_us
+        socket.last_arrival_us = arrival
+        packet.callbacks = self._arrives
+        heappush(self._queue, (arrival, 1, next(self._eid), packet))  # type: ignore[misc, arg-type]
+
+    def finish(self, socket: Socket, reason: str, delay_us: int) -> None:
+        """End a connection from one side: both queue behind data sent.
+
+        Of data that still waits, a close lets a drawn prefix arrive, a reset nothing.
+        """
+        socket.dead = True
+        self._forget_unread(socket)
+        peer = socket.peer
+        if peer is None or peer.dead:
+            socket.queue.clear()
+            return
+        if reason == "reset":
+            socket.queue.clear()
+        elif socket.queue:
+            keep = int(socket.random() * (len(socket.queue) + 1))
+            while len(socket.queue) > keep:
+                socket.queue.pop()
+        packet = Packet(peer, END, reason, 0)
+        packet.departs_us = self.kernel._now + delay_us
+        self._enqueue(socket, packet)
+
+    def vanish(self, socket: Socket) -> None:
+        """Let one end disappear without a word: its machine lost power."""
+        socket.dead = True
+        socket.queue.clear()
+        socket.inbox.clear()
+
+    def room_made(self, sender: Socket) -> None:
+        """Continue a sender whose peer has read."""
+        if sender.queue and not sender.retransmit_us and not sender.held:
+            self._pump(sender)
+
+    def _enqueue(self, socket: Socket, packet: Packet) -> None:
+        socket.queue.append(packet)
+        if len(socket.queue) == 1:
+            self._pump(socket)
+
+    def _pump(self, socket: Socket) -> None:
+        """Let leave what may leave, in order."""
+        now = int(self.kernel._now)
+        queue = socket.queue
+        while queue:
+            packet = queue[0]
+            if packet.size and socket.unread and socket.unread + packet.size > self.buffer_bytes:
+                return  # room_made continues
+            verdict = self._verdict(socket, packet)
+            if verdict == DROP:
+                if packet.message == "reset" and packet.correlation == END:
+                    queue.popleft()  # a reset is sent once
+                    continue
+                self._stall(socket, now)
+                return
+            if verdict == HOLD:
+                socket.held = True
+                self._held[socket] = None
+                return
+            queue.popleft()
+            self._launch(socket, packet, max(now, packet.departs_us), max(verdict, 0))
+        socket.stalled_since_us = 0
+
+    def _verdict(self, socket: Socket, packet: Packet) -> int:
+        target = packet.socket
+        if socket.cut_off or (target.dead and not target.host.powered):
+            return DROP
+        if not self.rules:
+            return PASS
+        message = None if packet.correlation == END else packet.message
+        names = (socket.host.name, target.host.name)
+        return self.judge(*names, socket.purpose, message, not socket.inbound)
+
+    def _launch(self, socket: Socket, packet: Packet, departs: int, extra_us: int) -> None:
+        socket.unread += packet.size
+        socket.retransmit_us = 0
+        departs = self._serialise(socket, packet.size, departs)
+        jitter = int(socket.random() * socket.jitter_us)
+        arrival = max(departs + socket.latency_us + jitter + extra_us, socket.last_arrival_us)
+        socket.last_arrival_us = arrival
+        packet.callbacks = self._arrives
+        self.kernel.push(arrival, packet)
+
+    def _stall(self, socket: Socket, now: int) -> None:
+        if not socket.stalled_since_us:
+            socket.stalled_since_us = now
+        if now - socket.stalled_since_us >= GIVE_UP_US:
+            socket.queue.clear()
+            socket.retransmit_us = 0
+            self.end(socket, "timeout")
+            return
+        doubled = socket.retransmit_us * 2 or RETRANSMIT_US
+        socket.retransmit_us = min(doubled, RETRANSMIT_MAX_US)
+        event = Packet(socket, END, "retransmit", 0)
+        event.callbacks = self._retransmits
+        self.kernel.push(now + socket.retransmit_us, event)
+
+    def _on_retransmit(self, event: Packet) -> None:
+        if event.socket.retransmit_us and event.socket.queue:
+            self._pump(event.socket)
+        else:
+            event.socket.retransmit_us = 0
+
+    def _serialise(self, socket: Socket, size: int, departs: int) -> int:
+        """Return when the last byte has left the sender's interface."""
+        taken = size // socket.bytes_per_us
+        if not taken:
+            return departs
+        host = socket.host
+        start = host.interface_free_us if host.interface_free_us > departs else departs
+        host.interface_free_us = start + taken
+        return start + taken
+
+    # ------------------------------------------------------------------------------- receiving
+
+    def _arrive(self, packet: Packet) -> None:
+        socket = packet.socket
+        host = socket.host
+        if socket.dead:
+            self._arrive_at_nobody(packet)
+        elif not host.running:
+            host.postpone(self._arrive, packet)
+        elif packet.correlation == END:
+            self._arrive_end(socket, packet)
+        elif socket.inbound:
+            if socket.muted or socket.inbox:
+                socket.inbox.append(packet)
+            else:
+                host.receive_request(socket, packet)
+        else:
+            sender = socket.peer
+            assert sender is not None
+            sender.unread -= packet.size
+            if sender.queue:
+                self.room_made(sender)
+            host.deliver(
+                socket.lane, Response(socket.connection, packet.correlation, packet.message)
+            )
+
+    def _arrive_at_nobody(self, packet: Packet) -> None:
+        socket = packet.socket
+        sender = socket.peer
+        if sender is None or packet.correlation == END:
+            return
+        sender.unread -= packet.size
+        if socket.host.powered:
+            if not sender.dead:
+                reset = Packet(sender, END, "reset", 0)
+                reset.departs_us = int(self.kernel._now)
+                socket.queue.clear()
+                self._enqueue(socket, reset)
+        elif not sender.dead or sender.queue:
+            waiting = bool(sender.queue)
+            packet.departs_us = int(self.kernel._now)
+            sender.queue.append(packet)
+            if not waiting:
+                self._stall(sender, int(self.kernel._now))
+
+    def _arrive_end(self, socket: Socket, packet: Packet) -> None:
+        if socket.inbound and (socket.muted or socket.inbox):
+            socket.inbox.append(packet)  # requests already received still run
+        else:
+            self.end(socket, packet.message)
+
+    def end(self, socket: Socket, reason: str) -> None:
+        """Tell an end that its connection is gone."""
+        if not socket.dead:
+            socket.dead = True
+            socket.queue.clear()
+            self._forget_unread(socket)
+            socket.host.connection_ended(socket, Closed(socket.connection, reason))
+
+    def end_both(self, socket: Socket) -> None:
+        """Reset a connection from the middle: both ends hear it now, what travels is lost."""
+        peer = socket.peer
+        for end in (socket, peer):
+            if end is not None and not end.dead:
+                end.inbox.clear()
+                self.end(end, "reset")
+
+    def _forget_unread(self, socket: Socket) -> None:
+        """Nobody will read what lies in the buffer of this end: it no longer counts."""
+        sender = socket.peer
+        if sender is not None:
+            for packet in socket.inbox:
+                sender.unread -= packet.size
+
+    # ----------------------------------------------------------------------------- inside
+
+    def released(self) -> None:
+        """Let go what a healed rule held; what it dropped waits for its retransmit."""
+        held, self._held = self._held, {}
+        for socket in held:
+            socket.held = False
+            self._pump(socket)
+
+    def sockets_between(self, a: tuple[str, ...], b: tuple[str, ...]) -> list[Socket]:
+        """Return one end of each live connection between two sets of hosts, in a fixed order."""
+        sockets = []
+        for name in a:
+            for socket in self.hosts[name].sockets.values():
+                peer = socket.peer
+                if peer is not None and peer.host.name in b and (not socket.inbound or name not in b):
+                    sockets.append(socket)
+        return sockets
+
+    def _flight_us(self, source: str, target: str, route: Route, extra_us: int) -> int:
+        jitter = int(self._link(source, target)() * route.jitter_us)
+        return route.latency_us + jitter + max(extra_us, 0)
+
+    def _link(self, source: str, target: str) -> Callable[[], float]:
+        key = (source, target)
+        draw = self._links.get(key)
+        if draw is None:
+            link: random.Random = self.streams.stream("link", source, target)
+            draw = self._links[key] = link.random
+        return draw
+
+    def _set_route(self, socket: Socket) -> None:
+        assert socket.peer is not None
+        source, target = socket.host.name, socket.peer.host.name
+        route = self.topology.route(source, target)
+        socket.cut_off = socket.half_open or route is None
+        if route is not None:
+            socket.latency_us, socket.jitter_us, socket.bytes_per_us = route
+        socket.random = self._link(source, target)
+
+    def _reroute(self) -> None:
+        for host in self.hosts.values():
+            for socket in host.sockets.values():
+                if socket.peer is not None:
+                    self._set_route(socket)
+
+    def remove(self, rule: Rule) -> None:
+        """Take a rule from the list."""
+        self.rules.remove(rule)
+        self.released()

@@ -1,0 +1,99 @@
+"""Where hosts are: a networkx graph of hosts, racks and data centres, and the routes between them.
+
+A rack stands for an availability zone (Kafka's broker.rack) and a data centre for a region. The
+graph is a tree by default: host — rack — dc — wide area, with edge latencies such that two hosts of
+a rack are 0.25 ms apart, of different racks 1 ms, of different data centres 60 ms, one way. Extra
+links may be added; a route is the path of least latency, its bandwidth the least on the path.
+Routes are looked up in a cache, which lives until the graph changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import networkx as nx
+
+LOOPBACK_US = 20
+HOST_US = 125  # host to rack: 2 x 125 is the LAN's 0.25 ms
+RACK_US = 375  # rack to data centre: zones are 1 ms apart
+DC_US = 29_500  # data centre to the wide area: regions are 60 ms apart
+LAN_BYTES_PER_US = 1250  # 10 Gbit/s
+WAN_BYTES_PER_US = 125  # 1 Gbit/s
+WIDE_AREA = "wide-area"
+
+
+class Route(NamedTuple):
+    """One way between two hosts: latency, span of the jitter above it, bandwidth."""
+
+    latency_us: int
+    jitter_us: int
+    bytes_per_us: int
+
+
+class Topology:
+    """The graph. ``on_change`` is called after every change; ``jitter_percent`` is of latency."""
+
+    def __init__(self, jitter_percent: int = 10) -> None:
+        self.graph: nx.Graph = nx.Graph()
+        self.jitter_percent = jitter_percent
+        self.on_change: list[Callable[[], None]] = []
+        self._routes: dict[tuple[str, str], Route] = {}
+        self._place: dict[str, tuple[str, str]] = {}  # host -> (rack, data centre)
+
+    def add_host(self, host: str, rack: str = "rack-0", dc: str = "dc-0") -> None:
+        """Place a host in a rack of a data centre, creating both as needed."""
+        assert host not in self._place, host
+        rack_node = f"{dc}/{rack}"
+        self._place[host] = (rack, dc)
+        if dc not in self.graph:
+            self.link(dc, WIDE_AREA, DC_US, WAN_BYTES_PER_US)
+        if rack_node not in self.graph:
+            self.link(rack_node, dc, RACK_US, LAN_BYTES_PER_US)
+        self.link(host, rack_node, HOST_US, LAN_BYTES_PER_US)
+
+    def link(self, a: str, b: str, latency_us: int, bytes_per_us: int) -> None:
+        """Add or change an edge. Nodes are hosts, ``dc/rack``, data centres, ``wide-area``."""
+        assert latency_us > 0, latency_us
+        assert bytes_per_us > 0, bytes_per_us
+        self.graph.add_edge(a, b, latency_us=latency_us, bytes_per_us=bytes_per_us)
+        self._changed()
+
+    def unlink(self, a: str, b: str) -> None:
+        """Remove an edge."""
+        self.graph.remove_edge(a, b)
+        self._changed()
+
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """Return the hosts a name stands for: a host, a rack, or a data centre."""
+        if name in self._place:
+            return (name,)
+        found = tuple([host for host, place in self._place.items() if name in place])
+        if not found:
+            raise LookupError(f"{name!r} is no host, rack or data centre")
+        return found
+
+    def route(self, source: str, target: str) -> Route | None:
+        """Return the route between two hosts, None if there is none."""
+        key = (source, target)
+        route = self._routes.get(key)
+        if route is None and (found := self._search(source, target)) is not None:
+            self._routes[key] = route = found
+        return route
+
+    def _search(self, source: str, target: str) -> Route | None:
+        if source == target:
+            return Route(LOOPBACK_US, 1, 10_000)
+        try:
+            path = nx.shortest_path(self.graph, source, target, weight="latency_us")
+        except nx.NetworkXNoPath:
+            return None
+        edges = [self.graph.edges[a, b] for a, b in zip(path, path[1:])]
+        latency = sum([edge["latency_us"] for edge in edges])
+        bandwidth = min([edge["bytes_per_us"] for edge in edges])
+        return Route(latency, latency * self.jitter_percent // 100 + 1, bandwidth)
+
+    def _changed(self) -> None:
+        self._routes.clear()
+        for callback in self.on_change:
+            callback()

@@ -1,0 +1,88 @@
+"""A world: one kernel, one network, the hosts on it, the streams of one seed, one trace.
+
+Wall clocks start at ``epoch_us`` when simulated time is 0, on every host alike; monotonic clocks
+have an offset of their own, so that a model which compares two of them is found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sim.clock import HostClock
+from sim.engine import Recorder
+from sim.host import Host
+from sim.kernel import Kernel
+from sim.network import Network
+from sim.streams import Streams
+from sim.topology import Topology
+
+EPOCH_US = 1_700_000_000_000_000
+CLOCK_OFFSET_US = 3_600_000_000  # monotonic clocks start within the first hour
+
+
+class World:
+    """Everything that a run simulates. ``env`` is the kernel, for simpy's generators."""
+
+    def __init__(
+        self,
+        seed: int,
+        trace: Recorder,
+        topology: Topology | None = None,
+        epoch_us: int = EPOCH_US,
+    ) -> None:
+        self.seed = seed
+        self.trace = trace
+        self.epoch_us = epoch_us
+        self.streams = Streams(seed)
+        self.kernel = self.env = Kernel()
+        self.topology = topology or Topology()
+        self.network = Network(self.kernel, self.topology, self.streams)
+        self.hosts: dict[str, Host] = self.network.hosts
+
+    @property
+    def now(self) -> int:
+        """The simulated time in microseconds."""
+        return int(self.kernel.now)
+
+    def add_host(
+        self,
+        name: str,
+        *,
+        rack: str = "rack-0",
+        dc: str = "dc-0",
+        endpoints: tuple[str, ...] | None = None,
+        clock_offset_us: int | None = None,
+        drift_ppm: int = 0,
+        disk_capacity: int | None = None,
+        service_us: int = 50,
+        service_us_per_kib: int = 1,
+    ) -> Host:
+        """Add a machine. Its endpoints are the addresses it listens on, its name by default."""
+        assert name not in self.hosts, f"{name} exists"
+        if clock_offset_us is None:
+            draw = self.streams.stream("clock", name).random()
+            clock_offset_us = int(draw * CLOCK_OFFSET_US)
+        clock = HostClock(clock_offset_us, drift_ppm)
+        self.topology.add_host(name, rack, dc)
+        addresses = (name,) if endpoints is None else endpoints
+        host = Host(self, name, addresses, clock, disk_capacity)
+        host.service_us = service_us
+        host.service_us_per_kib = service_us_per_kib
+        self.hosts[name] = host
+        for address in addresses:
+            assert address not in self.network.endpoints, address
+            self.network.endpoints[address] = host
+        return host
+
+    def at(self, at_us: int, function: Callable[..., None], *args: Any) -> None:
+        """Call a function at a simulated time."""
+        self.kernel.at(at_us, function, *args)
+
+    def run(self, until_us: int) -> None:
+        """Run until a simulated time (events at it excluded), or until :meth:`halt`."""
+        self.kernel.run_until(until_us)
+
+    def halt(self) -> None:
+        """Let :meth:`run` return after the present event."""
+        self.kernel.halt()
