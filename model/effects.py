@@ -207,12 +207,14 @@ class Process:
     ``timers.fire``. Timers name their lane; a handler of a lane that waits is not run.
 
     Class attributes a subclass sets: ``lane_threads`` (lanes with more than one thread and their
-    number), ``request_lanes`` (request type to lane; others go to ``requests``).
+    number), ``request_lanes`` (request type to lane; others go to ``requests``),
+    ``queued_max_requests``.
     """
 
     lane_threads: dict[str, int] = {}
     request_lanes: dict[type, str] = {}
     default_lane = "requests"
+    queued_max_requests = 500  # queued.max.requests: a full queue stops the network threads
 
     def __init__(self, name: str, files: Files, rng: random.Random, now: int) -> None:
         self.name = name
@@ -266,6 +268,10 @@ class Process:
     def shutdown(self, now: int) -> None:
         """Begin a clean stop (SIGTERM); the process ends it with :class:`Exit`."""
         self.out.append(Exit("shutdown", True))
+
+    def ground_truth(self) -> list[Any]:
+        """Return the facts about this process that close a run (FinalReplica, FinalOffset…)."""
+        return []
 
     # Routing of what belongs to a connection: a late input for a channel that is gone is dropped.
 

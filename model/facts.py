@@ -140,9 +140,11 @@ class BrokerRegistration:
 
 @value
 class PartitionChanged:
-    """A partition's state, as committed at metadata ``offset`` (each offset and index once).
+    """A partition's state, as committed at metadata ``offset``.
 
-    ``index`` numbers the records of one batch. ``reason``: created | lag | caught-up | fenced |
+    An offset counts once: a new controller repeats what its predecessor committed and could not
+    tell, so a reader ignores an offset not above the last one it saw (so too for the two facts
+    above). ``reason``: created | lag | caught-up | fenced |
     unfenced | controlled-shutdown | reassignment | unclean | dir-offline | preferred | registered;
     ``unclean`` is True when the leader was elected outside ISR and ELR.
     """

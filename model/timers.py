@@ -27,6 +27,11 @@ class Timers:
         self._queued: dict[Key, int] = {}  # key -> earliest deadline it has in the heap
         self._sequence = 0
 
+    @property
+    def heap(self) -> list[tuple[int, int, Key]]:
+        """The heap itself: the deadline at its top is at most :meth:`next_deadline` (hosts peek)."""
+        return self._heap
+
     def arm(self, key: Key, deadline: int, lane: str, handler: Handler) -> None:
         """Arm or move the timer ``key``: ``handler(now)`` runs on ``lane`` at ``deadline``."""
         self._sequence = sequence = self._sequence + 1

@@ -6,17 +6,20 @@ same call (an acknowledgement) is a ``Reply`` under the negative number.
 
 The host keeps one :class:`Applications` per incarnation and drives it: :meth:`~Applications.run`,
 :meth:`~Applications.next_deadline`, :meth:`~Applications.on_reply`, and
-:meth:`~Applications.discard` when it crashes.
+:meth:`~Applications.discard` when it crashes. :func:`launch` makes one for a host that runs.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from model.effects import Call, Reply
 from sim.loop import HostLoop, HostTask, new_loop
+
+if TYPE_CHECKING:
+    from sim.host import Host
 
 Submit: TypeAlias = Callable[[Call], None]
 Record: TypeAlias = Callable[[Any], None]
@@ -125,10 +128,8 @@ class Applications:
         return self.loop.next_deadline()
 
     def on_reply(self, reply: Reply, now: int) -> None:
-        """Hand over a reply and run what it makes ready (inside a run: later in that run)."""
+        """Note a reply; :meth:`run` must follow, or is in progress and takes it up."""
         self.port._on_reply(reply)
-        if not self.loop.is_running():
-            self.loop.run(now)
 
     def discard(self) -> None:
         """Drop all applications where they stand: the host crashed."""
@@ -141,10 +142,27 @@ class Applications:
         Raises:
             BaseException: a task failed and nobody ever looked at it.
         """
-        if not self.loop.dead:
-            self.discard()
+        self.discard()
         self.port._pending.clear()
         self.loop.release()
+
+
+def launch(host: Host, *applications: Application) -> Applications:
+    """Start applications on a host whose process runs; they die with it.
+
+    To have them after every restart, call it from ``host.on_start``.
+    """
+    assert host.process is not None, f"{host.name} has no process to call"
+    node, kernel, trace = host.process.name, host.kernel, host.trace
+
+    def record(fact: Any) -> None:
+        trace.record(int(kernel.now), node, fact)
+
+    apps = Applications(host.name, host.call, record, host.local_now())
+    for application in applications:
+        apps.start(application)
+    host.attach(apps)
+    return apps
 
 
 def _resolve(future: asyncio.Future[Any], reply: Reply) -> None:

@@ -285,6 +285,10 @@ class Disk:
         """Let reads of the paths that start with ``prefix`` raise ReadError."""
         self._unreadable[prefix] = None
 
+    def heal_reads(self, prefix: str) -> None:
+        """Undo one :meth:`fail_reads`."""
+        self._unreadable.pop(prefix, None)
+
     def fail_flushes(self, error: str = "Input/output error") -> None:
         """Let every flush end with an error and nothing made durable."""
         self.flush_error = error

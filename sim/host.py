@@ -20,8 +20,9 @@ from model.facts import ClockStepped, HostPaused, HostResumed, HostStarted, Host
 from model.storage.files import Files
 from sim.clock import HostClock
 from sim.disk import Disk
-from sim.engine import FAR, Engine, Loop
+from sim.engine import Engine
 from sim.kernel import Local
+from sim.outbox import FAR, Loop
 from sim.sockets import Socket
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Host(Engine):
         self._draw = self._streams.stream(self.name, self.incarnation, "host").random
         rng = self._streams.stream(self.name, self.incarnation, "process")
         now = self.local_now()
-        self.trace.record(int(self.kernel.now), self.name, HostStarted(self.incarnation))
+        self.trace.record(self.kernel._now, self.name, HostStarted(self.incarnation))
         process = factory(self.disk, rng, now)
         process.clock_offset_us = self._wall_offset_us()
         self.process = process
@@ -159,7 +160,7 @@ class Host(Engine):
         self._stretched.clear()
         for lane in self._lanes.values():
             lane.discard()
-        self.trace.record(int(self.kernel.now), self.name, HostStopped(reason))
+        self.trace.record(self.kernel._now, self.name, HostStopped(reason))
         sockets, self.sockets = self.sockets, {}
         for socket in sockets.values():
             if how is None:
@@ -184,7 +185,7 @@ class Host(Engine):
         assert duration_us > 0, duration_us
         if self.process is None:
             return
-        now = int(self.kernel.now)
+        now = self.kernel._now
         if self.running:
             self.running = False
             self._pause_began_us = now
@@ -195,7 +196,7 @@ class Host(Engine):
 
     def _end_pause(self, process: Process) -> None:
         if process is self.process and not self.running:
-            if self.kernel.now >= self._pause_ends_us:
+            if self.kernel._now >= self._pause_ends_us:
                 self.resume()
 
     def resume(self) -> None:
@@ -203,7 +204,7 @@ class Host(Engine):
         process = self.process
         assert process is not None
         assert not self.running, f"{self.name} is not paused"
-        now = int(self.kernel.now)
+        now = self.kernel._now
         self.running = True
         self._paused_us += now - self._pause_began_us
         self.trace.record(now, self.name, HostResumed())
@@ -223,7 +224,7 @@ class Host(Engine):
             self._arm()
 
     def _due_timers(self, process: Process, index: int) -> list[Any]:
-        due = []
+        due: list[Any] = []
         local = self.local_now()
         while (deadline := process.timers.next_deadline()) is not None and deadline <= local:
             entry = process.timers.pop_due(local)
@@ -237,12 +238,12 @@ class Host(Engine):
     def step_clock(self, offset_us: int) -> None:
         """Set the wall clock to true time plus an offset; the monotonic clock does not move."""
         self.clock_step_us = offset_us
-        self.trace.record(int(self.kernel.now), self.name, ClockStepped(offset_us))
+        self.trace.record(self.kernel._now, self.name, ClockStepped(offset_us))
         self._tell_wall_clock()
 
     def set_drift(self, drift_ppm: int) -> None:
         """Let the monotonic clock gain ``drift_ppm`` µs a second from now on."""
-        self.clock.set_drift(drift_ppm, int(self.kernel.now))
+        self.clock.set_drift(drift_ppm, self.kernel._now)
         self._wake_local = FAR
         self._arm()
 
@@ -252,7 +253,7 @@ class Host(Engine):
             self._receive(Local(None, self.process, self.lane("main"), item))
 
     def _wall_offset_us(self) -> int:
-        true = self._epoch_us + int(self.kernel.now)
+        true = self._epoch_us + self.kernel._now
         return true + self.clock_step_us - self.local_now()
 
     # -------------------------------------------------------------------------------- network

@@ -53,6 +53,9 @@ Once._CALLBACKS = (Once.run,)
 class Kernel(simpy.Environment):
     """The environment of one world; time is an int of microseconds."""
 
+    _now: int
+    _queue: list[Any]
+
     def __init__(self) -> None:
         super().__init__(0)
         self._until = 0
@@ -64,7 +67,7 @@ class Kernel(simpy.Environment):
 
     def at(self, at_us: int, function: Callable[..., None], *args: Any) -> None:
         """Call ``function(*args)`` at an absolute time, or now if that has passed."""
-        self.push(max(at_us, int(self._now)), Once(function, args))
+        self.push(max(at_us, self._now), Once(function, args))
 
     def run_until(self, until_us: int) -> None:
         """Run all events before ``until_us``, or until :meth:`halt`; the time is then that."""
@@ -73,14 +76,14 @@ class Kernel(simpy.Environment):
         queue = self._queue
         while queue and queue[0][0] < self._until:
             self._now, _, _, event = heappop(queue)
-            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+            callbacks, event.callbacks = event.callbacks, None
             for callback in callbacks:
                 callback(event)
             if not event._ok and not hasattr(event, "_defused"):
-                raise event._value  # type: ignore[misc]
+                raise event._value
         if self._now < self._until:
             self._now = self._until
 
     def halt(self) -> None:
         """Let :meth:`run_until` return after the event that runs now."""
-        self._until = int(self._now)
+        self._until = self._now

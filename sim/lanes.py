@@ -4,8 +4,8 @@ A lane has a number of threads and a queue of what waits for one. Items that tak
 once while a thread is free; a request takes a thread for its service time; a barrier or a slow disk
 keeps the thread that waits. While a thread is free the queue is empty.
 
-``busy_until_us`` (one thread) and ``debt_us`` (a pool) remember page-cache write costs that were
-too small for an event of their own.
+Page-cache writes that are too cheap for an event of their own are a debt, which the next item pays
+if it comes before ``busy_until_us`` and finds no other thread.
 """
 
 from __future__ import annotations
@@ -33,3 +33,22 @@ class Lane:
         """Drop all that waits: the process died."""
         self.queue.clear()
         self.blocked.clear()
+
+    def add_debt(self, cost_us: int, now_us: int) -> int:
+        """Take time of a thread from now on; return how long after now it is done."""
+        if self.busy_until_us < now_us:
+            self.busy_until_us = now_us
+            self.debt_us = 0
+        self.debt_us += cost_us
+        if self.threads == 1:
+            self.busy_until_us += cost_us
+            return self.busy_until_us - now_us
+        self.busy_until_us = max(self.busy_until_us, now_us + cost_us)
+        return cost_us
+
+    def take_debt(self, now_us: int) -> int:
+        """Return how much longer the item that begins now takes."""
+        debt = self.busy_until_us - now_us if self.threads == 1 else self.debt_us
+        self.debt_us = 0
+        self.busy_until_us = 0
+        return debt

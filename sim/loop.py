@@ -4,7 +4,8 @@ It has no selector and never waits: the host calls :meth:`HostLoop.run` with its
 loop runs what is due until nothing is left, and :meth:`HostLoop.next_deadline` says when to call
 again. ``sleep``, ``gather``, ``timeout``, ``Queue``, ``Event``, ``Lock`` and ``TaskGroup`` are
 asyncio's own. Threads, sockets, subprocesses, executors and a real ``time.sleep`` are refused: the
-loop offers none, and an audit hook turns away the calls that go past it.
+loop offers none, and an audit hook turns away the calls that go past it (Python 3.11 has no audit
+event for ``time.sleep`` and threads: there those two go unnoticed).
 
 Determinism: ready callbacks run in the order in which they became ready, timers by (deadline, order
 of arming); tasks hash by their number, so that sets of tasks (``wait``, ``TaskGroup``) have one
@@ -166,8 +167,12 @@ class HostLoop(asyncio.AbstractEventLoop):
         return task
 
     def discard(self) -> None:
-        """Drop everything, as the crash of the host does: no ``finally`` runs, nothing wakes."""
-        assert not self._running, f"{self.name}: cannot be discarded from inside"
+        """Drop everything, as the crash of the host does: no ``finally`` runs, nothing wakes.
+
+        A step that runs now (its call ended the process) goes on to its next ``await``, unheard.
+        """
+        if self.dead:
+            return
         self.dead = True
         self._ready.clear()
         self._timers.clear()
@@ -184,8 +189,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         Raises:
             BaseException: a task failed and nobody ever looked at it.
         """
-        if not self.dead:
-            self.discard()
+        self.discard()
         if self in _discarded:
             _discarded.remove(self)
         failed, self._failed = self._failed, []
@@ -297,13 +301,13 @@ class HostLoop(asyncio.AbstractEventLoop):
                 ready.append(heappop(timers)[2])
             if not ready:
                 return
-            steps += len(ready)
-            if steps > STEPS_MAX:
-                raise RuntimeError(f"{self.name}: an application spins without waiting")
-            for _ in range(len(ready)):
+            while ready:
                 handle = ready.popleft()
                 if not handle._cancelled:
                     handle._context.run(handle._callback, *handle._args)
+                steps += 1
+                if steps > STEPS_MAX:
+                    raise RuntimeError(f"{self.name}: an application spins without waiting")
 
     def _on_done(self, task: asyncio.Future[Any]) -> None:
         assert isinstance(task, HostTask), task

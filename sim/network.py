@@ -17,11 +17,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from heapq import heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from model.effects import Closed, Opened, OpenFailed, Response
+from model.effects import Closed, Response
+from sim.connector import Connector
 from sim.kernel import Kernel
-from sim.rules import DROP, HOLD, PASS, Rule
+from sim.rules import DROP, HOLD, PASS, REQUEST, RESPONSE, Rule
 from sim.sockets import END, Packet, Socket
 from sim.streams import Streams
 from sim.topology import Route, Topology
@@ -29,30 +30,30 @@ from sim.verbs import Verbs
 
 if TYPE_CHECKING:
     from sim.host import Host
-    from sim.lanes import Lane
 
 BUFFER_BYTES = 1024 * 1024  # socket buffers of one direction, both ends together
 RETRANSMIT_US = 200_000
 RETRANSMIT_MAX_US = 120_000_000
 GIVE_UP_US = 924_000_000
-SYN_RETRANSMIT_US = 1_000_000
-CONNECT_TIMEOUT_US = 10_000_000  # socket.connection.setup.timeout.ms
 
 
-class Handshake:
-    """A connection being set up: an event that is scheduled for each of its steps."""
+class Wire(Protocol):
+    """What records the messages sent (sim/trace.py), if anything does."""
 
-    __slots__ = ("address", "callbacks", "deadline_us", "retransmit_us", "server", "socket")
-
-    _ok = True
-
-    def __init__(self, socket: Socket, address: str, server: Host, now_us: int) -> None:
-        self.callbacks: Any = None
-        self.socket = socket
-        self.address = address
-        self.server = server
-        self.deadline_us = now_us + CONNECT_TIMEOUT_US
-        self.retransmit_us = SYN_RETRANSMIT_US
+    def record(
+        self,
+        t_us: int,
+        source: str,
+        target: str,
+        purpose: str,
+        direction: str,
+        connection: int,
+        correlation: int,
+        size: int,
+        message: Any,
+    ) -> None:
+        """Append one message, at the moment it is handed to the socket."""
+        ...
 
 
 class Network(Verbs):
@@ -63,86 +64,15 @@ class Network(Verbs):
         self.kernel = kernel
         self.buffer_bytes = BUFFER_BYTES
         self.endpoints: dict[str, Host] = {}
+        self.wire: Wire | None = None
         self._links: dict[tuple[str, str], Callable[[], float]] = {}
         self._held: dict[Socket, None] = {}
         self._queue = kernel._queue
         self._eid = kernel._eid
         self._arrives = (self._arrive,)
         self._retransmits = (self._on_retransmit,)
-        self._syn_arrives = (self._on_syn,)
-        self._syn_retries = (self._try_connect,)
-        self._accepted = (self._on_accepted,)
-        self._refused = (self._on_refused,)
+        self.connector = Connector(self)
         topology.on_change.append(self._reroute)
-
-    # ---------------------------------------------------------------------------- connections
-
-    def connect(
-        self, host: Host, connection: int, address: str, purpose: str, lane: Lane
-    ) -> Socket:
-        """Begin a handshake; the host hears Opened or OpenFailed on ``lane``."""
-        server = self.endpoints.get(address)
-        if server is None:
-            raise LookupError(f"no host has the endpoint {address!r}")
-        socket = Socket(host, connection, lane, purpose, inbound=False)
-        handshake = Handshake(socket, address, server, int(self.kernel._now))
-        self._try_connect(handshake)
-        return socket
-
-    def _try_connect(self, handshake: Handshake) -> None:
-        socket, server = handshake.socket, handshake.server
-        if socket.dead:
-            return
-        now = int(self.kernel._now)
-        if now >= handshake.deadline_us:
-            socket.host.open_failed(socket, OpenFailed(socket.connection, "timeout"))
-            return
-        source, target = socket.host.name, server.name
-        route = self.topology.route(source, target)
-        delay = self.judge(source, target, socket.purpose, None, True) if self.rules else PASS
-        if route is None or delay <= DROP or not server.powered:
-            self._syn_again(handshake, now)
-        else:
-            handshake.callbacks = self._syn_arrives
-            self.kernel.push(now + self._flight_us(source, target, route, delay), handshake)
-
-    def _syn_again(self, handshake: Handshake, now: int) -> None:
-        handshake.callbacks = self._syn_retries
-        self.kernel.push(min(now + handshake.retransmit_us, handshake.deadline_us), handshake)
-        handshake.retransmit_us *= 2
-
-    def _on_syn(self, handshake: Handshake) -> None:
-        client, server = handshake.socket, handshake.server
-        now = int(self.kernel._now)
-        source, target = server.name, client.host.name
-        route = self.topology.route(source, target)
-        delay = self.judge(source, target, client.purpose, None, False) if self.rules else PASS
-        if client.dead:
-            return
-        if route is None or delay <= DROP or not server.powered:
-            self._syn_again(handshake, now)
-            return
-        if server.listens(handshake.address):
-            accepted = server.accept(client)
-            self._set_route(accepted)
-            self._set_route(client)
-            handshake.callbacks = self._accepted
-        else:
-            handshake.callbacks = self._refused
-        arrival = now + self._flight_us(source, target, route, delay)
-        if client.peer is not None:
-            client.peer.last_arrival_us = arrival
-        self.kernel.push(arrival, handshake)
-
-    def _on_accepted(self, handshake: Handshake) -> None:
-        socket = handshake.socket
-        if not socket.dead:
-            socket.host.receive_input(socket, Opened(socket.connection))
-
-    def _on_refused(self, handshake: Handshake) -> None:
-        socket = handshake.socket
-        if not socket.dead:
-            socket.host.open_failed(socket, OpenFailed(socket.connection, "refused"))
 
     # --------------------------------------------------------------------------------- sending
 
@@ -151,6 +81,8 @@ class Network(Verbs):
         size = message.wire_size()
         peer = socket.peer
         assert peer is not None, f"send on a connection that is not open: {message}"
+        if self.wire is not None:
+            self._record(socket, peer, correlation, size, message)
         packet = Packet(peer, correlation, message, size)
         departs = self.kernel._now + delay_us
         unread = socket.unread + size
@@ -166,7 +98,17 @@ class Network(Verbs):
             arrival = socket.last_arrival_us
         socket.last_arrival_us = arrival
         packet.callbacks = self._arrives
-        heappush(self._queue, (arrival, 1, next(self._eid), packet))  # type: ignore[misc, arg-type]
+        heappush(self._queue, (arrival, 1, next(self._eid), packet))
+
+    def _record(
+        self, socket: Socket, peer: Socket, correlation: int, size: int, message: Any
+    ) -> None:
+        assert self.wire is not None
+        client = peer if socket.inbound else socket  # connections are numbered by their client
+        direction = RESPONSE if socket.inbound else REQUEST
+        names = (socket.host.name, peer.host.name, socket.purpose, direction)
+        now = self.kernel._now
+        self.wire.record(now, *names, client.connection, correlation, size, message)
 
     def finish(self, socket: Socket, reason: str, delay_us: int) -> None:
         """End a connection from one side: both queue behind data sent.
@@ -207,7 +149,7 @@ class Network(Verbs):
 
     def _pump(self, socket: Socket) -> None:
         """Let leave what may leave, in order."""
-        now = int(self.kernel._now)
+        now = self.kernel._now
         queue = socket.queue
         while queue:
             packet = queue[0]
@@ -301,7 +243,8 @@ class Network(Verbs):
             if sender.queue:
                 self.room_made(sender)
             host.deliver(
-                socket.lane, Response(socket.connection, packet.correlation, packet.message)
+                socket.lane,  # type: ignore[arg-type]
+                Response(socket.connection, packet.correlation, packet.message),
             )
 
     def _arrive_at_nobody(self, packet: Packet) -> None:
@@ -313,15 +256,15 @@ class Network(Verbs):
         if socket.host.powered:
             if not sender.dead:
                 reset = Packet(sender, END, "reset", 0)
-                reset.departs_us = int(self.kernel._now)
+                reset.departs_us = self.kernel._now
                 socket.queue.clear()
                 self._enqueue(socket, reset)
         elif not sender.dead or sender.queue:
             waiting = bool(sender.queue)
-            packet.departs_us = int(self.kernel._now)
+            packet.departs_us = self.kernel._now
             sender.queue.append(packet)
             if not waiting:
-                self._stall(sender, int(self.kernel._now))
+                self._stall(sender, self.kernel._now)
 
     def _arrive_end(self, socket: Socket, packet: Packet) -> None:
         if socket.inbound and (socket.muted or socket.inbox):
@@ -367,11 +310,15 @@ class Network(Verbs):
         for name in a:
             for socket in self.hosts[name].sockets.values():
                 peer = socket.peer
-                if peer is not None and peer.host.name in b and (not socket.inbound or name not in b):
+                if (
+                    peer is not None
+                    and peer.host.name in b
+                    and (not socket.inbound or name not in b)
+                ):
                     sockets.append(socket)
         return sockets
 
-    def _flight_us(self, source: str, target: str, route: Route, extra_us: int) -> int:
+    def flight_us(self, source: str, target: str, route: Route, extra_us: int) -> int:
         jitter = int(self._link(source, target)() * route.jitter_us)
         return route.latency_us + jitter + max(extra_us, 0)
 
@@ -383,7 +330,7 @@ class Network(Verbs):
             draw = self._links[key] = link.random
         return draw
 
-    def _set_route(self, socket: Socket) -> None:
+    def set_route(self, socket: Socket) -> None:
         assert socket.peer is not None
         source, target = socket.host.name, socket.peer.host.name
         route = self.topology.route(source, target)
@@ -396,7 +343,7 @@ class Network(Verbs):
         for host in self.hosts.values():
             for socket in host.sockets.values():
                 if socket.peer is not None:
-                    self._set_route(socket)
+                    self.set_route(socket)
 
     def remove(self, rule: Rule) -> None:
         """Take a rule from the list."""

@@ -88,6 +88,11 @@ class Packet:
     )
 
     _ok = True
+    departs_us: int  # when it may leave, while it waits to
+    received_us: int  # host time at which a server read it
+    process: Any  # the process that read it
+    lane: Any  # the lane that serves it
+    pauses_us: int  # the host's total of pauses when its service began
 
     def __init__(self, socket: Socket, correlation: int, message: Any, size: int) -> None:
         self.callbacks: Any = None

@@ -9,6 +9,7 @@ Routes are looked up in a cache, which lives until the graph changes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -88,7 +89,7 @@ class Topology:
             path = nx.shortest_path(self.graph, source, target, weight="latency_us")
         except nx.NetworkXNoPath:
             return None
-        edges = [self.graph.edges[a, b] for a, b in zip(path, path[1:])]
+        edges = [self.graph.edges[a, b] for a, b in itertools.pairwise(path)]
         latency = sum([edge["latency_us"] for edge in edges])
         bandwidth = min([edge["bytes_per_us"] for edge in edges])
         return Route(latency, latency * self.jitter_percent // 100 + 1, bandwidth)

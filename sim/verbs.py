@@ -78,7 +78,9 @@ class Verbs:
         """
         return self._add(self._select(a, b, api, direction, purpose, HOLD))
 
-    def cut(self, a: Place, b: Place, *, purpose: str | None = None, api: str | None = None) -> Rule:
+    def cut(
+        self, a: Place, b: Place, *, purpose: str | None = None, api: str | None = None
+    ) -> Rule:
         """Lose what travels between two places on the connections of one purpose."""
         return self._add(self._select(a, b, api, None, purpose, DROP))
 
@@ -129,7 +131,8 @@ class Verbs:
         return rule
 
     def _between(self, a: Place, b: Place) -> list[Socket]:
-        return self._network().sockets_between(self.resolve(a), self.resolve(b))
+        found: list[Socket] = self._network().sockets_between(self.resolve(a), self.resolve(b))
+        return found
 
     def _network(self) -> Any:
         return self

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.clock import HostClock
-from sim.engine import Recorder
 from sim.host import Host
 from sim.kernel import Kernel
 from sim.network import Network
+from sim.outbox import Recorder
 from sim.streams import Streams
 from sim.topology import Topology
 

@@ -50,7 +50,7 @@ class NodeChannel(Channel):
             lane,
             connections.config.request_timeout_ms,
         )
-        self._key = (*self._key, connections.name)
+        self._key = ("channel", f"{connections.name}:{purpose}", address, lane)
         self.connections = connections
         self.node_id = node_id
 

@@ -64,10 +64,12 @@ class StickyPartitioner:
         assert available, "no partition to choose from"
         most = max(queue_sizes) + 1
         pick = self._rng.randrange(sum([most - size for size in queue_sizes]))
+        chosen = available[-1]
         for partition, size in zip(available, queue_sizes, strict=True):
             pick -= most - size
             if pick < 0:
+                chosen = partition
                 break
         self._produced = 0
-        self.partition = partition
-        return partition
+        self.partition = chosen
+        return chosen

@@ -39,9 +39,7 @@ def producer_config(properties: Mapping[str, Any]) -> ProducerConfig:
         acks = str(properties.get("acks", "all"))
         in_flight = int(properties.get("max.in.flight.requests.per.connection", 5))
         retries = int(properties.get("retries", 1))
-        properties["enable.idempotence"] = (
-            acks in ("all", "-1") and in_flight <= 5 and retries != 0
-        )
+        properties["enable.idempotence"] = acks in ("all", "-1") and in_flight <= 5 and retries != 0
     return ProducerConfig.from_properties(properties)
 
 

@@ -219,9 +219,7 @@ class Sender:
 
     # Answers.
 
-    def on_answer(
-        self, batch: ProducerBatch, response: ProducePartitionResponse, now: int
-    ) -> None:
+    def on_answer(self, batch: ProducerBatch, response: ProducePartitionResponse, now: int) -> None:
         """The leader answered for one batch (Sender.completeBatch)."""
         error = response.error
         queue = batch.queue

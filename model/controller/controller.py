@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from model.config import BrokerConfig
+from model.config import BrokerConfig, TopicConfig
 from model.controller.cluster import ClusterControlManager
 from model.controller.committed import CommittedMetadata
 from model.controller.heartbeats import BrokerHeartbeatManager
@@ -50,10 +50,14 @@ from model.messages import (
     RaftFetchRequest,
     VoteRequest,
 )
-from model.records import RecordBatch
+from model.raft.client import RaftClient
+from model.records import RecordBatch, TopicPartition
 from model.storage.files import Files
+from model.storage.log import Log
 
 LANE = "controller"
+METADATA_TP = TopicPartition("__cluster_metadata", 0)
+METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # Uuid.METADATA_TOPIC_ID
 PRODUCER_ID_BLOCK = 1000
 UNCLEAN_ELECTION_INTERVAL_US = 300_000_000  # unclean.leader.election.interval.ms
 INACTIVE = -1
@@ -121,9 +125,18 @@ class Controller(Process):
 
     def new_raft(self, rules: Any, now: int) -> Raft:
         """Build the Raft client over the metadata log in this controller's files."""
-        from model.raft.metadata import new_raft_client  # placeholder
-
-        return new_raft_client(self, rules, now)
+        log = Log(
+            self.files,
+            self.out,
+            f"{METADATA_TP}",
+            METADATA_TP,
+            METADATA_TOPIC_ID,
+            TopicConfig(retention_ms=-1),
+            rules.storage,
+            clean=False,
+            now_ms=self.wall_ms(now),
+        )
+        return RaftClient(self, self.node_id, self.voters, log, self.config, rules.raft, self)
 
     @property
     def active(self) -> bool:
@@ -136,7 +149,9 @@ class Controller(Process):
 
     def shutdown(self, now: int) -> None:
         """Stop cleanly: hand over the leadership first."""
-        self.raft.shutdown(now)
+        self.raft.shutdown(now, self._on_stopped)
+
+    def _on_stopped(self, now: int) -> None:
         self.out.append(Exit("shutdown", True))
 
     def on_request(self, item: Request, now: int) -> None:
@@ -162,8 +177,7 @@ class Controller(Process):
         leading = self.raft.is_leader
         for batch in batches:
             committed.apply(batch, leading)
-        committed.end_offset = max(committed.end_offset, high_watermark)
-        if self.active_epoch != INACTIVE or self._claim is not None or self._inbox:
+        if self.parked or self._claim is not None or self._inbox:
             self._hand_over(-2, -1, committed.end_offset)
 
     def _hand_over(self, leader_id: int, epoch: int, end_offset: int) -> None:

@@ -70,10 +70,10 @@ class _Racks:
         if self._epoch == self._unfenced:
             self._shuffle()
         racks = self._racks
-        queues = [
-            _rotated(unfenced, self._epoch) + _rotated(fenced, self._epoch)
-            for unfenced, fenced in racks
-        ]
+        # One step per round of the racks: stepping with them would let one broker of a rack lead
+        # whenever there are as many racks as brokers in each.
+        step = self._epoch // len(racks)
+        queues = [_rotated(unfenced, step) + _rotated(fenced, step) for unfenced, fenced in racks]
         first = self._offset % len(racks)
         while not racks[first][0]:  # the leader must be unfenced
             first = (first + 1) % len(racks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from model.effects import Request
@@ -25,16 +26,12 @@ from model.messages import (
 class Raft(Protocol):
     """What a controller needs of :class:`model.raft.client.RaftClient`."""
 
-    leader_id: int
-    epoch: int
     is_leader: bool
-    high_watermark: int
     log_end_offset: int
 
     def start(self, now: int) -> None: ...
     def schedule_append(self, epoch: int, records: list[object], now: int) -> int | None: ...
-    def resign(self, epoch: int, now: int) -> None: ...
-    def shutdown(self, now: int) -> None: ...
+    def shutdown(self, now: int, done: Callable[[int], None]) -> None: ...
     def on_request(self, item: Request, now: int) -> None: ...
 
 

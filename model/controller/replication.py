@@ -150,7 +150,9 @@ class ReplicationControlManager:
         builder = self._builder(topic, partition, self.image.is_active)
         builder.target_isr = tuple([member for member, _ in data.new_isr])
         builder.target_recovery_state = data.leader_recovery_state
-        record = builder.build(data.topic_id, data.partition, data.reason)
+        shrinks = len(data.new_isr) < len(partition.isr)
+        reason = data.reason or ("lag" if shrinks else "caught-up")
+        record = builder.build(data.topic_id, data.partition, reason)
         after = partition
         if record is not None:
             records.append(record)

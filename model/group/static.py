@@ -106,9 +106,9 @@ class StaticMembers:
             return
         parked = member.awaiting_join
         if parked is not None:
+            group.park_join(member, None)
             self.runtime.respond(parked, join_error(client_error(error), ""))
         if group.members.get(member.member_id) is member and shard.active:
-            group.park_join(member, None)
             member.rebalance_timeout_ms, member.session_timeout_ms, member.protocols = before
             self._swap(shard, group, member, old_id, now)
 

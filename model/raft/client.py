@@ -15,11 +15,11 @@ DescribeQuorum. A disk error or a broken protocol halts the process, as Kafka's 
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from model.config import BrokerConfig
-from model.effects import Exit, Flush, Post, Process, Request, Respond
+from model.effects import Exit, Post, Process, Request
 from model.errors import Errors
 from model.facts import RaftRole
 from model.messages import (
@@ -29,6 +29,7 @@ from model.messages import (
     VoteRequest,
 )
 from model.raft import quorum
+from model.raft.appends import Appends
 from model.raft.election import Elections
 from model.raft.fetching import Fetcher, Peer
 from model.raft.quorum_state import NONE, ElectionState, QuorumStateStore
@@ -37,25 +38,20 @@ from model.raft.serving import FetchServer
 from model.raft.states import (
     TRANSITIONS,
     Candidate,
-    Election,
     Follower,
     Leader,
-    LeaderChange,
     Prospective,
     Resigned,
     Role,
     Unattached,
 )
-from model.records import Record, RecordBatch, batch_of
+from model.records import RecordBatch
 from model.storage.files import DiskError
 from model.storage.log import Log
 
 LANE = "raft"
-RECORD_SIZE = 100
-MAX_BATCH_BYTES = 8 * 1024 * 1024
 READ_BYTES = 8 * 1024 * 1024
 ELECTION_TIMER = (LANE, "election")
-LINGER_TIMER = (LANE, "linger")
 CHECK_QUORUM_TIMER = (LANE, "check-quorum")
 SHUTDOWN_TIMER = (LANE, "shutdown")
 SHUTDOWN_TIMEOUT_US = 5_000_000
@@ -96,6 +92,7 @@ class RaftClient:
         self.log = log
         self.config = config
         self.rules = rules
+        self.fetch_timeout_us = config.controller_quorum_fetch_timeout_ms * 1000
         self.listener = listener
         self.others = [voter for voter in voters if not self.is_voter or voter != node_id]
         self.peers = {voter: Peer(self, voter) for voter in self.others}
@@ -107,15 +104,15 @@ class RaftClient:
         self.high_watermark = 0  # committed below it, as far as this replica knows; never falls
         self.log_end_offset = log.log_end_offset
         self.halted = False
+        log.on_disk_error = self._on_disk_error
         self.elections = Elections(self)
         self.fetcher = Fetcher(self)
         self.server = FetchServer(self)
+        self.appends = Appends(self)
+        self._started = False
         self._delivered = log.log_start_offset  # the listener has all below it
         self._announced = (NONE, 0)
-        self._batches: list[list[Record]] = []  # accepted, not yet in the log
-        self._batch_bytes = 0
-        self._next_offset = 0  # the offset the next accepted record will get
-        self._shutdown_done: Any = None
+        self._shutdown_done: Callable[[int], None] | None = None
         self._shutting_down = False
         self._on = {
             VoteRequest: self.elections.on_vote,
@@ -137,23 +134,22 @@ class RaftClient:
         if not self.is_voter:
             role = FOLLOWER if stored.leader != NONE else ""
         if role == LEADER:
-            self.state = Leader(epoch, self.node_id, self.others, self.log_end_offset)
-            self._become_leader(now)
+            self.become_leader(
+                Leader(epoch, self.node_id, self.others, self.log_end_offset), (), now
+            )
         elif role == RESIGNED:
-            self._enter(Resigned(epoch, self.node_id, self.others, ()), now)
-            self._await_election(now)
-            self.elections.send_end_quorum_epoch(now)
+            self._resign(Resigned(epoch, self.node_id, self.others, ()), now)
         elif role == FOLLOWER:
             self._follow(stored, now)
         elif role == CANDIDATE:
             self._enter(Candidate(epoch, self.node_id, 1), now)
-            self._await_election(now)
+            self.await_election(now)
             self.elections.send_votes(now)
         elif self.is_voter and not self.others:
             self.become_candidate(1, now)
         else:
             self._enter(Unattached(epoch, NONE, stored.voted), now)
-            self._await_election(now)
+            self.await_election(now)
             self.fetcher.poll(now)
 
     def on_request(self, item: Request, now: int) -> None:
@@ -169,50 +165,31 @@ class RaftClient:
         """
         if not self.is_leader or epoch != self.epoch or self._shutting_down:
             return None
-        assert records, "nothing to append"
-        size = len(records) * RECORD_SIZE
-        timestamp_ms = self.process.wall_ms(now)
-        accepted = [Record(None, record, RECORD_SIZE, timestamp_ms) for record in records]
-        if not self._batches:
-            linger_us = self.config.controller_quorum_append_linger_ms * 1000
-            self.process.timers.arm(LINGER_TIMER, now + linger_us, LANE, self._drain)
-        if not self._batches or self._batch_bytes + size > MAX_BATCH_BYTES:
-            if self._batches:  # the batch before is full: no reason to wait
-                self.process.timers.arm(LINGER_TIMER, now, LANE, self._drain)
-            self._batches.append(accepted)
-            self._batch_bytes = size
-        else:
-            self._batches[-1].extend(accepted)
-            self._batch_bytes += size
-        self._next_offset += len(accepted)
-        return self._next_offset - 1
+        return self.appends.accept(records, now)
 
     def resign(self, epoch: int, now: int) -> None:
         """Give up the leadership of ``epoch``, soon; nothing happens in another epoch."""
         self.process.out.append(Post(LANE, self._on_resign, epoch))
 
-    def shutdown(self, now: int, done: Any = None) -> None:
-        """Stop taking part; a leader hands over first. ``done(now)`` when another leads, or 5 s."""
+    def shutdown(self, now: int, done: Callable[[int], None] | None = None) -> None:
+        """Stop taking part; a leader hands over first.
+
+        ``done(now)`` runs on lane ``raft`` once another leads, at the latest after 5 s.
+        """
         self._shutting_down = True
         self._shutdown_done = done
-        timers = self.process.timers
-        timers.arm(SHUTDOWN_TIMER, now + SHUTDOWN_TIMEOUT_US, LANE, self._end_shutdown)
-        if self.is_leader:
-            self._on_resign(self.epoch, now)
-        if not self.others or self.leader_id != NONE or not self.is_voter:
-            self._end_shutdown(now)
+        self.process.out.append(Post(LANE, self._on_shutdown, None))
 
     # ------------------------------------------------------------------ changes of role
 
-    def become_unattached(self, epoch: int, now: int) -> None:
+    def become_unattached(self, epoch: int, now: int, deadline: int | None = None) -> None:
         """Enter ``epoch`` without a leader; what remains of an election timeout remains."""
         role = self.state
-        deadline = self.process.timers.deadline(ELECTION_TIMER)
-        if isinstance(role, Follower | Leader):
-            deadline = None
+        if deadline is None and not isinstance(role, Follower | Leader):
+            deadline = self.process.timers.deadline(ELECTION_TIMER)
         voted = role.voted if epoch == role.epoch else NONE
         self._enter(Unattached(epoch, NONE, voted), now)
-        self._await_election(now, deadline)
+        self.await_election(now, deadline)
         self.fetcher.poll(now)
 
     def become_follower(self, epoch: int, leader: int, now: int) -> None:
@@ -232,40 +209,19 @@ class RaftClient:
         role = self.state
         leader = role.leader if isinstance(role, Follower) else NONE
         self._enter(Prospective(role.epoch, leader, role.voted, self.node_id, retries), now)
-        self._await_election(now)
+        self.await_election(now)
         self.elections.send_votes(now)
 
     def become_candidate(self, retries: int, now: int) -> None:
         """Raise the epoch, vote for this replica, and ask the others."""
         self._enter(Candidate(self.epoch + 1, self.node_id, retries), now)
-        self._await_election(now)
+        self.await_election(now)
         self.elections.send_votes(now)
-
-    def election_answered(self, now: int) -> None:
-        """Act on the votes counted so far."""
-        role = self.state
-        assert isinstance(role, Election), role
-        result = role.result(len(self.voters))
-        if result == quorum.PENDING:
-            return
-        if isinstance(role, Prospective):
-            if result == quorum.WON:
-                self.become_candidate(role.retries, now)
-            else:
-                self._leave_prospective(role, now)
-        elif result == quorum.WON:
-            leader = Leader(role.epoch, self.node_id, self.others, self.log_end_offset)
-            granting = tuple(sorted(voter for voter in role.answers if role.answers[voter]))
-            self._become_leader(now, leader, granting)
-        else:
-            self._back_off(role, now)
 
     def become_resigned(self, role: Leader, now: int) -> None:
         """Let go of the leadership and tell the voters who should come next."""
         successors = quorum.preferred_successors(role.end_offsets)
-        self._enter(Resigned(role.epoch, self.node_id, self.others, successors), now)
-        self._await_election(now)
-        self.elections.send_end_quorum_epoch(now)
+        self._resign(Resigned(role.epoch, self.node_id, self.others, successors), now)
 
     def record_vote(self, candidate: int, now: int) -> None:
         """Remember durably that this replica voted for ``candidate`` in its epoch."""
@@ -277,8 +233,10 @@ class RaftClient:
         """Take over what a message says of the quorum (KafkaRaftClient.maybeTransition)."""
         role = self.state
         if leader == self.node_id and self.is_voter:
-            if epoch > role.epoch or (epoch == role.epoch and not isinstance(role, Leader | Resigned)):
-                self.halt(f"told to lead epoch {epoch}, which {role} does not", now)
+            if epoch > role.epoch or (
+                epoch == role.epoch and not isinstance(role, Leader | Resigned)
+            ):
+                self.halt(f"told to lead epoch {epoch}, which {role} does not")
         elif epoch > role.epoch:
             if leader == NONE:
                 self.become_unattached(epoch, now)
@@ -288,7 +246,7 @@ class RaftClient:
             if role.leader == NONE and not isinstance(role, Resigned):
                 self.become_follower(epoch, leader, now)
             elif role.leader not in (NONE, leader):
-                self.halt(f"epoch {epoch} has leaders {role.leader} and {leader}", now)
+                self.halt(f"epoch {epoch} has leaders {role.leader} and {leader}")
 
     def handle_common(self, error: Errors, leader: int, epoch: int, now: int) -> bool:
         """Digest an answer's (leader, epoch) (maybeHandleCommonResponse).
@@ -304,7 +262,7 @@ class RaftClient:
             self.learn(leader, epoch, now)
         return self.halted
 
-    def halt(self, reason: str, now: int) -> None:
+    def halt(self, reason: str) -> None:
         """End the process: it cannot go on without breaking the log (FaultHandler)."""
         self.halted = True
         self.is_leader = False
@@ -327,22 +285,11 @@ class RaftClient:
         log.update_high_watermark(high_watermark)
         while self._delivered < high_watermark:
             batches = log.read(self._delivered, READ_BYTES, high_watermark)
-            assert batches, (self._delivered, high_watermark)
+            if not batches or type(batches[-1]) is not RecordBatch:
+                self.halt(f"cannot read {log.tp} at {self._delivered}")
+                return
             self._delivered = batches[-1].last_offset + 1
             self.listener.on_commit(batches, high_watermark, now)
-
-    def update_leader_high_watermark(self, role: Leader, now: int) -> None:
-        """Advance the leader's high watermark over what a majority holds."""
-        own = self.rules.leader_end_offset(self.log_end_offset, role.flushed)
-        offsets = [own, *role.end_offsets.values()]
-        reached = self.rules.high_watermark(offsets, role.epoch_start, role.high_watermark)
-        if reached > role.high_watermark:
-            role.high_watermark = reached
-            self.raise_high_watermark(reached, now)
-            if not role.announced:
-                role.announced = True
-                self._announce(now)
-            self.server.wake(now)
 
     def heard_from_majority(self, now: int) -> None:
         """Restart the check quorum timer."""
@@ -351,49 +298,42 @@ class RaftClient:
             deadline = now + timeout_us
             self.process.timers.arm(CHECK_QUORUM_TIMER, deadline, LANE, self._on_check_quorum)
 
-    @property
-    def fetch_timeout_us(self) -> int:
-        """controller.quorum.fetch.timeout.ms in microseconds."""
-        return self.config.controller_quorum_fetch_timeout_ms * 1000
-
     # ----------------------------------------------------------------------- the inside
 
     def _enter(self, role: Role, now: int) -> None:
         """Change the role: durable first, then the trace, then who waits for the old one."""
         old = self.state
         assert role.epoch >= self.epoch, (old, role)
-        assert role.name in TRANSITIONS[old.name] or role.epoch == old.epoch == 0 or (
-            old.epoch == 0 and not old.leader > NONE
-        ), (old, role)
+        assert not self._started or role.name in TRANSITIONS[old.name], (old, role)
+        self._started = True
         timers = self.process.timers
         timers.cancel(ELECTION_TIMER)
         timers.cancel(CHECK_QUORUM_TIMER)
-        timers.cancel(LINGER_TIMER)
         self.state = role
         self.epoch = role.epoch
         self.leader_id = role.leader
         self.is_leader = isinstance(role, Leader)
-        self._batches = []
+        self.appends.drop()
         if not isinstance(role, Resigned):  # its durable state says that it was the leader
             self._persist()
         if self.is_voter:
             self.process.out.append(RaftRole(role.name, role.epoch, role.leader))
         if isinstance(old, Leader):
             self.server.fail_all(now)
-        self._announce(now)
+        self.announce(now)
 
     def _persist(self) -> None:
         role = self.state
         state = ElectionState(role.epoch, role.leader, role.voted)
         if state == self.store.state:
             return
-        out = self.process.out
         try:
-            self.rules.persist_vote_before_reply(self.store, state, out)
+            self.rules.persist_vote_before_reply(self.store, state, self.process.out)
         except DiskError as error:
-            self.halt(str(error), self.process.started_us)
+            self.halt(str(error))
 
-    def _announce(self, now: int) -> None:
+    def announce(self, now: int) -> None:
+        """Tell the listener who leads, if that is news."""
         role = self.state
         leader = role.leader
         if isinstance(role, Leader) and not role.announced:
@@ -401,6 +341,11 @@ class RaftClient:
         if self._announced != (leader, role.epoch):
             self._announced = (leader, role.epoch)
             self.listener.on_leader_change(leader, role.epoch, now)
+
+    def _resign(self, role: Resigned, now: int) -> None:
+        self._enter(role, now)
+        self.await_election(now)
+        self.elections.send_end_quorum_epoch(now)
 
     def _follow(self, state: ElectionState, now: int) -> None:
         self._enter(Follower(state.epoch, state.leader, state.voted), now)
@@ -411,106 +356,45 @@ class RaftClient:
         """(Re)start the fetch timeout of a following voter."""
         if self.is_voter:
             deadline = now + (self.fetch_timeout_us if timeout_us is None else timeout_us)
-            self.process.timers.arm(ELECTION_TIMER, deadline, LANE, self._on_election_timeout)
+            self.process.timers.arm(ELECTION_TIMER, deadline, LANE, self.elections.on_timeout)
 
-    def _await_election(self, now: int, deadline: int | None = None) -> None:
+    def await_election(self, now: int, deadline: int | None = None) -> None:
+        """Arm the election timeout of a voter: uniform in [1, 2) × its setting by default."""
         if not self.is_voter:
             return
         if deadline is None:
             base_us = self.config.controller_quorum_election_timeout_ms * 1000
             deadline = now + base_us + int(self.process.rng.random() * base_us)
-        self.process.timers.arm(ELECTION_TIMER, deadline, LANE, self._on_election_timeout)
+        self.process.timers.arm(ELECTION_TIMER, deadline, LANE, self.elections.on_timeout)
 
-    def _on_election_timeout(self, now: int) -> None:
-        if self.halted:
-            return
-        role = self.state
-        if isinstance(role, Prospective):
-            self._leave_prospective(role, now)
-        elif isinstance(role, Candidate) and not role.backing_off:
-            self._back_off(role, now)
-        elif isinstance(role, Resigned):
-            self.become_unattached(role.epoch + 1, now)
-        else:
-            retries = role.retries + 1 if isinstance(role, Candidate) else 1
-            self.become_prospective(retries, now)
-
-    def _leave_prospective(self, role: Prospective, now: int) -> None:
-        if role.leader != NONE:
-            self.become_follower(role.epoch, role.leader, now)
-        else:
-            self.process.timers.cancel(ELECTION_TIMER)
-            self.become_unattached(role.epoch, now)
-
-    def _back_off(self, role: Candidate, now: int) -> None:
-        role.backing_off = True
-        maximum = self.config.controller_quorum_election_backoff_max_ms
-        wait_ms = quorum.election_backoff_ms(role.retries, self.process.rng.random(), maximum)
-        self._await_election(now, now + wait_ms * 1000)
-
-    def _become_leader(self, now: int, role: Leader | None = None, granting: Any = ()) -> None:
-        role = role or Leader(self.epoch, self.node_id, self.others, self.log_end_offset)
+    def become_leader(self, role: Leader, granting: tuple[int, ...], now: int) -> None:
+        """Lead the epoch that was won, and begin it with a record of its own."""
         self._enter(role, now)
-        change = LeaderChange(self.node_id, tuple(self.voters), granting)
-        record = Record(None, change, RECORD_SIZE, self.process.wall_ms(now))
-        self._append(role, batch_of((record,), control=True), now)
-        self._flush(role)
-        self._next_offset = self.log_end_offset
+        self.appends.open_epoch(role, granting, now)
         self.heard_from_majority(now)
         self.elections.send_begin_quorum_epoch(now)
 
-    def _drain(self, now: int) -> None:
-        role = self.state
-        batches, self._batches = self._batches, []
-        if self.halted or not batches or not isinstance(role, Leader):
-            return
-        for records in batches:
-            self._append(role, batch_of(tuple(records)), now)
-        assert self.halted or self.log_end_offset == self._next_offset, self._next_offset
-        self._flush(role)
-        self.server.wake(now)
-
-    def _append(self, role: Leader, batch: RecordBatch, now: int) -> None:
-        try:
-            result = self.log.append_as_leader(
-                batch, role.epoch, self.process.wall_ms(now), origin="raft"
-            )
-        except DiskError as error:
-            self.halt(str(error), now)
-            return
-        assert result.error is Errors.NONE, result
-        self.log_end_offset = self.log.log_end_offset
-
-    def _flush(self, role: Leader) -> None:
-        handler = partial(self._on_flushed, role, self.log_end_offset)
-        self.process.out.append(Flush(self.log.flush_files(), handler))
-
-    def _on_flushed(self, role: Leader, offset: int, error: str | None, now: int) -> None:
-        if error is not None:
-            self.halt(error, now)
-        elif role is self.state and not self.halted:
-            self.log.flushed(offset)
-            role.flushed = max(role.flushed, offset)
-            self.update_leader_high_watermark(role, now)
-
     def _on_check_quorum(self, now: int) -> None:
-        role = self.state
-        if isinstance(role, Leader) and not self.halted:
-            self.become_resigned(role, now)
+        self._on_resign(self.epoch, now)
 
     def _on_resign(self, epoch: int, now: int) -> None:
         role = self.state
         if isinstance(role, Leader) and role.epoch == epoch and not self.halted:
             self.become_resigned(role, now)
 
+    def _on_shutdown(self, message: None, now: int) -> None:
+        timers = self.process.timers
+        timers.arm(SHUTDOWN_TIMER, now + SHUTDOWN_TIMEOUT_US, LANE, self._end_shutdown)
+        self._on_resign(self.epoch, now)
+        if not self.others or self.leader_id != NONE or not self.is_voter:
+            self._end_shutdown(now)
+
+    def _on_disk_error(self, error: DiskError) -> None:
+        self.halt(str(error))
+
     def _end_shutdown(self, now: int) -> None:
         self.process.timers.cancel(SHUTDOWN_TIMER)
-        self.process.timers.cancel(ELECTION_TIMER)
+        self.halted = True
         done, self._shutdown_done = self._shutdown_done, None
         if done is not None:
             done(now)
-
-
-def answer(process: Process, item: Request, message: Any) -> None:
-    """Respond to a request."""
-    process.out.append(Respond(item.connection, item.correlation, message))

@@ -23,6 +23,7 @@ from model.messages import (
     VoteResponse,
 )
 from model.raft import quorum
+from model.raft.quorum_state import NONE
 from model.raft.states import Candidate, Election, Follower, Leader, Prospective, Resigned, Role
 
 if TYPE_CHECKING:
@@ -112,6 +113,59 @@ class Elections:
     def _respond(self, item: Request, message: Any) -> None:
         self.client.process.out.append(Respond(item.connection, item.correlation, message))
 
+    # ----------------------------------------------------------------------- outcomes
+
+    def answered(self, now: int) -> None:
+        """Act on the votes counted so far."""
+        client = self.client
+        role = client.state
+        assert isinstance(role, Election), role
+        result = role.result(len(client.voters))
+        if result == quorum.PENDING:
+            return
+        if isinstance(role, Prospective):
+            if result == quorum.WON:
+                client.become_candidate(role.retries, now)
+            else:
+                self._leave_prospective(role, now)
+        elif result == quorum.WON:
+            leader = Leader(role.epoch, client.node_id, client.others, client.log_end_offset)
+            granting = tuple(sorted(voter for voter in role.answers if role.answers[voter]))
+            client.become_leader(leader, granting, now)
+        elif isinstance(role, Candidate):
+            self._back_off(role, now)
+
+    def on_timeout(self, now: int) -> None:
+        """The election timeout, a backoff or a follower's fetch timeout ended."""
+        client = self.client
+        if client.halted:
+            return
+        role = client.state
+        if isinstance(role, Prospective):
+            self._leave_prospective(role, now)
+        elif isinstance(role, Candidate) and not role.backing_off:
+            self._back_off(role, now)
+        elif isinstance(role, Resigned):
+            client.become_unattached(role.epoch + 1, now, now)
+        else:
+            retries = role.retries + 1 if isinstance(role, Candidate) else 1
+            client.become_prospective(retries, now)
+
+    def _leave_prospective(self, role: Prospective, now: int) -> None:
+        client = self.client
+        if role.leader != NONE:
+            client.become_follower(role.epoch, role.leader, now)
+        else:
+            client.process.timers.cancel((LANE, "election"))
+            client.become_unattached(role.epoch, now)
+
+    def _back_off(self, role: Candidate, now: int) -> None:
+        client = self.client
+        role.backing_off = True
+        maximum = client.config.controller_quorum_election_backoff_max_ms
+        wait_ms = quorum.election_backoff_ms(role.retries, client.process.rng.random(), maximum)
+        client.await_election(now, now + wait_ms * 1000)
+
     # --------------------------------------------------------- what this replica asks for
 
     def send_votes(self, now: int) -> None:
@@ -119,7 +173,7 @@ class Elections:
         role = self.client.state
         for peer in self.client.peers.values():
             self._send_vote(peer, role, now)
-        self.client.election_answered(now)
+        self.answered(now)
 
     def send_begin_quorum_epoch(self, now: int) -> None:
         """Tell the voters that have not yet acknowledged the new leader."""
@@ -181,7 +235,7 @@ class Elections:
         elif not client.handle_common(answer.error, answer.leader_id, answer.leader_epoch, now):
             if role is client.state and not (isinstance(role, Candidate) and role.backing_off):
                 role.answers[peer.id] = answer.vote_granted
-                client.election_answered(now)
+                self.answered(now)
 
     def _on_begin_answer(self, peer: Peer, role: Leader, answer: Any, now: int) -> None:
         client = self.client

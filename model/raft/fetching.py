@@ -79,6 +79,7 @@ class Fetcher:
             peer = found
         else:
             return
+        client.process.timers.cancel(RETRY_TIMER)
         self.active = peer
         peer.busy = True
         peer.epoch = role.epoch
@@ -99,22 +100,24 @@ class Fetcher:
         client = self.client
         epoch = peer.epoch
         peer.busy = False
-        current = self.active is peer
-        if current:
-            self.active = None
-        if client.halted:
+        consumed = client.halted or type(answer) is Failed
+        if not consumed:  # while this Fetch still counts as active: a new leader may be this peer
+            consumed = client.handle_common(
+                answer.error, answer.leader_id, answer.leader_epoch, now
+            )
+        if self.active is not peer:
             return
-        if type(answer) is Failed:
-            self._later(now)
-            return
-        consumed = client.handle_common(answer.error, answer.leader_id, answer.leader_epoch, now)
-        if consumed or not current:
-            self._later(now)
-            return
+        self.active = None
         role = client.state
-        if isinstance(role, Follower) and role.leader == peer.id and role.epoch == epoch:
-            self._apply(role, answer, now)
+        if isinstance(role, Follower) and not consumed:
+            if role.leader == peer.id and role.epoch == epoch:
+                self._apply(role, answer, now)
+            if not client.process.timers.armed(RETRY_TIMER):
+                self.poll(now)
+        elif isinstance(role, Follower) and role.epoch > epoch:
             self.poll(now)
+        else:
+            self._later(now)
 
     def _apply(self, role: Follower, response: RaftFetchResponse, now: int) -> None:
         client = self.client
@@ -123,13 +126,20 @@ class Fetcher:
             if response.diverging_epoch is not None:
                 self._truncate(*response.diverging_epoch, now)
             elif response.batches:
-                result = log.append_as_follower(response.batches)
-                assert result.error is Errors.NONE, result
+                result = log.append_as_follower(
+                    response.batches, role.epoch, client.process.wall_ms(now)
+                )
+                if result.error is Errors.CORRUPT_MESSAGE:
+                    self._later(now)  # read again; the fetch timeout goes on
+                    return
+                if result.error is not Errors.NONE:
+                    client.halt(f"append at {log.log_end_offset}: {result.error.name}")
+                    return
                 if client.rules.must_flush_before_fetch(client.is_voter):
                     client.process.out.append(Barrier(log.flush_files()))
                     log.flushed(log.log_end_offset)
         except DiskError as error:
-            client.halt(str(error), now)
+            client.halt(str(error))
             return
         end_offset = client.log_end_offset = log.log_end_offset
         role.has_fetched = True
@@ -147,7 +157,7 @@ class Fetcher:
         known, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
         offset = min(own_end, end_offset) if known == epoch else max(own_end, log.log_start_offset)
         if offset < client.high_watermark:
-            client.halt(f"truncation to {offset}, below {client.high_watermark}", now)
+            client.halt(f"truncation to {offset}, below {client.high_watermark}")
             return
         log.truncate_to(offset)
 

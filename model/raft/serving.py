@@ -13,6 +13,7 @@ from model.effects import Request, Respond
 from model.errors import Errors
 from model.messages import RaftFetchRequest, RaftFetchResponse
 from model.raft.states import Leader
+from model.records import RecordBatch
 from model.storage.files import DiskError
 from model.storage.log import Log
 
@@ -67,10 +68,9 @@ class FetchServer:
             return
         if voter and offset != role.end_offsets[request.replica_id]:
             role.end_offsets[request.replica_id] = offset
-            client.update_leader_high_watermark(role, now)
-        if offset < client.log_end_offset or request.high_watermark < role.high_watermark:
-            self._answer(role, item)
-        elif request.max_wait_ms <= 0:
+            client.appends.update_high_watermark(role, now)
+        news = offset < client.log_end_offset or request.high_watermark < role.high_watermark
+        if news or request.max_wait_ms <= 0:
             self._answer(role, item)
         else:
             deadline = now + request.max_wait_ms * 1000
@@ -127,7 +127,7 @@ class FetchServer:
         client = self.client
         log = client.log
         request = item.message
-        batches = ()
+        batches: tuple[RecordBatch, ...] = ()
         if divergence is None and request.fetch_offset < client.log_end_offset:
             try:
                 batches = log.read(request.fetch_offset, request.max_bytes, client.log_end_offset)

@@ -243,6 +243,7 @@ class ReplicaFetcher:
             reason = partition.append_as_follower(batches, state.fetch_offset, state.leader_epoch)
         except DiskError as error:
             self._fail(state, error.reason)
+            partition.mark_offline()
             self.manager.process.log_dir_failed(error, now)
             return
         if reason:
@@ -312,6 +313,7 @@ class ReplicaFetcher:
                 partition.truncate_fully(offset)
         except DiskError as error:
             self._fail(state, error.reason)
+            partition.mark_offline()
             self.manager.process.log_dir_failed(error, now)
             return
         state.move(log.log_end_offset, log.epochs.latest_epoch)

@@ -1,7 +1,7 @@
 """The leader's side of a partition: followers' progress, high watermark, ISR (Partition.scala).
 
-The order inside :meth:`LeaderPartition.update_follower` is Kafka's: replica epoch, follower state,
-ISR expansion, high watermark. Whoever changes the high watermark then calls :meth:`wake`.
+The order inside :meth:`LeaderPartition.update_follower` is Kafka's: follower state, ISR expansion,
+high watermark. The caller has checked the follower's broker epoch, in the same handler. Whoever changes the high watermark then calls :meth:`wake`.
 """
 
 from __future__ import annotations
@@ -110,10 +110,8 @@ class LeaderPartition:
 
     def update_follower(
         self, asked: FetchPartition, replica: int, replica_epoch: int, leader_end: int, now: int
-    ) -> Errors:
+    ) -> None:
         """Take what a successful fetch tells about a follower (updateFollowerFetchState)."""
-        if self.rules.is_stale_replica_epoch(self, replica, replica_epoch):
-            return Errors.NOT_LEADER_OR_FOLLOWER
         remote = self.remotes[replica]
         offset = asked.fetch_offset
         if offset >= leader_end:
@@ -132,7 +130,6 @@ class LeaderPartition:
             self._maybe_expand(remote, now)
         if moved and self.advance_high_watermark(now):
             self.wake(now)
-        return NONE
 
     def advance_high_watermark(self, now: int) -> bool:
         """Raise the high watermark as far as the rules allow (maybeIncrementLeaderHW)."""
@@ -244,8 +241,13 @@ class LeaderPartition:
         return -1 if remote is None else remote.broker_epoch
 
     def on_alter_result(self, pending: Pending, result: AlterPartitionResult, now: int) -> None:
-        """Take the controller's answer to ``pending`` unless metadata overtook it (1.6)."""
+        """Take the controller's answer to ``pending``; metadata that overtook it stands (1.6).
+
+        Kafka then does not tick its meter either; the trace has the success all the same.
+        """
         if self.state is not pending:
+            if result.error is NONE and self.leading and result.leader_epoch == self.leader_epoch:
+                self._record_change(pending, result)
             return
         if result.error is not NONE:
             self._on_alter_error(pending, result.error, now)
@@ -258,19 +260,22 @@ class LeaderPartition:
             return
         self.partition_epoch = result.partition_epoch
         self._set_state(Committed(result.isr))
+        self._record_change(pending, result)
+        if self.advance_high_watermark(now):
+            self.wake(now)
+
+    def _record_change(self, pending: Pending, result: AlterPartitionResult) -> None:
         self.out.append(
             IsrChanged(
                 self.topic_id,
                 self.tp.partition,
                 self.leader_epoch,
-                self.partition_epoch,
+                result.partition_epoch,
                 pending.change,
                 pending.moving,
-                self.isr,
+                result.isr,
             )
         )
-        if self.advance_high_watermark(now):
-            self.wake(now)
 
     def _on_alter_error(self, pending: Pending, error: Errors, now: int) -> None:
         self.out.append(

@@ -194,6 +194,7 @@ class ReplicaManager(ReplicaServing):
         try:
             result = partition.append_as_leader(batch, now, "coordinator")
         except DiskError as failure:
+            partition.mark_offline()
             self.process.log_dir_failed(failure, now)
             return Errors.KAFKA_STORAGE_ERROR, -1
         if result.error is not NONE:

@@ -19,7 +19,7 @@ from model.records import TopicPartition
 
 if TYPE_CHECKING:
     from model.effects import Request
-        from model.replication.partition import Partition
+    from model.replication.partition import Partition
     from model.replication.serving import ReplicaServing
     from model.timers import Timers
 

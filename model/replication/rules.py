@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from model.errors import Errors
 
 if TYPE_CHECKING:
+    from model.controller.image import BrokerImage
     from model.messages import FetchPartition, FetchPartitionResponse
     from model.replication.fetcher import FetchState
     from model.replication.leader import LeaderPartition as Partition
@@ -110,11 +111,13 @@ class ReplicationRules:
             return Errors.FENCED_LEADER_EPOCH
         return Errors.UNKNOWN_LEADER_EPOCH
 
-    def is_stale_replica_epoch(self, partition: Partition, replica: int, epoch: int) -> bool:
+    def is_stale_replica_epoch(
+        self, brokers: dict[int, BrokerImage], replica: int, epoch: int
+    ) -> bool:
         """Whether a fetch comes from an older incarnation of the follower (KIP-903, B25)."""
         if epoch == -1:
             return False
-        broker = partition.brokers.get(replica)
+        broker = brokers.get(replica)
         return broker is not None and epoch < broker.epoch
 
     def enough_replicas(self, partition: Partition) -> bool:

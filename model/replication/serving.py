@@ -36,6 +36,7 @@ from model.storage.files import DiskError
 
 if TYPE_CHECKING:
     from model.config import BrokerConfig
+    from model.controller.image import BrokerImage
     from model.replication.ports import BrokerProcess
     from model.replication.rules import ReplicationRules
 
@@ -48,6 +49,7 @@ class ReplicaServing:
     process: BrokerProcess
     config: BrokerConfig
     rules: ReplicationRules
+    brokers: dict[int, BrokerImage]
     out: list[Any]
     purgatory: Purgatory
     partitions: dict[TopicPartition, Partition]
@@ -107,6 +109,7 @@ class ReplicaServing:
             result = partition.append_as_leader(batch, now, "client")
         except DiskError as error:
             status.error = Errors.KAFKA_STORAGE_ERROR
+            partition.mark_offline()
             self.process.log_dir_failed(error, now)
             return -1
         if result.error is not NONE:
@@ -141,80 +144,94 @@ class ReplicaServing:
         """Serve a fetch: read, take note of a follower's progress, answer or wait."""
         request: FetchRequest = item.message
         replica = request.replica_id
+        replica_epoch = request.replica_epoch
         budget = request.max_bytes
+        stale = False
         if replica < 0:
             budget = min(budget, self.config.fetch_max_bytes)
-        partitions: list[Partition] = []
-        # per partition: an answer, the batches read, or None; and the HW from before any update
-        found: list[FetchPartitionResponse | tuple[RecordBatch, ...] | None] = []
-        marks: list[int] = []
+        else:
+            stale = self.rules.is_stale_replica_epoch(self.brokers, replica, replica_epoch)
+        # per partition: an answer, or None where there is nothing new
+        answers: list[FetchPartitionResponse | None] = []
+        marks: list[int] = []  # the high watermarks from before any update
         total = 0
         urgent = request.max_wait_ms <= 0 or not request.partitions
+        partitions: list[Partition] = []
         find = self.partitions.get
         for asked in request.partitions:
             partition = find(asked.tp)
             if partition is None:
                 urgent = True
                 marks.append(-1)
-                found.append(self._unknown(asked))
+                answers.append(self._unknown(asked))
                 continue
             partitions.append(partition)
             log = partition.log
             mark = log.high_watermark
             marks.append(mark)
             refusal = partition.check_fetch(asked, replica)
+            if refusal is None and stale:
+                refusal = partition.fetch_error(Errors.NOT_LEADER_OR_FOLLOWER)
             if refusal is not None:
                 urgent = True
-                found.append(refusal)
+                answers.append(refusal)
                 continue
             leader_end = log.log_end_offset
-            batches = None
             if replica >= 0:
                 bound = leader_end
             else:
                 bound = log.last_stable_offset if request.isolation_level else mark
+            answer = None
             if asked.fetch_offset < bound:
-                limit = asked.partition_max_bytes
-                read = self._read(partition, asked, min(limit, budget), bound, total == 0, now)
-                if type(read) is FetchPartitionResponse:
+                answer, size = self._read(partition, asked, mark, bound, budget, total == 0, now)
+                total += size
+                budget = max(0, budget - size)
+                if answer is not None and answer.error is not NONE:
                     urgent = True
-                    found.append(read)
+                    answers.append(answer)
                     continue
-                batches = read
-                for batch in read:
-                    total += batch.size
-                budget = max(0, budget - total)
             if replica >= 0:
-                error = partition.update_follower(
-                    asked, replica, request.replica_epoch, leader_end, now
-                )
-                if error is not NONE:
-                    urgent = True
-                    found.append(partition.fetch_error(error))
-                    continue
-            found.append(batches)
+                partition.update_follower(asked, replica, replica_epoch, leader_end, now)
+            answers.append(answer)
         if not urgent and total < request.min_bytes:
             waiting = DelayedFetch(self, item, request, partitions, now)
             waiting.park()
             self.purgatory.add(waiting, request.max_wait_ms, now)
             return
-        self._answer_fetch(item, request, found, marks, now, now)
+        found: list[FetchPartitionResponse] = []
+        for index, answer in enumerate(answers):
+            if answer is None:
+                answer = self.partitions[request.partitions[index].tp].nothing_new(marks[index])
+            found.append(answer)
+        self._answer_fetch(item, found, now, now)
 
     def _read(
         self,
         partition: Partition,
         asked: FetchPartition,
-        limit: int,
+        mark: int,
         bound: int,
+        budget: int,
         min_one: bool,
         now: int,
-    ) -> Any:
-        """Return the batches read, or the answer that says that the disk could not."""
+    ) -> tuple[FetchPartitionResponse | None, int]:
+        """Read one partition; return its answer (None: nothing fits) and the bytes read."""
+        log = partition.log
+        limit = asked.partition_max_bytes
+        if budget < limit:
+            limit = budget
         try:
-            return partition.log.read(asked.fetch_offset, limit, bound, min_one)
+            batches = log.read(asked.fetch_offset, limit, bound, min_one)
         except DiskError as error:
             self.process.log_dir_failed(error, now)
-            return partition.fetch_error(Errors.KAFKA_STORAGE_ERROR)
+            return partition.fetch_error(Errors.KAFKA_STORAGE_ERROR), 0
+        if not batches:
+            return None, 0
+        size = 0
+        for batch in batches:
+            size += batch.size
+        start = log.log_start_offset
+        return FetchPartitionResponse(asked.tp, NONE, mark, mark, start, batches), size
 
     def answer_parked_fetch(
         self, item: Request, request: FetchRequest, started: int, now: int
@@ -222,73 +239,53 @@ class ReplicaServing:
         """Read again for a completed DelayedFetch and answer; followers' state stays as it is."""
         replica = request.replica_id
         budget = request.max_bytes
-        found: list[FetchPartitionResponse | tuple[RecordBatch, ...] | None] = []
-        marks: list[int] = []
+        answers: list[FetchPartitionResponse] = []
         total = 0
+        find = self.partitions.get
         for asked in request.partitions:
-            partition = self.partitions.get(asked.tp)
+            partition = find(asked.tp)
             if partition is None:
-                marks.append(-1)
-                found.append(self._unknown(asked))
+                answers.append(self._unknown(asked))
                 continue
             log = partition.log
             mark = log.high_watermark
-            marks.append(mark)
-            refusal = partition.check_fetch(asked, replica)
-            if refusal is not None:
-                found.append(refusal)
-                continue
             if replica >= 0:
                 bound = log.log_end_offset
             else:
                 bound = log.last_stable_offset if request.isolation_level else mark
-            if asked.fetch_offset < bound:
-                limit = min(asked.partition_max_bytes, budget)
-                read = self._read(partition, asked, limit, bound, total == 0, now)
-                if type(read) is tuple:
-                    for batch in read:
-                        total += batch.size
-                    budget = max(0, budget - total)
-                found.append(read)
-            else:
-                found.append(None)
-        self._answer_fetch(item, request, found, marks, started, now)
+            if (
+                asked.fetch_offset == bound
+                and partition.leading
+                and asked.current_leader_epoch == partition.leader_epoch
+            ):
+                answer = partition.empty_answer
+                if (
+                    answer is None
+                    or answer.high_watermark != mark
+                    or answer.log_start_offset != log.log_start_offset
+                ):
+                    answer = partition.nothing_new(mark)
+                answers.append(answer)
+                continue
+            answer = partition.check_fetch(asked, replica)
+            if answer is None and asked.fetch_offset < bound:
+                answer, size = self._read(partition, asked, mark, bound, budget, total == 0, now)
+                total += size
+                budget = max(0, budget - size)
+            answers.append(partition.nothing_new(mark) if answer is None else answer)
+        self._answer_fetch(item, answers, started, now)
 
     def _answer_fetch(
-        self,
-        item: Request,
-        request: FetchRequest,
-        found: list[FetchPartitionResponse | tuple[RecordBatch, ...] | None],
-        marks: list[int],
-        started: int,
-        now: int,
+        self, item: Request, answers: list[FetchPartitionResponse], started: int, now: int
     ) -> None:
-        answers: list[FetchPartitionResponse] = []
         failed = False
-        for index, asked in enumerate(request.partitions):
-            read = found[index]
-            if read is None:
-                answers.append(self.partitions[asked.tp].nothing_new(marks[index]))
-            elif type(read) is tuple:
-                log = self.partitions[asked.tp].log
-                answers.append(
-                    FetchPartitionResponse(
-                        asked.tp,
-                        NONE,
-                        marks[index],
-                        marks[index],
-                        log.log_start_offset,
-                        read,
-                    )
-                )
-            else:
-                assert type(read) is FetchPartitionResponse, read
-                failed = failed or read.error is not NONE
-                answers.append(read)
+        for answer in answers:
+            if answer.error is not NONE:
+                failed = True
         self.out.append(
             Respond(item.connection, item.correlation, FetchResponse(NONE, tuple(answers)))
         )
-        api = "FetchFollower" if request.replica_id >= 0 else "FetchConsumer"
+        api = "FetchFollower" if item.message.replica_id >= 0 else "FetchConsumer"
         self.process.count_request(api, failed, item.received_us, started, now)
 
     def available_bytes(self, request: FetchRequest) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from model.records import TopicPartition
-from model.storage.files import Corrupt, Files
+from model.storage.files import Files
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
@@ -98,7 +98,11 @@ def write_clean_marker(files: Files, root: str, broker_epoch: int) -> str:
 
 
 def take_clean_marker(files: Files, root: str) -> int | None:
-    """Return the broker epoch of the clean-shutdown file, or None, and delete the file."""
+    """Return the broker epoch of the clean-shutdown file, or None, and delete the file.
+
+    Put a Barrier on the path (``root + CLEAN_SHUTDOWN``) before anything is appended: a power loss
+    that undoes the deletion would make an unclean stop look clean.
+    """
     path = root + CLEAN_SHUTDOWN
     if not files.exists(path):
         return None
@@ -107,12 +111,10 @@ def take_clean_marker(files: Files, root: str) -> int | None:
     return items[0] if items and isinstance(items[0], int) else None
 
 
-def write_topic_id(files: Files, directory: str, topic_id: str, tp: TopicPartition) -> str:
-    """Write a log's partition.metadata if it is missing; return its path."""
-    path = f"{directory}/{PARTITION_METADATA}"
-    if not files.exists(path):
-        files.write(path, (tp, topic_id), 50)
-    return path
+def write_topic_id(files: Files, directory: str, topic_id: str, tp: TopicPartition) -> str | None:
+    """Write a log's partition.metadata; return the path to flush, or None if it was there."""
+    file = CheckpointFile(files, f"{directory}/{PARTITION_METADATA}")
+    return None if file.read() is not None else file.write((tp, topic_id), 50)
 
 
 def logs_on_disk(files: Files, root: str) -> list[tuple[str, TopicPartition, str]]:
@@ -121,8 +123,8 @@ def logs_on_disk(files: Files, root: str) -> list[tuple[str, TopicPartition, str
     found = []
     for path in files.paths(root):
         if path.endswith(suffix):
-            items = files.read(path)
-            if items and not isinstance(items[0], Corrupt):
-                tp, topic_id = items[0]
+            content = CheckpointFile(files, path).read()
+            if content is not None:
+                tp, topic_id = content
                 found.append((path[: -len(suffix)], tp, topic_id))
     return found

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from model.config import TopicConfig
-from model.effects import Flush
+from model.effects import Barrier, Flush
 from model.records import RecordBatch
 from model.storage.files import DiskError, Files
 from model.storage.rules import StorageRules
@@ -138,20 +138,27 @@ class LocalLog:
 
     def cut(self, offset: int) -> None:
         """Cut the segments so that the log ends at ``offset``."""
+        paths: tuple[str, ...] = self.segments[self.segment_index(offset)].paths
         while self.segments[-1].base_offset > offset:
-            self.segments.pop().delete()
+            segment = self.segments.pop()
+            segment.delete()
+            paths += segment.paths
         self.segments[-1].truncate_to(offset)
-        self._set_end(offset)
+        self._set_end(offset, paths)
 
     def restart(self, offset: int) -> None:
         """Delete all segments and start again, empty, at ``offset``."""
+        paths: tuple[str, ...] = ()
         for segment in self.segments:
             segment.delete()
+            paths += segment.paths
         self.segments.clear()
-        self.new_segment(offset)
-        self._set_end(offset)
+        self._set_end(offset, self.new_segment(offset).paths + paths)
 
-    def _set_end(self, offset: int) -> None:
+    def _set_end(self, offset: int, paths: tuple[str, ...]) -> None:
+        """End at ``offset``. Kafka does not fsync here, but a journalling file system never undoes
+        a cut while it keeps what was fsynced later, such as the next leader epoch."""
+        self.out.append(Barrier(paths))
         self._truncations += 1
         self.log_end_offset = offset
         self.recovery_point = self.rules.recovery_point_after_truncation(

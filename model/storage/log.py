@@ -83,7 +83,9 @@ class Log(LocalLog):
         epoch_path = f"{directory}/{EPOCH_CHECKPOINT}"
         self.epochs = LeaderEpochCache(files, out, epoch_path, rules, self._disk_failed)
         self.producers = ProducerStateManager(files, directory, producer_id_expiration_ms)
-        write_topic_id(files, directory, topic_id, tp)
+        metadata = write_topic_id(files, directory, topic_id, tp)
+        if metadata is not None:
+            self.flush_then_advance((metadata,), 0)
         recovery.load(self, clean, now_ms)
         self._barrier_offset = self.recovery_point
 

@@ -58,20 +58,30 @@ def _open_segments(log: Log) -> list[Segment]:
 def _recover(log: Log, now_ms: int) -> None:
     """Scan the segments that reach above the recovery point; cut at the first bad batch."""
     segments = log.segments
+    compacted = "compact" in log.config.cleanup_policy
+    end, epoch = -1, -1
     for index, segment in enumerate(segments):
         is_last = index + 1 == len(segments)
         if not is_last and segments[index + 1].base_offset <= log.recovery_point:
             segment.load(now_ms)
-            continue
-        overlaps = index > 0 and segment.base_offset < segments[index - 1].next_offset
-        cut = 0 if overlaps else segment.recover(now_ms)
-        log.epochs.assign_all(_epoch_starts(segment, log.epochs.latest_epoch))
-        if overlaps or cut:
-            first_deleted = index if overlaps else index + 1
-            for later in segments[first_deleted:]:
-                later.delete()
-            del segments[first_deleted:]
+        elif end >= 0 and not log.rules.recovers_segment(segment.base_offset, end, compacted):
+            _delete_from(log, index)
             return
+        else:
+            cut = segment.recover(now_ms, log.rules, epoch)
+            log.epochs.assign_all(_epoch_starts(segment, log.epochs.latest_epoch))
+            if cut:
+                _delete_from(log, index + 1)
+                return
+        end = segment.next_offset
+        if segment.batches:
+            epoch = segment.batches[-1].leader_epoch
+
+
+def _delete_from(log: Log, index: int) -> None:
+    for segment in log.segments[index:]:
+        segment.delete()
+    del log.segments[index:]
 
 
 def _epoch_starts(segment: Segment, latest_epoch: int) -> list[tuple[int, int]]:

@@ -79,6 +79,22 @@ class StorageRules:
         """Return the offset up to which retention may delete (KAFKA-5634, B81)."""
         return high_watermark
 
+    def recovers_batch(self, batch: RecordBatch, next_offset: int, epoch: int) -> bool:
+        """Return whether a scanned batch may follow one of ``epoch`` that ends at ``next_offset``.
+
+        Kafka compares offsets only; an epoch that falls is what an undone deletion leaves behind.
+        """
+        return batch.base_offset >= next_offset and batch.leader_epoch >= epoch
+
+    def recovers_segment(self, base_offset: int, next_offset: int, compacted: bool) -> bool:
+        """Return whether a scanned segment may follow one that ends at ``next_offset``.
+
+        Stricter than Kafka, which takes any gap for the cleaner's: after a power loss between a
+        roll and its fsync the old segment may have lost its tail and the new one nothing. Without
+        the cleaner there are no gaps between segments, so the log ends where the gap begins.
+        """
+        return base_offset == next_offset or (compacted and base_offset > next_offset)
+
     def recovery_point_after_recovery(self, recovery_point: int, log_end_offset: int) -> int:
         """Return the recovery point after unclean recovery: nothing was flushed (B75)."""
         return min(recovery_point, log_end_offset)

@@ -19,6 +19,7 @@ from typing import Any
 
 from model.records import RecordBatch
 from model.storage.files import Corrupt, Files
+from model.storage.rules import StorageRules
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
@@ -103,9 +104,8 @@ class Segment:
 
     def append(self, batch: RecordBatch, now_ms: int) -> None:
         """Write a batch; it is in the segment when this returns."""
-        size = batch.size
-        self._files.append(self.log_path, batch, size)
-        self._remember(batch, size, now_ms)
+        self._files.append(self.log_path, batch, batch.size)
+        self._remember(batch, now_ms)
 
     def index(self, last_offset: int, position: int, size: int) -> None:
         """Account for an append of ``size`` bytes at ``position``, and index it when it is time."""
@@ -138,25 +138,27 @@ class Segment:
         """Read a cleanly closed segment: what is on disk is trusted."""
         for item in self._files.read(self.log_path):
             batch = corrupted(item.item) if isinstance(item, Corrupt) else item
-            self._remember(batch, batch.size, now_ms)
+            self._remember(batch, now_ms)
         for path in (self.index_path, self.time_index_path):
             if not self._files.exists(path):
                 self._rebuild_indexes()
                 return
 
-    def recover(self, now_ms: int) -> int:
+    def recover(self, now_ms: int, rules: StorageRules, epoch: int) -> int:
         """Scan the file, keep what is intact and in order, rebuild the indexes.
 
-        Returns:
-            The number of items that were cut off.
+        ``epoch`` is that of the batch before. Returns the number of items that were cut off.
         """
         items = self._files.read(self.log_path)
         next_offset = self.base_offset
         for item in items:
-            if not isinstance(item, RecordBatch) or item.base_offset < next_offset:
+            if not isinstance(item, RecordBatch):
+                break
+            if not rules.recovers_batch(item, next_offset, epoch):
                 break
             next_offset = item.last_offset + 1
-            self._remember(item, item.size, now_ms)
+            epoch = item.leader_epoch
+            self._remember(item, now_ms)
         kept = len(self.batches)
         if kept < len(items):
             self._files.truncate(self.log_path, kept)
@@ -174,7 +176,7 @@ class Segment:
         batches = self.batches[:kept]
         self._forget()
         for batch in batches:
-            self._remember(batch, batch.size, batch.max_timestamp_ms)
+            self._remember(batch, batch.max_timestamp_ms)
         self._rebuild_indexes()
 
     def delete(self) -> None:
@@ -182,7 +184,7 @@ class Segment:
         for path in self.paths:
             self._files.delete(path)
 
-    def _remember(self, batch: RecordBatch, size: int, now_ms: int) -> None:
+    def _remember(self, batch: RecordBatch, now_ms: int) -> None:
         timestamp = batch.max_timestamp_ms
         if not self.bases:
             self.first_timestamp_ms = timestamp if timestamp >= 0 else now_ms
@@ -190,7 +192,7 @@ class Segment:
             self.largest_timestamp_ms = timestamp
         self.batches.append(batch)
         self.bases.append(batch.base_offset)
-        self.size += size
+        self.size += batch.size
 
     def _forget(self) -> None:
         self.batches = []

@@ -66,7 +66,11 @@ def check_producer_state(
     cluster: Cluster, seq: int, t: int, node: str, key: tuple[str, int], log: Any
 ) -> None:
     """PIDSTATE: what the log remembers of each producer is a replay of its batches."""
-    remembered: dict[int, tuple[int, int]] = log.producers.last_sequences()
+    remembered = {
+        producer: (entry.epoch, entry.batches[-1][1])
+        for producer, entry in log.producers.entries.items()
+        if entry.batches
+    }
     replayed: dict[int, tuple[int, int]] = {}
     for batch in log.read(log.log_start_offset, 1 << 60, log.log_end_offset):
         if batch.producer_id >= 0 and batch.base_sequence >= 0:

@@ -1,0 +1,6 @@
+"""The broker process and its parts."""
+
+from model.broker.broker import Broker
+from model.broker.rules import BrokerRules
+
+__all__ = ["Broker", "BrokerRules"]

@@ -1,0 +1,218 @@
+"""The broker process (BrokerServer): its parts, how they start, stop and find each other.
+
+    requests      KafkaApis (:mod:`model.broker.apis`) over ReplicaManager
+    fetcher-N     one replica fetcher per source broker
+    raft          the observer of the metadata log;  metadata  the publisher
+    heartbeat, alter-partition, forwarding           links to the active controller
+    group         the group coordinator;  purgatory  expiry of parked requests
+    scheduler     isr-expiration, checkpoints, retention, statistics
+
+Until the first metadata is published requests wait, as connections do that a starting broker has
+accepted and not yet processed. There is one log directory: when it fails the broker halts.
+
+Left out: dynamic configuration, quotas, transactions, snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from model.broker.apis import REQUEST_LANES, KafkaApis
+from model.broker.controller_link import ControllerLink
+from model.broker.lifecycle import BrokerLifecycle
+from model.broker.publisher import MetadataPublisher
+from model.broker.rules import BrokerRules
+from model.broker.statistics import RequestStatistics
+from model.config import BrokerConfig, TopicConfig
+from model.effects import Exit, Post, Request
+from model.errors import Errors
+from model.group.coordinator import GroupCoordinator
+from model.raft.client import RaftClient
+from model.records import RecordBatch, TopicPartition
+from model.replication.manager import ReplicaManager
+from model.replication.ports import BrokerProcess
+from model.storage.files import DiskError
+from model.storage.log import Log
+
+if TYPE_CHECKING:
+    import random
+
+    from model.storage.files import Files
+
+METADATA_TOPIC = TopicPartition("__cluster_metadata", 0)
+ISR_EXPIRATION = "isr-expiration"
+SCHEDULER = "scheduler"
+
+
+class Broker(BrokerProcess):
+    """A broker. ``voters``: controller id to endpoint address."""
+
+    request_lanes = REQUEST_LANES
+
+    def __init__(
+        self,
+        name: str,
+        broker_id: int,
+        config: BrokerConfig,
+        rack: str | None,
+        voters: dict[int, str],
+        rules: BrokerRules,
+        files: Files,
+        rng: random.Random,
+        now: int,
+    ) -> None:
+        super().__init__(name, files, rng, now)
+        self.lane_threads = {"requests": config.num_io_threads}
+        self.broker_id = broker_id
+        self.broker_epoch = -1
+        self.config = config
+        self.rack = rack
+        self.stopping = False
+        self.failed = False  # the log directory is offline
+        self._early: list[Request] = []  # before the first metadata
+        self.publisher = MetadataPublisher(self)
+        metadata_log = Log(
+            files,
+            self.out,
+            str(METADATA_TOPIC),
+            METADATA_TOPIC,
+            METADATA_TOPIC.topic,
+            TopicConfig(),
+            rules.storage,
+            clean=False,
+            now_ms=self.wall_ms(now),
+        )
+        self.raft = RaftClient(
+            self, broker_id, voters, metadata_log, config, rules.raft, self.publisher, observer=True
+        )
+        session_ms = config.broker_session_timeout_ms
+        timeout_ms = config.request_timeout_ms
+        self.heartbeat_link = ControllerLink(
+            self, self.raft, voters, "heartbeat", session_ms // 2, session_ms // 2
+        )
+        self.forwarding_link = ControllerLink(
+            self, self.raft, voters, "forwarding", timeout_ms, 60_000
+        )
+        alter_link = ControllerLink(self, self.raft, voters, "alter-partition", timeout_ms)
+        self.replicas = ReplicaManager(
+            self,
+            config,
+            rules.replication,
+            rules.storage,
+            self.publisher.image,
+            alter_link,
+            self._offsets_committed,
+        )
+        self.coordinator = GroupCoordinator(self, broker_id, config, rules.group, self)
+        self.statistics = RequestStatistics(self)
+        self.count_request = self.statistics.count  # type: ignore[method-assign]  # saves a call
+        self.apis = KafkaApis(self)
+        clean_epoch = self.replicas.logs.clean_epoch
+        self.lifecycle = BrokerLifecycle(
+            self, f"{rng.getrandbits(64):016x}", -1 if clean_epoch is None else clean_epoch
+        )
+
+    # --------------------------------------------------------------------------- start and stop
+
+    def start(self, now: int) -> None:
+        """Follow the metadata log and register."""
+        self.raft.start(now)
+        self.lifecycle.start(now)
+        self.statistics.start(now)
+
+    def on_first_publish(self, now: int) -> None:
+        """The logs are loaded and the partitions have their roles: serve, ask to be unfenced."""
+        self.replicas.logs.start(now)
+        self.timers.arm(ISR_EXPIRATION, now, SCHEDULER, self._expire_isrs)
+        early, self._early = self._early, []
+        for item in early:
+            lane = self.request_lanes.get(type(item.message), self.default_lane)
+            self.out.append(Post(lane, self.on_request, item))
+        self.out.append(Post("heartbeat", self.lifecycle.set_ready_to_unfence, None))
+
+    def shutdown(self, now: int) -> None:
+        """SIGTERM: a controlled shutdown, then a clean close."""
+        self.lifecycle.begin_controlled_shutdown(now)
+
+    def finish_shutdown(self, now: int) -> None:
+        """Close all parts; the logs last, with the clean-shutdown marker."""
+        self.stopping = True
+        self.replicas.stop_fetchers(now)
+        self.raft.shutdown(now)
+        if self.publisher.published and not self.failed:
+            try:
+                self.replicas.logs.close_clean(self.broker_epoch)
+            except DiskError as error:
+                self.out.append(Exit(f"log directory failed: {error}", False))
+                return
+        self.out.append(Exit("shutdown", True))
+
+    def log_dir_failed(self, error: DiskError, now: int) -> None:
+        """Hand the failure to the handler thread (LogDirFailureHandler), which halts."""
+        if not self.failed:
+            self.failed = True
+            self.out.append(Post(SCHEDULER, self._halt, error))
+
+    def _halt(self, error: DiskError, now: int) -> None:
+        self.replicas.go_offline(error.reason, now)
+        self.out.append(Exit(f"log directory failed: {error}", False))
+
+    def _expire_isrs(self, now: int) -> None:
+        """Propose to shrink ISRs, every half of replica.lag.time.max.ms."""
+        period_us = self.config.replica_lag_time_max_ms * 500
+        self.timers.arm(ISR_EXPIRATION, now + period_us, SCHEDULER, self._expire_isrs)
+        self.replicas.shrink_isrs(now)
+
+    # ----------------------------------------------------------------------------------- requests
+
+    def on_request(self, item: Request, now: int) -> None:
+        """Route a request (KafkaApis.handle)."""
+        if self.stopping:
+            return
+        if not self.publisher.published:
+            self._early.append(item)
+            return
+        self.apis.handlers[type(item.message)](item, now)
+
+    def knows_partition(self, tp: TopicPartition) -> bool:
+        """Return whether the metadata cache has the partition."""
+        topic = self.publisher.image.topic_by_name(tp.topic)
+        return topic is not None and tp.partition in topic.partitions
+
+    # --------------------------------------------------------- the coordinator's port (GroupLog)
+
+    def append(self, tp: TopicPartition, batch: RecordBatch, now: int) -> tuple[Errors, int]:
+        """Append a coordinator's records as leader."""
+        if self.stopping:
+            return Errors.NOT_LEADER_OR_FOLLOWER, -1
+        return self.replicas.append_from_coordinator(tp, batch, now)
+
+    def read_all(self, tp: TopicPartition) -> Iterable[RecordBatch]:
+        """Return all batches of an offsets partition, up to its log end."""
+        partition = self.replicas.partitions.get(tp)
+        if partition is None:
+            return ()
+        return partition.log.batches_from(partition.log.log_start_offset)
+
+    def high_watermark(self, tp: TopicPartition) -> int:
+        """Return the high watermark known here, 0 when the partition is not hosted."""
+        partition = self.replicas.partitions.get(tp)
+        return 0 if partition is None else partition.log.high_watermark
+
+    def leader_epoch(self, tp: TopicPartition) -> int | None:
+        """Return the epoch under which this broker leads the partition."""
+        partition = self.replicas.partitions.get(tp)
+        return partition.leader_epoch if partition is not None and partition.leading else None
+
+    def _offsets_committed(self, partition: int, high_watermark: int) -> None:
+        self.out.append(Post("group", self._tell_coordinator, (partition, high_watermark)))
+
+    def _tell_coordinator(self, message: tuple[int, int], now: int) -> None:
+        self.coordinator.on_high_watermark(message[0], message[1], now)
+
+    # --------------------------------------------------------------------------------------- end
+
+    def ground_truth(self) -> list[Any]:
+        """Return the final state of replicas and committed offsets."""
+        return [*self.replicas.ground_truth(), *self.coordinator.ground_truth()]

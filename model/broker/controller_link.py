@@ -1,0 +1,90 @@
+"""A queue of requests to whoever is the active controller (NodeToControllerChannelManager).
+
+One link per purpose, one request in flight per link. The active controller is the Raft leader that
+the broker's own observer knows; NOT_CONTROLLER, a lost connection or an unknown leader make the
+head of the queue wait RETRY_US and go to whom the observer then believes in. A request with a
+``retry_timeout_ms`` gives up at a retry after that long; the others never do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+from model.channel import Channel, Done, Failed
+from model.errors import Errors
+
+if TYPE_CHECKING:
+    from model.effects import Process
+
+RETRY_US = 50_000
+
+
+class LeaderView(Protocol):
+    """Who leads the quorum, as far as is known here."""
+
+    leader_id: int
+
+
+class ControllerLink:
+    """Sends one request after the other to the active controller."""
+
+    def __init__(
+        self,
+        process: Process,
+        raft: LeaderView,
+        voters: dict[int, str],
+        purpose: str,
+        request_timeout_ms: int,
+        retry_timeout_ms: int | None = None,
+    ) -> None:
+        self.process = process
+        self.raft = raft
+        self.lane = purpose
+        self.retry_timeout_us = None if retry_timeout_ms is None else retry_timeout_ms * 1000
+        self.queue: deque[tuple[Any, int, Done]] = deque()
+        self.in_flight = False
+        self._timer = ("controller-link", purpose)
+        self._channels = {
+            node: Channel(process, address, purpose, purpose, request_timeout_ms, patient=True)
+            for node, address in voters.items()
+        }
+
+    def send(self, message: Any, now: int, done: Done) -> None:
+        """Queue a request; ``done`` gets the controller's answer, or Failed on a retry timeout."""
+        self.queue.append((message, now, done))
+        self._pump(now)
+
+    def _pump(self, now: int) -> None:
+        timers = self.process.timers
+        if self.in_flight or not self.queue or timers.armed(self._timer):
+            return
+        channel = self._channels.get(self.raft.leader_id)
+        if channel is None:
+            timers.arm(self._timer, now + RETRY_US, self.lane, self._retry)
+            return
+        self.in_flight = True
+        channel.send(self.queue[0][0], now, self._on_answer)
+
+    def _on_answer(self, answer: Any, now: int) -> None:
+        self.in_flight = False
+        if isinstance(answer, Failed) or _is_not_controller(answer):
+            self.process.timers.arm(self._timer, now + RETRY_US, self.lane, self._retry)
+            return
+        _, _, done = self.queue.popleft()
+        done(answer, now)
+        self._pump(now)
+
+    def _retry(self, now: int) -> None:
+        timeout_us = self.retry_timeout_us
+        while timeout_us is not None and self.queue and now - self.queue[0][1] >= timeout_us:
+            _, _, done = self.queue.popleft()
+            done(Failed("timeout"), now)
+        self._pump(now)
+
+
+def _is_not_controller(answer: Any) -> bool:
+    error = getattr(answer, "error", None)
+    if error is None and getattr(answer, "results", ()):  # CreateTopics has an error per topic
+        error = answer.results[0][1]
+    return error is Errors.NOT_CONTROLLER

@@ -1,0 +1,168 @@
+"""The broker's standing with the controller (BrokerLifecycleManager), on lane ``heartbeat``.
+
+    STARTING -> RECOVERY (caught up with metadata) -> RUNNING (unfenced)
+             -> PENDING_CONTROLLED_SHUTDOWN (SIGTERM) -> SHUTTING_DOWN
+
+It registers, then heartbeats: every 10 ms until it has caught up, then every
+broker.heartbeat.interval.ms. Failures back off from 100 ms up to the session timeout. A heartbeat
+with a stale broker epoch is only retried: the old process of a duplicate node id stays a zombie.
+
+Left out: log directory assignments, offline directories other than the halt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from model.channel import Failed
+from model.effects import Exit
+from model.errors import Errors
+from model.facts import BrokerState
+from model.messages import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+
+if TYPE_CHECKING:
+    from model.broker.broker import Broker
+
+LANE = "heartbeat"
+STARTING_INTERVAL_US = 10_000
+BACKOFF_US = 100_000
+CONTROLLED_SHUTDOWN_TIMEOUT_US = 300_000_000
+NEXT, REGISTRATION_TIMEOUT, SHUTDOWN_TIMEOUT = "heartbeat", "registration", "controlled-shutdown"
+
+
+class BrokerLifecycle:
+    """Registration, heartbeats, controlled shutdown."""
+
+    def __init__(self, broker: Broker, incarnation_id: str, previous_broker_epoch: int) -> None:
+        self.broker = broker
+        self.incarnation_id = incarnation_id
+        self.previous_broker_epoch = previous_broker_epoch
+        self.state = "NOT_RUNNING"
+        self.registered = False
+        self.ready_to_unfence = False
+        self.fenced: bool | None = None  # the controller's last word
+        self.failed_attempts = 0
+        self.waiting = False  # for an answer
+        self.again = False  # there is news to tell as soon as it has come
+
+    def start(self, now: int) -> None:
+        """Register, and keep the registration alive."""
+        config = self.broker.config
+        self._set_state("STARTING")
+        deadline = now + config.initial_broker_registration_timeout_ms * 1000
+        self.broker.timers.arm(REGISTRATION_TIMEOUT, deadline, LANE, self._on_never_registered)
+        self._communicate(now)
+
+    def set_ready_to_unfence(self, _: Any, now: int) -> None:
+        """The logs are loaded and all parts run: ask to be unfenced."""
+        self.ready_to_unfence = True
+        self._schedule(now)
+
+    def begin_controlled_shutdown(self, now: int) -> None:
+        """Ask the controller to move leaderships away; without a standing, stop at once."""
+        if self.state == "PENDING_CONTROLLED_SHUTDOWN" or self.state == "SHUTTING_DOWN":
+            return
+        if self.state != "RUNNING" or not self.broker.config.controlled_shutdown_enable:
+            self._shut_down(now)
+            return
+        self._set_state("PENDING_CONTROLLED_SHUTDOWN")
+        deadline = now + CONTROLLED_SHUTDOWN_TIMEOUT_US
+        self.broker.timers.arm(SHUTDOWN_TIMEOUT, deadline, LANE, self._shut_down)
+        self._schedule(now)
+
+    # -------------------------------------------------------------------------------- the inside
+
+    def _set_state(self, state: str) -> None:
+        self.state = state
+        self.broker.out.append(BrokerState(state))
+
+    def _shut_down(self, now: int) -> None:
+        self._set_state("SHUTTING_DOWN")
+        for key in (NEXT, REGISTRATION_TIMEOUT, SHUTDOWN_TIMEOUT):
+            self.broker.timers.cancel(key)
+        self.broker.finish_shutdown(now)
+
+    def _on_never_registered(self, now: int) -> None:
+        self._set_state("SHUTTING_DOWN")
+        self.broker.out.append(Exit("could not register with the controller", False))
+
+    def _schedule(self, at: int) -> None:
+        self.broker.timers.arm(NEXT, at, LANE, self._communicate)
+
+    def _communicate(self, now: int) -> None:
+        if self.state == "SHUTTING_DOWN":
+            return
+        if self.waiting:
+            self.again = True
+            return
+        self.waiting = True
+        broker = self.broker
+        if not self.registered:
+            request: Any = BrokerRegistrationRequest(
+                broker.broker_id,
+                self.incarnation_id,
+                broker.name,
+                broker.rack,
+                self.previous_broker_epoch,
+            )
+            broker.heartbeat_link.send(request, now, self._on_registration)
+            return
+        request = BrokerHeartbeatRequest(
+            broker.broker_id,
+            broker.broker_epoch,
+            broker.publisher.offset,
+            not self.ready_to_unfence,
+            self.state == "PENDING_CONTROLLED_SHUTDOWN",
+        )
+        broker.heartbeat_link.send(request, now, self._on_heartbeat)
+
+    def _after_failure(self, now: int) -> None:
+        config = self.broker.config
+        delay = min(
+            BACKOFF_US << min(self.failed_attempts, 20), config.broker_session_timeout_ms * 1000
+        )
+        self.failed_attempts += 1
+        self._schedule(now + int(delay * (0.98 + 0.04 * self.broker.rng.random())))
+
+    def _on_registration(self, answer: BrokerRegistrationResponse | Failed, now: int) -> None:
+        self.waiting = False
+        if self.state == "SHUTTING_DOWN":
+            return
+        if isinstance(answer, Failed) or answer.error is not Errors.NONE:
+            self._after_failure(now)
+            return
+        self.failed_attempts = 0
+        self.registered = True
+        self.broker.broker_epoch = answer.broker_epoch
+        self.broker.timers.cancel(REGISTRATION_TIMEOUT)
+        self._schedule(now)
+
+    def _on_heartbeat(self, answer: BrokerHeartbeatResponse | Failed, now: int) -> None:
+        self.waiting = False
+        if self.state == "SHUTTING_DOWN":
+            return
+        if isinstance(answer, Failed) or answer.error is not Errors.NONE:
+            self._after_failure(now)
+            return
+        self.failed_attempts = 0
+        if answer.is_fenced != self.fenced:
+            self.fenced = answer.is_fenced
+            self.broker.out.append(BrokerState("FENCED" if answer.is_fenced else "UNFENCED"))
+        interval = self.broker.config.broker_heartbeat_interval_ms * 1000
+        if self.state == "STARTING":
+            if answer.is_caught_up:
+                self._set_state("RECOVERY")
+            interval = STARTING_INTERVAL_US
+        elif self.state == "RECOVERY" and not answer.is_fenced:
+            self._set_state("RUNNING")
+        elif self.state == "PENDING_CONTROLLED_SHUTDOWN" and answer.should_shut_down:
+            self._shut_down(now)
+            return
+        again, self.again = self.again, False
+        if again or not self.broker.timers.armed(NEXT):
+            self._schedule(now if again else now + interval)

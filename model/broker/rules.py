@@ -1,0 +1,20 @@
+"""The rules a broker is built with, one object per part. Variants replace parts by subclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from model.group.rules import GroupRules
+from model.raft.rules import RaftRules
+from model.replication.rules import ReplicationRules
+from model.storage.rules import StorageRules
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRules:
+    """All decisions of a broker."""
+
+    replication: ReplicationRules = field(default_factory=ReplicationRules)
+    storage: StorageRules = field(default_factory=StorageRules)
+    raft: RaftRules = field(default_factory=RaftRules)
+    group: GroupRules = field(default_factory=GroupRules)

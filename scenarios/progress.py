@@ -1,0 +1,149 @@
+"""Liveness: whether a healed cluster has converged, what is missing if not, and how long it may take.
+
+Progress means: every partition has a leader and its full ISR, every producer has flushed, and every
+group has read to the high watermark of what it subscribes to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from model import facts
+from model.config import BrokerConfig, ConsumerConfig
+from scenarios.spec import Scenario
+
+if TYPE_CHECKING:
+    from scenarios.cluster import Cluster
+
+Key = tuple[str, int]
+
+
+class Progress:
+    """Follows leaders, ISRs, high watermarks and positions."""
+
+    def __init__(self, trace: Any) -> None:
+        self.topics: dict[str, facts.TopicCreated] = {}
+        self.partitions: dict[Key, facts.PartitionChanged] = {}
+        self.fenced: dict[int, bool] = {}
+        self.leading: dict[Key, tuple[int, str]] = {}  # (leader epoch, node)
+        self.exposed: dict[Key, tuple[int, int]] = {}  # (leader epoch, high watermark)
+        self.positions: dict[tuple[str, Key], tuple[int, str]] = {}  # (position, node)
+        for kind, handler in (
+            (facts.TopicCreated, self._on_topic),
+            (facts.PartitionChanged, self._on_partition),
+            (facts.BrokerRegistration, self._on_broker),
+            (facts.BecameLeader, self._on_leader),
+            (facts.HighWatermark, self._on_high_watermark),
+            (facts.Positioned, self._on_positioned),
+            (facts.Polled, self._on_polled),
+        ):
+            trace.subscribe(kind, handler)
+
+    def unfenced(self) -> list[int]:
+        """Return the brokers that the controller considers alive."""
+        return sorted(broker for broker, fenced in self.fenced.items() if not fenced)
+
+    def missing_partitions(self) -> list[str]:
+        """Return what partitions lack: a leader that knows, or replicas in the ISR."""
+        missing = []
+        for key, change in self.partitions.items():
+            name = self.name(key)
+            if change.leader == -1:
+                missing.append(f"{name} has no leader")
+            elif self.leading.get(key, (-1, ""))[0] < change.leader_epoch:
+                missing.append(f"{name}: broker {change.leader} does not lead epoch"
+                               f" {change.leader_epoch} yet")  # fmt: skip
+            elif len(change.isr) < len(change.replicas):
+                missing.append(f"{name}: ISR {list(change.isr)} of {list(change.replicas)}")
+        return missing
+
+    def lag(self, group: str, topic_ids: list[str]) -> list[str]:
+        """Return the partitions that a group has not read to their high watermark."""
+        missing = []
+        for key, (_, high_watermark) in self.exposed.items():
+            if key[0] in topic_ids:
+                position, node = self.positions.get((group, key), (0, "nobody"))
+                if position < high_watermark:
+                    missing.append(
+                        f"group {group} is at {position} of {high_watermark} in {self.name(key)}"
+                        f" (last read by {node})"
+                    )
+        return missing
+
+    def name(self, key: Key) -> str:
+        """Return ``topic-partition`` for a topic id and partition."""
+        created = self.topics.get(key[0])
+        return f"{created.topic if created else key[0]}-{key[1]}"
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self.topics.setdefault(fact.topic_id, fact)
+
+    def _on_partition(self, _seq: int, _t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        key = (fact.topic_id, fact.partition)
+        known = self.partitions.get(key)
+        if known is None or fact.partition_epoch > known.partition_epoch:
+            self.partitions[key] = fact
+
+    def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
+        self.fenced[fact.broker] = fact.fenced
+
+    def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
+        key = (fact.topic_id, fact.partition)
+        if fact.leader_epoch >= self.leading.get(key, (-1, ""))[0]:
+            self.leading[key] = (fact.leader_epoch, node)
+
+    def _on_high_watermark(self, _seq: int, _t: int, _n: str, fact: facts.HighWatermark) -> None:
+        key = (fact.topic_id, fact.partition)
+        if fact.leader_epoch >= self.exposed.get(key, (-1, 0))[0]:
+            self.exposed[key] = (fact.leader_epoch, fact.high_watermark)
+
+    def _on_positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
+        if fact.reason != "none":
+            key = (fact.topic_id, fact.partition)
+            self.positions[(fact.group, key)] = (fact.offset, node)
+
+    def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
+        key = (fact.topic_id, fact.partition)
+        self.positions[(fact.group, key)] = (fact.position, node)
+
+
+def missing(cluster: Cluster, progress: Progress) -> list[str]:
+    """Return what a healed cluster still lacks, nothing when it has converged."""
+    found = [f"{host.name} is down" for host in cluster.world.hosts.values() if _down(host)]
+    found += progress.missing_partitions()
+    control = cluster.clients.control
+    found += [
+        f"{node} has records that are neither acknowledged nor failed"
+        for node, flushed in control.flushed.items()
+        if not flushed
+    ]
+    for workload in cluster.scenario.workload:
+        if workload.kind == "consumer-group":
+            names = workload.topics or [cluster.scenario.topics[0].name]
+            found += progress.lag(workload.group, [control.topic_ids[name] for name in names])
+    return found
+
+
+def _down(host: Any) -> bool:
+    return host.incarnation >= 0 and not host.alive
+
+
+def limit_us(scenario: Scenario) -> int:
+    """Return how long a healed cluster may take, from its configuration (in simulated time).
+
+    Twice the largest of: broker session, group session, max.poll.interval where a member got
+    stuck, delivery.timeout, 1.5 × replica lag, metadata.max.age (a client may not have been told);
+    and 30 s.
+    """
+    broker = BrokerConfig.from_properties(scenario.cluster.config)
+    longest = [broker.broker_session_timeout_ms, broker.replica_lag_time_max_ms * 3 // 2]
+    for workload in scenario.workload:
+        if workload.kind == "producer":
+            longest.append(int(str(workload.config.get("delivery.timeout.ms", 120_000))))
+            longest.append(int(str(workload.config.get("metadata.max.age.ms", 300_000))))
+        else:
+            config = ConsumerConfig.from_properties(workload.config)
+            longest += [config.session_timeout_ms, config.metadata_max_age_ms]
+            if workload.stuck_at is not None:
+                longest.append(config.max_poll_interval_ms)
+    return 2 * max(longest) * 1000 + 30_000_000

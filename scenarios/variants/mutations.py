@@ -1,0 +1,136 @@
+"""Mutations: one rule taken away at a time, to prove that an invariant or a check notices.
+
+They are not Kafka's history (those come with the catalogue of historical bugs) but what the history
+is made of: each removes a rule that a reader might think superfluous.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.client.rules import ClientRules
+from model.errors import Errors
+from model.group.rules import GroupRules
+from model.raft.rules import RaftRules
+from model.replication.rules import ReplicationRules
+from model.storage.rules import StorageRules
+from scenarios.variants import Variant
+
+
+class HighWatermarkIgnoresFollowers(ReplicationRules):
+    """The leader exposes what it has appended, whoever has fetched it."""
+
+    def high_watermark(self, partition: Any, now: int) -> int:
+        return int(partition.log.log_end_offset)
+
+
+class IsrExpandsUnchecked(ReplicationRules):
+    """Any eligible follower that fetches joins the ISR, however far behind."""
+
+    def may_join_isr(self, partition: Any, remote: Any) -> bool:
+        return self.is_eligible(partition, remote)
+
+
+class NoTruncation(ReplicationRules):
+    """A diverging follower keeps what it has and the leader serves it from there."""
+
+    def truncation_offset(
+        self, log: Any, leader_epoch: int, leader_end: int, fetch_offset: int
+    ) -> int:
+        return int(log.log_end_offset)
+
+
+class NoEpochFencing(ReplicationRules):
+    """Requests and replies of another leader epoch are taken as if they were of this one."""
+
+    def check_leader_epoch(self, requested: int, current: int) -> Errors:
+        return Errors.NONE
+
+    def accepts_fetch_reply(self, sent: Any, state: Any) -> bool:
+        return bool(sent.fetch_offset == state.fetch_offset)
+
+    def accepts_batch_epoch(self, batch_epoch: int, fetch_epoch: int) -> bool:
+        return True
+
+
+class NoMinIsr(ReplicationRules):
+    """acks=all is acknowledged by whatever ISR there is."""
+
+    def enough_replicas(self, partition: Any) -> bool:
+        return True
+
+    def after_append_error(self, partition: Any) -> Errors:
+        return Errors.NONE
+
+    def high_watermark_is_frozen(self, partition: Any) -> bool:
+        return False
+
+
+class VoteNotDurable(RaftRules):
+    """A voter answers before its vote is on disk."""
+
+    def persist_vote_before_reply(self, store: Any, state: Any, out: list[Any]) -> None:
+        store.write(state)
+
+
+class NoGenerationCheck(GroupRules):
+    """A commit of an older generation, or of a member that was removed, is taken."""
+
+    def check_generation(self, group: Any, generation: int) -> Errors:
+        return Errors.NONE
+
+    def check_committer(self, group: Any, member_id: str, instance_id: str | None) -> Errors:
+        return Errors.NONE
+
+
+class NoSequenceCheck(StorageRules):
+    """The broker appends an idempotent producer's batch whatever its sequence."""
+
+    def find_duplicate(self, entry: Any, batch: Any) -> None:
+        return None
+
+    def check_sequence(self, entry: Any, batch: Any) -> Errors:
+        return Errors.NONE
+
+
+class AsyncCommitRetried(ClientRules):
+    """An async commit that failed is sent again, possibly behind a later one."""
+
+    def retries_async_commit(self) -> bool:
+        return True
+
+
+MUTATIONS = (
+    Variant(
+        "M01-hw-ignores-followers", "KIP-101", "replication", HighWatermarkIgnoresFollowers,
+        "MINISR", "gc-pause-leader", "A leader that exposes what no follower has breaks acks=all.",
+    ),
+    Variant(
+        "M02-isr-expands-unchecked", "KAFKA-7128", "replication", IsrExpandsUnchecked,
+        "ISRDATA", "gc-pause-isr-flapping", "A follower in the ISR must hold what is exposed.",
+    ),
+    Variant(
+        "M03-no-truncation", "KIP-101", "replication", NoTruncation,
+        "no-progress", "split-brain", "A follower that keeps its own tail diverges for good.",
+    ),
+    Variant(
+        "M04-no-epoch-fencing", "KIP-320", "replication", NoEpochFencing,
+        "MATCH", "split-brain", "Without epochs on fetches two leaders feed one follower.",
+    ),
+    Variant(
+        "M05-no-min-isr", "KIP-966", "replication", NoMinIsr,
+        "MINISR", "az-loss", "min.insync.replicas is what makes acks=all mean more than one.",
+    ),
+    Variant(
+        "M06-vote-not-durable", "KIP-595", "raft", VoteNotDurable,
+        "ONELEADER", "controller-power-loss", "A forgotten vote elects two leaders of one epoch.",
+    ),
+    Variant(
+        "M07-no-generation-check", "KAFKA-1716", "group", NoGenerationCheck,
+        "offset-regression", "stuck-consumer", "A removed member overwrites the new owner's commit.",
+    ),
+    Variant(
+        "M08-no-sequence-check", "KIP-98", "storage", NoSequenceCheck,
+        "NODUP", "flaky-network", "Retries without sequences are stored twice.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,117 @@
+"""The no-loss budget: which partitions may legally lose data through the faults of this run.
+
+A data-losing fault on broker b (power loss, failed flushes, a replaced disk) is inside the budget
+only if every partition with b in the controller's ISR has another ISR member that stays up and
+intact until b has left the ISR (kafka_facts 0.1). The budget follows the trace: such members are
+the *witnesses* of a loss; when the last one stops, is damaged or leaves the ISR first, the
+partition is outside, for the rest of the run.
+
+Judged on processes, not on sessions: a witness that restarts at once has stopped all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.facts import HostStarted, HostStopped, PartitionChanged
+from sim.faults import KINDS
+from sim.trace import Trace
+
+Partition = tuple[str, int]
+
+
+class Budget:
+    """Follows one run. ``brokers`` maps the name of a broker's process to its id."""
+
+    def __init__(self, trace: Trace, brokers: dict[str, int]) -> None:
+        self.outside: dict[Partition, str] = {}
+        self._brokers = dict(brokers)
+        self._isr: dict[Partition, tuple[int, ...]] = {}
+        self._up: dict[int, bool] = dict.fromkeys(brokers.values(), False)
+        # Per partition, who lost data and is in the ISR since, with the witnesses left to it.
+        self._losses: dict[Partition, dict[int, list[int]]] = {}
+        trace.subscribe(PartitionChanged, self._on_partition_changed)
+        trace.subscribe(HostStarted, self._on_started)
+        trace.subscribe(HostStopped, self._on_stopped)
+
+    def data_lost(self, node: str, t_us: int, reason: str) -> None:
+        """Note that a broker's disk lost data which was not there for any reason of Kafka's."""
+        broker = self._brokers.get(node)
+        if broker is None:
+            return
+        self._no_witness(broker, t_us, f"{reason} of {node}")
+        for partition, isr in self._isr.items():
+            if broker in isr:
+                witnesses = self._intact(partition, (broker,))
+                self._losses.setdefault(partition, {})[broker] = witnesses
+                if not witnesses:
+                    self._leave(partition, f"{reason} of {node} at {t_us} µs, ISR {list(isr)}")
+
+    def allows(self, kind: str, nodes: tuple[str, ...], parameters: dict[str, Any]) -> bool:
+        """Return whether a fault on these processes, now, would keep all partitions inside.
+
+        A fault that ends or cuts off a process must leave every earlier loss a witness, too.
+        """
+        how = parameters.get("how", "power-loss") if kind == "rack-loss" else kind
+        spec = KINDS[how]
+        loses = spec.loses_data or how == "flush-error"
+        if not (loses or spec.stops or how in ("isolate", "gc-pause", "disk-stall", "disk-full")):
+            return True
+        hit = [self._brokers[node] for node in nodes if node in self._brokers]
+        for partition, isr in self._isr.items():
+            for witnesses in self._losses.get(partition, {}).values():
+                if witnesses and all(witness in hit for witness in witnesses):
+                    return False
+            if loses and any(broker in isr for broker in hit):
+                if not self._intact(partition, tuple(hit)):
+                    return False
+        return True
+
+    def _intact(self, partition: Partition, without: tuple[int, ...]) -> list[int]:
+        damaged = self._losses.get(partition, {})
+        return [
+            broker
+            for broker in self._isr[partition]
+            if self._up.get(broker, False) and broker not in damaged and broker not in without
+        ]
+
+    def _on_partition_changed(self, _: int, t_us: int, __: str, fact: PartitionChanged) -> None:
+        partition = (fact.topic_id, fact.partition)
+        self._isr[partition] = fact.isr
+        losses = self._losses.get(partition)
+        if not losses:
+            return
+        for broker in [broker for broker in losses if broker not in fact.isr]:
+            del losses[broker]
+        for broker, witnesses in losses.items():
+            kept = [witness for witness in witnesses if witness in fact.isr]
+            losses[broker] = kept
+            if witnesses and not kept:
+                left = f"the witnesses {witnesses} left the ISR before broker {broker}"
+                self._leave(partition, f"{left} at {t_us} µs")
+
+    def _on_started(self, _: int, __: int, node: str, ___: HostStarted) -> None:
+        if node in self._brokers:
+            self._up[self._brokers[node]] = True
+
+    def _on_stopped(self, _: int, t_us: int, node: str, fact: HostStopped) -> None:
+        broker = self._brokers.get(node)
+        if broker is None:
+            return
+        self._up[broker] = False
+        if fact.reason == "power-loss":
+            self.data_lost(node, t_us, "power loss")
+        else:
+            self._no_witness(broker, t_us, f"{fact.reason} of {node}")
+
+    def _no_witness(self, gone: int, t_us: int, why: str) -> None:
+        for partition, losses in self._losses.items():
+            for broker, witnesses in losses.items():
+                if gone in witnesses:
+                    witnesses.remove(gone)
+                    if not witnesses:
+                        still = f"while broker {broker}, which had lost data, was in the ISR"
+                        self._leave(partition, f"{why} at {t_us} µs {still}")
+
+    def _leave(self, partition: Partition, reason: str) -> None:
+        self.outside.setdefault(partition, reason)

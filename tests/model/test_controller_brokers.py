@@ -1,0 +1,198 @@
+"""Registration, heartbeats, fencing and controlled shutdown (facts 1.8, 2.3)."""
+
+from __future__ import annotations
+
+from model.controller.rules import ControllerRules
+from model.errors import Errors
+from model.facts import BrokerRegistration, ControllerActive, PartitionChanged
+from model.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from tests.model.controller_harness import SECOND, Harness
+
+NONE = Errors.NONE
+
+
+def registration(broker_id: int, incarnation: str) -> BrokerRegistrationRequest:
+    return BrokerRegistrationRequest(broker_id, incarnation, f"broker-{broker_id}", None)
+
+
+def test_an_inactive_controller_answers_not_controller() -> None:
+    h = Harness()
+    h.send(registration(1, "x"))
+    assert h.answers == {1: BrokerRegistrationResponse(Errors.NOT_CONTROLLER, -1)}
+
+
+def test_a_new_leader_is_active_once_its_own_epoch_is_committed() -> None:
+    h = Harness()
+    h.raft.lead(1)
+    h.drain()
+    assert not h.controller.active
+    h.commit()
+    assert h.controller.active
+    assert [f for f in h.facts if type(f) is ControllerActive] == [ControllerActive(1, True)]
+
+
+def test_the_broker_epoch_is_the_offset_of_the_registration_record() -> None:
+    h = Harness().activate()
+    epoch = h.register(5)
+    assert h.facts_of(BrokerRegistration) == [
+        BrokerRegistration(epoch, 5, epoch, "registered", True, False, None)
+    ]
+    assert h.raft.log[-1].base_offset == epoch
+
+
+def test_the_answer_waits_for_the_high_watermark() -> None:
+    h = Harness().activate()
+    sent = h.send(registration(1, "x"))
+    assert sent not in h.answers
+    h.commit()
+    assert h.answers[sent].error == NONE
+
+
+def test_a_second_incarnation_is_refused_while_the_session_is_valid() -> None:
+    h = Harness().activate().up(1)
+    refused = h.ask(registration(1, "other"))
+    h.now += 9 * SECOND
+    accepted = h.ask(registration(1, "other"))
+    assert (refused.error, accepted.error) == (Errors.DUPLICATE_BROKER_REGISTRATION, NONE)
+
+
+def test_the_same_incarnation_keeps_its_epoch() -> None:  # KAFKA-16952
+    h = Harness().activate()
+    epoch = h.register(1)
+    h.heartbeat(1)
+    assert h.register(1) == epoch
+    assert not h.controller.image.brokers[1].fenced
+
+
+def test_a_new_incarnation_first_leaves_isr_and_leadership() -> None:  # B84
+    h = Harness().activate().up(1, 2)
+    topic = h.create("t", (1, 2))
+    h.now += 9 * SECOND
+    epoch = h.ask(registration(1, "new")).broker_epoch
+    assert h.partition(topic) == (2, 1, 1, (2,))
+    assert [(f.change, f.broker_epoch) for f in h.facts_of(BrokerRegistration)][-2:] == [
+        ("fenced", h.facts_of(BrokerRegistration)[0].broker_epoch),
+        ("registered", epoch),
+    ]
+
+
+def test_b84_variant_keeps_leadership_over_a_registration() -> None:
+    class Keeps(ControllerRules):
+        def on_reregistration(self, previous: object) -> bool:
+            return False
+
+    h = Harness(Keeps()).activate().up(1, 2)
+    topic = h.create("t", (1, 2))
+    h.now += 9 * SECOND
+    h.ask(registration(1, "new"))
+    assert h.partition(topic) == (1, 0, 0, (1, 2))
+
+
+def test_a_broker_is_unfenced_once_it_has_replayed_its_registration() -> None:  # B44
+    h = Harness().activate()
+    epoch = h.register(1)
+    behind = h.heartbeat(1, offset=epoch - 1)
+    unwilling = h.heartbeat(1, want_fence=True)
+    ready = h.heartbeat(1, offset=epoch)
+    assert [behind, unwilling, ready] == [
+        BrokerHeartbeatResponse(NONE, False, True, False),
+        BrokerHeartbeatResponse(NONE, True, True, False),
+        BrokerHeartbeatResponse(NONE, True, False, False),
+    ]
+
+
+def test_a_heartbeat_of_another_epoch_is_stale() -> None:
+    h = Harness().activate().up(1)
+    unknown = h.ask(BrokerHeartbeatRequest(9, 1, 0, False, False))
+    older = h.ask(BrokerHeartbeatRequest(1, 0, 0, False, False))
+    assert (unknown.error, older.error) == (Errors.STALE_BROKER_EPOCH, Errors.STALE_BROKER_EPOCH)
+
+
+def test_a_silent_broker_is_fenced_after_its_session() -> None:
+    h = Harness().activate().up(1, 2)
+    topic = h.create("t", (1, 2))
+    for _ in range(5):
+        h.advance(2 * SECOND)
+        h.heartbeat(2)
+    assert h.partition(topic) == (2, 1, 1, (2,))
+    assert h.facts_of(PartitionChanged)[-1].reason == "fenced"
+    assert [b.fenced for b in h.controller.image.brokers.values()] == [True, False]
+
+
+def test_one_check_fences_one_broker() -> None:
+    h = Harness().activate().up(1, 2, 3)
+    h.now += 20 * SECOND  # as after a pause of the controller
+    fenced = []
+    for _ in range(4):
+        due = h.controller.timers.pop_due(h.now)
+        while due is not None and due[0] != "stale-check":
+            due = h.controller.timers.pop_due(h.now)
+        if due is not None:
+            h.controller.timers.fire(due[0], due[1], h.now)
+            h.commit()
+        fenced.append(sum(b.fenced for b in h.controller.image.brokers.values()))
+    assert fenced == [1, 2, 3, 3]
+
+
+def test_the_last_isr_member_stays_without_leader_and_is_elected_on_its_return() -> None:
+    h = Harness().activate().up(1, 2)
+    topic = h.create("t", (1, 2))
+    h.heartbeat(2, want_fence=True)
+    h.heartbeat(1, want_fence=True)
+    offline = h.partition(topic)
+    h.heartbeat(2)
+    still = h.partition(topic)
+    h.heartbeat(1)
+    assert [offline, still, h.partition(topic)] == [
+        (-1, 1, 2, (1,)),
+        (-1, 1, 2, (1,)),
+        (1, 2, 3, (1,)),
+    ]
+    assert h.facts_of(PartitionChanged)[-1].reason == "unfenced"
+
+
+def test_a_pure_follower_shuts_down_at_once() -> None:
+    h = Harness().activate().up(1, 2)
+    topic = h.create("t", (1, 2))
+    answer = h.heartbeat(2, want_shut_down=True)
+    assert answer == BrokerHeartbeatResponse(NONE, True, True, True)
+    assert h.partition(topic) == (1, 0, 1, (1,))
+
+
+def test_a_leader_shuts_down_when_all_active_brokers_have_the_change() -> None:
+    h = Harness().activate().up(1, 2, 3)
+    topic = h.create("t", (1, 2, 3))
+    before = h.controller.image.offset
+    first = h.heartbeat(1, want_shut_down=True)
+    moved = h.controller.image.offset
+    assert h.partition(topic) == (2, 1, 1, (2, 3))
+    h.heartbeat(2, offset=moved)
+    h.heartbeat(3, offset=before)
+    waiting = h.heartbeat(1, want_shut_down=True)
+    h.heartbeat(3, offset=moved)
+    done = h.heartbeat(1, want_shut_down=True)
+    assert [(a.is_fenced, a.should_shut_down) for a in (first, waiting, done)] == [
+        (False, False),
+        (False, False),
+        (True, True),
+    ]
+    assert [f.change for f in h.facts_of(BrokerRegistration)][-2:] == ["shutting-down", "fenced"]
+
+
+def test_producer_ids_come_in_blocks_of_a_thousand() -> None:
+    h = Harness().activate()
+    epoch = h.register(1)
+    answers = [h.ask(AllocateProducerIdsRequest(1, epoch)) for _ in range(2)]
+    stale = h.ask(AllocateProducerIdsRequest(1, epoch + 1))
+    assert [*answers, stale.error] == [
+        AllocateProducerIdsResponse(NONE, 0, 1000),
+        AllocateProducerIdsResponse(NONE, 1000, 1000),
+        Errors.STALE_BROKER_EPOCH,
+    ]

@@ -1,0 +1,123 @@
+"""Losing and winning the leadership of the quorum: what is parked, what is reverted, what is kept."""
+
+from __future__ import annotations
+
+from model.controller.image import MetadataImage
+from model.controller.records import NoOpRecord
+from model.effects import Exit, Request
+from model.errors import Errors
+from model.facts import ControllerActive, MetadataCommitted
+from model.messages import (
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    VoteRequest,
+)
+from tests.model.controller_harness import SECOND, Harness
+
+
+def test_lost_leadership_reverts_to_the_committed_image_and_fails_what_is_parked() -> None:
+    h = Harness().activate().up(1)
+    committed = h.controller.image.contents()
+    sent = h.send(BrokerRegistrationRequest(2, "x", "broker-2", None))
+    h.raft.lead(3)
+    h.drain()
+    assert h.answers[sent] == BrokerRegistrationResponse(Errors.NOT_CONTROLLER, -1)
+    assert h.controller.image.contents() == committed
+    assert [f.active for f in h.facts_of(ControllerActive)] == [False]
+
+
+def test_a_commit_before_the_loss_is_still_answered() -> None:
+    h = Harness().activate()
+    sent = h.send(BrokerRegistrationRequest(2, "x", "broker-2", None))
+    h.raft.commit()
+    h.raft.lead(3)
+    h.drain()
+    assert h.answers[sent].error == Errors.NONE
+
+
+def test_a_write_after_the_quorum_moved_on_is_refused_without_a_trace() -> None:
+    h = Harness().activate()
+    before = h.controller.image.contents()
+    h.raft.epoch += 1  # raft knows, the controller lane has not heard
+    sent = h.send(BrokerRegistrationRequest(2, "x", "broker-2", None))
+    assert h.answers[sent].error == Errors.NOT_CONTROLLER
+    assert h.controller.image.contents() == before
+
+
+def test_a_read_of_uncommitted_state_waits_for_it() -> None:
+    h = Harness().activate()
+    h.send(BrokerRegistrationRequest(1, "x", "broker-1", None))
+    epoch = h.controller.image.brokers[1].epoch
+    read = h.send(BrokerHeartbeatRequest(1, epoch, 0, True, False))
+    assert read not in h.answers
+    h.commit()
+    assert h.answers[read].is_fenced
+
+
+def test_leading_again_in_a_later_epoch_starts_over() -> None:
+    h = Harness().activate().up(1)
+    h.raft.lead(3)
+    h.raft.lead(1)
+    h.drain()
+    assert not h.controller.active
+    h.commit()
+    assert [(f.epoch, f.active) for f in h.facts_of(ControllerActive)] == [(1, False), (3, True)]
+
+
+def test_heartbeat_times_restart_with_the_activation() -> None:
+    h = Harness().activate().up(1)
+    h.advance(8 * SECOND)
+    h.raft.lead(3, h.now)
+    h.raft.lead(1, h.now)
+    h.commit()
+    h.advance(8 * SECOND)
+    unfenced = not h.controller.image.brokers[1].fenced
+    h.advance(2 * SECOND)
+    assert (unfenced, h.controller.image.brokers[1].fenced) == (True, True)
+
+
+def test_followers_replay_to_the_same_image_and_digest() -> None:
+    leader = Harness().activate().up(1, 2)
+    leader.create("t", (1, 2))
+    follower = Harness(node_id=2)
+    for batch in leader.raft.log:
+        follower.controller.on_commit((batch,), batch.next_offset, 0)
+    follower.drain()
+    last = leader.facts_of(MetadataCommitted)[-1]
+    assert follower.facts_of(MetadataCommitted)[-1] == last
+    assert [f for f in follower.facts if type(f) is not MetadataCommitted] == []
+    assert follower.controller.image.contents() == leader.controller.image.contents()
+
+
+def test_the_image_ahead_equals_a_replay_of_the_log() -> None:
+    h = Harness().activate().up(1, 2, 3)
+    h.create("t", (1, 2, 3), (2, 3, 1))
+    h.heartbeat(1, want_shut_down=True)
+    replayed = MetadataImage()
+    for batch in h.raft.log:
+        for index, record in enumerate(() if batch.control else batch.records):
+            replayed.apply(record.value, batch.base_offset + index, batch.leader_epoch)
+    assert replayed.contents() == h.controller.image.contents()
+    assert replayed.contents() == h.controller.committed.image.contents()
+
+
+def test_an_idle_log_gets_a_no_op_every_500_ms() -> None:
+    h = Harness().activate()
+    start = len(h.raft.log)
+    h.advance(2 * SECOND)
+    assert [b.records[0].value for b in h.raft.log[start:]] == [NoOpRecord()] * 4
+
+
+def test_raft_requests_go_to_raft() -> None:
+    h = Harness()
+    h.controller.handle(Request(1, 1, VoteRequest(1, 2, 0, 0), 0), 0)
+    assert h.raft.calls == ["VoteRequest"]
+    assert h.controller.request_lanes[VoteRequest] == "raft"
+
+
+def test_a_clean_stop_hands_over_first() -> None:
+    h = Harness()
+    h.controller.start(0)
+    h.controller.shutdown(0)
+    assert (h.raft.calls, h.controller.out) == (["start", "shutdown"], [Exit("shutdown", True)])

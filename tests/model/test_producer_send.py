@@ -1,0 +1,157 @@
+"""Producer: the way of a record, batching, limits."""
+
+from __future__ import annotations
+
+
+from tests.model.client_harness import Cluster, Harness
+
+from model.client.producer import producer_config
+from model.errors import NONE, Errors
+from model.facts import Acked, SendFailed
+from model.messages import (
+    ProducePartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+
+class Log:
+    """A broker's log per partition: answers with consecutive offsets."""
+
+    def __init__(self) -> None:
+        self.ends: dict[object, int] = {}
+        self.script: list[Errors | None] = []  # errors for the next requests, then success
+
+    def __call__(self, node: str, message: ProduceRequest) -> ProduceResponse | None:
+        if self.script:
+            error = self.script.pop(0)
+            if error is None:
+                return None
+            if error:
+                return ProduceResponse(
+                    tuple(
+                        ProducePartitionResponse(p.tp, error, -1, -1, -1)
+                        for p in message.partitions
+                    )
+                )
+        parts = []
+        for part in message.partitions:
+            base = self.ends.get(part.tp, 0)
+            self.ends[part.tp] = base + len(part.batch.records)
+            parts.append(ProducePartitionResponse(part.tp, NONE, base, -1, 0))
+        return ProduceResponse(tuple(parts)) if message.acks else None
+
+
+def start(partitions: int = 1, **properties: object) -> tuple[Harness, Log]:
+    cluster = Cluster(partitions)
+    log = Log()
+    cluster.handlers[ProduceRequest] = log
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    return Harness(producer_config(named), cluster), log
+
+
+def test_a_record_is_acknowledged_with_its_offset() -> None:
+    h, _ = start(linger_ms=0)
+    h.call("send", "t", None, 11, 100, None, True)
+    h.run(100)
+    assert h.replies == {1: None, -1: (0, 0)}
+    (acked,) = h.of(Acked)
+    assert (acked.topic_id, acked.partition, acked.base_offset, acked.record_ids) == (
+        "id-t",
+        0,
+        0,
+        (11,),
+    )
+    assert (acked.acks, acked.producer_id, acked.base_sequence, acked.attempts) == (-1, 7, 0, 1)
+
+
+def test_linger_gathers_records_into_one_batch() -> None:
+    h, _ = start(linger_ms=5)
+    h.call("send", "t", None, 0, 10, None, False)
+    h.run(100)
+    for i in range(1, 4):
+        h.call("send", "t", None, i, 10, None, False)
+        h.run(1)
+    h.run(100)
+    assert [a.record_ids for a in h.of(Acked)] == [(0,), (1, 2, 3)]
+    assert [a.base_offset for a in h.of(Acked)] == [0, 1]
+
+
+def test_a_full_batch_does_not_linger() -> None:
+    h, _ = start(linger_ms=1000, batch_size=200)
+    for i in range(4):
+        h.call("send", "t", None, i, 60, None, False)
+    h.run(100)
+    assert [a.record_ids for a in h.of(Acked)] == [(0, 1)]
+
+
+def test_flush_ends_lingering_and_waits() -> None:
+    h, _ = start(linger_ms=10_000)
+    h.call("send", "t", None, 5, 10, None, False)
+    h.run(50)
+    assert h.result("flush") is None
+    assert len(h.of(Acked)) == 1
+
+
+def test_acks_0_knows_no_offset() -> None:
+    h, _ = start(linger_ms=0, acks="0")
+    h.call("send", "t", None, 5, 10, None, True)
+    h.run(50)
+    assert h.replies[-1] == (0, -1)
+    assert [(a.base_offset, a.acks, a.producer_id) for a in h.of(Acked)] == [(-1, 0, -1)]
+
+
+def test_acks_1_turns_idempotence_off_silently() -> None:
+    assert producer_config({"acks": "1"}).enable_idempotence is False
+    assert producer_config({}).enable_idempotence is True
+
+
+def test_memory_blocks_until_max_block_ms() -> None:
+    h, log = start(linger_ms=0, buffer_memory=16384, max_block_ms=300)
+    h.call("send", "t", None, 0, 10, None, False)
+    h.run(50)
+    log.script = [None]
+    h.call("send", "t", None, 1, 10, None, False)
+    h.run(10)
+    blocked = h.call("send", "t", None, 2, 10, None, False)
+    h.run(100)
+    assert blocked not in h.replies
+    h.run(300)
+    assert h.replies[blocked].error == "TIMED_OUT"
+    assert [(f.record_ids, f.indeterminate, f.attempts) for f in h.of(SendFailed)] == [
+        ((2,), False, 0)
+    ]
+
+
+def test_an_unknown_topic_blocks_until_it_exists() -> None:
+    h, _ = start(linger_ms=0)
+    call = h.call("send", "u", None, 2, 10, None, False)
+    h.run(1000)
+    assert call not in h.replies
+    h.cluster.topics["u"] = 1
+    h.run(2000)
+    assert [a.topic_id for a in h.of(Acked)] == ["id-u"]
+
+
+def test_too_large_batches_are_split_in_order() -> None:
+    h, log = start(linger_ms=50, batch_size=1000)
+    for i in range(4):
+        h.call("send", "t", None, i, 100, None, True)
+    log.script = [Errors.MESSAGE_TOO_LARGE]
+    h.run(1000)
+    assert [(a.record_ids, a.base_sequence) for a in h.of(Acked)] == [
+        ((0,), 0),
+        ((1,), 1),
+        ((2,), 2),
+        ((3,), 3),
+    ]
+    assert [h.replies[-c] for c in range(1, 5)] == [(0, 0), (0, 1), (0, 2), (0, 3)]
+
+
+def test_close_flushes_and_refuses_more() -> None:
+    h, _ = start(linger_ms=1000)
+    h.call("send", "t", None, 1, 10, None, False)
+    h.run(20)
+    assert h.result("close") is None
+    assert len(h.of(Acked)) == 1
+    assert h.result("send", "t", None, 2, 10, None, False).error == "CLOSED"

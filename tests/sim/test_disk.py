@@ -1,0 +1,206 @@
+"""The disk: files port, durability, power loss, faults, cost."""
+
+import pytest
+
+from model.storage.files import Corrupt, DiskFull, ReadError
+from sim.disk import Disk
+from sim.kernel import Kernel
+from sim.streams import Streams
+
+
+def disk_of(seed: int = 1, capacity: int | None = None) -> tuple[Disk, Kernel]:
+    kernel = Kernel()
+    return Disk(kernel, Streams(seed).stream("disk"), capacity), kernel
+
+
+def flush(disk: Disk, kernel: Kernel, *paths: str) -> list[str | None]:
+    answers: list[str | None] = []
+    disk.flush(paths, lambda _token, error: answers.append(error), None)
+    kernel.run_until(int(kernel.now) + 1_000_000)
+    return answers
+
+
+def outcomes(scene) -> set:
+    """All states of the file ``f`` (None: no such file) after a power loss, over many seeds."""
+    found = set()
+    for seed in range(120):
+        disk, kernel = disk_of(seed)
+        scene(disk, kernel)
+        disk.power_loss()
+        found.add(tuple(map(str, disk.read("f"))) if disk.exists("f") else None)
+    return found
+
+
+def test_files_port_reads_what_was_written():
+    disk, _ = disk_of()
+    for item in "abcd":
+        disk.append("x/f", item, 10)
+    disk.truncate("x/f", 3)
+    disk.write("x/g.tmp", "G", 7)
+    disk.rename("x/g.tmp", "x/g")
+    disk.append("y", 1, 1)
+    disk.delete("y")
+    disk.delete("y")
+    assert (disk.read("x/f", 1), disk.count("x/f"), disk.size("x/f")) == (["b", "c"], 3, 30)
+    assert (disk.paths("x/"), disk.read("x/g"), disk.exists("y")) == (["x/f", "x/g"], ["G"], False)
+    with pytest.raises(FileNotFoundError):
+        disk.read("y")
+
+
+def test_power_loss_keeps_the_last_flush_and_any_prefix_of_what_came_after():
+    def scene(disk, kernel):
+        for item in "ab":
+            disk.append("f", item, 1)
+        flush(disk, kernel, "f")
+        for item in "cd":
+            disk.append("f", item, 1)
+
+    torn_c, torn_d = str(Corrupt("c")), str(Corrupt("d"))
+    assert outcomes(scene) == {
+        ("a", "b"),
+        ("a", "b", "c"),
+        ("a", "b", torn_c),
+        ("a", "b", "c", "d"),
+        ("a", "b", "c", torn_d),
+    }
+
+
+def test_power_loss_after_a_truncate_may_bring_back_what_was_cut():
+    def scene(disk, kernel):
+        for item in "abc":
+            disk.append("f", item, 1)
+        flush(disk, kernel, "f")
+        disk.truncate("f", 1)
+        disk.append("f", "x", 1)
+
+    assert outcomes(scene) == {
+        ("a", "b", "c"),
+        ("a",),
+        ("a", "x"),
+        ("a", str(Corrupt("x"))),
+    }
+
+
+def test_a_flushed_truncate_stays():
+    def scene(disk, kernel):
+        for item in "abc":
+            disk.append("f", item, 1)
+        disk.truncate("f", 1)
+        flush(disk, kernel, "f")
+
+    assert outcomes(scene) == {("a",)}
+
+
+def test_write_is_not_atomic_and_write_with_rename_is():
+    def in_place(disk, kernel):
+        disk.write("f", "old", 1)
+        flush(disk, kernel, "f")
+        disk.write("f", "new", 1)
+
+    def renamed(disk, kernel):
+        disk.write("f", "old", 1)
+        flush(disk, kernel, "f")
+        disk.write("f.tmp", "new", 1)
+        flush(disk, kernel, "f.tmp")
+        disk.rename("f.tmp", "f")
+
+    assert outcomes(in_place) == {("old",), (), ("new",), (str(Corrupt("new")),)}
+    assert outcomes(renamed) == {("old",), ("new",)}
+
+
+def test_an_unflushed_file_may_not_exist_after_power_loss():
+    assert None in outcomes(lambda disk, _kernel: disk.append("f", "a", 1))
+
+
+def test_a_deleted_file_comes_back_until_the_directory_is_flushed():
+    def scene(disk, kernel):
+        disk.append("f", "a", 1)
+        flush(disk, kernel, "f")
+        disk.delete("f")
+
+    def flushed(disk, kernel):
+        scene(disk, kernel)
+        flush(disk, kernel, "f")
+
+    assert outcomes(scene) == {("a",), None}
+    assert outcomes(flushed) == {None}
+
+
+def test_flush_covers_what_was_written_when_it_was_asked_for():
+    def scene(disk, kernel):
+        disk.append("f", "a", 1)
+        disk.flush(("f",), lambda _token, _error: None, None)
+        disk.append("f", "b", 1)
+        kernel.run_until(1_000_000)
+
+    assert outcomes(scene) == {("a",), ("a", "b"), ("a", str(Corrupt("b")))}
+
+
+def test_power_loss_during_a_flush_discards_its_answer():
+    disk, kernel = disk_of()
+    answers: list[str | None] = []
+    disk.append("f", "a", 1)
+    disk.flush(("f",), lambda _token, error: answers.append(error), None)
+    disk.power_loss()
+    kernel.run_until(1_000_000)
+    assert answers == []
+
+
+def test_a_full_disk_refuses_writes_and_deleting_makes_room():
+    disk, _ = disk_of(capacity=10)
+    disk.append("f", "a", 8)
+    with pytest.raises(DiskFull):
+        disk.append("f", "b", 8)
+    disk.delete("f")
+    disk.append("f", "b", 8)
+    disk.fill()
+    with pytest.raises(DiskFull):
+        disk.append("f", "c", 1)
+    assert disk.read("f") == ["b"]
+
+
+def test_read_errors_flush_errors_and_repair():
+    disk, kernel = disk_of()
+    disk.append("x/f", "a", 1)
+    disk.fail_reads("x/")
+    disk.fail_flushes()
+    with pytest.raises(ReadError):
+        disk.read("x/f")
+    failed = flush(disk, kernel, "x/f")
+    disk.repair()
+    assert (failed, flush(disk, kernel, "x/f")) == (["Input/output error"], [None])
+    assert disk.read("x/f") == ["a"]
+
+
+def test_bit_rot_damages_one_item_here_and_leaves_the_shared_object():
+    disk, _ = disk_of()
+    other, _ = disk_of()
+    batch = ["shared"]
+    disk.append("f", batch, 1)
+    other.append("f", batch, 1)
+    assert disk.bit_rot("f") == 0
+    assert (disk.read("f"), other.read("f"), batch) == ([Corrupt(batch)], [["shared"]], ["shared"])
+
+
+def test_a_stall_ends_no_flush_until_it_is_over():
+    disk, kernel = disk_of()
+    answers: list[int] = []
+    disk.append("f", "a", 1)
+    disk.flush(("f",), lambda _token, _error: answers.append(int(kernel.now)), None)
+    disk.stall()
+    disk.flush(("f",), lambda _token, _error: answers.append(int(kernel.now)), None)
+    kernel.run_until(5_000_000)
+    assert answers == []
+    disk.resume()
+    kernel.run_until(6_000_000)
+    assert len(answers) == 2
+    assert all(at > 5_000_000 for at in answers)
+
+
+def test_writes_cost_two_microseconds_a_kib_times_the_slow_factor():
+    disk, _ = disk_of()
+    disk.append("f", "a", 10 * 1024)
+    healthy = disk.take_cost_us()
+    disk.slow(50)
+    disk.append("f", "a", 10 * 1024)
+    assert (healthy, disk.take_cost_us(), disk.take_cost_us()) == (20, 1000, 0)

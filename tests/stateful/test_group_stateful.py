@@ -1,0 +1,241 @@
+"""The coordinator against dumb oracles, over failovers at arbitrary points of its log.
+
+OFFSET: what a stable OffsetFetch answers is the last commit in the log, and a commit that was
+acknowledged never leaves it. EXCL: within a generation nobody shares a partition. Generations do
+not fall under one coordinator, and no request is answered twice (the harness asserts that).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+sys.path.append(str(Path(__file__).parents[1] / "model"))
+
+from group_harness import (  # noqa: E402
+    GROUP,
+    T0,
+    T1,
+    Bench,
+    commit,
+    fetch,
+    heartbeat,
+    join,
+    leave,
+    offsets,
+    sync,
+)
+
+from model import facts  # noqa: E402
+from model.errors import Errors  # noqa: E402
+from model.group.assignors import range_assign  # noqa: E402
+from model.group.ports import MemoryGroupLog  # noqa: E402
+from model.records import TopicPartition  # noqa: E402
+
+
+class Client:
+    """A consumer that believes what it was told last."""
+
+    def __init__(self, instance: str | None) -> None:
+        self.instance = instance
+        self.member_id = ""
+        self.generation = -1
+        self.joining: int | None = None
+        self.members: Any = ()
+
+
+clients = st.integers(0, 3)
+partitions = st.sampled_from([T0, T1])
+
+
+class Coordinator(RuleBasedStateMachine):
+    """Two dynamic and two static members, one group, a log that only grows up to a failover."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clients = [Client(None), Client(None), Client("i1"), Client("i2")]
+        self.epoch = 1
+        self.bench = Bench(group_initial_rebalance_delay_ms=1000)
+        self.bench.auto_replicate = False
+        self.bench.elect(1)
+        # Commits in the log: (offset after it, partition, offset, number of its request)
+        self.commits: list[tuple[int, TopicPartition, int, int]] = []
+        self.fetches: dict[int, tuple[TopicPartition, int]] = {}
+        self.read = 0
+
+    @rule(c=clients, topics=st.sampled_from([("orders",), ("orders", "payments")]))
+    def join(self, c: int, topics: tuple[str, ...]) -> None:
+        client = self.clients[c]
+        request = join(
+            client.member_id, instance=client.instance, topics=topics, rebalance_ms=10_000
+        )
+        client.joining = self.bench.ask(request)
+        self.learn(client)
+
+    def learn(self, client: Client) -> None:
+        answer = self.bench.answers.get(client.joining or -1)
+        if answer is None:
+            return
+        client.joining = None
+        if answer.error in (Errors.NONE, Errors.MEMBER_ID_REQUIRED):
+            client.member_id = answer.member_id
+            client.generation = answer.generation_id
+            client.members = answer.members
+        elif answer.error in (Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID):
+            client.member_id = ""
+
+    @rule(c=clients)
+    def sync(self, c: int) -> None:
+        client = self.clients[c]
+        self.learn(client)
+        given = range_assign(client.members, {"orders": 5, "payments": 3}).items()
+        self.bench.ask(
+            sync(client.member_id, client.generation, tuple(given), instance=client.instance)
+        )
+
+    @rule(cs=st.lists(clients, min_size=1, unique=True), replicated=st.booleans())
+    def rebalance(self, cs: list[int], replicated: bool) -> None:
+        """Some clients go through a whole rebalance, so that groups become Stable often."""
+        for c in cs:
+            self.join(c, ("orders",))
+            if self.clients[c].generation < 0:  # it was handed out its id
+                self.join(c, ("orders",))
+        self.wait(2.5)
+        for c in cs:
+            self.sync(c)
+        if replicated:
+            self.replicate()
+
+    @rule(c=clients)
+    def heartbeat(self, c: int) -> None:
+        client = self.clients[c]
+        self.learn(client)
+        request = heartbeat(client.member_id, client.generation, client.instance)
+        if self.bench.get(request).error is Errors.UNKNOWN_MEMBER_ID:
+            client.member_id = ""
+
+    @rule(c=clients)
+    def leave(self, c: int) -> None:
+        client = self.clients[c]
+        self.bench.ask(leave(client.member_id, client.instance))
+        client.member_id = ""
+
+    @rule(c=clients)
+    def restart(self, c: int) -> None:
+        self.clients[c] = Client(self.clients[c].instance)
+
+    @rule(c=clients, tp=partitions, offset=st.integers(0, 99), member=st.booleans())
+    def commit(self, c: int, tp: TopicPartition, offset: int, member: bool) -> None:
+        client = self.clients[c]
+        end = self.end()
+        if member:
+            asked = self.bench.ask(
+                commit(offset, client.member_id, client.generation, tp, client.instance)
+            )
+        else:
+            asked = self.bench.ask(commit(offset, tp=tp))
+        if self.end() > end:
+            self.commits.append((self.end(), tp, offset, asked))
+        else:
+            assert self.bench.answers[asked].results[0][1] is not Errors.NONE
+
+    @rule(tp=partitions)
+    def fetch(self, tp: TopicPartition) -> None:
+        stored = [offset for _, at, offset, _ in self.commits if at == tp]
+        asked = self.bench.ask(fetch(tp))
+        self.fetches[asked] = (tp, stored[-1] if stored else -1)
+
+    @rule(seconds=st.sampled_from([0.5, 3, 11]))
+    def wait(self, seconds: float) -> None:
+        self.bench.wait(seconds)
+
+    @rule()
+    def replicate(self) -> None:
+        self.bench.replicate()
+
+    @rule(failing=st.booleans())
+    def break_or_mend_the_log(self, failing: bool) -> None:
+        self.bench.log.error = Errors.NOT_ENOUGH_REPLICAS if failing else Errors.NONE
+
+    @precondition(lambda self: self.epoch < 6)
+    @rule(kept=st.integers(0, 5))
+    def fail_over(self, kept: int) -> None:
+        """Elect a broker whose log has what is committed and at most ``kept`` batches more."""
+        old = self.bench
+        self.epoch += 1
+        old.group.on_resigned(0, self.epoch, old.now)
+        old.drain()
+        assert not old.timers.next_deadline()
+        self.check_fetches()
+        log = MemoryGroupLog()
+        committed = old.log.high_watermark(old.tp)
+        batches = list(old.log.read_all(old.tp))
+        safe = len([batch for batch in batches if batch.next_offset <= committed])
+        log.batches[old.tp] = batches[: safe + kept]
+        log.high_watermarks[old.tp] = committed
+        self.bench = Bench(log, seed=self.epoch, now=old.now, group_initial_rebalance_delay_ms=1000)
+        self.bench.auto_replicate = False
+        self.bench.last = old.last
+        acked = [c for c in self.commits if self.acked(old, c[3])]
+        self.commits = [entry for entry in self.commits if entry[0] <= self.end()]
+        assert [c for c in acked if c not in self.commits] == [], "acknowledged commits are gone"
+        self.bench.elect(self.epoch)
+        self.read = 0
+        for client in self.clients:
+            client.joining = None
+
+    def acked(self, bench: Bench, number: int) -> bool:
+        answer = bench.answers.get(number)
+        return answer is not None and answer.results[0][1] is Errors.NONE
+
+    def end(self) -> int:
+        return self.bench.log.end(self.bench.tp)
+
+    @invariant()
+    def check_fetches(self) -> None:
+        for number in list(self.fetches):
+            answer = self.bench.answers.get(number)
+            if answer is not None:
+                tp, expected = self.fetches.pop(number)
+                if answer.error is Errors.NONE:
+                    assert offsets(answer) == {tp: expected}
+
+    @invariant()
+    def nobody_shares_a_partition(self) -> None:
+        owners: dict[int, dict[str, tuple[str, ...]]] = {}
+        for fact in self.bench.seen(facts.GroupAssigned):
+            owners.setdefault(fact.generation, {})[fact.member_id] = fact.assignment
+        for generation, assignments in owners.items():
+            owned = sorted(tp for tps in assignments.values() for tp in tps)
+            assert len(owned) == len(set(owned)), (generation, assignments)
+
+    @invariant()
+    def generations_do_not_fall(self) -> None:
+        generations = [
+            fact.generation for fact in self.bench.seen(facts.GroupState) if fact.group == GROUP
+        ]
+        assert generations == sorted(generations)
+
+    @invariant()
+    def the_group_is_consistent(self) -> None:
+        for shard in self.bench.group.shards.values():
+            group = shard.groups.get(GROUP)
+            if group is None:
+                continue
+            waiting = [m for m in group.members.values() if m.awaiting_join is not None]
+            assert len(waiting) == group.awaiting_join_count
+            assert (group.leader is None) == (not group.members)
+            assert group.leader is None or group.leader in group.members
+            assert sorted(group.static_members.values()) == sorted(
+                m.member_id for m in group.members.values() if m.instance_id is not None
+            )
+
+
+TestCoordinator = pytest.mark.slow(Coordinator.TestCase)
+TestCoordinator.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
