@@ -86,7 +86,7 @@ class Run:
         self.observer = Observer(self.trace)
         self.progress = Progress(self.trace)
         self.cluster = Cluster(self.world, scenario, compose(self.variants))
-        self.faults = Faults(self.world, self.cluster, self.progress)
+        self.faults = Faults(self.world, self.trace, self.cluster, self.progress)
         self.invariants = Invariants(self.trace, self.cluster.log, self.faults.forgive)
         self.delivery = Delivery(self.trace, self.faults.forgive)
         self.missing: list[str] = []

@@ -15,34 +15,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from scenarios.units import Duration, DurationSpan, Rate, Size, Span
+from sim.faults import KINDS
 
 Properties = dict[str, str | int | float | bool | list[str]]
 
-FAULT_KINDS = (
-    "gc-pause",
-    "crash",
-    "power-loss",
-    "restart",
-    "partition",
-    "partition-oneway",
-    "isolate",
-    "slow-link",
-    "flaky",
-    "reset",
-    "hold",
-    "cut-purpose",
-    "slow-disk",
-    "disk-stall",
-    "disk-full",
-    "disk-read-error",
-    "bit-rot",
-    "clock-step",
-    "rack-crash",
-    "rack-power-loss",
-    "rack-isolate",
-    "nemesis",
-)
-OPERATIONS = ("rolling-restart", "stop", "start", "elect-leaders", "create-topic")
+FAULT_KINDS = (*KINDS, "nemesis")
+OPERATIONS = ("rolling-restart", "stop", "start")
 
 ANOMALIES = (
     "lost-write",
@@ -148,6 +126,7 @@ class When(Section):
     """A condition: the ``count``-th fact of ``fact`` whose fields equal ``fields``."""
 
     fact: str
+    node: str | None = None
     fields: dict[str, str | int | bool] = {}
     count: int = Field(1, ge=1)
 
@@ -156,7 +135,9 @@ class Fault(Section):
     """A fault of one kind, at a time (repeated with ``every``) or on a condition.
 
     ``node`` names a node or a selector: leader:TOPIC-P, follower:TOPIC-P, active-controller,
-    coordinator:GROUP, any-broker, any-controller, any-consumer, any-producer.
+    coordinator:GROUP, any-broker, any-controller, any-consumer, any-producer, @node (the node of
+    the fact in ``when``). ``peers`` is the far side of a link, all other nodes by default. A crash
+    or power loss lasts ``for``; without it the node stays down until the end of the faults.
     """
 
     kind: Literal[FAULT_KINDS]  # type: ignore[valid-type]
@@ -169,16 +150,18 @@ class Fault(Section):
     count: int = Field(1, ge=1, le=10000)
     for_: DurationSpan | None = Field(None, alias="for")
     when: When | None = None
-    restart_after: DurationSpan | None = None
     extra: Duration | None = None
     loss: float | None = Field(None, ge=0, le=1)
-    factor: float | None = Field(None, gt=0)
+    factor: float | None = Field(None, ge=1)
     offset: Duration | None = None
+    ppm: int | None = None
+    how: Literal["crash", "power-loss", "isolate"] | None = None
+    path: str | None = None
     api: str | None = None
     purpose: str | None = None
     direction: Literal["request", "response"] | None = None
     kinds: list[str] = []
-    rate: Rate | None = None
+    gap: Duration | None = None
 
 
 class Operation(Section):

@@ -5,6 +5,7 @@ Each mistake raises ValueError with the key's path first and what is allowed beh
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -18,17 +19,14 @@ from model.config import (
 )
 from model.facts import FACTS
 from scenarios.observations import OBSERVATIONS
+from scenarios.translate import translate
+from sim.faults import KINDS, FaultError, validate
 
 if TYPE_CHECKING:
     from scenarios.spec import Fault, Scenario
 
-SELECTORS = ("leader:", "follower:", "coordinator:", "active-controller", "any-")
-_NEEDS_NODE = (
-    "gc-pause", "crash", "power-loss", "restart", "slow-disk", "disk-stall", "disk-full",
-    "disk-read-error", "bit-rot", "clock-step",
-)  # fmt: skip
-_NEEDS_RACK = ("rack-crash", "rack-power-loss", "rack-isolate")
-_NEEDS_NODES = ("partition", "partition-oneway", "isolate", "slow-link", "flaky", "reset")
+SELECTORS = ("leader:", "follower:", "coordinator:", "active-controller", "any-", "@node")
+ANY = ("any-broker", "any-controller", "any-producer", "any-consumer")
 
 
 def check(scenario: Scenario) -> None:
@@ -122,20 +120,29 @@ def _check_fault(place: str, fault: Fault, scenario: Scenario, nodes: list[str])
         raise ValueError(
             f"{place}.when.fact: no fact {fault.when.fact!r}; allowed: {', '.join(FACTS)}"
         )
-    if fault.kind in _NEEDS_NODE and fault.node is None:
-        raise ValueError(f"{place}.node: is missing")
-    if fault.kind in _NEEDS_NODES and fault.node is None and not fault.nodes:
-        raise ValueError(f"{place}.nodes: is missing")
-    if fault.kind in ("gc-pause", "disk-stall") and fault.for_ is None:
-        raise ValueError(f"{place}.for: is missing")
-    if fault.kind in _NEEDS_RACK:
+    if fault.kind == "nemesis":
+        for kind in fault.kinds:
+            if kind not in KINDS:
+                raise ValueError(f"{place}.kinds: no kind {kind!r}; allowed: {', '.join(KINDS)}")
+    elif fault.kind == "rack-loss":
         if fault.rack not in scenario.cluster.racks:
             racks = _some(scenario.cluster.racks) or "none: cluster.racks is empty"
             raise ValueError(f"{place}.rack: no rack {fault.rack!r}; allowed: {racks}")
+    elif fault.node is None and not fault.nodes:
+        raise ValueError(f"{place}.node: is missing")
+    if fault.kind != "nemesis":
+        _check_as_data(place, fault, nodes)
     for key, names in (("node", [fault.node]), ("nodes", fault.nodes), ("peers", fault.peers)):
         for name in names:
             if name is not None:
                 _check_node(f"{place}.{key}", name, scenario, nodes)
+
+
+def _check_as_data(place: str, fault: Fault, nodes: list[str]) -> None:
+    try:
+        validate(translate(fault, nodes, random.Random(0), 0))
+    except FaultError as error:
+        raise ValueError(f"{place}.{error.field}: {error.problem}") from None
 
 
 def _check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> None:
@@ -154,10 +161,8 @@ def _check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> 
             raise ValueError(f"{place}: no topic {topic!r}; allowed: {_some(list(known))}")
         if not partition.isdigit() or int(partition) >= known[topic]:
             raise ValueError(f"{place}: {topic} has partitions 0 to {known[topic] - 1}")
-    elif name.startswith("any-"):
-        kinds = ("any-broker", "any-controller", "any-producer", "any-consumer")
-        if name not in kinds:
-            raise ValueError(f"{place}: no selector {name!r}; allowed: {_some(kinds)}")
+    elif name.startswith("any-") and name not in ANY:
+        raise ValueError(f"{place}: no selector {name!r}; allowed: {_some(ANY)}")
 
 
 def _check_observations(scenario: Scenario) -> None:

@@ -4,8 +4,8 @@ It has no selector and never waits: the host calls :meth:`HostLoop.run` with its
 loop runs what is due until nothing is left, and :meth:`HostLoop.next_deadline` says when to call
 again. ``sleep``, ``gather``, ``timeout``, ``Queue``, ``Event``, ``Lock`` and ``TaskGroup`` are
 asyncio's own. Threads, sockets, subprocesses, executors and a real ``time.sleep`` are refused: the
-loop offers none, and an audit hook turns away the calls that go past it (Python 3.11 has no audit
-event for ``time.sleep`` and threads: there those two go unnoticed).
+loop offers none, and an audit hook turns away the calls that go past it (``time.sleep`` is audited
+since Python 3.13, threads since 3.12: before, those two go unnoticed).
 
 Determinism: ready callbacks run in the order in which they became ready, timers by (deadline, order
 of arming); tasks hash by their number, so that sets of tasks (``wait``, ``TaskGroup``) have one

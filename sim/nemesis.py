@@ -76,7 +76,7 @@ class Nemesis:
         """Return a schedule, in the order of time. The same stream gives the same schedule."""
         weights = self._possible()
         total = sum(list(weights.values()))
-        faults = []
+        faults: list[Fault] = []
         at_us = 0
         while True:
             at_us += 1 + int(rng.random() * 2 * self.mean_gap_us)

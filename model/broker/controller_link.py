@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from model.channel import Channel, Done, Failed
 from model.errors import Errors
+from model.messages import CreateTopicsResponse
 
 if TYPE_CHECKING:
     from model.effects import Process
@@ -85,6 +86,6 @@ class ControllerLink:
 
 def _is_not_controller(answer: Any) -> bool:
     error = getattr(answer, "error", None)
-    if error is None and getattr(answer, "results", ()):  # CreateTopics has an error per topic
+    if isinstance(answer, CreateTopicsResponse) and answer.results:  # an error per topic
         error = answer.results[0][1]
     return error is Errors.NOT_CONTROLLER

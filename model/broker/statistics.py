@@ -29,9 +29,7 @@ class RequestStatistics:
         """Begin the periodic report."""
         self.process.timers.arm("request-stats", now + PERIOD_US, "scheduler", self._report)
 
-    def count(
-        self, api: str, failed: bool, received_us: int, started_us: int, now: int
-    ) -> None:
+    def count(self, api: str, failed: bool, received_us: int, started_us: int, now: int) -> None:
         """Add a completed request."""
         sums = self.sums.get(api)
         if sums is None:

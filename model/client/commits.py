@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from model.channel import Failed
 from model.client.connections import backoff_us
+from model.client.exceptions import KafkaTimeoutError
 from model.client.subscription import INITIALIZING
+from model.effects import Reply
 from model.errors import RETRIABLE, Errors
 from model.facts import CommitResult
 from model.messages import (
@@ -293,3 +295,36 @@ class OffsetCommits:
             self._fetch_attempts = 0
             self.consumer.on_committed(answer.partitions, now)
         self.consumer.wake(now)
+
+
+class CommittedCall:
+    """An application's question for committed offsets, asked until it has an answer."""
+
+    def __init__(
+        self, commits: OffsetCommits, call: int, partitions: tuple[TopicPartition, ...], now: int
+    ) -> None:
+        self.commits = commits
+        self.call = call
+        self.partitions = partitions
+        self.deadline = now + commits.config.default_api_timeout_ms * 1000
+        self.attempts = 0
+
+    def ask(self, now: int) -> None:
+        """Send an OffsetFetch."""
+        self.commits.fetch_committed(self.partitions, now, self._answered)
+
+    def _answered(self, answer: Any, now: int) -> None:
+        commits = self.commits
+        process = commits.process
+        if not commits.retriable(answer, now):
+            offsets = {p.tp: p.offset if p.offset >= 0 else None for p in answer.partitions}
+            process.out.append(Reply(self.call, offsets, None))
+            return
+        self.attempts += 1
+        again = now + backoff_us(commits.config, self.attempts, process.rng)
+        if again >= self.deadline:
+            error = KafkaTimeoutError(Errors.REQUEST_TIMED_OUT.name, "committed")
+            process.out.append(Reply(self.call, None, error))
+        else:
+            key = ("committed", commits.consumer.name, self.call)
+            process.timers.arm(key, again, "main", self.ask)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from model.client.commits import OffsetCommits, Offsets
-from model.client.connections import Connections, backoff_us
+from model.client.commits import CommittedCall, OffsetCommits, Offsets
+from model.client.connections import Connections
 from model.client.coordinator import ConsumerCoordinator
 from model.client.exceptions import (
     CommitFailedError,
@@ -174,28 +174,8 @@ class KafkaConsumer:
 
     def committed(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Reply the group's committed offsets of (partitions,): {partition: offset or None}."""
-        commits = self._commits()
         partitions = tuple([TopicPartition(*tp) for tp in args[0]])
-        deadline = now + self.config.default_api_timeout_ms * 1000
-        attempts = 0
-
-        def ask(at: int) -> None:
-            commits.fetch_committed(partitions, at, answered)
-
-        def answered(answer: Any, at: int) -> None:
-            nonlocal attempts
-            if not commits.retriable(answer, at):
-                parts: tuple[OffsetFetchPartition, ...] = answer.partitions
-                self._reply(call, {p.tp: p.offset if p.offset >= 0 else None for p in parts})
-                return
-            attempts += 1
-            again = at + backoff_us(self.config, attempts, self.process.rng)
-            if again >= deadline:
-                self._refuse(call, KafkaTimeoutError("REQUEST_TIMED_OUT", "committed"))
-            else:
-                self.process.timers.arm(("committed", self.name, call), again, "main", ask)
-
-        ask(now)
+        CommittedCall(self._commits(), call, partitions, now).ask(now)
 
     def close(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Commit if auto-commit is on, leave the group, close the connections, reply."""
@@ -258,6 +238,7 @@ class KafkaConsumer:
         """Go on with the outstanding poll at ``deadline`` at the latest."""
         if self._poll is None:
             return
+        deadline = min(deadline, self._deadline)
         armed = self.process.timers.deadline(self._key)
         if armed is None or deadline < armed:
             self.process.timers.arm(self._key, deadline, "main", self._step)

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 from model.channel import Failed
 from model.client.connections import NodeChannel, backoff_us
 from model.client.exceptions import KafkaError
+from model.client.lookup import CoordinatorLookup
 from model.errors import RETRIABLE, Errors
 from model.facts import ConsumerAssigned, ConsumerRevoked, Rebalanced
 from model.group.assignors import ASSIGNORS
 from model.messages import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
@@ -48,7 +47,6 @@ COMPLETING = "COMPLETING_REBALANCE"
 STABLE = "STABLE"
 
 UNKNOWN_COORDINATOR = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR)
-LANE = "heartbeat"
 
 
 class ConsumerCoordinator:
@@ -63,15 +61,13 @@ class ConsumerCoordinator:
         self.config = consumer.config
         self.subscription = consumer.subscription
         self.metadata = consumer.metadata
+        self.lookup = CoordinatorLookup(self)
         self.state = UNJOINED
         self.generation_id = -1
         self.member_id = ""
         self.protocol_name: str | None = None
         self.rejoin_needed = True
         self.channel: NodeChannel | None = None  # to the coordinator; None while unknown
-        self._channels: dict[int, NodeChannel] = {}
-        self._finding = False
-        self._find_attempts = 0
         self._needs_prepare = True
         self._in_callback = False
         self._join_in_flight = False
@@ -82,7 +78,7 @@ class ConsumerCoordinator:
         self._assignment: tuple[TopicPartition, ...] | None = None  # synced, not yet completed
         self._joined_topics: tuple[str, ...] = ()
         self._assigned_counts: dict[str, int] | None = None  # what a leader's assignment used
-        self._closed = False
+        self.find = self.lookup.find
 
     # Driven by poll().
 
@@ -141,53 +137,19 @@ class ConsumerCoordinator:
 
     # The coordinator's node.
 
-    def find(self, now: int) -> None:
-        """Look the coordinator up, at most one request at a time."""
-        if self._finding or self._closed:
-            return
-        key = ("find-coordinator", self.consumer.name)
-        if self.process.timers.armed(key):
-            return
-        node = self.consumer.connections.least_loaded(now)
-        if node is None:
-            at = max(now + 1, self.consumer.connections.next_attempt())
-            self.process.timers.arm(key, at, LANE, self.find)
-            return
-        self._finding = True
-        node.send(FindCoordinatorRequest(self.config.group_id), now, self._on_found)
-
-    def _on_found(self, answer: Any, now: int) -> None:
-        self._finding = False
-        if self._closed:
-            return
-        if isinstance(answer, FindCoordinatorResponse) and not answer.error:
-            self._find_attempts = 0
-            channel = self._channels.get(answer.node_id)
-            if channel is None or channel.address != answer.address:
-                connections = self.consumer.connections
-                channel = NodeChannel(
-                    connections, answer.node_id, answer.address, "coordinator", LANE
-                )
-                self._channels[answer.node_id] = channel
-            self.channel = channel
-            self.heartbeat.on_coordinator(now)
-            self.commits.on_coordinator(now)
-            self.consumer.wake(now)
-            return
-        if isinstance(answer, FindCoordinatorResponse) and answer.error not in RETRIABLE:
-            self.consumer.failed = KafkaError(answer.error.name, self.config.group_id)
-            self.consumer.wake(now)
-            return
-        self._find_attempts += 1
-        at = now + backoff_us(self.config, self._find_attempts, self.process.rng)
-        key = ("find-coordinator", self.consumer.name)
-        self.process.timers.arm(key, at, LANE, self.find)
+    def on_found(self, channel: NodeChannel, now: int) -> None:
+        """The coordinator is known: whatever waited for it goes on."""
+        self.channel = channel
+        self.heartbeat.on_coordinator(now)
+        self.commits.on_coordinator(now)
+        self.consumer.wake(now)
 
     def forget_coordinator(self, now: int) -> None:
         """The coordinator moved or is gone (markCoordinatorUnknown)."""
-        if self.channel is not None:
-            self.channel = None
+        channel, self.channel = self.channel, None
+        if channel is not None:
             self.heartbeat.on_coordinator_lost(now)
+            channel.close(now)  # what is in flight there fails
             self.consumer.wake(now)
 
     # Prepare.
@@ -196,6 +158,10 @@ class ConsumerCoordinator:
         if now < self._join_not_before:
             self.consumer.wake_at(self._join_not_before)
             return
+        known = self.metadata
+        for topic in self.subscription.topics:
+            if topic not in known.partition_counts and topic not in known.topic_errors:
+                return  # the first metadata is on its way, and wakes us
         self.rejoin_needed = True
         if not self._needs_prepare:
             self._send_join(now)
@@ -424,11 +390,8 @@ class ConsumerCoordinator:
 
     def close(self) -> None:
         """Close the coordinator connections."""
-        self._closed = True
         self.heartbeat.disable()
-        self.process.timers.cancel(("find-coordinator", self.consumer.name))
-        for channel in self._channels.values():
-            channel.dispose()
+        self.lookup.close()
 
 
 def _ignore(answer: Any, now: int) -> None:

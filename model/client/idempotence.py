@@ -66,6 +66,8 @@ class TransactionManager:
         self._attempts = 0
         self.producer_id = answer.producer_id
         self.producer_epoch = answer.producer_epoch
+        if self.attention:
+            self.run(now)
         self.on_ready(now)
 
     def _retry(self, deadline: int) -> None:

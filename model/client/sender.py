@@ -223,14 +223,12 @@ class Sender:
         """The leader answered for one batch (Sender.completeBatch)."""
         error = response.error
         queue = batch.queue
-        if self.guarantee_order:
-            queue.muted = False
         if not error or error is Errors.DUPLICATE_SEQUENCE_NUMBER:
             self.complete(batch, -1 if error else response.base_offset, now)
+            queue.muted = False
             return
         if not self.rules.surely_not_appended(error, self.acks):
             batch.indeterminate = True
-        self.metadata.learn_leader(queue.tp, response.current_leader, now)
         if batch.done:  # expired while this answer was under way
             pass
         elif error is Errors.MESSAGE_TOO_LARGE and len(batch.records) > 1:
@@ -239,6 +237,8 @@ class Sender:
             self._reenqueue(batch, now)
         else:
             self.fail(batch, error, batch.attempts <= self.config.retries, now)
+        queue.muted = False  # only now: a retry goes before the batches behind it
+        self.metadata.learn_leader(queue.tp, response.current_leader, now)
         if error in INVALID_METADATA:
             self.metadata.request_update(now)
 

@@ -183,14 +183,14 @@ class Partition(LeaderPartition):
         end = log.log_end_offset
         if fetch_offset != end:
             return f"fetched at {fetch_offset}, log end is {end}"
-        if batches[-1].leader_epoch > fetch_epoch:
-            accepts = self.rules.accepts_batch_epoch
-            for index, batch in enumerate(batches):
-                if not accepts(batch.leader_epoch, fetch_epoch):
-                    batches = batches[:index]
-                    break
-            if not batches:
-                return ""
+        for index, batch in enumerate(batches):
+            if batch.leader_epoch > fetch_epoch and not self.rules.accepts_batch_epoch(
+                batch.leader_epoch, fetch_epoch
+            ):
+                batches = batches[:index]
+                break
+        if not batches:
+            return ""
         base = batches[0].base_offset
         if base < end:
             if end != log.log_start_offset or batches[0].last_offset < end:

@@ -21,8 +21,8 @@ from model.effects import (
     Open,
     Opened,
     OpenFailed,
-    Posted,
     Post,
+    Posted,
     Reply,
     Response,
     Send,
@@ -54,8 +54,8 @@ class Cluster:
         self.leaders: dict[TopicPartition, tuple[int, int]] = {}
         self.handlers: dict[type, Callable[[str, Any], Any]] = {
             MetadataRequest: self.metadata,
-            InitProducerIdRequest: lambda node, m: InitProducerIdResponse(NONE, 7, 0),
-            FindCoordinatorRequest: lambda node, m: FindCoordinatorResponse(NONE, 0, "broker-0"),
+            InitProducerIdRequest: lambda _node, _m: InitProducerIdResponse(NONE, 7, 0),
+            FindCoordinatorRequest: lambda _node, _m: FindCoordinatorResponse(NONE, 0, "broker-0"),
         }
         self.down: dict[str, None] = {}
         self.seen: list[tuple[str, Any]] = []

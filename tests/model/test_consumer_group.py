@@ -63,8 +63,8 @@ class Group:
             {
                 JoinGroupRequest: self.join,
                 SyncGroupRequest: self.sync,
-                HeartbeatRequest: lambda n, m: HeartbeatResponse(self.heartbeat_error),
-                LeaveGroupRequest: lambda n, m: LeaveGroupResponse(NONE, ()),
+                HeartbeatRequest: lambda _n, _m: HeartbeatResponse(self.heartbeat_error),
+                LeaveGroupRequest: lambda _n, _m: LeaveGroupResponse(NONE, ()),
                 OffsetFetchRequest: self.fetch_offsets,
                 OffsetCommitRequest: self.commit,
                 ListOffsetsRequest: self.list_offsets,

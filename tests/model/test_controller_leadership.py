@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from model.controller.image import MetadataImage
 from model.controller.records import NoOpRecord
 from model.effects import Exit, Request
 from model.errors import Errors
 from model.facts import ControllerActive, MetadataCommitted
 from model.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
     BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    CreatableTopic,
+    CreateTopicsRequest,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     VoteRequest,
 )
 from tests.model.controller_harness import SECOND, Harness
+
+REFUSED = Errors.NOT_CONTROLLER
 
 
 def test_lost_leadership_reverts_to_the_committed_image_and_fails_what_is_parked() -> None:
@@ -121,3 +136,38 @@ def test_a_clean_stop_hands_over_first() -> None:
     h.controller.start(0)
     h.controller.shutdown(0)
     assert (h.raft.calls, h.controller.out) == (["start", "shutdown"], [Exit("shutdown", True)])
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (AlterPartitionRequest(1, 1, ()), AlterPartitionResponse(REFUSED, ())),
+        (AllocateProducerIdsRequest(1, 1), AllocateProducerIdsResponse(REFUSED, -1, 0)),
+        (ElectLeadersRequest(0, None), ElectLeadersResponse(REFUSED, ())),
+        (
+            BrokerHeartbeatRequest(1, 1, 1, False, False),
+            BrokerHeartbeatResponse(REFUSED, False, True, False),
+        ),
+    ],
+)
+def test_an_inactive_controller_refuses_in_the_messages_own_field(
+    request_: Any, answer: Any
+) -> None:
+    h = Harness()
+    assert h.answers[h.send(request_)] == answer
+
+
+def test_an_inactive_controller_refuses_every_topic() -> None:
+    h = Harness()
+    sent = h.send(CreateTopicsRequest((CreatableTopic("a", 1, 1), CreatableTopic("b", 1, 1)), 0))
+    assert [each[:2] for each in h.answers[sent].results] == [("a", REFUSED), ("b", REFUSED)]
+
+
+def test_periodic_events_stop_with_the_leadership_raft_lost() -> None:
+    h = Harness().activate().up(1)
+    before = h.controller.image.contents()
+    h.raft.epoch += 1
+    h.advance(301 * SECOND)
+    assert h.controller.image.contents() == before
+    refused = h.send(BrokerHeartbeatRequest(1, h.controller.image.brokers[1].epoch, 1, True, False))
+    assert h.answers[refused].error == REFUSED

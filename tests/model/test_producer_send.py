@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-
-from tests.model.client_harness import Cluster, Harness
-
 from model.client.producer import producer_config
 from model.errors import NONE, Errors
 from model.facts import Acked, SendFailed
@@ -13,6 +10,7 @@ from model.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from tests.model.client_harness import Cluster, Harness
 
 
 class Log:

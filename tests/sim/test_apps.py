@@ -10,11 +10,13 @@ import time
 
 import pytest
 
-from model.effects import Call, Reply
+from model.effects import Call, Process, Reply
 from model.facts import HostResumed
 from sim import loop as loop_module
-from sim.apps import Applications
+from sim.apps import Applications, launch
 from sim.loop import NotSimulated
+from sim.trace import Trace
+from sim.world import World
 
 SECOND = 1_000_000
 
@@ -444,16 +446,16 @@ def test_spinning_application_is_stopped(monkeypatch):
         Driver(application).run()
 
 
-audited_since_3_12 = pytest.mark.skipif(
-    sys.version_info < (3, 12), reason="Python 3.11 has no audit event for it"
-)
+def audited_since(*version):
+    """Skip where Python has no audit event for it yet."""
+    return pytest.mark.skipif(sys.version_info < version, reason=f"audited since {version}")
 
 
 @pytest.mark.parametrize(
     ("forbidden", "named"),
     [
-        pytest.param(lambda: time.sleep(0), "await asyncio.sleep", marks=audited_since_3_12),
-        pytest.param(threading.Thread(target=int).start, "a thread", marks=audited_since_3_12),
+        pytest.param(lambda: time.sleep(0), "await asyncio.sleep", marks=audited_since(3, 13)),
+        pytest.param(threading.Thread(target=int).start, "a thread", marks=audited_since(3, 12)),
         (lambda: socket.socket(), "a socket"),
         (lambda: subprocess.Popen(["true"]), "a subprocess"),
         (lambda: asyncio.get_running_loop().run_in_executor(None, print), r"run_in_executor\(\)"),
@@ -514,3 +516,35 @@ def test_every_method_of_an_event_loop_is_there_or_refused():
         and getattr(loop_module.HostLoop, name) is getattr(asyncio.AbstractEventLoop, name)
     ]
     assert inherited == []
+
+
+# ----------------------------------------------------------------------------------------- on a host
+
+
+class Echo(Process):
+    """A client process that answers every call with its arguments."""
+
+    def on_call(self, item, now):
+        self.out.append(Reply(item.call, item.args, None))
+
+
+def test_application_lives_and_dies_with_its_host():
+    async def application(port):
+        try:
+            log.append((await port.call("echo", 7), port.now_us))
+            await asyncio.sleep(1)
+            log.append("tick")
+            await asyncio.sleep(100)
+        finally:
+            log.append("finally")
+
+    log = []
+    world = World(1, Trace())
+    host = world.add_host("consumer-1", clock_offset_us=5)
+    host.on_start.append(lambda started: launch(started, application))
+    host.start(lambda files, rng, now: Echo("consumer-1", files, rng, now))
+    world.run(2 * SECOND)
+    host.restart()
+    world.run(2 * SECOND + 1000)
+    host.crash()
+    assert log == [((7,), 5), "tick", ((7,), 2 * SECOND + 5)]

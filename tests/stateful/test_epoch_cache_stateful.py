@@ -84,4 +84,4 @@ class EpochCacheMachine(RuleBasedStateMachine):
 
 
 TestEpochCache = EpochCacheMachine.TestCase
-TestEpochCache.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestEpochCache.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)

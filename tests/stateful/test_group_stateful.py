@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 sys.path.append(str(Path(__file__).parents[1] / "model"))
 
-from group_harness import (  # noqa: E402
+from group_harness import (
     GROUP,
     T0,
     T1,
@@ -32,11 +32,11 @@ from group_harness import (  # noqa: E402
     sync,
 )
 
-from model import facts  # noqa: E402
-from model.errors import Errors  # noqa: E402
-from model.group.assignors import range_assign  # noqa: E402
-from model.group.ports import MemoryGroupLog  # noqa: E402
-from model.records import TopicPartition  # noqa: E402
+from model import facts
+from model.errors import Errors
+from model.group.assignors import range_assign
+from model.group.ports import MemoryGroupLog
+from model.records import TopicPartition
 
 
 class Client:

@@ -1,0 +1,72 @@
+"""From a scenario's faults to the simulator's: selectors drawn, ranges drawn, names of parameters."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from model.group.hashing import partition_for
+from sim.faults import KINDS, Fault, Parameter, When
+
+if TYPE_CHECKING:
+    from scenarios.spec import Fault as FaultSpec
+
+OFFSETS_PARTITIONS = 50
+
+
+def translate(spec: FaultSpec, nodes: list[str], rng: random.Random, repetition: int) -> Fault:
+    """Return the simulator's fault for the ``repetition``-th time a scenario's fault strikes.
+
+    ``nodes`` are all host names; ``rng`` draws what the scenario leaves open.
+    """
+    names = [spec.rack] if spec.rack is not None else [spec.node, *spec.nodes]
+    targets = tuple(select(name, nodes, rng) for name in names if name is not None)
+    others: tuple[str, ...] = ()
+    if KINDS[spec.kind].link:
+        far = spec.peers or [name for name in nodes if name not in targets]
+        others = tuple(select(name, nodes, rng) for name in far)
+    at_us = 0 if spec.at is None else spec.at.draw(rng)
+    if spec.every is not None:
+        at_us += sum(spec.every.draw(rng) for _ in range(repetition))
+    return Fault(
+        spec.kind,
+        targets,
+        others,
+        at_us,
+        None if spec.when is None else _condition(spec),
+        None if spec.for_ is None else spec.for_.draw(rng),
+        _parameters(spec),
+    )
+
+
+def select(name: str, nodes: list[str], rng: random.Random) -> str:
+    """Return the node for any-KIND selectors, the role for coordinator:GROUP, else the name."""
+    if name.startswith("any-"):
+        kind = name.removeprefix("any-")
+        some = [node for node in nodes if node.startswith(f"{kind}-")]
+        return some[int(rng.random() * len(some))]
+    if name.startswith("coordinator:"):
+        group = name.partition(":")[2]
+        return f"leader:__consumer_offsets-{partition_for(group, OFFSETS_PARTITIONS)}"
+    return name
+
+
+def _condition(spec: FaultSpec) -> When:
+    assert spec.when is not None
+    return When(spec.when.fact, tuple(spec.when.fields.items()), spec.when.node, spec.when.count)
+
+
+def _parameters(spec: FaultSpec) -> tuple[tuple[str, Parameter], ...]:
+    given: list[tuple[str, Parameter | None]] = [
+        ("extra-us", spec.extra),
+        ("loss", spec.loss),
+        ("factor", spec.factor),
+        ("offset-us", spec.offset),
+        ("ppm", spec.ppm),
+        ("how", spec.how),
+        ("path", spec.path),
+        ("api", spec.api),
+        ("purpose", spec.purpose),
+        ("direction", spec.direction),
+    ]
+    return tuple((name, parameter) for name, parameter in given if parameter is not None)

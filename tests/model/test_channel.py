@@ -1,0 +1,130 @@
+"""The client side of a connection: opening, answers, timeouts, backoff."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from model.channel import Channel, Failed
+from model.effects import (
+    Close,
+    Closed,
+    Open,
+    Opened,
+    OpenFailed,
+    Process,
+    Response,
+    Send,
+)
+from model.storage.files import MemoryFiles
+
+ADDRESS = "broker-2"
+
+
+class Peer:
+    """A process with one channel, and a log of what its callbacks were told."""
+
+    def __init__(self, patient: bool = False) -> None:
+        self.process = Process("p", MemoryFiles(), random.Random(1), 0)
+        self.channel = Channel(self.process, ADDRESS, "test", "main", 1000, patient)
+        self.log: list[tuple[Any, int]] = []
+
+    def send(self, message: str, now: int) -> None:
+        self.channel.send(message, now, lambda answer, at: self.log.append((answer, at)))
+
+    def effects(self) -> list[Any]:
+        effects = list(self.process.out)
+        self.process.out.clear()
+        return effects
+
+    def fire(self, now: int) -> None:
+        while (due := self.process.timers.pop_due(now)) is not None:
+            self.process.timers.fire(due[0], due[1], now)
+
+
+@pytest.fixture
+def peer() -> Peer:
+    return Peer()
+
+
+def test_the_first_send_opens_and_what_waited_is_sent_in_order(peer: Peer) -> None:
+    peer.send("a", 0)
+    peer.send("b", 1)
+    assert peer.effects() == [Open(1, ADDRESS, "test", "main")]
+    peer.process.handle(Opened(1), 5)
+    peer.send("c", 6)
+    assert peer.effects() == [Send(1, 1, "a"), Send(1, 2, "b"), Send(1, 3, "c")]
+
+
+def test_an_answer_goes_to_its_request_once(peer: Peer) -> None:
+    peer.send("a", 0)
+    peer.process.handle(Opened(1), 5)
+    peer.process.handle(Response(1, 1, "A"), 9)
+    peer.process.handle(Response(1, 1, "again"), 10)
+    assert (peer.log, peer.process.timers.next_deadline()) == ([("A", 9)], None)
+
+
+def test_a_lost_connection_fails_all_in_flight(peer: Peer) -> None:
+    peer.send("a", 0)
+    peer.send("b", 0)
+    peer.process.handle(Opened(1), 5)
+    peer.process.handle(Closed(1, "reset"), 7)
+    assert peer.log == [(Failed("reset"), 7), (Failed("reset"), 7)]
+
+
+def test_a_request_without_an_answer_closes_the_connection(peer: Peer) -> None:
+    peer.send("a", 0)
+    peer.process.handle(Opened(1), 5)
+    peer.effects()
+    peer.fire(999_999)
+    assert peer.log == []
+    peer.fire(1_000_000)
+    assert (peer.effects(), peer.log) == ([Close(1)], [(Failed("timeout"), 1_000_000)])
+    peer.process.handle(Response(1, 1, "late"), 1_000_001)
+    assert len(peer.log) == 1
+
+
+def test_a_send_during_the_backoff_fails_but_not_from_inside(peer: Peer) -> None:
+    peer.send("a", 0)
+    peer.process.handle(OpenFailed(1, "refused"), 10)
+    assert peer.log == [(Failed("refused"), 10)]
+    assert not peer.channel.ready(11)
+    peer.send("b", 11)
+    assert len(peer.log) == 1
+    peer.fire(11)
+    assert peer.log[1:] == [(Failed("backoff"), 11)]
+    assert peer.channel.ready(10 + 60_000)
+
+
+def test_a_patient_channel_waits_for_the_backoff() -> None:
+    peer = Peer(patient=True)
+    peer.send("a", 0)
+    peer.process.handle(OpenFailed(1, "refused"), 10)
+    peer.effects()
+    peer.send("b", 11)
+    assert peer.effects() == []
+    peer.fire(10 + 60_000)
+    assert peer.effects() == [Open(2, ADDRESS, "test", "main")]
+
+
+def test_closing_fails_what_is_in_flight(peer: Peer) -> None:
+    peer.send("a", 0)
+    peer.effects()
+    peer.channel.close(3)
+    peer.channel.close(4)
+    assert (peer.effects(), peer.log) == ([Close(1)], [(Failed("closed"), 3)])
+
+
+def test_the_backoff_doubles_up_to_its_limit(peer: Peer) -> None:
+    waits = []
+    now = 0
+    for connection in range(1, 9):
+        peer.send("a", now)
+        peer.process.handle(OpenFailed(connection, "refused"), now)
+        wait = next(w for w in range(0, 1_300_000, 1000) if peer.channel.ready(now + w))
+        waits.append(wait)
+        now += wait
+    centers = [50, 100, 200, 400, 800, 1000, 1000, 1000]
+    assert [0.8 * c <= w / 1000 <= 1.2 * c + 1 for w, c in zip(waits, centers)] == [True] * 8

@@ -1,0 +1,58 @@
+"""Configurations: Kafka's names, types, ranges, and rules over several keys."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from model.config import BrokerConfig, Config, ConfigError, ConsumerConfig, ProducerConfig
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "raw", "message"),
+    [
+        (BrokerConfig, "replica.lag.max", 1, "unknown key"),
+        (BrokerConfig, "num.io.threads", "many", "'many' is not a number"),
+        (BrokerConfig, "num.io.threads", True, "True is not a number"),
+        (BrokerConfig, "num.io.threads", 0, "0 is below 1"),
+        (BrokerConfig, "unclean.leader.election.enable", "yes", "neither true nor false"),
+        (ProducerConfig, "acks", "2", "'2' is not one of all, -1, 0, 1"),
+        (ProducerConfig, "acks", 1.5, "is not a string"),
+        (ProducerConfig, "acks", "1", "must be all when enable.idempotence is true"),
+        (ProducerConfig, "retries", 0, "must be above 0 when enable.idempotence is true"),
+        (ProducerConfig, "max.in.flight.requests.per.connection", 6, "6 is above 5"),
+        (ProducerConfig, "delivery.timeout.ms", 1000, "1000 is below linger.ms"),
+        (ConsumerConfig, "heartbeat.interval.ms", 45000, "45000 is not below session.timeout.ms"),
+        (ConsumerConfig, "partition.assignment.strategy", "sticky", "'sticky' is not one of"),
+    ],
+)
+def test_a_refusal_names_the_key_and_what_is_allowed(
+    kind: type[Config], key: str, raw: Any, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        kind.from_properties({key: raw})
+    assert caught.value.key == key
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_values_may_be_strings_as_in_a_properties_file() -> None:
+    config = BrokerConfig.from_properties(
+        {"num.io.threads": "4", "unclean.leader.election.enable": "true"}
+    )
+    assert (config.num_io_threads, config.unclean_leader_election_enable) == (4, True)
+
+
+@pytest.mark.parametrize("kind", [BrokerConfig, ProducerConfig, ConsumerConfig])
+def test_properties_round_trip(kind: type[Config]) -> None:
+    config = kind()
+    assert kind.from_properties(config.properties()) == config
+    assert config.with_properties({}) == config
+
+
+def test_a_topics_overrides_stand_above_the_brokers_defaults() -> None:
+    broker = BrokerConfig.from_properties({"min.insync.replicas": 2, "log.retention.ms": 5})
+    topic = broker.topic_config({"retention.ms": "7"})
+    assert (topic.min_insync_replicas, topic.retention_ms) == (2, 7)
+    assert broker.topic_config({}).retention_ms == 5

@@ -1,0 +1,153 @@
+"""A leader's duties: epochs, followers' progress, high watermark, ISR (facts 1.3, 1.5, 1.6)."""
+
+from __future__ import annotations
+
+from replica_harness import TOPIC_ID, TP, Trio, registration
+
+from model.controller.image import BrokerImage
+from model.effects import Request
+from model.errors import Errors
+from model.facts import BecameLeader, HighWatermark, IsrUpdateFailed
+from model.messages import FetchPartition, FetchRequest
+from model.replication.rules import ReplicationRules
+
+NONE = Errors.NONE
+
+
+def fetch(
+    trio: Trio,
+    node: int,
+    *,
+    replica: int = 2,
+    epoch: int = 1,
+    offset: int = 0,
+    last: int = -1,
+    broker_epoch: int = -1,
+) -> Errors | tuple[int, int] | int | None:
+    """Fetch at once; return the error, the divergence, or the number of batches."""
+    asked = FetchPartition(TP, TOPIC_ID, offset, 0, epoch, last, 1 << 20)
+    request = FetchRequest(replica, broker_epoch, 0, 1, 1 << 20, 0, (asked,))
+    trio.calls += 1
+    trio.nodes[node].handle(Request(900_000 + trio.calls, 1, request, trio.now), trio.now)
+    trio.drain(node)
+    answer = trio.answers.pop(trio.calls).partitions[0]
+    if answer.error is not NONE:
+        return answer.error
+    return answer.diverging_epoch or len(answer.batches)
+
+
+def test_fetch_checks_in_kafkas_order() -> None:
+    trio = Trio()
+    trio.registration = registration(1, 3, 0)
+    trio.tell()
+    trio.produce(1, 7, acks=1)
+    assert fetch(trio, 1, epoch=2) is Errors.FENCED_LEADER_EPOCH
+    assert fetch(trio, 1, epoch=4) is Errors.UNKNOWN_LEADER_EPOCH
+    assert fetch(trio, 2, epoch=3, replica=-1) is Errors.NOT_LEADER_OR_FOLLOWER
+    assert fetch(trio, 1, epoch=3, replica=9) is Errors.UNKNOWN_LEADER_EPOCH
+    assert fetch(trio, 1, epoch=-1, replica=9) is Errors.NOT_LEADER_OR_FOLLOWER
+    assert fetch(trio, 1, epoch=3, last=5) is Errors.OFFSET_OUT_OF_RANGE
+    assert fetch(trio, 1, epoch=3, offset=2, last=3) == (3, 1)
+    assert fetch(trio, 1, epoch=3, offset=2) is Errors.OFFSET_OUT_OF_RANGE
+    assert fetch(trio, 1, epoch=3, offset=0, last=3) == 1
+
+
+def test_fetch_of_an_older_incarnation_is_refused() -> None:  # KIP-903
+    trio = Trio()
+    trio.tell()
+    trio.nodes[1].image.brokers[2] = BrokerImage(2, 9, "", "broker-2", None, False, False)
+    assert fetch(trio, 1, broker_epoch=2) is Errors.NOT_LEADER_OR_FOLLOWER
+    assert trio.nodes[1].partition.remotes[2].leo == -1
+
+
+def test_new_epoch_of_the_same_leader_forgets_its_followers() -> None:  # 0.1 c, B05
+    trio = Trio()
+    trio.tell()
+    trio.settle()
+    trio.produce(1, 7)
+    trio.settle()
+    partition = trio.nodes[1].partition
+    assert [remote.leo for remote in partition.remotes.values()] == [1, 1]
+    trio.elect(1)
+    trio.tell(1)
+    assert [remote.leo for remote in partition.remotes.values()] == [-1, -1]
+    assert partition.leader_epoch_start == 1
+
+
+def test_a_change_without_a_new_leader_epoch_keeps_everything() -> None:  # B17
+    trio = Trio()
+    trio.tell()
+    trio.produce(1, 7)
+    trio.settle()
+    trio.registration = registration(1, 1, 1, isr=(1, 2))
+    trio.tell(1)
+    partition = trio.nodes[1].partition
+    assert (partition.leader_epoch_start, partition.remotes[2].leo) == (0, 1)
+    assert len([f for _, f in trio.facts if type(f) is BecameLeader]) == 1
+
+
+def test_stale_metadata_is_ignored() -> None:
+    trio = Trio()
+    trio.registration = registration(1, 2, 5)
+    trio.tell()
+    trio.registration = registration(2, 1, 4)
+    trio.tell(1)
+    assert trio.nodes[1].partition.leading
+
+
+def test_high_watermark_waits_for_the_maximal_isr() -> None:  # B20
+    trio = Trio(replica_lag_time_max_ms=1000)
+    trio.registration = registration(1, 1, 0, isr=(1, 2))
+    trio.tell()
+    trio.settle()
+    partition = trio.nodes[1].partition
+    assert partition.maximal_isr == (1, 2, 3)  # proposed, not answered
+    trio.now += 5_000_000  # 3 is not caught up any more
+    trio.produce(1, 7)
+    for key in [k for k in trio.links() if k[0] == 2]:
+        for _ in range(3):
+            if trio.requests[key] or trio.replies[key]:
+                trio.deliver(key)
+    assert partition.remotes[2].leo == 1
+    assert partition.log.high_watermark == 0
+    trio.settle()
+    assert partition.log.high_watermark == 1
+    found = [f for _, f in trio.facts if type(f) is HighWatermark]
+    assert [(f.high_watermark, f.min_isr, f.acknowledged) for f in found] == [(1, 1, (1, 2, 3))]
+
+
+def test_no_expansion_below_the_epoch_start() -> None:  # KAFKA-7128, B06
+    trio = Trio()
+    trio.tell()
+    partition = trio.nodes[1].partition
+    remote = partition.remotes[2]
+    remote.leo = 0
+    partition.leader_epoch_start = 1
+    assert not ReplicationRules().may_join_isr(partition, remote)
+    remote.leo = 1
+    assert ReplicationRules().may_join_isr(partition, remote)
+    trio.nodes[1].image.brokers[2] = BrokerImage(2, 2, "", "broker-2", None, True, False)
+    assert not ReplicationRules().may_join_isr(partition, remote)  # fenced: KIP-841, B24
+
+
+def test_refused_changes_roll_back_or_stay_pending() -> None:
+    trio = Trio(replica_lag_time_max_ms=1000)
+    trio.tell()
+    trio.produce(1, 7)
+    trio.now += 5_000_000
+    trio.shrink(1)
+    partition = trio.nodes[1].partition
+    pending = partition.state
+    assert (pending.change, partition.isr, partition.maximal_isr) == (
+        "shrink",
+        (1, 2, 3),
+        (1, 2, 3),
+    )
+    trio.controller(1, lose_reply=True)  # committed, and the retry is refused
+    trio.controller(1)
+    assert partition.state is pending
+    assert [f.error for _, f in trio.facts if type(f) is IsrUpdateFailed] == [
+        "INVALID_UPDATE_VERSION"
+    ]
+    trio.tell(1)
+    assert (partition.isr, partition.state.in_flight) == ((1,), False)
