@@ -76,7 +76,9 @@ class Timers:
         if deadline is None or deadline > now:
             return None
         key = heapq.heappop(self._heap)[2]
-        del self._queued[key]
+        # May be gone: a key moved back and forth can stand twice at one deadline, and its second
+        # entry is popped before the first has fired; that second fire finds nothing to do.
+        self._queued.pop(key, None)
         _, sequence, lane, _ = self._table[key]
         return key, sequence, lane
 

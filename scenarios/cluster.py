@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from model.broker.broker import Broker
+from model.broker.rules import BrokerRules
 from model.client.process import ClientProcess
 from model.config import BrokerConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from model.controller.controller import Controller
@@ -114,9 +115,11 @@ class Cluster:
         name = f"broker-{broker_id}"
         rack = self._rack(name, broker_id - 1)
         config = self._config(name)
+        part = self.rules
+        rules = BrokerRules(part.replication, part.storage, part.raft, part.group)
 
         def factory(files: Any, rng: random.Random, now: int) -> Broker:
-            return Broker(name, broker_id, config, rack, self.voters, self.rules, files, rng, now)
+            return Broker(name, broker_id, config, rack, self.voters, rules, files, rng, now)
 
         host = self.world.add_host(name, rack=rack or "rack-0")
         self._factories[name] = factory

@@ -205,7 +205,7 @@ class Run:
             self.scenario.name, self.seed, self.trace.digest, verdict, failure,
             failed or expected, expected, self.trace.rows, self.world.now / 1e6, round(wall, 3),
             code_version(), config_digest(self.scenario, self.variants), self.variants,
-            self.missing, violations, delivery, dict(seen), getattr(self.world.network, "exchanges", 0),
+            self.missing, violations, delivery, dict(seen), self.world.network.exchanges,
             self.ready_us,
             {topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
             None if self.directory is None else str(self.directory),
@@ -220,6 +220,12 @@ class Run:
         wall = manifest.pop("wall_seconds")
         del manifest["directory"]
         manifest["rows"] = result.events
+        manifest["schema_version"] = facts.SCHEMA_VERSION
+        manifest["reason"] = "; ".join(result.missing) or "converged"
+        manifest["schema_version"] = facts.SCHEMA_VERSION
+        manifest["reason"] = "; ".join(result.missing) or "converged"
+        manifest["claim"] = self.scenario.claim
+        manifest["permits"] = list(self.scenario.expect.permits)
         manifest["ready_us"] = result.ready_us
         manifest["topics"] = result.topics
         manifest["spec"] = self.scenario.model_dump(mode="json", by_alias=True)

@@ -12,12 +12,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from scenarios.units import Duration, DurationSpan, Rate, Size, Span
 from sim.faults import KINDS
 
-Properties = dict[str, str | int | float | bool | list[str]]
+
+def flatten(table: Any, prefix: str = "") -> Any:
+    """Return properties under their full names: TOML reads ``a.b.c = 1`` as tables in tables."""
+    if not isinstance(table, Mapping):
+        return table
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        nested = isinstance(value, Mapping)
+        flat.update(flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value})
+    return flat
+
+
+Properties = Annotated[dict[str, str | int | float | bool | list[str]], BeforeValidator(flatten)]
 
 FAULT_KINDS = (*KINDS, "nemesis")
 OPERATIONS = ("rolling-restart", "stop", "start")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PlainSerializer
 
 MICROSECONDS = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
@@ -80,7 +81,25 @@ def span(value: Any) -> Span:
     return Span(fixed, fixed)
 
 
-Duration = Annotated[int, BeforeValidator(duration_us)]
-DurationSpan = Annotated[Span, BeforeValidator(span)]
-Rate = Annotated[float, BeforeValidator(per_second)]
+def _span_text(value: Span) -> str | list[str]:
+    low, high = f"{value.low}us", f"{value.high}us"
+    return low if low == high else [low, high]
+
+
+def _rate_text(value: float) -> str:
+    return f"{Decimal(value):f}/s"  # exact, and never with an exponent
+
+
+# What is written into a manifest is read back by the same rules: with its unit.
+Duration = Annotated[
+    int,
+    BeforeValidator(duration_us),
+    PlainSerializer(lambda us: f"{us}us", return_type=str, when_used="json"),
+]
+DurationSpan = Annotated[Span, BeforeValidator(span), PlainSerializer(_span_text, when_used="json")]
+Rate = Annotated[
+    float,
+    BeforeValidator(per_second),
+    PlainSerializer(_rate_text, return_type=str, when_used="json"),
+]
 Size = Annotated[int, BeforeValidator(size_bytes)]

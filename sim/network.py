@@ -63,6 +63,7 @@ class Network(Verbs):
         super().__init__(topology, streams)
         self.kernel = kernel
         self.buffer_bytes = BUFFER_BYTES
+        self.exchanges = 0  # requests answered so far
         self.endpoints: dict[str, Host] = {}
         self.wire: Wire | None = None
         self._links: dict[tuple[str, str], Callable[[], float]] = {}

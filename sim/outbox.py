@@ -212,8 +212,10 @@ class Outbox:
         if socket is None:
             return
         assert socket.muted, f"{self.name} answers twice: {effect}"
+        network = self.network
+        network.exchanges += 1
         if effect.message is not None:
-            self.network.transmit(socket, effect.correlation, effect.message, self._departs_us)
+            network.transmit(socket, effect.correlation, effect.message, self._departs_us)
         socket.muted = False
         if socket.inbox:
             self._read_next(socket)

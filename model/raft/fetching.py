@@ -48,11 +48,12 @@ class Peer:
 class Fetcher:
     """Keeps one Fetch on its way while the role asks for it."""
 
-    __slots__ = ("active", "client")
+    __slots__ = ("active", "client", "following")
 
     def __init__(self, client: RaftClient) -> None:
         self.client = client
         self.active: Peer | None = None
+        self.following = False  # the active Fetch was sent by a follower of its epoch
 
     def poll(self, now: int) -> None:
         """Send the next Fetch, unless the one on its way serves the present role."""
@@ -63,7 +64,9 @@ class Fetcher:
         if isinstance(role, Follower):
             peer = client.peers[role.leader]
             active = self.active
-            if active is not None and (active is peer or active.epoch == role.epoch):
+            if active is not None and (
+                active is peer or (self.following and active.epoch == role.epoch)
+            ):
                 return
             if peer.busy or not peer.fetch.ready(now):
                 other = self._any_voter(now)
@@ -81,6 +84,7 @@ class Fetcher:
             return
         client.process.timers.cancel(RETRY_TIMER)
         self.active = peer
+        self.following = isinstance(role, Follower)
         peer.busy = True
         peer.epoch = role.epoch
         log = client.log

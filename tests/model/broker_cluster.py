@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from little_world import World
+
 from model.broker import Broker, BrokerRules
 from model.config import BrokerConfig
 from model.controller.controller import Controller

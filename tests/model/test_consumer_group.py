@@ -20,6 +20,8 @@ from model.messages import (
     FetchPartitionResponse,
     FetchRequest,
     FetchResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupMember,
@@ -352,3 +354,18 @@ def test_two_leaders_are_fetched_side_by_side() -> None:
     for _ in range(2):
         seen.update(polled(h)[1])
     assert sorted(seen) == sorted(group.logs)
+
+
+def test_a_coordinator_that_moves_keeps_the_generation() -> None:
+    h, group = start(records=3)
+    polled(h)
+    moved = FindCoordinatorResponse(NONE, 1, "broker-1")
+    h.cluster.handlers[FindCoordinatorRequest] = lambda _n, _m: moved
+    group.heartbeat_error = Errors.NOT_COORDINATOR
+    h.run(3100)
+    group.heartbeat_error = NONE
+    h.run(10_000)
+    nodes = [node for node, m in h.cluster.seen if type(m) is HeartbeatRequest]
+    assert nodes[0] == "broker-0"
+    assert set(nodes[1:]) == {"broker-1"}
+    assert group.generation == 1

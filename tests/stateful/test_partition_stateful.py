@@ -11,15 +11,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "model"))
 
-from replica_harness import Trio  # noqa: E402
+from replica_harness import Trio
 
-from model.errors import Errors  # noqa: E402
+from model.errors import Errors
 
 NODES = st.sampled_from([1, 2, 3])
 
@@ -147,4 +148,4 @@ PartitionMachine.TestCase.settings = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-TestPartition = PartitionMachine.TestCase
+TestPartition = pytest.mark.slow(PartitionMachine.TestCase)
