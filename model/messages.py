@@ -90,6 +90,7 @@ class FetchRequest(Message):
     session_id: int = 0
     session_epoch: int = -1
     rack_id: str = ""
+    forgotten: tuple[TopicPartition, ...] = ()
 
     def wire_size(self) -> int:
         return HEADER + 60 * len(self.partitions)

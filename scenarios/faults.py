@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+from model.config import BrokerConfig
 from scenarios.spec import Fault as FaultSpec
 from scenarios.spec import Operation
 from scenarios.translate import select, translate
@@ -35,6 +36,9 @@ class Faults:
         self.nodes = node_names(self.scenario)
         self._rng = world.streams.stream("scenario", "faults")
         self._healed = False
+        properties = BrokerConfig.from_properties(self.scenario.cluster.config)
+        self._offsets_partitions = properties.offsets_topic_num_partitions
+        self._stopping: dict[str, Any] = {}  # node -> the process an operation asked to stop
 
     def forgive(self, key: tuple[str, int]) -> str:
         """Return why a loss in a partition is expected, or nothing (facts, section 0.1)."""
@@ -48,7 +52,10 @@ class Faults:
             if spec.kind == "nemesis":
                 faults += self._nemesis(spec, rng)
             else:
-                faults += [translate(spec, self.nodes, rng, number) for number in range(spec.count)]
+                faults += [
+                    translate(spec, self.nodes, rng, number, self._offsets_partitions)
+                    for number in range(spec.count)
+                ]
         self.injector.arm(faults, ready_us)
         for index, operation in enumerate(self.scenario.operations):
             rng = self.world.streams.stream("scenario", "operation", index)
@@ -58,6 +65,10 @@ class Faults:
         """End all faults, end pauses by waiting, and start whatever is down."""
         self._healed = True
         self.injector.heal_all()
+        for node, process in self._stopping.items():
+            if self.world.hosts[node].process is process:
+                self.world.hosts[node].crash()  # its stop takes too long, as for a kill -9
+        self._stopping.clear()
         for host in self.world.hosts.values():
             if host.incarnation >= 0 and not host.alive:
                 host.boot()
@@ -84,7 +95,7 @@ class Faults:
             self.world.at(at_us, self._restart_next, operation, list(nodes))
             return
         assert operation.node is not None
-        node = select(operation.node, self.nodes, rng)
+        node = select(operation.node, self.nodes, rng, self._offsets_partitions)
         act = {"stop": self._stop, "start": self._start}[operation.kind]
         self.world.at(at_us, act, node, operation.kill)
 
@@ -92,7 +103,8 @@ class Faults:
         host = self.world.hosts[node]
         if kill:
             host.crash()
-        else:
+        elif host.alive:
+            self._stopping[node] = host.process
             host.stop()
 
     def _start(self, node: str, _kill: bool) -> None:

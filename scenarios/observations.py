@@ -17,6 +17,7 @@ OBSERVATIONS: dict[str, str] = {
     "isr-of-one": "a leader's ISR shrank to the leader itself",
     "leader-change": "a partition got another leader; detail: the reason",
     "leaderless": "a partition had no leader",
+    "leader-down": "a broker stopped while partitions named it their leader",
     "unclean-election": "a leader was elected outside the ISR",
     "fenced": "the controller fenced a broker",
     "unfenced": "the controller unfenced a broker that was fenced",
@@ -26,11 +27,20 @@ OBSERVATIONS: dict[str, str] = {
     "send-failed": "a producer gave a batch up; detail: the error",
     "rebalance": "a group began a generation after its first",
     "member-expired": "a group's member was removed; detail: session, poll-interval",
-    "coordinator-moved": "a group coordinator was loaded after t = 0",
+    "coordinator-moved": "another broker took a group coordinator over",
     "recovered": "a log was recovered after an unclean stop",
     "redelivered": "a group got a record twice",
+    "commit-refused": "a commit was refused for its generation or member; detail: the error",
+    "retried": "a batch was acknowledged after more than one attempt",
+    "indeterminate": "a producer gave a batch up that may be in the log all the same",
+    "hot-partition": "one partition of a topic took more than half of its first 400 records",
     "min-isr-refused": "an acks=all record failed with NOT_ENOUGH_REPLICAS",
+    "metadata-without-quorum": "metadata was committed while most controllers were down",
+    "acked-without-quorum": "a send was acknowledged while most controllers were down",
 }
+
+HOT_AFTER = 400
+COMMIT_REFUSED = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
 
 
 class Observer:
@@ -44,7 +54,12 @@ class Observer:
         self._leader: dict[tuple[str, int], int] = {}
         self._fenced: dict[int, bool] = {}
         self._generation: dict[str, int] = {}
-        self._members: dict[str, tuple[str, ...]] = {}
+        self._coordinator: dict[int, str] = {}
+        self._controllers: dict[str, bool] = {}  # whether it runs
+        self._quorum = True
+        self._trace = trace
+        self._polled: dict[tuple[str, str, int], int] = {}
+        self._acked: dict[str, dict[int, int]] = {}  # topic id -> partition -> records
         handlers: dict[type, Callable[[int, int, str, Any], None]] = {
             facts.Phase: self._on_phase,
             facts.PartitionChanged: self._on_partition,
@@ -52,10 +67,14 @@ class Observer:
             facts.IsrChanged: self._on_isr,
             facts.Truncated: self._on_truncated,
             facts.ControllerActive: self._on_controller,
+            facts.Acked: self._on_acked,
             facts.SendFailed: self._on_failed,
+            facts.CommitResult: self._on_commit,
+            facts.Polled: self._on_polled,
             facts.GroupState: self._on_group,
             facts.CoordinatorLoaded: self._on_coordinator,
             facts.LogLoaded: self._on_loaded,
+            facts.HostStarted: self._on_started,
             facts.HostStopped: self._on_stopped,
         }
         for kind, handler in handlers.items():
@@ -111,8 +130,33 @@ class Observer:
 
     def _on_failed(self, _seq: int, t_us: int, _node: str, fact: facts.SendFailed) -> None:
         self.note(f"send-failed:{fact.error}", t_us)
+        if fact.indeterminate:
+            self.note("indeterminate", t_us)
         if fact.error.startswith("NOT_ENOUGH_REPLICAS"):
             self.note("min-isr-refused", t_us)
+
+    def _on_acked(self, _seq: int, t_us: int, _node: str, fact: facts.Acked) -> None:
+        if fact.attempts > 1:
+            self.note("retried", t_us)
+        acked = self._acked.setdefault(fact.topic_id, {})
+        before = sum(acked.values())
+        if before < HOT_AFTER:
+            acked[fact.partition] = acked.get(fact.partition, 0) + len(fact.record_ids)
+            total = before + len(fact.record_ids)
+            if total >= HOT_AFTER and 2 * max(acked.values()) > total:
+                self.note("hot-partition", t_us)
+
+    def _on_commit(self, _seq: int, t_us: int, _node: str, fact: facts.CommitResult) -> None:
+        if fact.error in COMMIT_REFUSED:
+            self.note(f"commit-refused:{fact.error}", t_us)
+
+    def _on_polled(self, _seq: int, t_us: int, _node: str, fact: facts.Polled) -> None:
+        if not fact.offsets:
+            return
+        key = (fact.group, fact.topic_id, fact.partition)
+        if fact.offsets[0] < self._polled.get(key, 0):
+            self.note("redelivered", t_us)
+        self._polled[key] = max(self._polled.get(key, 0), fact.offsets[-1] + 1)
 
     def _on_group(self, _seq: int, t_us: int, _node: str, fact: facts.GroupState) -> None:
         known = self._generation.get(fact.group, 0)
@@ -120,19 +164,49 @@ class Observer:
             self._generation[fact.group] = fact.generation
             if known:
                 self.note("rebalance", t_us)
-        if fact.reason.startswith("member-expired"):
-            self.note(fact.reason, t_us)
+        if fact.reason.startswith("session of"):
+            self.note("member-expired:session", t_us)
+        elif "poll timeout" in fact.reason:
+            self.note("member-expired:poll-interval", t_us)
 
     def _on_coordinator(
-        self, _seq: int, t_us: int, _node: str, fact: facts.CoordinatorLoaded
+        self, _seq: int, t_us: int, node: str, fact: facts.CoordinatorLoaded
     ) -> None:
-        if fact.loaded and self.ready_us is not None:
+        if fact.loaded and self._coordinator.setdefault(fact.partition, node) != node:
+            self._coordinator[fact.partition] = node
             self.note("coordinator-moved", t_us)
 
     def _on_loaded(self, _seq: int, t_us: int, _node: str, fact: facts.LogLoaded) -> None:
         if not fact.clean and self.ready_us is not None:
             self.note("recovered", t_us)
 
+    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        if node.startswith("controller"):
+            self._controllers[node] = True
+            self._watch_quorum()
+
     def _on_stopped(self, _seq: int, t_us: int, node: str, fact: facts.HostStopped) -> None:
-        if fact.reason == "shutdown" and node.startswith("broker"):
-            self.note("controlled-shutdown", t_us)
+        if node.startswith("broker"):
+            if fact.reason == "shutdown":
+                self.note("controlled-shutdown", t_us)
+            if int(node.rpartition("-")[2]) in self._leader.values():
+                self.note("leader-down", t_us)
+        elif node.startswith("controller"):
+            self._controllers[node] = False
+            self._watch_quorum()
+
+    def _watch_quorum(self) -> None:
+        """Follow commits and acknowledgements only while there is no quorum: they are many."""
+        running = sum(self._controllers.values())
+        quorum = self.ready_us is None or 2 * running > len(self._controllers)
+        if quorum != self._quorum:
+            self._quorum = quorum
+            change = self._trace.unsubscribe if quorum else self._trace.subscribe
+            change(facts.MetadataCommitted, self._on_metadata)
+            change(facts.Acked, self._on_acked_without_quorum)
+
+    def _on_metadata(self, _seq: int, t_us: int, _n: str, _fact: facts.MetadataCommitted) -> None:
+        self.note("metadata-without-quorum", t_us)
+
+    def _on_acked_without_quorum(self, _seq: int, t_us: int, _n: str, _fact: facts.Acked) -> None:
+        self.note("acked-without-quorum", t_us)

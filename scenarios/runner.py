@@ -180,12 +180,18 @@ class Run:
         violations = self.invariants.finish()
         delivery = self.delivery.finish()
         expect = self.scenario.expect
+        topics = {topic_id: fact.topic for topic_id, fact in self.progress.topics.items()}
         found: dict[str, bool] = {}  # anomaly -> whether it is expected
         for violation in violations:
             excused = bool(violation.expected)
             found[violation.invariant] = found.get(violation.invariant, True) and excused
         for anomaly in delivery:
-            excused = bool(anomaly.expected) or anomaly.name in expect.permits
+            topic = topics.get(anomaly.topic_id, anomaly.topic_id)
+            excused = (
+                bool(anomaly.expected)
+                or anomaly.name in expect.permits
+                or f"{anomaly.name}:{topic}" in expect.permits
+            )
             found[anomaly.name] = found.get(anomaly.name, True) and excused
         seen = self.observer.seen
         for name in expect.must_see:
@@ -207,7 +213,7 @@ class Run:
             code_version(), config_digest(self.scenario, self.variants), self.variants,
             self.missing, violations, delivery, dict(seen), self.world.network.exchanges,
             self.ready_us,
-            {topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
+            topics,
             None if self.directory is None else str(self.directory),
         )  # fmt: skip
         if self.directory is not None:
@@ -228,6 +234,11 @@ class Run:
         manifest["permits"] = list(self.scenario.expect.permits)
         manifest["ready_us"] = result.ready_us
         manifest["topics"] = result.topics
+        manifest["forgiven"] = sorted(
+            [*key, self.faults.forgive(key)]
+            for key in self.progress.partitions
+            if self.faults.forgive(key)
+        )
         manifest["spec"] = self.scenario.model_dump(mode="json", by_alias=True)
         write_timing(self.directory, {"wall_seconds": wall})
         write_manifest(self.directory, manifest)

@@ -199,11 +199,11 @@ class Operation(Section):
 class Expect(Section):
     """What a run may show and must show.
 
-    ``permits``: anomalies that this configuration allows. ``must-see``: observations that every
-    run must show; ``never``: observations no run may show.
+    ``permits``: anomalies that this configuration allows, in one topic as ``anomaly:TOPIC``.
+    ``must-see``: observations that every run must show; ``never``: observations no run may show.
     """
 
-    permits: list[Literal[ANOMALIES]] = []  # type: ignore[valid-type]
+    permits: list[str] = []
     must_see: list[str] = []
     fleet_must_see: list[str] = []
     never: list[str] = []

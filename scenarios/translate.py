@@ -14,17 +14,23 @@ if TYPE_CHECKING:
 OFFSETS_PARTITIONS = 50
 
 
-def translate(spec: FaultSpec, nodes: list[str], rng: random.Random, repetition: int) -> Fault:
+def translate(
+    spec: FaultSpec, nodes: list[str], rng: random.Random, repetition: int,
+    offsets_partitions: int = OFFSETS_PARTITIONS,
+) -> Fault:  # fmt: skip
     """Return the simulator's fault for the ``repetition``-th time a scenario's fault strikes.
 
-    ``nodes`` are all host names; ``rng`` draws what the scenario leaves open.
+    ``nodes`` are all host names; ``rng`` draws what the scenario leaves open;
+    ``offsets_partitions`` is the cluster's offsets.topic.num.partitions.
     """
     names = [spec.rack] if spec.rack is not None else [spec.node, *spec.nodes]
-    targets = tuple(select(name, nodes, rng) for name in names if name is not None)
+    targets = tuple(
+        select(name, nodes, rng, offsets_partitions) for name in names if name is not None
+    )
     others: tuple[str, ...] = ()
     if KINDS[spec.kind].link:
         far = spec.peers or [name for name in nodes if name not in targets]
-        others = tuple(select(name, nodes, rng) for name in far)
+        others = tuple(select(name, nodes, rng, offsets_partitions) for name in far)
     at_us = 0 if spec.at is None else spec.at.draw(rng)
     if spec.every is not None:
         at_us += sum(spec.every.draw(rng) for _ in range(repetition))
@@ -39,7 +45,9 @@ def translate(spec: FaultSpec, nodes: list[str], rng: random.Random, repetition:
     )
 
 
-def select(name: str, nodes: list[str], rng: random.Random) -> str:
+def select(
+    name: str, nodes: list[str], rng: random.Random, offsets_partitions: int = OFFSETS_PARTITIONS
+) -> str:
     """Return the node for any-KIND selectors, the role for coordinator:GROUP, else the name."""
     if name.startswith("any-"):
         kind = name.removeprefix("any-")
@@ -47,7 +55,7 @@ def select(name: str, nodes: list[str], rng: random.Random) -> str:
         return some[int(rng.random() * len(some))]
     if name.startswith("coordinator:"):
         group = name.partition(":")[2]
-        return f"leader:__consumer_offsets-{partition_for(group, OFFSETS_PARTITIONS)}"
+        return f"leader:__consumer_offsets-{partition_for(group, offsets_partitions)}"
     return name
 
 

@@ -166,7 +166,18 @@ def _check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> 
 
 
 def _check_observations(scenario: Scenario) -> None:
+    from scenarios.spec import ANOMALIES
+
     expect = scenario.expect
+    topics = [topic.name for topic in scenario.topics]
+    for name in expect.permits:
+        anomaly, colon, topic = name.partition(":")
+        if anomaly not in ANOMALIES:
+            raise ValueError(
+                f"expect.permits: no anomaly {anomaly!r}; allowed: {', '.join(ANOMALIES)}"
+            )
+        if colon and topic not in topics:
+            raise ValueError(f"expect.permits: no topic {topic!r}; allowed: {_some(topics)}")
     for key, names in (
         ("must-see", expect.must_see),
         ("fleet-must-see", expect.fleet_must_see),

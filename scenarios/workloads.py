@@ -111,12 +111,12 @@ class _Consumer:
         await self.port.call("consumer.subscribe", tuple(self.topics))
         while self.control.consuming:
             records = await self._poll()
-            await self._get_stuck()
             if records:
+                await self._get_stuck()
                 await self._handle(records)
 
     async def _get_stuck(self) -> None:
-        """Stop polling for a while, once, where the workload says so."""
+        """Stay away from poll() for a while, once, records in hand, where the workload says so."""
         at_us, for_us = self.control.stuck.get(self.node, (1 << 62, 0))
         if self.port.now_us >= self.begin_us + at_us:
             del self.control.stuck[self.node]

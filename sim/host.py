@@ -135,10 +135,15 @@ class Host(Engine):
         return self.start()
 
     def power_loss(self) -> None:
-        """Cut the power: silence, and the disk keeps what the platter has."""
-        self.powered = False
+        """Cut the power: silence, and the disk keeps what the platter has.
+
+        A machine whose process had ended before loses its page cache all the same, so it is told.
+        """
+        had_power, self.powered = self.powered, False
         if self.process is not None:
             self.process_ended("power-loss", None)
+        elif had_power:
+            self.trace.record(self.kernel._now, self.name, HostStopped("power-loss"))
         self.disk.power_loss()
 
     def boot(self) -> Process:

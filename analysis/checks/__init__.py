@@ -1,6 +1,6 @@
 """The checks: one function per guarantee, DataFrame in, violations out (see base.py)."""
 
-from analysis.checks import delivery, groups, order, replication
+from analysis.checks import delivery, groups, liveness, order, replication
 from analysis.checks.base import VIOLATION_COLUMNS, Check
 
 CHECKS: dict[str, Check] = {
@@ -20,6 +20,7 @@ CHECKS: dict[str, Check] = {
     "isr-members-eligible": replication.isr_eligible,
     "isr-change-has-reason": replication.change_has_reason,
     "logs-agree": replication.logs_agree,
+    "no-progress": liveness.no_progress,
 }
 """Every check by the name that verdicts show."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from model.channel import Failed
-from model.effects import Exit
+from model.effects import Exit, Post
 from model.errors import Errors
 from model.facts import BrokerState
 from model.messages import (
@@ -139,6 +139,7 @@ class BrokerLifecycle:
         self.failed_attempts = 0
         self.registered = True
         self.broker.broker_epoch = answer.broker_epoch
+        self.broker.out.append(Post("metadata", self.broker.publisher.registered, None))
         self.broker.timers.cancel(REGISTRATION_TIMEOUT)
         self._schedule(now)
 

@@ -3,7 +3,9 @@
 The Raft observer hands over committed batches on lane ``raft``; they are applied in order on lane
 ``metadata``, several at a time when the lane was busy: a delta may span leader epochs, and only the
 last state of a partition is acted on. The first publication waits until the known end of the log
-is reached, loads the logs, and only then serves clients. The metadata cache is the image itself, so
+is reached and the broker's own registration is applied, loads the logs, and only then serves
+clients: Kafka opens its ports when the controller calls the broker caught up, so that no new
+incarnation leads by what its predecessor was given. The metadata cache is the image itself, so
 it is in effect before the partitions change.
 
 Left out: snapshots (KIP-630), dynamic broker configuration, quotas, features other than in image.
@@ -63,10 +65,19 @@ class MetadataPublisher:
             self._digest = chain_digest(self._digest, batch)
             self._applied = batch.last_offset
             out.append(MetadataCommitted(batch.last_offset, batch.leader_epoch, self._digest))
-        if not self.published and self._applied + 1 < self._high_watermark:
-            return  # still catching up
+        if not self.published and not self._caught_up():
+            return
         self._delta = MetadataDelta(self.image)
         self._publish(delta, now)
+
+    def registered(self, _: Any, now: int) -> None:
+        """The controller has given the broker its epoch, the offset of its registration."""
+        if not self.published:
+            self._apply(None, now)
+
+    def _caught_up(self) -> bool:
+        at_end = self._applied >= 0 and self._applied + 1 >= self._high_watermark
+        return at_end and 0 <= self.broker.broker_epoch <= self._applied
 
     def _publish(self, delta: MetadataDelta, now: int) -> None:
         broker = self.broker

@@ -5,8 +5,11 @@ threads. A partition is *fetching* (in every request), *delayed* (after an error
 replica.fetch.backoff.ms) or *failed* (dropped until new metadata). One request is in flight; the
 thread does nothing else while it waits, so an OFFSET_OUT_OF_RANGE lookup holds up all partitions.
 
-Left out: lookup mode (OffsetsForLeaderEpoch from a follower), fetch sessions, throttling, tiered
-storage, moves between log directories.
+Requests are incremental (KIP-227, FetchSessionHandler): the first is full and opens a session, the
+following name what changed since. A lost connection or a refused session starts with a full one.
+
+Left out: lookup mode (OffsetsForLeaderEpoch from a follower), throttling, tiered storage, moves
+between log directories.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from model.messages import (
     ListOffsetsResponse,
 )
 from model.records import RecordBatch, TopicPartition
+from model.replication.sessions import INITIAL_EPOCH
 from model.storage.files import DiskError
 
 if TYPE_CHECKING:
@@ -90,7 +94,10 @@ class ReplicaFetcher:
         self.delayed: dict[TopicPartition, FetchState] = {}
         self.waiting = False  # for an answer
         self.stopped = False
-        self.sent: tuple[FetchPartition, ...] = ()
+        self.session_id = 0
+        self.session_epoch = INITIAL_EPOCH
+        self.session: dict[TopicPartition, FetchPartition] = {}  # as the leader knows it
+        self.changed: dict[TopicPartition, None] = {}  # to be told to the leader, or forgotten
         self.max_bytes = config.replica_fetch_max_bytes
         self.backoff_us = config.replica_fetch_backoff_ms * 1000
         self.channel = Channel(
@@ -108,12 +115,14 @@ class ReplicaFetcher:
         """Start to fetch ``partition`` at its log end, under its present leader epoch."""
         self.delayed.pop(partition.tp, None)
         self.fetching[partition.tp] = FetchState(partition, self.max_bytes)
+        self.changed[partition.tp] = None
         self._work(now)
 
     def remove(self, tp: TopicPartition) -> None:
         """Stop to fetch; a reply in flight will not be used."""
         self.fetching.pop(tp, None)
         self.delayed.pop(tp, None)
+        self.changed[tp] = None
 
     def idle(self) -> bool:
         """Whether there is nothing to fetch from this broker."""
@@ -139,7 +148,7 @@ class ReplicaFetcher:
         manager = self.manager
         config = manager.config
         self.waiting = True
-        self.sent = sent = tuple([state.asked for state in fetching.values()])
+        asked, forgotten = self._session_request()
         self.channel.send(
             FetchRequest(
                 manager.broker_id,
@@ -148,17 +157,42 @@ class ReplicaFetcher:
                 config.replica_fetch_min_bytes,
                 config.replica_fetch_response_max_bytes,
                 0,
-                sent,
+                asked,
+                self.session_id,
+                self.session_epoch,
+                "",
+                forgotten,
             ),
             now,
             self._on_fetch,
         )
+
+    def _session_request(self) -> tuple[tuple[FetchPartition, ...], tuple[TopicPartition, ...]]:
+        """Return what the request asks for and forgets, and remember it as the session's."""
+        fetching = self.fetching
+        session = self.session
+        if self.session_epoch == INITIAL_EPOCH:
+            self.session = {tp: state.asked for tp, state in fetching.items()}
+            self.changed.clear()
+            return tuple(self.session.values()), ()
+        asked: list[FetchPartition] = []
+        forgotten: list[TopicPartition] = []
+        for tp in self.changed:
+            state = fetching.get(tp)
+            if state is not None:
+                session[tp] = state.asked
+                asked.append(state.asked)
+            elif session.pop(tp, None) is not None:
+                forgotten.append(tp)
+        self.changed.clear()
+        return tuple(asked), tuple(forgotten)
 
     def _end_delays(self, now: int) -> None:
         for tp, state in list(self.delayed.items()):
             if state.retry_at <= now:
                 del self.delayed[tp]
                 self.fetching[tp] = state
+                self.changed[tp] = None
         if self.delayed:
             earliest = min([state.retry_at for state in self.delayed.values()])
             self.manager.timers.arm((self.lane, "delayed"), earliest, self.lane, self._work)
@@ -168,29 +202,38 @@ class ReplicaFetcher:
         if state is not None:
             state.retry_at = now + self.backoff_us
             self.delayed[tp] = state
+            self.changed[tp] = None
 
     def _fail(self, state: FetchState, reason: str) -> None:
         """Stop fetching a partition until metadata brings it back (failedPartitions)."""
         partition = state.partition
         del self.fetching[partition.tp]
+        self.changed[partition.tp] = None
         self.manager.out.append(ReplicaFailed(partition.topic_id, partition.tp.partition, reason))
 
     def _on_fetch(self, response: FetchResponse | Failed, now: int) -> None:
         self.waiting = False
         if self.stopped:
             return
-        sent = self.sent
-        if isinstance(response, Failed) or response.error is not NONE:
-            for asked in sent:
-                self._delay(asked.tp, now)
+        session = self.session
+        if isinstance(response, Failed):
+            self.session_id, self.session_epoch = 0, INITIAL_EPOCH
+            for tp in session:
+                self._delay(tp, now)
             self._work(now)
             return
+        if response.error is not NONE:  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
+            self.session_id, self.session_epoch = 0, INITIAL_EPOCH
+            self._work(now)
+            return
+        self.session_id = response.session_id
+        self.session_epoch += 1
         fetching = self.fetching
         accepts = self.manager.rules.accepts_fetch_reply
         lookup: FetchState | None = None
-        for asked, answer in zip(sent, response.partitions, strict=True):
-            assert asked.tp == answer.tp, f"asked for {asked}, got {answer}"
-            state = fetching.get(asked.tp)
+        for answer in response.partitions:
+            asked = session[answer.tp]
+            state = fetching.get(answer.tp)
             if state is None:
                 continue
             if state.asked is not asked and not accepts(asked, state):
@@ -219,7 +262,7 @@ class ReplicaFetcher:
         start = state.partition.log.log_start_offset
         state.partition.follow_offsets(answer.high_watermark, answer.log_start_offset)
         if state.partition.log.log_start_offset != start:
-            state.move(state.fetch_offset, state.last_fetched_epoch)
+            self._move(state, state.fetch_offset, state.last_fetched_epoch)
 
     def _on_error(self, asked: FetchPartition, state: FetchState, error: Errors, now: int) -> None:
         if error is Errors.FENCED_LEADER_EPOCH:
@@ -253,10 +296,11 @@ class ReplicaFetcher:
         if end == state.fetch_offset:  # all of it was of a newer epoch (0.1 b)
             return
         partition.follow_offsets(answer.high_watermark, answer.log_start_offset)
-        state.move(end, partition.log.epochs.latest_epoch)
-        if len(self.fetching) > 1:  # the next request asks for the others first
-            del self.fetching[partition.tp]
-            self.fetching[partition.tp] = state
+        self._move(state, end, partition.log.epochs.latest_epoch)
+
+    def _move(self, state: FetchState, fetch_offset: int, last_fetched_epoch: int) -> None:
+        state.move(fetch_offset, last_fetched_epoch)
+        self.changed[state.partition.tp] = None
 
     def _truncate(self, state: FetchState, answer: FetchPartitionResponse) -> None:
         partition = state.partition
@@ -268,7 +312,7 @@ class ReplicaFetcher:
             partition.log.update_high_watermark(high_watermark)
         log = partition.log
         partition.truncate_to(rules.truncation_offset(log, epoch, end, state.fetch_offset))
-        state.move(log.log_end_offset, log.epochs.latest_epoch)
+        self._move(state, log.log_end_offset, log.epochs.latest_epoch)
 
     # ------------------------------------------------------- OFFSET_OUT_OF_RANGE: ask the leader
 
@@ -316,5 +360,5 @@ class ReplicaFetcher:
             partition.mark_offline()
             self.manager.process.log_dir_failed(error, now)
             return
-        state.move(log.log_end_offset, log.epochs.latest_epoch)
+        self._move(state, log.log_end_offset, log.epochs.latest_epoch)
         self._work(now)

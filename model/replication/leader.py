@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from model.controller.image import BrokerImage
-    from model.messages import FetchPartitionResponse
+    from model.messages import FetchPartitionResponse, FetchRequest
     from model.records import TopicPartition
     from model.replication.manager import ReplicaManager
     from model.replication.purgatory import DelayedFetch, DelayedProduce
     from model.replication.replica import RemoteReplica
     from model.replication.rules import ReplicationRules
+    from model.replication.sessions import CachedPartition, FetchSession
     from model.storage.log import Log
 
 NONE = Errors.NONE
@@ -71,6 +72,7 @@ class LeaderPartition:
         "waiting_consumers",
         "waiting_followers",
         "waiting_produces",
+        "watchers",
     )
 
     manager: ReplicaManager
@@ -99,9 +101,11 @@ class LeaderPartition:
     waiting_produces: dict[DelayedProduce, tuple[int, int]]  # (required offset, index)
     waiting_followers: dict[DelayedFetch, FetchPartition]
     waiting_consumers: dict[DelayedFetch, FetchPartition]
+    watchers: dict[CachedPartition, None]  # followers' sessions that fetch this partition
     empty_answer: FetchPartitionResponse | None
 
     def _set_state(self, state: Committed) -> None:
+        self.changed()
         self.state = state
         self.isr = state.isr
         self.maximal_isr = state.maximal
@@ -138,6 +142,7 @@ class LeaderPartition:
         if high_watermark <= log.high_watermark:
             return False
         log.update_high_watermark(high_watermark)
+        self.changed()
         acknowledged = [self.local_id]
         for replica, remote in self.remotes.items():
             if remote.leo >= high_watermark:
@@ -172,8 +177,36 @@ class LeaderPartition:
 
     def wake_followers(self, now: int) -> None:
         """The log grew: complete followers' fetches. A HW change alone never wakes them."""
+        for entry in list(self.watchers):
+            parked = entry.session.parked
+            if parked is not None and entry.asked.fetch_offset < self.log.log_end_offset:
+                request = parked.item.message
+                if request.min_bytes <= 1 or self._session_bytes(entry.session, request) >= (
+                    request.min_bytes
+                ):
+                    parked.complete(now)
         if self.waiting_followers:
             self._wake_fetches(self.waiting_followers, now)
+
+    def changed(self) -> None:
+        """Something that followers must hear of changed: their sessions look again."""
+        for entry in self.watchers:
+            if entry.clean:
+                entry.soil()
+
+    def _session_bytes(self, session: FetchSession, request: FetchRequest) -> int:
+        """Return what a parked session could read now, up to its ``min_bytes``."""
+        total = 0
+        for entry in session.dirty:
+            partition = entry.partition
+            if partition is not None and partition.leading:
+                log = partition.log
+                missing = request.min_bytes - total
+                for batch in log.read(entry.asked.fetch_offset, missing, log.log_end_offset):
+                    total += batch.size
+                if total >= request.min_bytes:
+                    break
+        return total
 
     def _wake_fetches(self, waiting: dict[DelayedFetch, FetchPartition], now: int) -> None:
         log, epoch = self.log, self.leader_epoch
@@ -202,6 +235,10 @@ class LeaderPartition:
         for fetch in [*self.waiting_followers, *self.waiting_consumers]:
             if not fetch.done:
                 fetch.complete(now)
+        self.changed()
+        for entry in list(self.watchers):
+            if entry.session.parked is not None:
+                entry.session.parked.complete(now)
 
     # ------------------------------------------------------------------------------- the ISR
 

@@ -156,7 +156,8 @@ class LogManager:
         for partition in self._hosted():
             if "delete" in partition.log.config.cleanup_policy:
                 try:
-                    partition.log.delete_old_segments(wall_ms)
+                    if partition.log.delete_old_segments(wall_ms):
+                        partition.changed()
                 except DiskError as error:
                     self.process.log_dir_failed(error, now)
                     return

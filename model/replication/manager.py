@@ -30,6 +30,7 @@ from model.replication.partition import Partition
 from model.replication.purgatory import Purgatory
 from model.replication.rules import ReplicationRules
 from model.replication.serving import ReplicaServing
+from model.replication.sessions import FetchSessionCache
 from model.storage.files import DiskError
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class ReplicaManager(ReplicaServing):
         self.purgatory = Purgatory(process.timers)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
+        self.sessions = FetchSessionCache()
         self.alter_partition = AlterPartitionManager(process, link)
         self.logs = LogManager(process, config, storage_rules, self.partitions)
         self.offsets_committed = offsets_committed
@@ -160,6 +162,8 @@ class ReplicaManager(ReplicaServing):
         del self.partitions[tp]
         partition.leading = False
         partition.fail_waiters(Errors.NOT_LEADER_OR_FOLLOWER, now)
+        for entry in list(partition.watchers):
+            entry.detach()
         self.logs.delete(partition, now)
 
     # ----------------------------------------------------------------------------------- fetchers

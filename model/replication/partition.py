@@ -63,6 +63,7 @@ class Partition(LeaderPartition):
         self.waiting_produces = {}
         self.waiting_followers = {}
         self.waiting_consumers = {}
+        self.watchers = {}
         self.empty_answer: FetchPartitionResponse | None = None
 
     def __repr__(self) -> str:
@@ -140,6 +141,7 @@ class Partition(LeaderPartition):
 
     def mark_offline(self) -> None:
         """The log directory failed: serve nothing any more."""
+        self.changed()
         self.offline = True
         self.leading = False
 
@@ -156,6 +158,7 @@ class Partition(LeaderPartition):
         )
         written = result.batch
         if written is not None and not result.duplicate:
+            self.changed()
             self.out.append(
                 Appended(
                     self.topic_id,

@@ -11,7 +11,7 @@ Not modelled: purge intervals, delayed DeleteRecords and ElectLeaders.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from model.errors import Errors
 from model.messages import FetchRequest, ProducePartitionResponse, ProduceResponse
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from model.effects import Request
     from model.replication.partition import Partition
     from model.replication.serving import ReplicaServing
+    from model.replication.session_serving import SessionServing
+    from model.replication.sessions import FetchSession
     from model.timers import Timers
 
 NONE = Errors.NONE
@@ -135,6 +137,32 @@ class DelayedFetch:
     expire = complete
 
 
+class DelayedSessionFetch:
+    """A follower's fetch in a session that waits for ``min_bytes``."""
+
+    __slots__ = ("deadline", "done", "item", "manager", "session", "started")
+
+    def __init__(
+        self, manager: SessionServing, item: Request, session: FetchSession, now: int
+    ) -> None:
+        self.manager = manager
+        self.item = item
+        self.session = session
+        self.started = now
+        self.deadline = 0
+        self.done = False
+
+    def complete(self, now: int) -> None:
+        """Read again and answer."""
+        self.done = True
+        self.manager.answer_parked_session(self.item, self.session, self.started, now)
+
+    expire = complete
+
+
+Operation: TypeAlias = "DelayedFetch | DelayedProduce | DelayedSessionFetch"
+
+
 class ExpiryQueue:
     """Operations of one timeout in order of their deadlines."""
 
@@ -143,9 +171,9 @@ class ExpiryQueue:
     def __init__(self, timers: Timers, timeout_us: int) -> None:
         self.timers = timers
         self.timeout_us = timeout_us
-        self.queue: deque[DelayedFetch | DelayedProduce] = deque()
+        self.queue: deque[Operation] = deque()
 
-    def add(self, operation: DelayedFetch | DelayedProduce, now: int) -> None:
+    def add(self, operation: Operation, now: int) -> None:
         """Expire ``operation`` one timeout from now unless it is done by then."""
         queue = self.queue
         while queue and queue[0].done:
@@ -176,7 +204,7 @@ class Purgatory:
         self.timers = timers
         self.queues: dict[int, ExpiryQueue] = {}
 
-    def add(self, operation: DelayedFetch | DelayedProduce, timeout_ms: int, now: int) -> None:
+    def add(self, operation: Operation, timeout_ms: int, now: int) -> None:
         """Put an operation on the clock."""
         queue = self.queues.get(timeout_ms)
         if queue is None:

@@ -7,7 +7,8 @@ Nothing of an answer is built before it is sent; a partition without news answer
 object. As in Kafka a fetch updates the follower's state only on its first read, and that answer
 carries the high watermark from before the update.
 
-Left out: fetch sessions (KIP-227), quotas, preferred read replicas (KIP-392).
+Followers fetch in sessions (:mod:`model.replication.session_serving`); fetches without one, such as
+consumers', are served here. Left out: quotas, preferred read replicas (KIP-392).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from model.replication.purgatory import (
     Purgatory,
     produce_response,
 )
+from model.replication.session_serving import SessionServing
+from model.replication.sessions import FINAL_EPOCH
 from model.storage.files import DiskError
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
 NONE = Errors.NONE
 
 
-class ReplicaServing:
+class ReplicaServing(SessionServing):
     """Serves Produce and Fetch over the hosted partitions."""
 
     process: BrokerProcess
@@ -143,6 +146,9 @@ class ReplicaServing:
     def fetch(self, item: Request, now: int) -> None:
         """Serve a fetch: read, take note of a follower's progress, answer or wait."""
         request: FetchRequest = item.message
+        if request.session_epoch != FINAL_EPOCH:
+            self.fetch_in_session(item, now)
+            return
         replica = request.replica_id
         replica_epoch = request.replica_epoch
         budget = request.max_bytes

@@ -142,6 +142,12 @@ class ProducerStateManager:
             if snapshot < offset:
                 self._delete(snapshot)
 
+    def delete_snapshots_after(self, offset: int) -> None:
+        """Delete the snapshots above ``offset``."""
+        for snapshot in list(self.snapshots):
+            if snapshot > offset:
+                self._delete(snapshot)
+
     def _delete(self, offset: int) -> None:
         self._files.delete(self._path(offset))
         self.snapshots.remove(offset)

@@ -58,6 +58,8 @@ def _open_segments(log: Log) -> list[Segment]:
 def _recover(log: Log, now_ms: int) -> None:
     """Scan the segments that reach above the recovery point; cut at the first bad batch."""
     segments = log.segments
+    # Kafka trusts them; but a power loss may bring a snapshot back that a truncation had deleted.
+    log.producers.delete_snapshots_after(log.recovery_point)
     compacted = "compact" in log.config.cleanup_policy
     end, epoch = -1, -1
     for index, segment in enumerate(segments):

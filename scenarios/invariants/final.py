@@ -72,7 +72,7 @@ def check_producer_state(
         if entry.batches
     }
     replayed: dict[int, tuple[int, int]] = {}
-    for batch in log.read(log.log_start_offset, 1 << 60, log.log_end_offset):
+    for batch in log.batches_from(log.log_start_offset):
         if batch.producer_id >= 0 and batch.base_sequence >= 0:
             replayed[batch.producer_id] = (batch.producer_epoch, batch.last_sequence)
     for producer, entry in replayed.items():
@@ -94,8 +94,8 @@ def disagreements(logs: Sequence[tuple[str, Any]]) -> list[str]:
         for right, other in logs[index + 1 :]:
             start = max(one.log_start_offset, other.log_start_offset)
             below = min(one.high_watermark, other.high_watermark)
-            mine = {b.base_offset: b for b in one.read(start, 1 << 60, one.log_end_offset)}
-            for batch in other.read(start, 1 << 60, other.log_end_offset):
+            mine = {b.base_offset: b for b in one.batches_from(start)}
+            for batch in other.batches_from(start):
                 same = mine.get(batch.base_offset)
                 if same is None:
                     if batch.base_offset < below:

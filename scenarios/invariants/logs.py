@@ -14,6 +14,18 @@ from scenarios.invariants.base import Cluster, PartitionState, ReplicaLog, node_
 _ALL = 1 << 60
 
 
+def _read(log: Any, offset: int, end: int) -> list[Any]:
+    """Return the batches of a range; one read of a log ends at the end of a segment."""
+    found: list[Any] = []
+    while offset < end:
+        batches = log.read(offset, _ALL, end)
+        if not batches:
+            break
+        found += batches
+        offset = batches[-1].last_offset + 1
+    return found
+
+
 class Logs:
     """Follows appends, truncations, high watermarks and elections."""
 
@@ -59,7 +71,7 @@ class Logs:
     def _on_replicated(self, seq: int, t: int, node: str, fact: facts.Replicated) -> None:
         state = self._partition(fact.topic_id, fact.partition)
         log = self._log(state.replica(node), node, fact)
-        for batch in log.read(fact.base_offset, _ALL, fact.next_offset):
+        for batch in _read(log, fact.base_offset, fact.next_offset):
             first, last = batch.records[0].value, batch.records[-1].value
             user = type(first) is int
             content = (

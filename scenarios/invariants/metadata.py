@@ -17,6 +17,7 @@ class Metadata:
         self._brokers: dict[int, facts.BrokerRegistration] = {}
         self._registered_offset = -1
         self._leaders: dict[tuple[str, int, int], str] = {}
+        self._raft_leaders: dict[int, str] = {}
         self._isr: dict[tuple[str, int], facts.PartitionChanged] = {}
         self._fenced_at: tuple[int, int, int] | None = None  # (t_us, seq, broker)
         trace = cluster.trace
@@ -24,6 +25,7 @@ class Metadata:
         trace.subscribe(facts.BrokerRegistration, self._on_broker)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.RaftRole, self._on_role)
 
     def finish(self) -> None:
         """Judge what waits for the end of a batch."""
@@ -97,6 +99,17 @@ class Metadata:
                     f"broker {broker} is {state} but in the ISR {fact.isr} (partition epoch"
                     f" {fact.partition_epoch}, {fact.reason})",
                 )  # fmt: skip
+
+    def _on_role(self, seq: int, t: int, node: str, fact: facts.RaftRole) -> None:
+        """At most one voter leads the metadata quorum in an epoch, ever (TLA+ NoTwoLeaders)."""
+        if fact.role != "leader":
+            return
+        known = self._raft_leaders.setdefault(fact.epoch, node)
+        if known != node:
+            self.cluster.violated(
+                "ONELEADER", seq, t, ("", -1),
+                f"{known} and {node} both lead the metadata quorum in epoch {fact.epoch}",
+            )  # fmt: skip
 
     def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition, fact.leader_epoch)

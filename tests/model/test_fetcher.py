@@ -46,7 +46,7 @@ def fetcher(trio: Trio) -> ReplicaFetcher:
 
 
 def last_asked(trio: Trio) -> tuple[int, int, int]:
-    asked = fetcher(trio).sent[0]
+    asked = next(iter(fetcher(trio).session.values()))
     return asked.fetch_offset, asked.current_leader_epoch, asked.last_fetched_epoch
 
 

@@ -1,0 +1,369 @@
+"""Run seeds × configurations as Spark tasks, one run per work item, and compact what they leave.
+
+A run goes to ``<out>/runs/<label>/seed-NNNNNN`` by way of ``.tmp-…`` and a rename, its manifest
+written last, so a killed fleet continues where it stopped: the same command skips every run whose
+manifest names the same scenario, seed, configuration and code. A run that crashes leaves a manifest
+with the verdict ``crash`` and the traceback.
+
+PySpark fixes PYTHONHASHSEED in its workers, which would hide an order that depends on hashes: the
+seeds are spread over several values of it, and one in a hundred is run again in the driver, whose
+value is another; a digest that differs is nondeterminism. The only module of analysis/ that knows
+scenarios/.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.compact import compact
+from analysis.runs import MANIFEST, RUNS, TRACE, BadInput, Run, check_trace, read_manifest
+from model.facts import SCHEMA_VERSION
+from scenarios import library, runner
+from scenarios.spec import Scenario
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+    from pyspark.sql import SparkSession
+
+HASH_SEEDS = 3
+"""How many values of PYTHONHASHSEED the workers of a fleet have."""
+
+REPLAY_EVERY = 100
+TOKEN = ".fleet-token"
+POLL_SECONDS = 0.5
+
+Progress = Callable[[int, int, Mapping[str, int]], None]
+"""``progress(done, total, runs by verdict)``, called now and then by the driver."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One configuration of a fleet: a scenario with its settings, or its twin."""
+
+    name: str
+    settings: tuple[str, ...] = ()
+    twin: bool = False
+    variants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A configuration made ready: what every one of its seeds runs."""
+
+    label: str
+    scenario: Scenario
+    variants: tuple[str, ...]
+    config_digest: str
+    twin: bool = False
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One seed gave two digests: nondeterminism."""
+
+    label: str
+    seed: int
+    digest: str
+    replayed: str
+
+
+@dataclass
+class Summary:
+    """What a fleet did. ``exit_code``: 0, 1 (a run crashed) or 12 (nondeterminism)."""
+
+    out: Path
+    total: int
+    ran: int
+    skipped: int
+    seconds: float
+    verdicts: dict[str, int] = field(default_factory=dict)
+    crashes: list[str] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
+    replayed: int = 0
+    rows: int = 0
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the fleet itself; verdicts have their own."""
+        return 12 if self.mismatches else 1 if self.crashes else 0
+
+
+def prepare(configurations: Sequence[Configuration]) -> list[Job]:
+    """Resolve configurations; two that would share a directory get their digests as suffix.
+
+    Raises:
+        ScenarioError: naming file and key.
+    """
+    jobs = []
+    for wanted in configurations:
+        scenario, variants = library.scenario(wanted.name, wanted.settings, twin=wanted.twin)
+        every = (*variants, *wanted.variants)
+        digest = runner.config_digest(scenario, [*scenario.cluster.variants, *every])
+        label = scenario.name + ("-twin" if wanted.twin else "")
+        jobs.append(Job(label, scenario, every, digest, wanted.twin))
+    labels = [job.label for job in jobs]
+    return [
+        Job(f"{job.label}-{job.config_digest[:8]}", job.scenario, job.variants, job.config_digest,
+            job.twin) if labels.count(job.label) > 1 else job
+        for job in jobs
+    ]  # fmt: skip
+
+
+def run_fleet(
+    configurations: Sequence[Configuration],
+    seeds: Iterable[int],
+    out: Path,
+    master: str = "local[*]",
+    progress: Progress | None = None,
+    spark: SparkSession | None = None,
+) -> Summary:
+    """Run every seed of every configuration, continue what was begun, compact and replay.
+
+    Raises:
+        ScenarioError: a configuration is wrong.
+        BadInput: the workers do not see ``out``.
+    """
+    began = time.monotonic()
+    out = out.resolve()
+    jobs = prepare(configurations)
+    numbers = list(dict.fromkeys(seeds))
+    items = [(job, seed) for seed in numbers for job in jobs]
+    _sweep(out, jobs)
+    watch = _Watch(progress, out, items)
+    todo = [(job, seed) for job, seed in items if finished(out, job, seed) is None]
+    if todo:
+        if spark is None:
+            from analysis.session import session
+
+            spark = session(master, "kafkasim fleet")
+        _check_shared(spark.sparkContext, out)
+        _run_all(spark.sparkContext, out, todo, watch)
+    manifests = {(job.label, seed): finished(out, job, seed) for job, seed in items}
+    summary = Summary(out, len(items), len(todo), len(items) - len(todo), 0.0)
+    for (label, seed), manifest in manifests.items():
+        verdict = "missing" if manifest is None else str(manifest["verdict"])
+        summary.verdicts[verdict] = summary.verdicts.get(verdict, 0) + 1
+        if verdict in ("crash", "missing"):
+            summary.crashes.append(f"{label}/seed-{seed:06d}")
+        summary.rows += 0 if manifest is None else int(manifest["rows"])
+    watch.report()
+    _replay(summary, jobs, numbers[::REPLAY_EVERY], manifests)
+    compact(out)
+    summary.seconds = round(time.monotonic() - began, 3)
+    return summary
+
+
+def place(out: Path, label: str, seed: int) -> Path:
+    """Return the directory of a run."""
+    return out / RUNS / label / f"seed-{seed:06d}"
+
+
+def finished(out: Path, job: Job, seed: int) -> dict[str, Any] | None:
+    """Return the manifest of a run that was done with this code and configuration, else None."""
+    directory = place(out, job.label, seed)
+    try:
+        manifest = read_manifest(directory / MANIFEST)
+        if manifest["verdict"] != "crash":
+            check_trace(directory / TRACE, manifest)
+    except BadInput:
+        return None
+    expected = {
+        "scenario": job.scenario.name,
+        "seed": seed,
+        "config_digest": job.config_digest,
+        "code_version": _code_version(),
+    }
+    return manifest if all(manifest.get(k) == v for k, v in expected.items()) else None
+
+
+def run_one(
+    item: tuple[str, int], jobs: Mapping[str, Job], out: str, directory: Path | None = None
+) -> tuple[str, int, str]:
+    """Run one work item in a worker and leave its directory; return label, seed and verdict."""
+    label, seed = item
+    job = jobs[label]
+    target = directory or place(Path(out), label, seed)
+    temporary = target.with_name(f".tmp-{target.name}-{_attempt()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        verdict = runner.run(job.scenario, seed, temporary, job.variants).verdict
+    except Exception as error:  # a crash of one run is its result, not the fleet's end
+        verdict = "crash"
+        _write_crash(temporary, job, seed, error)
+    if target.exists():
+        shutil.rmtree(target)
+    os.replace(temporary, target)
+    return label, seed, verdict
+
+
+def _write_crash(directory: Path, job: Job, seed: int, error: Exception) -> None:
+    shutil.rmtree(directory)
+    directory.mkdir()
+    manifest = {
+        "scenario": job.scenario.name,
+        "seed": seed,
+        "variants": [*job.scenario.cluster.variants, *job.variants],
+        "code_version": _code_version(),
+        "config_digest": job.config_digest,
+        "schema_version": SCHEMA_VERSION,
+        "rows": 0,
+        "digest": "",
+        "reason": f"{type(error).__name__}: {error}".split("\n")[0],
+        "verdict": "crash",
+        "failure": "crash",
+        "anomalies": ["crash"],
+        "expected": [],
+        "claim": job.scenario.claim,
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+    temporary = directory / f".{MANIFEST}.tmp"
+    temporary.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    os.replace(temporary, directory / MANIFEST)
+
+
+def _attempt() -> str:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return str(os.getpid()) if context is None else f"t{context.taskAttemptId()}"
+
+
+def _code_version() -> str:
+    return str(runner.code_version())  # type: ignore[attr-defined]
+
+
+def _sweep(out: Path, jobs: Sequence[Job]) -> None:
+    """Remove what attempts left that were killed."""
+    for job in jobs:
+        for left in (out / RUNS / job.label).glob(".tmp-*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _check_shared(context: SparkContext, out: Path) -> None:
+    """Let workers read a token that the driver writes: ``out`` must be the same place for all."""
+    out.mkdir(parents=True, exist_ok=True)
+    token = f"{os.getpid()}-{time.monotonic_ns()}"
+    (out / TOKEN).write_text(token)
+    slots = max(context.defaultParallelism, 1)
+    try:
+        rdd = context.parallelize(range(slots), slots)
+        read = rdd.map(functools.partial(_read_token, path=str(out / TOKEN))).collect()
+    finally:
+        (out / TOKEN).unlink()
+    wrong = [found for found in read if found != token]
+    if wrong:
+        raise BadInput(f"{out}: not all workers see this directory ({wrong[0]}); share it")
+
+
+def _read_token(_: int, path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError as error:
+        return f"a worker says: {error.strerror}"
+
+
+def _run_all(
+    context: SparkContext,
+    out: Path,
+    todo: Sequence[tuple[Job, int]],
+    watch: _Watch,
+) -> None:
+    rdd = _work(context, out, todo)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(rdd.collect)
+        try:
+            while not future.done():
+                watch.report()
+                wait_for([future], timeout=POLL_SECONDS)
+        except BaseException:
+            context.cancelAllJobs()
+            raise
+        future.result()
+
+
+def _work(context: SparkContext, out: Path, todo: Sequence[tuple[Job, int]]) -> RDD[Any]:
+    """Return one RDD of all work items, one a partition, over several PYTHONHASHSEEDs.
+
+    A worker's environment is fixed when the RDD's function is wrapped (asking its id does that).
+    """
+    jobs = {job.label: job for job, _ in todo}
+    work = functools.partial(run_one, jobs=jobs, out=str(out))
+    before = context.environment.get("PYTHONHASHSEED")
+    parts = []
+    try:
+        for number in range(HASH_SEEDS):
+            mine = [(job.label, seed) for job, seed in todo if seed % HASH_SEEDS == number]
+            if mine:
+                context.environment["PYTHONHASHSEED"] = str(number + 1)
+                part = context.parallelize(mine, len(mine)).map(work)
+                part.id()
+                parts.append(part)
+    finally:
+        if before is not None:
+            context.environment["PYTHONHASHSEED"] = before
+    return context.union(parts)
+
+
+class _Watch:
+    """Tells the progress callback how many manifests are there; each is read once."""
+
+    def __init__(
+        self, progress: Progress | None, out: Path, items: Sequence[tuple[Job, int]]
+    ) -> None:
+        self.progress = progress
+        self.out = out
+        self.items = items
+        self.verdicts: dict[str, int] = {}
+        self._waiting = list(items)
+
+    def report(self) -> None:
+        if self.progress is None:
+            return
+        waiting = []
+        for job, seed in self._waiting:
+            manifest = finished(self.out, job, seed)
+            if manifest is None:
+                waiting.append((job, seed))
+            else:
+                verdict = str(manifest["verdict"])
+                self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
+        self._waiting = waiting
+        self.progress(len(self.items) - len(waiting), len(self.items), self.verdicts)
+
+
+def _replay(
+    summary: Summary,
+    jobs: Sequence[Job],
+    seeds: Sequence[int],
+    manifests: Mapping[tuple[str, int], dict[str, Any] | None],
+) -> None:
+    """Run some seeds again here, outside Spark's workers, and compare digests."""
+    for job in jobs:
+        for seed in seeds:
+            manifest = manifests[job.label, seed]
+            if manifest is None or manifest["verdict"] == "crash":
+                continue
+            digest = runner.run(job.scenario, seed, None, job.variants).digest
+            summary.replayed += 1
+            if digest != manifest["digest"]:
+                summary.mismatches.append(
+                    Mismatch(job.label, seed, str(manifest["digest"]), digest)
+                )
+
+
+__all__ = [
+    "Configuration", "Job", "Mismatch", "Progress", "Run", "Summary", "finished", "place",
+    "prepare", "run_fleet", "run_one",
+]  # fmt: skip

@@ -1,0 +1,158 @@
+"""Who was in which ISR, when: a lane per partition and replica, with the lag of the HW below.
+
+A lane is dark while the replica leads, light while it is in the ISR, orange while it is out.
+Pauses and stops of its broker are drawn on the lane, faults are shaded behind all lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.patches import Patch
+
+from analysis.plots import style
+from analysis.runs import find_runs
+from analysis.timeline import COLUMNS, KINDS, Key, Row, Timeline, build, read_rows
+
+MOST_PARTITIONS = 8
+LANE = 0.8
+
+
+def draw(directory: Path, out: Path) -> list[Path]:
+    """Draw the first run below ``directory``.
+
+    Raises:
+        BadInput: there is no whole run.
+    """
+    run = next(run for run in find_runs(directory, skip_bad=True)[0] if not run.crashed)
+    rows = read_rows(
+        run.directory,
+        [*KINDS, "Appended", "HighWatermark"],
+        [*COLUMNS, "next_offset", "high_watermark"],
+    )
+    manifest = run.manifest
+    subtitle = style.one_line(
+        [str(manifest["scenario"]), f"seed {manifest['seed']}", str(manifest["verdict"])]
+    )
+    return style.save(picture(rows, subtitle), out)
+
+
+def picture(rows: Sequence[Row], subtitle: str) -> Any:
+    """Return the figure for the rows of one run."""
+    line = build(rows)
+    keys = chosen(line)
+    lanes = [(key, replica) for key in keys for replica in _replicas(line, key)]
+    fig = style.figure(12, 2.6 + 0.2 * len(lanes) + 0.9)
+    upper, lower = fig.subplots(2, 1, sharex=True, height_ratios=[max(2.0, 0.2 * len(lanes)), 1.3])
+    end = style.seconds(line, line.end_us)
+    upper.set_xlim(min(0.0, 0.0), end)
+    places = _lane_places(lanes)
+    for (key, replica), y in places.items():
+        _lane(upper, line, key, replica, y)
+    style.clean(upper)
+    style.shade_faults(upper, line, label=True)
+    upper.set_yticks(list(places.values()), [f"broker-{replica}" for _, replica in places])
+    upper.tick_params(axis="y", length=0, labelsize=7)
+    upper.set_ylim(max(places.values(), default=0) + 0.8, -0.8)
+    for key in keys:
+        mine = [y for (other, _), y in places.items() if other == key]
+        upper.text(-0.075, sum(mine) / len(mine), line.name(key), ha="right", va="center",
+                   transform=upper.get_yaxis_transform(), fontweight="bold", fontsize=8.5)  # fmt: skip
+    _lag(lower, line, rows, keys)
+    count = sum(len(line.changes(key)) for key in line.user_partitions())
+    shown = len(line.user_partitions())
+    note = f"{len(keys)} of {shown} partitions shown" if shown > len(keys) else ""
+    style.heading(fig, "ISR flapping", style.one_line([subtitle, f"{count} ISR changes", note]))
+    fig.legend(handles=_legend(), loc="outside lower left", ncols=6, frameon=False, fontsize=8)
+    return fig
+
+
+def chosen(line: Timeline) -> list[Key]:
+    """Return the partitions to show: all, or those that changed most, in the order of names."""
+    keys = line.user_partitions()
+    most = sorted(keys, key=lambda key: -len(line.changes(key)))[:MOST_PARTITIONS]
+    return [key for key in keys if key in most]
+
+
+def _replicas(line: Timeline, key: Key) -> list[int]:
+    return sorted({replica for state in line.partitions[key] for replica in state.replicas})
+
+
+def _lane_places(lanes: Sequence[tuple[Key, int]]) -> dict[tuple[Key, int], float]:
+    """Return the height of every lane: one unit each, and a gap between partitions."""
+    places: dict[tuple[Key, int], float] = {}
+    y = 0.0
+    before: Key | None = None
+    for key, replica in lanes:
+        y += 0.0 if before is None else 1.0 if before == key else 1.7
+        places[key, replica] = y
+        before = key
+    return places
+
+
+def _lane(axes: Any, line: Timeline, key: Key, replica: int, y: float) -> None:
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for began, ended, state in line.spans(key):
+        left, right = style.seconds(line, began), style.seconds(line, ended)
+        colour = style.OUT
+        if state.leader == replica:
+            colour = style.LEADER
+        elif replica in state.isr:
+            colour = style.IN_ISR
+        elif replica not in state.replicas:
+            continue
+        spans.setdefault(colour, []).append((left, right - left))
+    for colour, parts in spans.items():
+        axes.broken_barh(parts, (y - LANE / 2, LANE), facecolors=colour, linewidth=0, zorder=2)
+    node = f"broker-{replica}"
+    for kind, colour, height in (
+        (line.paused, style.PAUSED, 0.26),
+        (line.down, style.DOWN, LANE),
+    ):
+        parts = [
+            (style.seconds(line, began), (ended - began) / 1e6)
+            for began, ended in kind.get(node, [])
+        ]
+        axes.broken_barh(parts, (y - height / 2, height), facecolors=colour, zorder=3)
+
+
+def _lag(axes: Any, line: Timeline, rows: Sequence[Row], keys: Sequence[Key]) -> None:
+    """Draw how many records at the leader are not below its high watermark yet."""
+    log_end: dict[Key, int] = {}
+    mark: dict[Key, int] = {}
+    points: dict[Key, tuple[list[float], list[int]]] = {key: ([], []) for key in keys}
+    for row in rows:
+        key = (row["topic_id"], row["partition"])
+        if row["kind"] not in ("Appended", "HighWatermark") or key not in points:
+            continue
+        if row["kind"] == "Appended":
+            log_end[key] = row["next_offset"]
+        else:
+            mark[key] = row["high_watermark"]
+        times, lags = points[key]
+        times.append(style.seconds(line, row["t_us"]))
+        lags.append(max(0, log_end.get(key, 0) - mark.get(key, 0)))
+    for number, key in enumerate(keys):
+        times, lags = points[key]
+        colour = style.SERIES[number % len(style.SERIES)]
+        axes.step(times, lags, where="post", color=colour, linewidth=1.0, label=line.name(key))
+    style.clean(axes)
+    style.shade_faults(axes, line)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("records above HW\n(LEO − HW)", fontsize=8)
+    axes.set_xlabel("seconds since the cluster was ready")
+    if keys:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7, frameon=False)
+
+
+def _legend() -> list[Patch]:
+    return [
+        Patch(color=style.LEADER, label="leader"),
+        Patch(color=style.IN_ISR, label="in ISR"),
+        Patch(color=style.OUT, label="out of ISR"),
+        Patch(color=style.PAUSED, label="broker paused"),
+        Patch(color=style.DOWN, label="broker down"),
+        Patch(color=style.FAULT, alpha=0.12, label="fault"),
+    ]

@@ -1,0 +1,154 @@
+"""The runs below a directory, refusing what is not a whole run.
+
+A run is a directory with ``manifest.json`` (written last: the commit marker) and
+``trace.parquet``. Every file is opened and its schema version compared before anything is judged,
+so that a truncated or foreign file is one clear line that names it. Needs no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from model.facts import SCHEMA_VERSION
+
+TRACE = "trace.parquet"
+MANIFEST = "manifest.json"
+RUNS = "runs"
+COMPACTED = "trace"
+INDEX = "index.json"
+
+NEEDED = ("scenario", "seed", "digest", "verdict")
+"""What a manifest must hold to be judged."""
+
+
+class BadInput(ValueError):
+    """A directory or file cannot be judged; the message is one line that names it."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One whole run on disk: its name below the fleet's directory, and its manifest."""
+
+    name: str
+    directory: Path
+    manifest: dict[str, Any]
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the simulator itself failed, so that there is no trace."""
+        return self.manifest.get("verdict") == "crash"
+
+
+def find_runs(directory: Path, *, skip_bad: bool = False) -> tuple[list[Run], list[str]]:
+    """Return the whole runs below ``directory``, sorted by name, and why others were left out.
+
+    Raises:
+        BadInput: no such directory, no run in it, or a run that is not whole (with ``skip_bad``
+            such runs are left out and named in the second list, unless none is left).
+    """
+    if not directory.is_dir():
+        raise BadInput(f"{directory}: no such directory")
+    found = {path.parent for name in (TRACE, MANIFEST) for path in directory.rglob(name)}
+    places = [
+        path
+        for path in sorted(found)
+        if not any(part.startswith(".tmp-") for part in path.relative_to(directory).parts)
+    ]
+    if not places:
+        raise BadInput(f"{directory}: holds no runs (no {MANIFEST} below it)")
+    runs, bad = [], []
+    for place in places:
+        try:
+            runs.append(Run(run_name(place, directory), place, _checked(place)))
+        except BadInput as error:
+            if not skip_bad:
+                raise
+            bad.append(str(error))
+    if not runs:
+        raise BadInput(f"{directory}: holds no whole run; the first: {bad[0]}")
+    return runs, bad
+
+
+def run_name(place: Path, directory: Path) -> str:
+    """Return the name of the run at ``place``: its path below the fleet's ``runs``."""
+    parts = place.relative_to(directory).parts
+    return "/".join(parts[1:] if parts[:1] == (RUNS,) else parts) or directory.resolve().name
+
+
+def compacted(directory: Path, runs: Sequence[Run]) -> list[Path]:
+    """Return the files of the compacted trace if they hold exactly these runs, else nothing."""
+    try:
+        index = json.loads((directory / COMPACTED / INDEX).read_text())
+    except (OSError, ValueError):
+        return []
+    if not isinstance(index, dict) or index.get("schema_version") != SCHEMA_VERSION:
+        return []
+    if index.get("runs") != digests(runs):
+        return []
+    parts = {directory / COMPACTED / name: rows for name, rows in index["parts"].items()}
+    try:
+        whole = all(pq.read_metadata(path).num_rows == rows for path, rows in parts.items())
+    except (pa.ArrowInvalid, OSError):
+        return []
+    return sorted(parts) if whole else []
+
+
+def digests(runs: Sequence[Run]) -> dict[str, str]:
+    """Return what a compacted trace of these runs holds: the digest of every run by name."""
+    return {run.name: str(run.manifest.get("digest")) for run in runs if not run.crashed}
+
+
+def _checked(place: Path) -> dict[str, Any]:
+    manifest = read_manifest(place / MANIFEST)
+    if manifest.get("verdict") != "crash":
+        check_trace(place / TRACE, manifest)
+    return manifest
+
+
+def check_trace(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise BadInput unless ``path`` is the whole trace of this version that the manifest names."""
+    if not path.exists():
+        raise BadInput(f"{path}: is missing, though {MANIFEST} is there")
+    try:
+        footer = pq.read_metadata(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise BadInput(f"{path}: not a whole Parquet file ({reason})") from None
+    version = (footer.metadata or {}).get(b"kafkasim.schema_version", b"").decode()
+    if not version:
+        raise BadInput(f"{path}: no trace of kafkasim (it has no schema version)")
+    if version != SCHEMA_VERSION:
+        raise BadInput(
+            f"{path}: written with trace schema {version}, this is {SCHEMA_VERSION};"
+            " run the fleet again with this version"
+        )
+    rows = footer.num_rows
+    if rows != manifest.get("rows", rows):
+        raise BadInput(f"{path}: has {rows} rows, its manifest says {manifest['rows']}")
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return a manifest.
+
+    Raises:
+        BadInput: it is missing, no JSON, no object, or lacks what a verdict needs.
+    """
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"{path}: is missing: the run did not end") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: not a manifest ({error})") from None
+    if not isinstance(manifest, dict):
+        raise BadInput(f"{path}: not a manifest (no JSON object)")
+    lacking = [key for key in NEEDED if key not in manifest]
+    if lacking:
+        raise BadInput(f"{path}: not a manifest (it lacks {', '.join(lacking)})")
+    return manifest

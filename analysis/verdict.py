@@ -1,0 +1,263 @@
+"""Judge all runs of a directory with all checks, and say per run pass, fail or expected.
+
+The checks see the trace only. What they find is *expected* when the scenario permits the anomaly,
+or when the run's manifest says that a fault outside the no-loss budget struck the partition
+(``forgiven``). What a run found about itself (invariants that see every host, must-see, a crash)
+and the checks did not is added under the check ``run``. Over all runs each check has its rate, with
+a Wilson 95 % interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.runs import Run, find_runs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from rich.table import Table
+
+Z_95 = 1.959963984540054
+
+RUN_CHECK = "run"
+
+LOSS = (
+    "lost-write", "inconsistent-offsets", "ACKED", "MATCH", "ISRDATA", "STABLEREAD", "HWMONO",
+    "NODUP", "ORDER",
+)  # fmt: skip
+"""Anomalies that a fault outside the no-loss budget excuses in the partition it struck."""
+
+EXIT_CODES = {"pass": 0, "expected": 0, "crash": 1, "safety": 10, "liveness": 11}
+
+
+@dataclass(frozen=True)
+class Found:
+    """An anomaly of one partition of a run; ``expected`` says why it is excused."""
+
+    run: str
+    check: str
+    anomaly: str
+    topic: str | None
+    partition: int | None
+    count: int
+    detail: str
+    expected: str = ""
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """The verdict of one run: pass | fail | expected | crash; ``failure`` names the class."""
+
+    run: str
+    scenario: str
+    seed: int
+    verdict: str
+    failure: str
+    anomalies: list[str]
+    expected: list[str]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How often a check failed: its rate over runs, with a Wilson 95 % interval."""
+
+    check: str
+    runs: int
+    violations: int
+    expected: int
+    rate: float
+    low: float
+    high: float
+
+
+@dataclass
+class Verdicts:
+    """All that was found, per run and per check."""
+
+    runs: list[RunVerdict]
+    rates: list[Rate]
+    found: list[Found]
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0 as expected, 1 a crash, 10 safety, 11 liveness; the gravest wins."""
+        failures = {run.failure for run in self.runs if run.failure}
+        for name in ("crash", "safety", "liveness"):
+            if name in failures:
+                return EXIT_CODES[name]
+        return 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {**asdict(self), "exit_code": self.exit_code}
+
+    def table(self) -> Table:
+        """Return the checks and their rates as a table for the terminal."""
+        from rich.table import Table
+
+        table = Table(title=f"{len(self.runs)} runs", title_justify="left")
+        table.add_column("check")
+        for name in ("runs", "violated", "expected", "rate", "95 % interval"):
+            table.add_column(name, justify="right")
+        for rate in self.rates:
+            style = "red" if rate.violations else "yellow" if rate.expected else None
+            table.add_row(
+                rate.check, str(rate.runs), str(rate.violations), str(rate.expected),
+                f"{rate.rate:.1%}", f"{rate.low:.1%} – {rate.high:.1%}", style=style,
+            )  # fmt: skip
+        return table
+
+    def runs_table(self, most: int = 20) -> Table:
+        """Return the runs that did not simply pass, the failed ones first."""
+        from rich.table import Table
+
+        table = Table(title="runs that did not pass", title_justify="left")
+        for name in ("run", "verdict", "anomalies", "the first"):
+            table.add_column(name)
+        first: dict[str, Found] = {}
+        for one in self.found:
+            if one.run not in first or (first[one.run].expected and not one.expected):
+                first[one.run] = one
+        odd = [run for run in self.runs if run.verdict != "pass"]
+        for run in sorted(odd, key=lambda run: (run.verdict == "expected", run.run))[:most]:
+            story = describe(first[run.run]) if run.run in first else ""
+            style = None if run.verdict == "expected" else "red"
+            names = ", ".join(run.anomalies or run.expected)
+            table.add_row(run.run, run.verdict, names, story, style=style)
+        if len(odd) > most:
+            table.caption = f"… and {len(odd) - most} more"
+        return table
+
+
+def describe(found: Found) -> str:
+    """Return a finding as one line."""
+    where = "" if found.topic is None else f" {found.topic}-{found.partition}"
+    times = f" ({found.count} times)" if found.count > 1 else ""
+    excuse = f" [expected: {found.expected}]" if found.expected else ""
+    return f"{found.anomaly}{where}: {found.detail}{times}{excuse}"
+
+
+def judge(directory: Path, skip_bad: bool = False, spark: SparkSession | None = None) -> Verdicts:
+    """Judge every run below ``directory``.
+
+    Raises:
+        BadInput: a run is not whole (left out with ``skip_bad``), or there is none.
+    """
+    runs, bad = find_runs(directory, skip_bad=skip_bad)
+    found: list[Found] = []
+    if any(not run.crashed for run in runs):
+        from analysis.load import traces
+
+        if spark is None:
+            from analysis.session import session
+
+            spark = session()
+        found = check(traces(spark, directory, runs), runs)
+    return combine(runs, found, bad)
+
+
+def check(trace: DataFrame, runs: Sequence[Run]) -> list[Found]:
+    """Run all checks over the trace of ``runs`` in one job, and excuse what is expected."""
+    from pyspark.sql import DataFrame
+
+    from analysis.checks import CHECKS
+
+    judged = reduce(DataFrame.unionByName, [judge_(trace) for judge_ in CHECKS.values()])
+    manifests = {run.name: run.manifest for run in runs}
+    found = []
+    for row in judged.collect():
+        manifest = manifests[row["run"]]
+        topics = manifest.get("topics", {})
+        raw = Found(
+            row["run"], row["check"], row["anomaly"], row["topic_id"], row["partition"],
+            row["count"], row["detail"],
+        )  # fmt: skip
+        named = topics.get(raw.topic, raw.topic) if raw.topic else None
+        found.append(replace(raw, topic=named, expected=excuse(raw, manifest)))
+    return sorted(found, key=lambda f: (f.run, f.check, f.topic or "", f.partition or 0))
+
+
+def excuse(found: Found, manifest: dict[str, Any]) -> str:
+    """Return why a finding is expected in this run, or nothing. ``found.topic`` is the id."""
+    if found.anomaly in manifest.get("permits", []):
+        return "permitted"
+    if found.anomaly in LOSS:
+        for topic_id, partition, reason in manifest.get("forgiven", []):
+            if (topic_id, partition) == (found.topic, found.partition):
+                return str(reason)
+    return ""
+
+
+def combine(runs: Sequence[Run], found: Sequence[Found], bad: Sequence[str] = ()) -> Verdicts:
+    """Return the verdicts of runs from what the checks found and what the manifests say."""
+    from analysis.checks import CHECKS
+
+    by_run: dict[str, list[Found]] = {run.name: [] for run in runs}
+    for one in found:
+        by_run[one.run].append(one)
+    for run in runs:
+        by_run[run.name] += _own(run, by_run[run.name])
+    every = [one for run in runs for one in by_run[run.name]]
+    whole = sum(not run.crashed for run in runs)
+    rates = [_rate(name, every, whole) for name in CHECKS]
+    rates.append(_rate(RUN_CHECK, every, len(runs)))
+    return Verdicts([_verdict(run, by_run[run.name]) for run in runs], rates, every, list(bad))
+
+
+def _own(run: Run, found: Sequence[Found]) -> list[Found]:
+    """Return what the run says about itself and no check found."""
+    manifest = run.manifest
+    if run.crashed:
+        reason = str(manifest.get("reason", ""))
+        return [Found(run.name, RUN_CHECK, "crash", None, None, 1, reason)]
+    expected = manifest.get("expected", [])
+    known = {one.anomaly for one in found}
+    return [
+        Found(run.name, RUN_CHECK, name, None, None, 1, "the run says so itself",
+              "the run says so" if name in expected else "")
+        for name in sorted({*manifest.get("anomalies", []), *expected})
+        if name not in known
+    ]  # fmt: skip
+
+
+def _verdict(run: Run, found: Sequence[Found]) -> RunVerdict:
+    failed = sorted({one.anomaly for one in found if not one.expected})
+    excused = sorted({one.anomaly for one in found if one.expected} - set(failed))
+    verdict = "fail" if failed else "expected" if excused else "pass"
+    failure = "" if not failed else "liveness" if failed == ["no-progress"] else "safety"
+    if run.crashed:
+        verdict = failure = "crash"
+    manifest = run.manifest
+    return RunVerdict(
+        run.name, str(manifest["scenario"]), int(manifest["seed"]), verdict, failure,
+        failed, excused, str(manifest["digest"]),
+    )  # fmt: skip
+
+
+def _rate(name: str, found: Sequence[Found], runs: int) -> Rate:
+    violated = {one.run for one in found if one.check == name and not one.expected}
+    excused = {one.run for one in found if one.check == name} - violated
+    low, high = wilson(len(violated), runs)
+    rate = len(violated) / runs if runs else 0.0
+    return Rate(name, runs, len(violated), len(excused), rate, low, high)
+
+
+def wilson(hits: int, total: int) -> tuple[float, float]:
+    """Return the Wilson 95 % interval of a rate of ``hits`` in ``total``."""
+    assert 0 <= hits <= total, f"{hits} of {total}"
+    if total == 0:
+        return 0.0, 1.0
+    rate = hits / total
+    square = Z_95 * Z_95 / total
+    middle = rate + square / 2
+    spread = Z_95 * math.sqrt(rate * (1 - rate) / total + square / (4 * total))
+    low = (middle - spread) / (1 + square)
+    high = (middle + spread) / (1 + square)
+    return (0.0 if hits == 0 else max(0.0, low)), (1.0 if hits == total else min(1.0, high))

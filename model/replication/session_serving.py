@@ -1,0 +1,176 @@
+"""A follower's fetch in a session: read what is dirty, take note of its progress, answer or wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from model.effects import Request, Respond
+from model.errors import Errors
+from model.messages import FetchPartitionResponse, FetchRequest, FetchResponse
+from model.replication.purgatory import DelayedSessionFetch, Purgatory
+from model.replication.sessions import CachedPartition, FetchSession, FetchSessionCache
+
+if TYPE_CHECKING:
+    from model.controller.image import BrokerImage
+    from model.messages import FetchPartition
+    from model.records import TopicPartition
+    from model.replication.partition import Partition
+    from model.replication.ports import BrokerProcess
+    from model.replication.rules import ReplicationRules
+
+NONE = Errors.NONE
+News = list[tuple[CachedPartition, FetchPartitionResponse]]
+
+
+class SessionServing:
+    """The part of ReplicaServing for fetches with a session."""
+
+    process: BrokerProcess
+    rules: ReplicationRules
+    brokers: dict[int, BrokerImage]
+    out: list[Any]
+    purgatory: Purgatory
+    partitions: dict[TopicPartition, Partition]
+    sessions: FetchSessionCache
+
+    def fetch_in_session(self, item: Request, now: int) -> None:
+        """Serve a fetch of a follower that keeps a session."""
+        request: FetchRequest = item.message
+        session, error = self.sessions.open(request, now)
+        if session is None:
+            self._respond_session(item, FetchResponse(error, ()), True, now, now)
+            return
+        replica = request.replica_id
+        stale = self.rules.is_stale_replica_epoch(self.brokers, replica, request.replica_epoch)
+        if stale:
+            for entry in session.entries.values():
+                entry.soil()
+        urgent, total, news = self._read_session(session, request, stale, now)
+        session.last_fetch_us = now
+        if urgent or total >= request.min_bytes or request.max_wait_ms <= 0:
+            self._answer_session(item, session, news, now, now)
+            return
+        for entry in list(session.dirty):
+            entry.tidy()
+        session.parked = DelayedSessionFetch(self, item, session, now)
+        self.purgatory.add(session.parked, request.max_wait_ms, now)
+
+    def _read_session(
+        self, session: FetchSession, request: FetchRequest, stale: bool, now: int
+    ) -> tuple[bool, int, News]:
+        """First read: return whether to answer at once, the bytes read, and what is new.
+
+        A follower is told the high watermark from before its own progress is taken in.
+        """
+        replica = request.replica_id
+        budget = request.max_bytes
+        urgent = not session.entries
+        total = 0
+        news: News = []
+        for entry in list(session.dirty):
+            partition = self._partition_of(entry)
+            if partition is None:
+                urgent = True
+                news.append((entry, self._unknown(entry.asked)))
+                continue
+            asked = entry.asked
+            log = partition.log
+            mark = log.high_watermark
+            answer = partition.check_fetch(asked, replica)
+            if answer is None and stale:
+                answer = partition.fetch_error(Errors.NOT_LEADER_OR_FOLLOWER)
+            if answer is not None:
+                urgent = True
+                news.append((entry, answer))
+                continue
+            leader_end = log.log_end_offset
+            if asked.fetch_offset < leader_end:
+                answer, size = self._read(
+                    partition, asked, mark, leader_end, budget, total == 0, now
+                )
+                if answer is not None and answer.error is not NONE:
+                    urgent = True
+                    news.append((entry, answer))
+                    continue
+                total += size
+                budget = max(0, budget - size)
+            partition.update_follower(asked, replica, request.replica_epoch, leader_end, now)
+            if answer is not None:
+                news.append((entry, answer))
+            elif mark != entry.sent_high_watermark or log.log_start_offset != entry.sent_log_start:
+                news.append((entry, partition.nothing_new(mark)))
+        return urgent, total, news
+
+    def answer_parked_session(
+        self, item: Request, session: FetchSession, started: int, now: int
+    ) -> None:
+        """Read again for a completed fetch and answer; the follower's state stays as it is."""
+        session.parked = None
+        request: FetchRequest = item.message
+        budget = request.max_bytes
+        total = 0
+        news: News = []
+        for entry in session.dirty:
+            partition = self._partition_of(entry)
+            if partition is None:
+                news.append((entry, self._unknown(entry.asked)))
+                continue
+            asked = entry.asked
+            log = partition.log
+            mark = log.high_watermark
+            answer = partition.check_fetch(asked, request.replica_id)
+            if answer is None and asked.fetch_offset < log.log_end_offset:
+                answer, size = self._read(
+                    partition, asked, mark, log.log_end_offset, budget, total == 0, now
+                )
+                total += size
+                budget = max(0, budget - size)
+            if answer is not None:
+                news.append((entry, answer))
+            elif mark != entry.sent_high_watermark or log.log_start_offset != entry.sent_log_start:
+                news.append((entry, partition.nothing_new(mark)))
+        self._answer_session(item, session, news, started, now)
+
+    def _partition_of(self, entry: CachedPartition) -> Partition | None:
+        partition = entry.partition
+        if partition is None:
+            partition = self.partitions.get(entry.asked.tp)
+            if partition is not None:
+                entry.attach(partition)
+        return partition
+
+    def _answer_session(
+        self, item: Request, session: FetchSession, news: News, started: int, now: int
+    ) -> None:
+        failed = False
+        answers = []
+        dirty = session.dirty
+        for entry, answer in news:
+            answers.append(answer)
+            if answer.error is not NONE:
+                failed = True
+            elif answer.diverging_epoch is None:
+                entry.sent_high_watermark = answer.high_watermark
+                entry.sent_log_start = answer.log_start_offset
+                if answer.batches and len(dirty) > 1:
+                    del dirty[entry]  # served partitions go to the tail
+                    dirty[entry] = None
+        for entry in list(dirty):
+            entry.tidy()
+        response = FetchResponse(NONE, tuple(answers), session.id)
+        self._respond_session(item, response, failed, started, now)
+
+    def _respond_session(
+        self, item: Request, response: FetchResponse, failed: bool, started: int, now: int
+    ) -> None:
+        self.out.append(Respond(item.connection, item.correlation, response))
+        self.process.count_request("FetchFollower", failed, item.received_us, started, now)
+
+    def _read(
+        self, partition: Partition, asked: FetchPartition, mark: int, bound: int, budget: int,
+        min_one: bool, now: int,
+    ) -> tuple[FetchPartitionResponse | None, int]:  # fmt: skip
+        raise NotImplementedError
+
+    def _unknown(self, asked: FetchPartition) -> FetchPartitionResponse:
+        raise NotImplementedError

@@ -1,0 +1,102 @@
+"""The console script ``kafkasim``: commands, exit codes, and one clear line for every mistake.
+
+Exit codes: 0 as expected, 1 our own crash, 2 bad usage or input, 10 safety, 11 liveness,
+12 nondeterminism. This module and ``scenarios/commands`` are where scenarios and analysis meet;
+nothing else of scenarios knows analysis.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from scenarios.commands import catalogue, demo, fleets, runs, views
+from scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
+
+HELP = """Simulate a whole Apache Kafka cluster, break it on purpose, and see what survives.
+
+One seed is one run, bit for bit. Start with:
+
+  kafkasim list                                     what can be shown
+
+  kafkasim run gc-pause-isr-flapping --explain      one run and its story
+
+  kafkasim demo                                     200 runs on Spark, verdicts and pictures
+
+Exit codes: 0 as expected, 1 crash of the simulator, 2 bad usage or input, 10 a safety failure
+(something was lost, doubled or contradicted), 11 a liveness failure (no progress after the faults
+healed), 12 nondeterminism (a replay differs).
+"""
+
+app = typer.Typer(
+    name="kafkasim", help=HELP, add_completion=False, pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+app.command("list")(catalogue.listing)
+app.command("run")(runs.run)
+app.command("replay")(runs.replay)
+app.command("describe")(views.describe)
+app.command("metrics")(fleets.metrics)
+app.command("fleet")(fleets.fleet)
+app.command("check")(fleets.check)
+app.command("plot")(fleets.plot)
+app.command("demo")(demo.demo)
+
+_CLICK_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+"""Newer versions of typer bring their own click; the exception is the same in all."""
+
+
+@app.callback()
+def _root() -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        code = invoke(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = OK
+    sys.exit(code)
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; errors are told on stderr."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(
+            args=list(arguments) or ["--help"], prog_name="kafkasim", standalone_mode=False
+        )
+        return code if isinstance(code, int) else OK
+    except _CLICK_ERROR as error:
+        return _complain(f"{one_line(error.format_message())} (see kafkasim --help)")
+    except INPUT_ERRORS as error:
+        return _complain(one_line(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        raise
+    except Crashed as crash:
+        traceback.print_exception(crash.__cause__)
+        sys.stderr.write(f"crash: the simulator itself failed\n  replay: {crash.replay}\n")
+        return CRASH
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.write("crash: kafkasim itself failed\n")
+        return CRASH
+
+
+def _complain(message: str) -> int:
+    sys.stderr.write(f"kafkasim: error: {message}\n")
+    return USAGE
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The commands of ``kafkasim``, a module per family; ``scenarios/cli.py`` puts them together."""

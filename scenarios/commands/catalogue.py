@@ -1,0 +1,52 @@
+"""``kafkasim list``: what scenarios and variants there are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from scenarios import library
+from scenarios.commands.common import console, say_json
+from scenarios.variants import catalogue
+
+
+def listing(
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead.")] = False,
+    variants: Annotated[
+        bool, typer.Option("--variants", help="List variants: rules that break what Kafka keeps.")
+    ] = False,
+) -> None:
+    """List the built-in scenarios, each with its claim and the anomalies it permits."""
+    if variants:
+        _variants(json)
+        return
+    found = [library.scenario(name)[0] for name in library.names()]
+    if json:
+        say_json(
+            [{"name": s.name, "claim": s.claim, "permits": list(s.expect.permits)} for s in found]
+        )
+        return
+    table = Table("scenario", "claim", "permits", title="Scenarios (kafkasim run NAME)")
+    for scenario in found:
+        table.add_row(scenario.name, scenario.claim, ", ".join(scenario.expect.permits) or "—")
+    console().print(table)
+
+
+def _variants(json: bool) -> None:
+    found = catalogue()
+    if json:
+        say_json(
+            [
+                {"id": v.id, "source": v.source, "breaks": v.breaks, "scenario": v.scenario,
+                 "claim": v.claim}
+                for v in found.values()
+            ]
+        )  # fmt: skip
+        return
+    title = "Variants (kafkasim run SCENARIO --variant ID)"
+    table = Table("variant", "source", "breaks", "shown by", "claim", title=title)
+    for v in found.values():
+        table.add_row(v.id, v.source, v.breaks, v.scenario, v.claim)
+    console().print(table)

@@ -1,0 +1,123 @@
+"""What all commands share: exit codes, consoles, errors of the user, output directories."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from model.config import ConfigError
+from scenarios.runner import Result
+from scenarios.spec import ScenarioError
+from scenarios.state import MomentError
+from scenarios.variants import VariantError
+from sim.store import ManifestError
+
+OK = 0
+CRASH = 1
+USAGE = 2
+SAFETY = 10
+LIVENESS = 11
+NONDETERMINISM = 12
+
+
+class InputError(Exception):
+    """Something the user gave cannot be used; the message is one line that names it."""
+
+
+class Crashed(Exception):
+    """The simulator itself failed in a run: how to replay it."""
+
+    def __init__(self, replay: str) -> None:
+        super().__init__(replay)
+        self.replay = replay
+
+
+INPUT_ERRORS = (
+    InputError, ScenarioError, VariantError, ManifestError, ConfigError, MomentError,
+)  # fmt: skip
+"""Errors that mean bad input: one line on stderr and exit code 2."""
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's message on one line."""
+    return " ".join(str(error).split())
+
+
+def say(text: str = "") -> None:
+    """Print plain text to stdout, never wrapped, never coloured."""
+    sys.stdout.write(text + "\n")
+
+
+def say_json(thing: Any) -> None:
+    """Print one JSON document to stdout."""
+    say(json.dumps(thing, ensure_ascii=False, sort_keys=False))
+
+
+def console() -> Console:
+    """Return a console for tables on stdout; what is not a terminal is as wide as it needs."""
+    return Console() if sys.stdout.isatty() else Console(width=160)
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[Any]:
+    """Show a progress bar on stderr if that is a terminal; yields ``advance()``."""
+    quiet = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=quiet, disable=not quiet.is_terminal) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)
+
+
+@contextmanager
+def status(what: str) -> Iterator[None]:
+    """Show a spinner on stderr if that is a terminal."""
+    quiet = Console(stderr=True)
+    if not quiet.is_terminal:
+        yield
+        return
+    with quiet.status(what):
+        yield
+
+
+def exit_code(results: Sequence[Result]) -> int:
+    """Return what the verdicts of several runs amount to: safety before liveness."""
+    failures = [result.failure for result in results if result.verdict == "fail"]
+    if not failures:
+        return OK
+    return LIVENESS if all(failure == "liveness" for failure in failures) else SAFETY
+
+
+def make_directory(path: Path) -> Path:
+    """Create a directory for output.
+
+    Raises:
+        InputError: it cannot be created or written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".kafkasim-probe"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"--out {path}: cannot be written: {error.strerror}") from None
+    return path
+
+
+def run_directory(path: Path) -> Path:
+    """Return ``path`` after a look whether it holds a run.
+
+    Raises:
+        InputError: no such directory.
+    """
+    if path.is_file() and path.name in ("trace.parquet", "manifest.json"):
+        path = path.parent
+    if not path.is_dir():
+        raise InputError(f"{path}: no such directory; give the directory of a run (run --out DIR)")
+    return path

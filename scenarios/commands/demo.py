@@ -1,0 +1,61 @@
+"""``kafkasim demo``: one phenomenon, many seeds, verdicts, two pictures and the seed to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scenarios import report
+from scenarios.commands import fleets
+from scenarios.commands.common import say
+from scenarios.state import rows
+from sim.store import read_manifest
+
+SCENARIO = "gc-pause-isr-flapping"
+DIRECTORY = Path("kafkasim-demo")
+
+
+def demo(
+    runs: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 200,
+    out: Annotated[Path, typer.Option(help="Where runs and pictures go.")] = DIRECTORY,
+    master: fleets.Master = "local[*]",
+) -> int:
+    """Run 200 seeds of GC pauses that make ISRs flap on local Spark, judge and draw them.
+
+    Prints the verdict table, draws the ISR flapping of the most interesting seed and a view of the
+    whole fleet, and ends with the command that replays that seed.
+    """
+    summary = fleets.run_fleet([SCENARIO], range(runs), [], [], out, master)
+    verdicts = fleets.judge(out)
+    fleets.show(verdicts)
+    for line in fleets.summary_lines(summary):
+        say(line)
+    failed = [run.run for run in verdicts.runs if run.verdict == "fail"]
+    name, why = _most_interesting(out, failed or [run.run for run in verdicts.runs])
+    directory = _place(out, name)
+    flapping, view = out / "isr-flapping.png", out / "fleet.png"
+    fleets.draw("isr-flapping", directory, flapping)
+    fleets.draw("fleet", out, view)
+    seed = int(read_manifest(directory)["seed"])
+    say(f"pictures: {flapping} (seed {seed}), {view} (all runs)")
+    what = "a failure" if failed else "no failure, the most ISR changes"
+    say(f"most interesting: seed {seed}: {what} ({why} changes of an ISR)")
+    say(f"replay: {report.command(seed, SCENARIO)} --explain")
+    return summary.exit_code or verdicts.exit_code
+
+
+def _place(out: Path, name: str) -> Path:
+    """Return the directory of a run as the verdicts name it."""
+    for candidate in (out / name, out / "runs" / name):
+        if candidate.is_dir():
+            return candidate
+    raise AssertionError(f"no directory of run {name} below {out}")
+
+
+def _most_interesting(out: Path, names: list[str]) -> tuple[str, int]:
+    """Return the run with the most ISR changes, the first of several, and their number."""
+    flaps = {name: sum(1 for _ in rows(_place(out, name), ["IsrChanged"])) for name in names}
+    best = max(flaps, key=lambda name: flaps[name])
+    return best, flaps[best]

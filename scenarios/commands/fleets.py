@@ -1,0 +1,254 @@
+"""``kafkasim fleet``, ``check``, ``plot`` and ``metrics``: what needs Spark, imported only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from scenarios.commands.common import (
+    OK,
+    InputError,
+    console,
+    make_directory,
+    one_line,
+    run_directory,
+    say,
+    say_json,
+    status,
+)
+from scenarios.commands.runs import Settings, Variants, job
+from scenarios.commands.views import RunDirectory
+from scenarios.state import last_moment, moment_us
+from sim.store import read_manifest
+
+if TYPE_CHECKING:
+    from analysis.fleet import Summary
+    from analysis.verdict import Verdicts
+
+FLEET_DIRECTORY = Path("kafkasim-fleet")
+
+FleetDirectory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="What fleet --out or run --out wrote.")
+]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave damaged runs out (and say so), don't refuse.")
+]
+Master = Annotated[str, typer.Option(help="The Spark master, e.g. spark://host:7077.")]
+
+
+@contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn what analysis says about its input into the command line's one line."""
+    from analysis.java import JavaMissing
+    from analysis.load import BadInput
+
+    try:
+        yield
+    except (BadInput, JavaMissing) as error:
+        raise InputError(one_line(error)) from None
+
+
+@contextmanager
+def fleet_progress() -> Iterator[Callable[[int, int, Mapping[str, int]], None]]:
+    """Show how many runs are done and what they showed; yields the fleet's callback."""
+    err = Console(stderr=True)
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+               TextColumn("{task.fields[verdicts]}"))  # fmt: skip
+    with Progress(*columns, console=err, disable=not err.is_terminal) as bar:
+        task = bar.add_task("runs", total=None, verdicts="starting Spark …")
+
+        def report(done: int, total: int, verdicts: Mapping[str, int]) -> None:
+            text = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+            bar.update(task, completed=done, total=total, verdicts=text)
+
+        yield report
+
+
+def run_fleet(
+    names: Sequence[str], seeds: range, settings: Sequence[str], variants: Sequence[str],
+    out: Path, master: str,
+) -> Summary:  # fmt: skip
+    """Check the scenarios, run all seeds of all and return what the fleet did.
+
+    Raises:
+        InputError: the output directory or Java cannot be used.
+        ScenarioError: an unknown scenario, key or value.
+        VariantError: an unknown variant, or two that do not go together.
+    """
+    for name in names:
+        job(name, list(settings), list(variants))
+    make_directory(out)
+    with input_errors():
+        from analysis.fleet import Configuration
+        from analysis.fleet import run_fleet as run_all
+
+        wanted = [Configuration(n, tuple(settings), False, tuple(variants)) for n in names]
+        with fleet_progress() as progress:
+            return run_all(wanted, seeds, out, master, progress)
+
+
+def judge(directory: Path, skip_bad: bool = False) -> Verdicts:
+    """Return the verdicts of all runs below a directory.
+
+    Raises:
+        InputError: there is no run, or a damaged one.
+    """
+    with input_errors(), status(f"judging {directory} …"):
+        from analysis import verdict
+
+        return verdict.judge(directory, skip_bad)
+
+
+def show(verdicts: Verdicts) -> None:
+    """Print the verdict tables."""
+    out = console()
+    out.print(verdicts.table())
+    if any(run.verdict != "pass" for run in verdicts.runs):
+        out.print(verdicts.runs_table())
+    counts: dict[str, int] = {}
+    for run in verdicts.runs:
+        counts[run.verdict] = counts.get(run.verdict, 0) + 1
+    say("  ".join(f"{verdict}: {count}" for verdict, count in sorted(counts.items())))
+    for line in verdicts.skipped:
+        say(f"skipped: {line}")
+
+
+def fleet(
+    scenarios: Annotated[
+        list[str], typer.Argument(metavar="SCENARIO...", help="Names or .toml files.")
+    ],
+    runs: Annotated[int, typer.Option(min=1, help="How many seeds of each scenario.")] = 100,
+    seed_from: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    settings: Settings = None,
+    variant: Variants = None,
+    out: Annotated[
+        Path, typer.Option(help="Where the runs go; all Spark workers must see it.")
+    ] = FLEET_DIRECTORY,
+    master: Master = "local[*]",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+) -> int:
+    """Run many seeds of scenarios as Spark tasks, then judge them all in one job.
+
+    A fleet that was stopped goes on where it was: the same command skips every run that is there
+    with the same code and configuration. One run in a hundred is repeated outside Spark and
+    compared.
+    """
+    seeds = range(seed_from, seed_from + runs)
+    summary = run_fleet(scenarios, seeds, settings or [], variant or [], out, master)
+    verdicts = judge(out)
+    code = summary.exit_code or verdicts.exit_code
+    if json:
+        say_json({**summary_json(summary), "verdict": verdicts.to_json(), "exit_code": code})
+        return code
+    show(verdicts)
+    for line in summary_lines(summary):
+        say(line)
+    return code
+
+
+def summary_json(summary: Summary) -> dict[str, Any]:
+    """Return what a fleet did as JSON values."""
+    return {
+        "out": str(summary.out), "runs": summary.total, "ran": summary.ran,
+        "skipped": summary.skipped, "wall_seconds": summary.seconds, "events": summary.rows,
+        "verdicts": summary.verdicts, "crashes": summary.crashes, "replayed": summary.replayed,
+        "nondeterministic": [f"{m.label} seed {m.seed}" for m in summary.mismatches],
+    }  # fmt: skip
+
+
+def summary_lines(summary: Summary) -> list[str]:
+    """Return what a fleet did in words."""
+    lines = [
+        f"{summary.ran} runs in {summary.seconds:.0f} s ({summary.skipped} were there already),"
+        f" {summary.rows} events; {summary.replayed} repeated outside Spark,"
+        f" {len(summary.mismatches)} of them different; all in {summary.out}"
+    ]
+    lines += [f"crash: {name} (see its manifest.json)" for name in summary.crashes[:6]]
+    lines += [
+        f"nondeterminism: {m.label} seed {m.seed}: digest {m.digest[:16]}, repeated"
+        f" {m.replayed[:16]}"
+        for m in summary.mismatches[:6]
+    ]
+    return lines
+
+
+def check(
+    directory: FleetDirectory,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+    skip_bad: SkipBad = False,
+) -> int:
+    """Judge every run below a directory with all Spark checks, and print the verdict table."""
+    verdicts = judge(directory, skip_bad)
+    if json:
+        say_json(verdicts.to_json())
+    else:
+        show(verdicts)
+    return verdicts.exit_code
+
+
+class Kind(StrEnum):
+    """What can be drawn."""
+
+    isr_flapping = "isr-flapping"
+    fleet = "fleet"
+    latency = "latency"
+
+
+def plot(
+    kind: Annotated[Kind, typer.Argument(help="isr-flapping and latency: a run; fleet: a fleet.")],
+    directory: FleetDirectory,
+    out: Annotated[Path | None, typer.Option(help="The picture. [default: DIR/KIND.png]")] = None,
+) -> int:
+    """Draw a picture of a run or a fleet."""
+    target = out or run_directory(directory) / f"{kind.value}.png"
+    make_directory(target.parent)
+    draw(kind.value, directory, target)
+    say(str(target))
+    return OK
+
+
+def draw(kind: str, directory: Path, target: Path) -> None:
+    """Draw one picture.
+
+    Raises:
+        InputError: there is no run, or a damaged one.
+    """
+    with input_errors(), status(f"drawing {kind} …"):
+        from analysis import plots
+
+        plots.draw(kind, directory, target)
+
+
+def metrics(
+    run: RunDirectory,
+    at: Annotated[
+        str, typer.Option("--at", metavar="T", help="Seconds after ready, 20s, 1m, ready, or end.")
+    ] = "end",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+) -> int:
+    """Print the metrics of a run at a moment, under Kafka's JMX names."""
+    directory = run_directory(run)
+    manifest = read_manifest(directory)
+    at_us = moment_us(at, manifest, last_moment(directory)) - int(manifest.get("ready_us", 0))
+    with input_errors():
+        from analysis import metrics as measuring
+
+        found = measuring.collect(directory, at_us)
+    if json:
+        say_json(found[0].to_json() if len(found) == 1 else [one.to_json() for one in found])
+        return OK
+    for one in found:
+        table = Table("object", "name", "tags", "attribute", "value", title=f"{directory} at {at}")
+        for metric in one.metrics:
+            value = f"{metric.value:.6g}"
+            table.add_row(metric.object, metric.name, metric.tags, metric.attribute, value)
+        console().print(table)
+    return OK

@@ -1,0 +1,270 @@
+"""``kafkasim run`` and ``kafkasim replay``: one scenario, one seed or several, in this process."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Annotated, Any
+
+import typer
+
+from scenarios import library, report
+from scenarios import replay as replaying
+from scenarios.commands.common import (
+    NONDETERMINISM,
+    OK,
+    SAFETY,
+    Crashed,
+    console,
+    exit_code,
+    make_directory,
+    progress_bar,
+    run_directory,
+    say,
+    say_json,
+    status,
+)
+from scenarios.runner import Result
+from scenarios.runner import run as run_once
+from scenarios.spec import Scenario
+from scenarios.variants import compose
+from sim.store import MANIFEST_FILE
+
+ScenarioName = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A name from `kafkasim list`, or a .toml file.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE",
+        help="Override a key of the scenario, e.g. cluster.config.replica.lag.time.max.ms=5000 or"
+        " workload.0.rate=500/s. Repeatable.",
+    ),
+]  # fmt: skip
+Variants = Annotated[
+    list[str] | None,
+    typer.Option("--variant", metavar="ID", help="Add a variant (list --variants). Repeatable."),
+]
+
+
+@dataclass
+class Job:
+    """What the user asked to run."""
+
+    name: str
+    scenario: Scenario
+    settings: list[str]
+    given: list[str]  # variants from the command line
+    variants: list[str]  # those and the twin's
+    twin: bool
+
+    def replay_command(self, seed: int, out: Path | None = None) -> str:
+        """Return the command that runs one seed of this again."""
+        return report.command(seed, self.name, self.settings, self.given, self.twin, out)
+
+    def run(self, seed: int, directory: Path | None) -> Result:
+        """Run one seed.
+
+        Raises:
+            Crashed: the simulator failed.
+        """
+        if directory is not None:
+            make_directory(directory)
+            (directory / MANIFEST_FILE).unlink(missing_ok=True)  # unfinished until it is back
+        try:
+            return run_once(self.scenario, seed, directory, self.variants)
+        except Exception as error:
+            raise Crashed(self.replay_command(seed)) from error
+
+
+def job(
+    name: str, settings: list[str] | None, variants: list[str] | None, twin: bool = False
+) -> Job:
+    """Read and check all that decides a run besides the seed.
+
+    Raises:
+        ScenarioError: an unknown scenario, a wrong key or value, no twin.
+        VariantError: an unknown variant, or two that do not go together.
+    """
+    given = list(variants or [])
+    scenario, added = library.scenario(name, settings or [], twin=twin)
+    wanted = [*added, *given]
+    compose([*scenario.cluster.variants, *wanted])
+    return Job(name, scenario, list(settings or []), given, wanted, twin)
+
+
+def run(
+    scenario: ScenarioName,
+    seed: Annotated[int, typer.Option(min=0, help="The seed; the first one with --runs.")] = 0,
+    runs: Annotated[
+        int | None, typer.Option(min=1, help="How many seeds, counted up from --seed. [default: 1]")
+    ] = None,
+    settings: Settings = None,
+    variant: Variants = None,
+    twin: Annotated[
+        bool, typer.Option("--twin", help="Run the twin, which must fail as the scenario says.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep trace and manifest in this directory (with --runs: below it)."),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object (with --runs: a list) only.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell the story of the run in Kafka's words.")
+    ] = False,
+) -> int:
+    """Run a scenario and judge it.
+
+    Prints a line for a run that went as expected and a screen for one that did not, with the
+    command that replays it. Durations count from the moment the cluster is ready.
+    """
+    asked = job(scenario, settings, variant, twin)
+    if out is not None:
+        make_directory(out)
+    if twin:
+        return _run_twin(asked, seed, runs, out, json, explain)
+    if runs is None or runs == 1:
+        result, place = _run_kept(asked, seed, out)
+        _show(asked, result, json, explain, place)
+        _drop(result, out, place)
+        return exit_code([result])
+    return _run_many(asked, range(seed, seed + runs), out, json, explain)
+
+
+def _run_many(asked: Job, seeds: range, out: Path | None, json: bool, explain: bool) -> int:
+    results = []
+    with progress_bar(asked.scenario.name, len(seeds)) as advance:
+        for seed in seeds:
+            place = None if out is None else out / f"seed-{seed}"
+            results.append(asked.run(seed, place))
+            advance()
+    if json:
+        say_json([result.summary() for result in results])
+        return exit_code(results)
+    for result in results:
+        say(report.headline(result))
+        if explain and result.directory is not None:
+            _story(Path(result.directory))
+    failed = [result for result in results if result.verdict == "fail"]
+    for result in failed[:1]:
+        say(report.screen(result, asked.replay_command(result.seed)))
+    console().print(report.verdict_table(results))
+    return exit_code(results)
+
+
+def _run_kept(asked: Job, seed: int, out: Path | None) -> tuple[Result, Path]:
+    """Run one seed with its trace on disk: a failure without ``--out`` must have one too."""
+    place = out or Path(gettempdir()) / "kafkasim" / f"{asked.scenario.name}-{seed}"
+    with status(f"{asked.scenario.name}, seed {seed} …"):
+        return asked.run(seed, place), place
+
+
+def _drop(result: Result, out: Path | None, place: Path) -> None:
+    """Remove a trace that nobody asked for and no failure needs."""
+    if out is None and result.verdict != "fail":
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _show(asked: Job, result: Result, json: bool, explain: bool, place: Path) -> None:
+    if json:
+        say_json(result.summary())
+        return
+    say(report.headline(result))
+    if result.verdict == "fail":
+        say(report.screen(result, asked.replay_command(result.seed)))
+    if explain:
+        _story(place)
+
+
+def _story(place: Path) -> None:
+    from scenarios.story import tell
+
+    for line in tell(place):
+        say(line)
+
+
+# ------------------------------------------------------------------------------------- the twin
+
+
+def bites(scenario: Scenario, result: Result) -> bool:
+    """Return whether a twin's run failed with everything that the scenario names."""
+    assert scenario.twin is not None, scenario.name
+    return result.verdict == "fail" and all(n in result.anomalies for n in scenario.twin.fails)
+
+
+def _run_twin(
+    asked: Job, first: int, runs: int | None, out: Path | None, json: bool, explain: bool
+) -> int:
+    """Run the twin: up to its own number of seeds until one fails as named."""
+    twin = asked.scenario.twin
+    assert twin is not None, asked.name
+    tried: list[dict[str, Any]] = []
+    bitten = False
+    seeds = range(first, first + (runs or twin.seeds))
+    for seed in seeds:
+        place = out if runs in (None, 1) or out is None else out / f"seed-{seed}"
+        result, kept = _run_kept(asked, seed, place)
+        bit = bites(asked.scenario, result)
+        bitten = bitten or bit
+        tried.append({**result.summary(), "twin": {"fails": twin.fails, "failed_as_named": bit}})
+        if not json:
+            say(report.headline(result))
+        if not json and bit:
+            say(report.screen(result, asked.replay_command(seed)))
+        if explain and not json:
+            _story(kept)
+        if bit and runs is None:
+            break
+    if json:
+        say_json(tried[-1] if runs in (None, 1) else tried)
+    else:
+        wanted = ", ".join(twin.fails)
+        if bitten:
+            say(f"twin: failed as it must ({wanted}): {twin.claim}")
+        else:
+            say(f"twin: did NOT fail with {wanted} in {len(tried)} seeds: the check does not bite")
+    return OK if bitten else SAFETY
+
+
+# ------------------------------------------------------------------------------------- replay
+
+
+def replay(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A directory of run --out.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+) -> int:
+    """Run a stored run again and compare it row by row with its trace."""
+    directory = run_directory(run_dir)
+    with status(f"replaying {directory} …"):
+        again = replaying.replay(directory)
+    manifest, result = again.manifest, again.result
+    if json:
+        difference = again.difference
+        say_json({
+            "scenario": result.scenario, "seed": result.seed, "identical": again.identical,
+            "digest": manifest["digest"], "replayed_digest": result.digest,
+            "code_version": manifest["code_version"], "replayed_code_version": result.code_version,
+            "events": result.events,
+            "first_difference": None if difference is None else
+            {"stored": difference.stored, "replayed": difference.replayed},
+        })  # fmt: skip
+        return OK if again.identical else NONDETERMINISM
+    if not again.same_code:
+        say(f"note: stored by code {manifest['code_version']}, this is {result.code_version}:"
+            " a difference may come from that")  # fmt: skip
+    if again.identical:
+        say(f"identical: {result.scenario}  seed {result.seed}  {result.events} rows"
+            f"  digest {result.digest[:16]}")  # fmt: skip
+        return OK
+    say(f"different: {result.scenario}  seed {result.seed}  stored {manifest['rows']} rows, digest"
+        f" {manifest['digest'][:16]}; replayed {result.events} rows, digest {result.digest[:16]}")  # fmt: skip
+    if again.difference is None:
+        say("the rows are all equal, so the manifest's digest was changed")
+    else:
+        for line in again.difference.lines():
+            say(line)
+    return NONDETERMINISM

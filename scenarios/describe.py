@@ -1,0 +1,224 @@
+"""Print the state of a cluster as Kafka's own tools do.
+
+``topics`` has the lines of kafka-topics.sh --describe, ``groups`` the columns of
+kafka-consumer-groups.sh --describe, ``quorum`` the lines of kafka-metadata-quorum.sh describe
+--status, ``brokers`` those of kafka-cluster.sh list-endpoints with what else is known. What the
+trace does not tell is printed as —. HOST is the name of a simulated host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scenarios.state import Group, Row, State
+
+UNKNOWN = "—"
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which topics and partitions to print; with a condition only partitions, as Kafka does."""
+
+    topic: str | None = None
+    exclude_internal: bool = False
+    under_replicated: bool = False
+    under_min_isr: bool = False
+    at_min_isr: bool = False
+    unavailable: bool = False
+
+    @property
+    def conditional(self) -> bool:
+        """Whether only partitions in some state are asked for."""
+        return self.under_replicated or self.under_min_isr or self.at_min_isr or self.unavailable
+
+
+# --------------------------------------------------------------------------------------- topics
+
+
+def topics(state: State, selection: Selection) -> list[str]:
+    """Return the lines of kafka-topics.sh --describe."""
+    lines = []
+    for created in sorted(state.topics.values(), key=lambda row: str(row["topic"])):
+        name = created["topic"]
+        if selection.topic not in (None, name):
+            continue
+        if selection.exclude_internal and name in INTERNAL:
+            continue
+        if not selection.conditional:
+            lines.append(
+                f"Topic: {name}\tTopicId: {created['topic_id']}"
+                f"\tPartitionCount: {created['partitions']}"
+                f"\tReplicationFactor: {created['replication_factor']}"
+                f"\tConfigs: {_configs(state, created)}"
+            )
+        for partition in range(created["partitions"]):
+            row = state.partitions.get((created["topic_id"], partition))
+            if row is not None and _selected(state, created, row, selection):
+                lines.append(f"\t{_partition_line(name, row)}")
+    return lines
+
+
+def _partition_line(topic: str, row: Row) -> str:
+    leader = "none" if row["leader"] == -1 else row["leader"]
+    return (
+        f"Topic: {topic}\tPartition: {row['partition']}\tLeader: {leader}"
+        f"\tReplicas: {_ids(row['replicas'])}\tIsr: {_ids(row['isr'])}"
+        f"\tElr: {UNKNOWN}\tLastKnownElr: {UNKNOWN}"
+    )
+
+
+def _selected(state: State, created: Row, row: Row, selection: Selection) -> bool:
+    if not selection.conditional:
+        return True
+    isr, minimum = len(row["isr"]), created["min_isr"]
+    return (
+        (selection.under_replicated and isr < len(row["replicas"]))
+        or (selection.under_min_isr and isr < minimum)
+        or (selection.at_min_isr and isr == minimum)
+        or (selection.unavailable and not state.alive(row["leader"]))
+    )
+
+
+def _configs(state: State, created: Row) -> str:
+    """Return the topic's own properties; of an internal topic the trace tells one."""
+    spec = state.manifest.get("spec", {})
+    for topic in spec.get("topics", []):
+        if topic["name"] == created["topic"]:
+            return ",".join(f"{k}={_plain(v)}" for k, v in sorted(topic["config"].items()))
+    return f"min.insync.replicas={created['min_isr']}"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _ids(replicas: Sequence[int]) -> str:
+    return ",".join(str(replica) for replica in replicas)
+
+
+# --------------------------------------------------------------------------------------- groups
+
+GROUP_COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG",
+                 "CONSUMER-ID", "HOST", "CLIENT-ID")  # fmt: skip
+
+
+def groups(state: State, only: str | None = None) -> list[str]:
+    """Return the tables of kafka-consumer-groups.sh --describe, a group after the other.
+
+    LOG-END-OFFSET is what Kafka prints under that name: the high watermark.
+    """
+    lines: list[str] = []
+    for name, group in sorted(state.groups.items()):
+        if only not in (None, name):
+            continue
+        if not group.member_ids:
+            lines += ["", f"Consumer group '{name}' has no active members."]
+        table = [GROUP_COLUMNS, *_group_rows(state, name, group)]
+        lines += ["", *_aligned(table)]
+    return lines
+
+
+def _group_rows(state: State, name: str, group: Group) -> list[tuple[str, ...]]:
+    owners: dict[tuple[str, int], str] = {}
+    for member in group.member_ids:
+        for owned in group.assignments.get(member, []):
+            topic, _, partition = owned.rpartition("-")
+            owners[topic, int(partition)] = member
+    rows: list[tuple[str, ...]] = []
+    for key in sorted([*group.offsets, *(key for key in owners if key not in group.offsets)]):
+        topic, number = key
+        current = group.offsets.get(key)
+        end = _high_watermark(state, topic, number)
+        lag = UNKNOWN if end is None else "-" if current is None else str(end - current)
+        owner = owners.get(key, "")
+        node = state.member_nodes.get(owner, UNKNOWN)
+        rows.append((
+            name, topic, str(number), "-" if current is None else str(current),
+            UNKNOWN if end is None else str(end), lag, owner or "-",
+            f"/{node}" if owner else "-", _client_id(owner) if owner else "-",
+        ))  # fmt: skip
+    return rows
+
+
+def _high_watermark(state: State, topic: str, partition: int) -> int | None:
+    for topic_id, created in state.topics.items():
+        if created["topic"] == topic:
+            leader = state.leaders.get((topic_id, partition))
+            return None if leader is None else leader.high_watermark
+    return None
+
+
+def _client_id(member_id: str) -> str:
+    """Return the client id in front of a member id, which ends in a uuid or a number."""
+    parts = member_id.split("-")
+    for count, part in enumerate(parts):
+        if count and len(part) >= 8 and len(parts) - count >= 5:
+            return "-".join(parts[:count])
+    return member_id.rpartition("-")[0] or member_id
+
+
+# --------------------------------------------------------------------------------------- quorum
+
+
+def quorum(state: State) -> list[str]:
+    """Return the lines of kafka-metadata-quorum.sh describe --status."""
+    controllers = state.manifest.get("spec", {}).get("cluster", {}).get("controllers")
+    names = [f"controller-{n + 1}" for n in range(controllers or 0)] or sorted(
+        node for node in state.applied if node.startswith("controller-")
+    )
+    voters = [3000 + int(name.rpartition("-")[2]) for name in names]
+    observers = sorted(state.brokers)
+    leading = [row for row in state.raft.values() if row["role"] == "leader"]
+    leader = max(leading, key=lambda row: int(row["epoch"])) if leading else None
+    committed = [int(row["offset"]) for row in state.applied.values()]
+    lag = _metadata_lag(state, None if leader is None else str(leader["node"]))
+    values = {
+        "ClusterId": UNKNOWN,
+        "LeaderId": -1 if leader is None else leader["leader"],
+        "LeaderEpoch": max((int(row["epoch"]) for row in state.raft.values()), default=0),
+        "HighWatermark": max(committed) + 1 if committed else UNKNOWN,
+        "MaxFollowerLag": lag,
+        "MaxFollowerLagTimeMs": UNKNOWN,
+        "CurrentVoters": f"[{_ids(voters)}]",
+        "CurrentObservers": f"[{_ids(observers)}]",
+    }
+    return [f"{f'{name}:':<24}{value}" for name, value in values.items()]
+
+
+def _metadata_lag(state: State, leader: str | None) -> str:
+    """Return how far the slowest replica's applied offset is behind the leader's."""
+    if leader is None or leader not in state.applied:
+        return UNKNOWN
+    ahead = int(state.applied[leader]["offset"])
+    return str(max(0, ahead - min(int(row["offset"]) for row in state.applied.values())))
+
+
+# -------------------------------------------------------------------------------------- brokers
+
+BROKER_COLUMNS = ("ID", "HOST", "RACK", "STATE", "EPOCH", "PROCESS", "LEADING", "REPLICAS")
+
+
+def brokers(state: State) -> list[str]:
+    """Return the registered brokers: what the controller thinks, and how the process really is."""
+    table: list[tuple[str, ...]] = [BROKER_COLUMNS]
+    for broker, row in sorted(state.brokers.items()):
+        word = "unregistered" if row["change"] == "unregistered" else "unfenced"
+        if row["fenced"]:
+            word = "fenced"
+        elif row["shutting_down"]:
+            word = "controlled-shutdown"
+        leading = sum(1 for p in state.partitions.values() if p["leader"] == broker)
+        replicas = sum(1 for p in state.partitions.values() if broker in p["replicas"])
+        node = f"broker-{broker}"
+        table.append((
+            str(broker), node, row["rack"] or "null", word, str(row["broker_epoch"]),
+            state.processes.get(node, UNKNOWN), str(leading), str(replicas),
+        ))  # fmt: skip
+    return _aligned(table)
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in table]

@@ -1,0 +1,214 @@
+"""The story of a run in Kafka's words, from the facts in its trace.
+
+Elections, ISR changes with their reason, truncations with what they cost, fencings, rebalances and
+failed sends; what happened to many partitions at once is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from scenarios.state import Row, rows
+from sim.store import read_manifest
+
+MOST = 40
+SAME_MOMENT_US = 1_000_000
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+
+
+class Story:
+    """Reads rows in order and collects lines ``(t_us, text)``."""
+
+    def __init__(self, manifest: dict[str, Any]) -> None:
+        self.ready_us = int(manifest.get("ready_us", 0))
+        self.lines: list[tuple[int, str]] = []
+        self._topics: dict[str, str] = {}
+        self._partitions: dict[tuple[str, int], Row] = {}
+        self._registrations: dict[int, int] = {}
+        self._generation: dict[str, int] = {}
+        self._open: dict[str, tuple[int, list[str]]] = {}  # text with {} -> since, partitions
+        self._counted: dict[str, tuple[int, int]] = {}  # text with {} -> since, records
+        self.handlers: dict[str, Callable[[Row], None]] = {
+            "Phase": self._on_phase,
+            "TopicCreated": self._on_topic,
+            "PartitionChanged": self._on_partition,
+            "BrokerRegistration": self._on_broker,
+            "ControllerActive": self._on_controller,
+            "FaultStarted": self._on_fault,
+            "FaultEnded": self._on_fault,
+            "HostStopped": self._on_stopped,
+            "HostStarted": self._on_started,
+            "Truncated": self._on_truncated,
+            "IsrUpdateFailed": self._on_isr_failed,
+            "LogLoaded": self._on_loaded,
+            "CoordinatorLoaded": self._on_coordinator,
+            "GroupState": self._on_group,
+            "SendFailed": self._on_send_failed,
+        }
+
+    def replay(self, row: Row) -> None:
+        """Take one row into account."""
+        self._settle(row["t_us"])
+        self.handlers[row["kind"]](row)
+
+    def finish(self) -> list[str]:
+        """Return the story's lines, in order, the middle left out when there are too many."""
+        self._settle(None)
+        self.lines.sort(key=lambda line: line[0])
+        shown = [f"{(t - self.ready_us) / 1e6:+9.3f}s  {text}" for t, text in self.lines]
+        if len(shown) > MOST:
+            left_out = f"           … {len(shown) - MOST} more lines …"
+            return [*shown[: MOST * 3 // 4], left_out, *shown[-MOST // 4 :]]
+        return shown
+
+    # Lines that gather what happens to many partitions or records at once.
+
+    def _tell(self, row: Row, text: str) -> None:
+        self.lines.append((row["t_us"], text))
+
+    def _gather(self, row: Row, text: str) -> None:
+        """Add a partition to a line; ``{}`` in the text stands for all of them."""
+        _, names = self._open.setdefault(text, (row["t_us"], []))
+        names.append(self._name(row))
+
+    def _count(self, row: Row, text: str, records: int) -> None:
+        since, count = self._counted.get(text, (row["t_us"], 0))
+        self._counted[text] = (since, count + records)
+
+    def _settle(self, now: int | None) -> None:
+        """Close the lines that were opened longer ago than a moment."""
+        for text, (since, names) in list(self._open.items()):
+            if now is None or now - since > SAME_MOMENT_US:
+                del self._open[text]
+                self.lines.append((since, text.format(_partitions(names))))
+        for text, (since, count) in list(self._counted.items()):
+            if now is None or now - since > SAME_MOMENT_US:
+                del self._counted[text]
+                self.lines.append((since, text.format(f"{count} record{'s' * (count != 1)}")))
+
+    def _name(self, row: Row) -> str:
+        return f"{self._topics.get(row['topic_id'], row['topic_id'])}-{row['partition']}"
+
+    # Facts.
+
+    def _on_phase(self, row: Row) -> None:
+        words = {"ready": "the cluster is ready", "liveness": "all faults heal; progress is due"}
+        if row["phase"] == "end":
+            self._tell(row, f"the run ends: {row['reason']}")
+        elif row["phase"] in words:
+            self._tell(row, words[row["phase"]])
+
+    def _on_topic(self, row: Row) -> None:
+        self._topics.setdefault(row["topic_id"], row["topic"])
+
+    def _on_partition(self, row: Row) -> None:
+        key = (row["topic_id"], row["partition"])
+        before = self._partitions.get(key)
+        if before is not None and row["offset"] <= before["offset"]:
+            return
+        self._partitions[key] = row
+        if before is None:
+            return
+        left = [b for b in before["isr"] if b not in row["isr"]]
+        joined = [b for b in row["isr"] if b not in before["isr"]]
+        for broker in left:
+            self._gather(row, f"broker {broker} leaves the ISR ({row['reason']}) of {{}}")
+        for broker in joined:
+            self._gather(row, f"broker {broker} joins the ISR ({row['reason']}) of {{}}")
+        if row["leader"] == before["leader"]:
+            return
+        if row["leader"] == -1:
+            self._gather(row, f"nobody leads ({row['reason']}) {{}}")
+            return
+        how = "UNCLEAN election" if row["unclean"] else "elected"
+        old = before["leader"] if before["leader"] != -1 else "nobody"
+        self._gather(row, f"broker {row['leader']} {how} after {old} ({row['reason']}) for {{}}")
+
+    def _on_broker(self, row: Row) -> None:
+        if row["offset"] <= self._registrations.get(row["broker"], -1):
+            return
+        self._registrations[row["broker"]] = row["offset"]
+        if row["t_us"] > self.ready_us:
+            self._tell(row, f"the controller: broker {row['broker']} {row['change']}")
+
+    def _on_controller(self, row: Row) -> None:
+        if row["t_us"] > self.ready_us:
+            word = "is the active controller" if row["active"] else "is no longer active"
+            self._tell(row, f"{row['node']} {word} (epoch {row['epoch']})")
+
+    def _on_fault(self, row: Row) -> None:
+        word = "begins" if row["kind"] == "FaultStarted" else "ends"
+        self._tell(row, f"fault: {row['fault']} on {row['target']} {word}")
+
+    def _on_stopped(self, row: Row) -> None:
+        self._tell(row, f"{row['node']} stops: {row['reason']}")
+
+    def _on_started(self, row: Row) -> None:
+        if row["incarnation"] > 0:
+            self._tell(row, f"{row['node']} starts again")
+
+    def _on_truncated(self, row: Row) -> None:
+        lost = row["log_end_offset"] - row["offset"]
+        if lost > 0 and self._topics.get(row["topic_id"]) not in INTERNAL:
+            self._tell(
+                row,
+                f"{row['node']} truncates {self._name(row)} from {row['log_end_offset']} to"
+                f" {row['offset']} (epoch {row['leader_epoch']}): {lost} offsets cut",
+            )
+
+    def _on_isr_failed(self, row: Row) -> None:
+        self._gather(row, f"{row['node']}'s AlterPartition is refused ({row['error']}) for {{}}")
+
+    def _on_loaded(self, row: Row) -> None:
+        if not row["clean"] and row["t_us"] > self.ready_us:
+            self._gather(row, f"{row['node']} recovers after an unclean stop {{}}")
+
+    def _on_coordinator(self, row: Row) -> None:
+        if row["t_us"] > self.ready_us and row["loaded"]:
+            named = {**row, "topic_id": "__consumer_offsets"}
+            self._gather(named, f"{row['node']} becomes group coordinator for {{}}")
+
+    def _on_group(self, row: Row) -> None:
+        known = self._generation.get(row["group"], 0)
+        if row["generation"] > known:
+            self._generation[row["group"]] = row["generation"]
+            self._tell(
+                row,
+                f"group {row['group']}: generation {row['generation']} with"
+                f" {len(row['member_ids'])} members ({row['reason']})",
+            )
+
+    def _on_send_failed(self, row: Row) -> None:
+        may = ", may have been appended" if row["indeterminate"] else ""
+        text = f"{row['node']} gives {{}} up ({row['error']}{may})"
+        self._count(row, text, len(row["record_ids"]))
+
+
+def _partitions(names: Iterable[str]) -> str:
+    """Return partitions in short: user topics by name, many of one topic by number."""
+    topics: dict[str, list[int]] = {}
+    for name in names:
+        topic, _, partition = name.rpartition("-")
+        topics.setdefault(topic, []).append(int(partition))
+    parts = []
+    for topic, partitions in topics.items():
+        unique = sorted(dict.fromkeys(partitions))
+        if len(unique) > 6 or topic in INTERNAL:
+            parts.append(f"{topic} ({len(unique)} partition{'s' * (len(unique) != 1)})")
+        else:
+            parts.append(", ".join(f"{topic}-{partition}" for partition in unique))
+    return ", ".join(parts)
+
+
+def tell(directory: Path) -> list[str]:
+    """Return the story of a stored run.
+
+    Raises:
+        ManifestError: there is no whole run in the directory.
+    """
+    story = Story(read_manifest(directory))
+    for row in rows(directory, list(story.handlers)):
+        story.replay(row)
+    return story.finish()

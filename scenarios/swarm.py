@@ -1,0 +1,200 @@
+"""Swarm testing: draw a whole scenario from a seed, so that no two runs test the same cluster.
+
+Shape, configuration, workloads and the mix of faults are all drawn, with timeouts lowered to seconds
+so that a short run sees sessions end, replicas fall behind and leaders move. Faults are a guarded
+nemesis, so what a drawn scenario permits follows from its configuration alone. A swarm as in Groce
+et al.: each seed leaves out most kinds of faults, since those that are left bite harder.
+
+Run some from a shell: ``python -m scenarios.swarm FIRST COUNT``.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from scenarios.report import screen
+from scenarios.runner import run
+from scenarios.spec import parse
+from sim.nemesis import WEIGHTS
+
+ODD_KINDS = ("flush-error", "disk-full", "rack-loss")
+"""Drawn rarely by a nemesis: most claims exclude them."""
+
+
+def draw(seed: int) -> dict[str, Any]:
+    """Return the data of the scenario with this number, as a TOML file would give it."""
+    rng = random.Random(f"swarm/{seed}")
+    brokers = rng.choice((3, 3, 3, 4, 5))
+    topic = _topic(rng, brokers)
+    unclean = topic["config"].get("unclean.leader.election.enable", False)
+    workload = [_producer(rng) for _ in range(rng.choice((1, 1, 2)))]
+    workload += [_group(rng, f"group-{i}") for i in range(rng.choice((1, 1, 2)))]
+    data: dict[str, Any] = {
+        "name": f"swarm-{seed}",
+        "claim": "Whatever this cluster is put through within its budget, it keeps its promises.",
+        "duration": f"{rng.randrange(10, 21)}s",
+        "cluster": _cluster(rng, brokers),
+        "topics": [topic],
+        "workload": workload,
+        "faults": [_nemesis(rng) for _ in range(rng.choice((1, 1, 2)))],
+        "expect": {"permits": permitted(workload, unclean)},
+    }
+    if rng.random() < 0.2:
+        at = f"{rng.randrange(1, 8)}s"
+        data["operations"] = [
+            {"kind": "rolling-restart", "at": at, "pause": "1s", "kill": rng.random() < 0.3}
+        ]
+    return data
+
+
+def permitted(workload: Iterable[dict[str, Any]], unclean: bool) -> list[str]:
+    """Return the anomalies that workloads (and unclean elections) are not promised to be spared."""
+    permits = ["duplicate"]  # redelivery after a crash or a rebalance
+    for spec in workload:
+        config = spec.get("config", {})
+        if spec["kind"] == "consumer-group":
+            if spec.get("commit", "auto") in ("auto", "first") or spec.get("handover"):
+                permits.append("skipped-by-commit")
+        elif config.get("acks", "all") != "all":
+            permits += ["lost-write", "unseen", "nonmonotonic-send"]
+    if unclean:
+        permits += ["lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-poll",
+                    "nonmonotonic-send", "poll-skip", "offset-regression",
+                    "skipped-by-commit"]  # fmt: skip
+    return sorted(dict.fromkeys(permits))
+
+
+def _cluster(rng: random.Random, brokers: int) -> dict[str, Any]:
+    session = rng.choice((2000, 3000, 6000, 9000))
+    config: dict[str, Any] = {
+        "replica.lag.time.max.ms": rng.choice((1000, 1500, 3000, 10_000)),
+        "broker.session.timeout.ms": session,
+        "broker.heartbeat.interval.ms": rng.choice((300, 500, session // 4)),
+        "replica.fetch.wait.max.ms": rng.choice((100, 500)),
+        "replica.socket.timeout.ms": rng.choice((2000, 30_000)),
+        "replica.fetch.backoff.ms": rng.choice((200, 1000)),
+        "replica.high.watermark.checkpoint.interval.ms": rng.choice((500, 5000)),
+        "group.initial.rebalance.delay.ms": rng.choice((0, 500, 3000)),
+        "group.min.session.timeout.ms": 1000,
+        "offsets.topic.num.partitions": rng.choice((1, 2, 5)),
+        "offsets.topic.replication.factor": 3,
+    }
+    if rng.random() < 0.3:
+        config["log.flush.interval.messages"] = rng.choice((1, 10))
+    if rng.random() < 0.2:
+        config["leader.imbalance.check.interval.seconds"] = 3
+    if rng.random() < 0.2:
+        config["num.io.threads"] = 1
+    cluster: dict[str, Any] = {
+        "brokers": brokers,
+        "controllers": rng.choice((1, 3, 3)),
+        "config": config,
+    }
+    if rng.random() < 0.3:
+        cluster["racks"] = ["rack-a", "rack-b", "rack-c"]
+    if rng.random() < 0.2:
+        cluster["kafka-version"] = "3.9"
+    return cluster
+
+
+def _topic(rng: random.Random, brokers: int) -> dict[str, Any]:
+    factor = rng.choice((1, 2, 3, 3, 3, 3))
+    config: dict[str, Any] = {"min.insync.replicas": rng.randrange(1, min(factor, 2) + 1)}
+    if rng.random() < 0.2:
+        config["segment.bytes"] = rng.choice((2000, 10_000))
+    if rng.random() < 0.1:
+        config["unclean.leader.election.enable"] = True
+    partitions = rng.choice((1, 1, 2, 3))
+    return {
+        "name": "orders",
+        "partitions": partitions,
+        "replication-factor": min(factor, brokers),
+        "config": config,
+    }
+
+
+def _producer(rng: random.Random) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "acks": rng.choice(("all", "all", "all", "1", "0")),
+        "linger.ms": rng.choice((0, 0, 5, 100)),
+        "request.timeout.ms": rng.choice((1000, 3000, 10_000)),
+        "delivery.timeout.ms": rng.choice((10_500, 20_000, 60_000)),
+        "metadata.max.age.ms": rng.choice((5000, 30_000)),
+        "max.in.flight.requests.per.connection": rng.choice((1, 5, 5)),
+    }
+    if config["acks"] == "all" and rng.random() < 0.1:
+        config["batch.size"] = 300
+    return {
+        "kind": "producer",
+        "count": rng.choice((1, 1, 2)),
+        "rate": f"{rng.choice((3, 10, 30, 60))}/s",
+        "keys": rng.choice(("none", "uniform:5")),
+        "config": config,
+    }
+
+
+def _group(rng: random.Random, name: str) -> dict[str, Any]:
+    session = rng.choice((1500, 3000, 6000, 10_000))
+    strategy = rng.choice((["range"], ["roundrobin"], ["range", "roundrobin"]))
+    config: dict[str, Any] = {
+        "session.timeout.ms": session,
+        "heartbeat.interval.ms": session // rng.choice((3, 6)),
+        "auto.offset.reset": rng.choice(("earliest", "earliest", "latest")),
+        "max.poll.records": rng.choice((1, 50, 500)),
+        "auto.commit.interval.ms": rng.choice((500, 5000)),
+        "request.timeout.ms": rng.choice((2000, 10_000)),
+        "default.api.timeout.ms": rng.choice((5000, 20_000)),
+        "metadata.max.age.ms": rng.choice((5000, 30_000)),
+        "partition.assignment.strategy": strategy,
+    }
+    group: dict[str, Any] = {
+        "kind": "consumer-group",
+        "group": name,
+        "count": rng.choice((1, 2, 2, 3)),
+        "commit": rng.choice(("auto", "sync", "async")),
+        "config": config,
+    }
+    if rng.random() < 0.2:
+        group["processing"] = ["1ms", "20ms"]
+    if rng.random() < 0.2:
+        group["handover"] = True
+    return group
+
+
+def _nemesis(rng: random.Random) -> dict[str, Any]:
+    known = [kind for kind in WEIGHTS if kind not in ODD_KINDS]
+    kinds = rng.sample(known, rng.choice((1, 2, 3, 5, len(known))))
+    longest = rng.choice((2, 5, 10))
+    return {
+        "kind": "nemesis",
+        "kinds": kinds,
+        "gap": rng.choice(("1s", "2s", "4s")),
+        "for": ["300ms", f"{longest}s"],
+    }
+
+
+def search(seeds: Iterable[int]) -> Iterator[tuple[int, str]]:
+    """Run drawn scenarios; yield those that do not keep their claim: seed and the report."""
+    for seed in seeds:
+        data = draw(seed)
+        try:
+            result = run(parse(data, data["name"]), seed)
+        except Exception:  # a broken assertion in model or simulator, reported as such
+            yield seed, f"swarm seed {seed} crashed\n{traceback.format_exc()}"
+            continue
+        if result.verdict == "fail":
+            replay = f"python -m scenarios.swarm {seed} 1"
+            yield seed, f"swarm seed {seed}\n{screen(result, replay)}"
+
+
+if __name__ == "__main__":
+    first, count = int(sys.argv[1]), int(sys.argv[2])
+    failed = 0
+    for _, story in search(range(first, first + count)):
+        failed += 1
+        print(story, flush=True)
+    print(f"{count} seeds from {first}, {failed} failed")

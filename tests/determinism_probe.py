@@ -1,0 +1,75 @@
+"""Run scenarios in a process of its own and print what they did: a helper of test_determinism.
+
+``python tests/determinism_probe.py SEED`` prints a JSON line for every scenario of the catalogue:
+its name, digest and number of rows; ``… SEED NAME`` prints the rows of one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from model.facts import FACTS
+from scenarios import library
+from scenarios.runner import Run
+from scenarios.spec import Scenario, parse
+
+SECONDS = 3
+OVERRIDES = {
+    "duration": f"{SECONDS}s",
+    "expect": {},
+    "cluster.config.offsets.topic.num.partitions": 3,
+    "cluster.config.group.initial.rebalance.delay.ms": 100,
+}
+
+
+def shortened(name: str) -> Scenario:
+    """Return a catalogue scenario cut to a few seconds: what strikes later strikes at once."""
+    data, place = library.source(name)
+    data = {key: value for key, value in data.items() if key != "twin"}
+    for table in ("faults", "operations"):
+        data[table] = [_early(item, i) for i, item in enumerate(data.get(table, []))]
+    data["workload"] = [_light(workload) for workload in data.get("workload", [])]
+    return parse(library.apply(data, OVERRIDES, place), place)
+
+
+def _early(item: dict[str, Any], index: int) -> dict[str, Any]:
+    return {**item, "at": f"{200 + 300 * index}ms"} if "at" in item else item
+
+
+def _light(workload: dict[str, Any]) -> dict[str, Any]:
+    early = {key: value for key, value in workload.items() if key not in ("start", "stop")}
+    early["count"] = min(int(workload.get("count", 1)), 2)
+    if workload["kind"] == "producer":
+        early["rate"] = "20/s"
+    return early
+
+
+class Probe(Run):
+    """A run that ends after its safety phase: convergence is not the question here."""
+
+    def _liveness(self) -> None:
+        self.faults.heal()
+        self.world.run(self.world.now + 500_000)
+
+
+def probe(name: str, seed: int, rows: list[str] | None = None) -> str:
+    """Run one scenario and return its digest; the rows go into ``rows``."""
+    run = Probe(shortened(name), seed, None, ())
+    if rows is not None:
+        for kind in FACTS.values():
+            run.trace.subscribe(kind, lambda *row: rows.append(repr(row)))
+    result = run.execute()
+    return json.dumps({"name": name, "digest": result.digest, "rows": result.events})
+
+
+if __name__ == "__main__":
+    number, chosen = int(sys.argv[1]), sys.argv[2:]
+    if chosen:
+        kept: list[str] = []
+        probe(chosen[0], number, kept)
+        print("\n".join(kept))
+    else:
+        for scenario_name in library.names():
+            print(probe(scenario_name, number), flush=True)

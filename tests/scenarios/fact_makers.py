@@ -1,0 +1,156 @@
+"""A fake trace and short ways to write facts by hand, for the tests of what judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from model import facts
+
+T, P = "topic-id", 0
+Row = tuple[str, Any]
+
+
+class FakeTrace:
+    """Hands facts to subscribers, as the trace does."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._subscribers: dict[type, list[Callable[..., None]]] = {}
+
+    def subscribe(self, kind: type, callback: Callable[..., None]) -> None:
+        """Call ``callback(seq, t_us, node, fact)`` for every fact of a kind."""
+        self._subscribers.setdefault(kind, []).append(callback)
+
+    def record(self, rows: Sequence[Row]) -> None:
+        """Record facts, all at one instant."""
+        for node, fact in rows:
+            for callback in self._subscribers.get(type(fact), ()):
+                callback(self.rows, 0, node, fact)
+            self.rows += 1
+
+
+class FakeLog:
+    """A log as a list of batches."""
+
+    def __init__(self, batches: Sequence[Any] = (), remembered: Any = None) -> None:
+        self.batches = list(batches)
+        self.log_start_offset = 0
+        self.producers = SimpleNamespace(entries=remembered or {})
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset after the last batch."""
+        return int(self.batches[-1].last_offset) + 1 if self.batches else 0
+
+    high_watermark = log_end_offset
+
+    def read(self, offset: int, _max_bytes: int, upper: int) -> list[Any]:
+        """Return the batches from ``offset`` that end at or below ``upper``."""
+        return [b for b in self.batches if b.last_offset >= offset and b.last_offset < upper]
+
+    def batches_from(self, offset: int) -> list[Any]:
+        """Return the batches from ``offset`` to the end."""
+        return [b for b in self.batches if b.last_offset >= offset]
+
+
+def batch(base: int, ids: Sequence[int], epoch: int = 0, pid: int = -1, seq: int = -1) -> Any:
+    """Return a batch as a log holds it."""
+    return SimpleNamespace(
+        base_offset=base, last_offset=base + len(ids) - 1, leader_epoch=epoch, producer_id=pid,
+        producer_epoch=0 if pid >= 0 else -1, base_sequence=seq,
+        last_sequence=seq + len(ids) - 1 if seq >= 0 else -1,
+        records=[SimpleNamespace(value=record_id) for record_id in ids],
+    )  # fmt: skip
+
+
+def created(min_isr: int = 1) -> facts.TopicCreated:
+    """The topic ``orders``, one partition on three replicas."""
+    return facts.TopicCreated(1, T, "orders", 1, 3, min_isr)
+
+
+def changed(
+    offset: int, isr: tuple[int, ...], leader: int = 1, epoch: int = 0, *,
+    partition_epoch: int | None = None, unclean: bool = False,
+) -> facts.PartitionChanged:  # fmt: skip
+    """A partition change committed at a metadata offset; its partition epoch is that offset."""
+    own = offset if partition_epoch is None else partition_epoch
+    return facts.PartitionChanged(
+        offset, T, P, leader, epoch, own, isr, (1, 2, 3), "created", unclean
+    )
+
+
+def registration(
+    offset: int, broker: int, change: str = "unfenced", fenced: bool = False
+) -> facts.BrokerRegistration:
+    """A broker's registration."""
+    return facts.BrokerRegistration(offset, broker, 1, change, fenced, False, None)
+
+
+def led(epoch: int, start: int = 0) -> facts.BecameLeader:
+    """A replica takes leadership."""
+    return facts.BecameLeader(T, P, epoch, epoch, start, 0, (1,))
+
+
+def appended(
+    base: int, ids: tuple[int, ...], epoch: int = 0, pid: int = -1, seq: int = -1
+) -> facts.Appended:
+    """A leader appends a batch."""
+    pid_epoch = 0 if pid >= 0 else -1
+    return facts.Appended(T, P, epoch, base, base + len(ids), pid, pid_epoch, seq, ids)
+
+
+def high_watermark(
+    offset: int, acknowledged: tuple[int, ...] = (1, 2), epoch: int = 0, min_isr: int = 1
+) -> facts.HighWatermark:
+    """A leader's high watermark advances."""
+    return facts.HighWatermark(T, P, epoch, offset, min_isr, acknowledged)
+
+
+def polled(
+    offsets: tuple[int, ...], ids: tuple[int, ...], member: str = "m1"
+) -> facts.Polled:
+    """poll() returns records."""
+    return facts.Polled("billing", member, T, P, offsets[-1] + 1, -1, offsets, ids)
+
+
+def positioned(offset: int, reason: str = "committed", member: str = "m1") -> facts.Positioned:
+    """A consumer's position is set."""
+    return facts.Positioned("billing", member, T, P, offset, reason)
+
+
+def processed(low: int, high: int) -> facts.Processed:
+    """An application has finished a range of offsets."""
+    return facts.Processed("billing", "consumer-1", T, P, low, high)
+
+
+def committed(offset: int, epoch: int = 0, member: str = "m1") -> facts.OffsetCommitted:
+    """A coordinator acknowledges a commit."""
+    return facts.OffsetCommitted("billing", "orders", P, offset, 1, member, epoch)
+
+
+def fetched(offset: int, epoch: int = 0) -> facts.OffsetFetched:
+    """A coordinator answers an OffsetFetch."""
+    return facts.OffsetFetched("billing", "orders", P, offset, epoch)
+
+
+def acked(base: int, ids: tuple[int, ...], pid: int = 7, acks: int = -1) -> facts.Acked:
+    """A producer's batch is acknowledged."""
+    return facts.Acked(T, P, base, ids, acks, pid, 0, 0, 1000, 1)
+
+
+def final(
+    batches: Sequence[Any], *, leading: bool = True, epochs: tuple[int, ...] = (0, 0),
+    log_start: int = 0, hw: int | None = None, lso: int | None = None, leader_epoch: int = 0,
+) -> facts.FinalReplica:  # fmt: skip
+    """One replica's log at the end of a run."""
+    end = batches[-1].last_offset + 1 if batches else 0
+    below = end if hw is None else hw
+    return facts.FinalReplica(
+        T, P, leading, leader_epoch, log_start, below, below if lso is None else lso, end, epochs,
+        tuple(b.base_offset for b in batches), tuple(b.last_offset + 1 for b in batches),
+        tuple(b.leader_epoch for b in batches), tuple(b.producer_id for b in batches),
+        tuple(b.base_sequence for b in batches), tuple(len(b.records) for b in batches),
+        tuple(r.value for b in batches for r in b.records),
+    )  # fmt: skip

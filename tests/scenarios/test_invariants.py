@@ -1,0 +1,229 @@
+"""Each invariant on facts written by hand: one story that keeps it, one that breaks it and only it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.scenarios.fact_makers import (
+    FakeLog,
+    FakeTrace,
+    P,
+    Row,
+    T,
+    appended,
+    batch,
+    changed,
+    committed,
+    created,
+    fetched,
+    final,
+    high_watermark,
+    led,
+    polled,
+    registration,
+)
+
+from model import facts
+from scenarios.invariants import INVARIANTS, Invariants
+from scenarios.invariants.final import disagreements
+
+LOG = FakeLog([batch(0, [10])])
+TWICE = FakeLog([batch(0, [10], pid=5, seq=0), batch(1, [10], pid=5, seq=0)])
+REPLICATED = facts.Replicated(T, P, 0, 0, 0, 1)
+START: list[Row] = [("controller-1", created()), ("broker-1", led(0))]
+EXPOSED: list[Row] = [*START, ("broker-1", appended(0, (10,))), ("broker-1", high_watermark(1))]
+ALIVE: list[Row] = [("controller-1", registration(broker, broker)) for broker in (1, 2)]
+SEQUENCED = [batch(0, [10], pid=5, seq=0), batch(1, [11], pid=5, seq=1)]
+
+
+def _assigned(member: str, partition: str, generation: int = 1) -> Row:
+    return ("broker-1", facts.GroupAssigned("billing", generation, member, (partition,)))
+
+
+def _entry(last_sequence: int) -> Any:
+    return SimpleNamespace(epoch=0, batches=[(0, last_sequence, 0, 0)])
+
+
+STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
+    # name: what happened before, how it goes on well, how it goes on badly
+    "ACKED a leader without what was exposed": (
+        EXPOSED,
+        [("broker-2", REPLICATED), ("broker-2", led(1, 1))],
+        [("broker-2", led(1))],
+    ),
+    "ACKED a leader with another prefix": (
+        EXPOSED,
+        [("broker-2", appended(0, (10,))), ("broker-2", led(1, 1))],
+        [("broker-2", appended(0, (99,), epoch=1)), ("broker-2", led(1, 1))],
+    ),
+    "MATCH one offset and epoch, two batches": (
+        [*START, ("broker-1", appended(0, (10,)))],
+        [("broker-2", REPLICATED)],
+        [("broker-2", appended(0, (99,)))],
+    ),
+    "ISRDATA a member without what is exposed": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,)))],
+        [("broker-2", REPLICATED), ("broker-1", high_watermark(1))],
+        [("broker-1", high_watermark(1))],
+    ),
+    "ISRDATA a joiner that lags": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1,))), *EXPOSED[2:]],
+        [("broker-2", REPLICATED), ("controller-1", changed(4, (1, 2)))],
+        [("controller-1", changed(4, (1, 2)))],
+    ),
+    "ISRELIG a fenced member stays": (
+        [*ALIVE, ("controller-1", changed(3, (1, 2)))],
+        [
+            ("controller-1", registration(4, 2, "fenced", True)),
+            ("controller-1", changed(5, (1,))),
+        ],
+        [("controller-1", registration(4, 2, "fenced", True))],
+    ),
+    "ISRELIG a leader outside the ISR": (
+        ALIVE,
+        [("controller-1", changed(3, (2,), leader=2))],
+        [("controller-1", changed(3, (2,), leader=1))],
+    ),
+    "ONELEADER two leaders of a partition": (
+        START,
+        [("broker-2", led(1))],
+        [("broker-2", led(0))],
+    ),
+    "ONELEADER two leaders of the quorum": (
+        [("controller-1", facts.RaftRole("leader", 4, 3001))],
+        [("controller-2", facts.RaftRole("leader", 5, 3002))],
+        [("controller-2", facts.RaftRole("leader", 4, 3002))],
+    ),
+    "STABLEREAD another record at an offset": (
+        [*EXPOSED, ("consumer-1", polled((0,), (10,)))],
+        [("consumer-2", polled((0,), (10,)))],
+        [("consumer-2", polled((0,), (99,)))],
+    ),
+    "STABLEREAD above the high watermark": (
+        EXPOSED,
+        [("consumer-1", polled((0,), (10,)))],
+        [("consumer-1", polled((0, 1), (10, 11)))],
+    ),
+    "HWMONO backwards within an epoch": (
+        [*EXPOSED, ("broker-1", appended(1, (11,))), ("broker-1", high_watermark(2))],
+        [("broker-1", high_watermark(2))],
+        [("broker-1", high_watermark(1))],
+    ),
+    "MINISR exposed by too few": (
+        [("controller-1", created(min_isr=2)), ("broker-1", appended(0, (10,)))],
+        [("broker-1", high_watermark(1, (1, 3), min_isr=2))],
+        [("broker-1", high_watermark(1, (1,), min_isr=2))],
+    ),
+    "NODUP one sequence at two offsets": (
+        [*START, ("broker-3", appended(0, (10,), pid=5, seq=0))],
+        [("broker-3", appended(1, (11,), pid=5, seq=1))],
+        [("broker-3", appended(1, (10,), pid=5, seq=0))],
+    ),
+    "ORDER a gap in the sequence": (
+        [],
+        [("broker-9", final(SEQUENCED))],
+        [("broker-9", final([SEQUENCED[0], batch(1, [12], pid=5, seq=2)]))],
+    ),
+    "EXCL two owners in a generation": (
+        [_assigned("m1", "orders-0")],
+        [_assigned("m2", "orders-1"), _assigned("m2", "orders-0", generation=2)],
+        [_assigned("m2", "orders-0")],
+    ),
+    "OFFSET less than was acknowledged": (
+        [("broker-1", committed(5))],
+        [("broker-1", fetched(5))],
+        [("broker-1", fetched(4))],
+    ),
+    "META two images at one offset": (
+        [("controller-1", facts.MetadataCommitted(9, 1, 77))],
+        [("controller-2", facts.MetadataCommitted(9, 1, 77))],
+        [("controller-2", facts.MetadataCommitted(9, 1, 78))],
+    ),
+    "META a partition epoch that does not rise": (
+        [*ALIVE, ("controller-1", changed(3, (1, 2)))],
+        [("controller-1", changed(4, (1,)))],
+        [("controller-1", changed(4, (1,), partition_epoch=3))],
+    ),
+    "LOGORDER high watermark above the end": (
+        [],
+        [("broker-9", final([batch(0, [10])]))],
+        [("broker-9", final([batch(0, [10])], hw=2))],
+    ),
+    "EPOCHCACHE a batch of another epoch": (
+        [],
+        [("broker-9", final([batch(0, [10]), batch(1, [11], 2)], epochs=(0, 0, 2, 1)))],
+        [("broker-9", final([batch(0, [10]), batch(1, [11], 2)]))],
+    ),
+    "PIDSTATE a sequence that was forgotten": (
+        [],
+        [("broker-5", final(SEQUENCED))],
+        [("broker-6", final(SEQUENCED))],
+    ),
+}  # fmt: skip
+
+LOGS = {
+    "broker-2": LOG,
+    "broker-3": TWICE,
+    "broker-5": FakeLog(SEQUENCED, {5: _entry(1)}),
+    "broker-6": FakeLog(SEQUENCED, {5: _entry(0)}),
+}
+
+
+def judge(rows: Sequence[Row], forgiven: str = "") -> list[tuple[str, str]]:
+    """Return (invariant, excuse) of the violations that the facts show."""
+    trace = FakeTrace()
+    invariants = Invariants(trace, lambda node, _t, _p: LOGS.get(node), lambda _key: forgiven)
+    trace.record(rows)
+    return [(found.invariant, found.expected) for found in invariants.finish()]
+
+
+def test_every_invariant_has_a_story() -> None:
+    assert sorted({story.split()[0] for story in STORIES}) == sorted(INVARIANTS)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_facts_that_keep_the_invariant(story: str) -> None:
+    before, good, _ = STORIES[story]
+    assert judge([*before, *good]) == []
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_facts_that_break_it(story: str) -> None:
+    before, _, bad = STORIES[story]
+    assert judge([*before, *bad]) == [(story.split()[0], "")]
+
+
+def test_a_loss_outside_the_budget_is_expected() -> None:
+    rows = [*EXPOSED, ("broker-2", led(1))]
+    assert judge(rows, "last-replica-standing") == [("ACKED", "last-replica-standing")]
+
+
+def test_an_unclean_leader_brings_what_it_has() -> None:
+    rows: list[Row] = [
+        *ALIVE, *EXPOSED,
+        ("controller-1", changed(9, (2,), leader=2, epoch=1, unclean=True)),
+        ("broker-2", led(1)),
+    ]  # fmt: skip
+    assert judge(rows) == []
+
+
+def test_a_deposed_coordinator_may_answer_stale() -> None:
+    rows: list[Row] = [
+        ("broker-1", committed(4, epoch=0)),
+        ("broker-2", committed(5, epoch=1)),
+        ("broker-1", fetched(4, epoch=0)),
+    ]
+    assert judge(rows) == []
+
+
+def test_the_slow_twin_of_match_compares_whole_logs() -> None:
+    mine = FakeLog([batch(0, [10]), batch(1, [11])])
+    same = FakeLog([batch(0, [10]), batch(1, [11])])
+    other = FakeLog([batch(0, [10]), batch(1, [99])])
+    assert disagreements([("broker-1", mine), ("broker-2", same)]) == []
+    assert disagreements([("broker-1", mine), ("broker-2", other)]) == [
+        "broker-1 and broker-2 differ at offset 1"
+    ]
