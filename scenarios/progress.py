@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 Key = tuple[str, int]
 
+SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
+"""Faults after which a peer is never answered: a JoinGroup then waits for its own timeout, which is
+max.poll.interval.ms and JOIN_SLACK_MS (AbstractCoordinator), since nobody sends on that connection."""
+JOIN_SLACK_MS = 5000
+
 
 class Progress:
     """Follows leaders, ISRs, high watermarks and positions."""
@@ -132,10 +137,11 @@ def limit_us(scenario: Scenario) -> int:
     """Return how long a healed cluster may take, from its configuration (in simulated time).
 
     Twice the largest of: broker session, group session, max.poll.interval where a member got
-    stuck, delivery.timeout, 1.5 × replica lag, metadata.max.age (a client may not have been told);
-    and 30 s.
+    stuck or a coordinator may have fallen silent under a JoinGroup, delivery.timeout, 1.5 ×
+    replica lag, metadata.max.age (a client may not have been told); and 30 s.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
+    silent = any(fault.kind in SILENT for fault in scenario.faults)
     longest = [broker.broker_session_timeout_ms, broker.replica_lag_time_max_ms * 3 // 2]
     for workload in scenario.workload:
         if workload.kind == "producer":
@@ -144,6 +150,6 @@ def limit_us(scenario: Scenario) -> int:
         else:
             config = ConsumerConfig.from_properties(workload.config)
             longest += [config.session_timeout_ms, config.metadata_max_age_ms]
-            if workload.stuck_at is not None:
-                longest.append(config.max_poll_interval_ms)
+            if workload.stuck_at is not None or silent:
+                longest.append(config.max_poll_interval_ms + JOIN_SLACK_MS)
     return 2 * max(longest) * 1000 + 30_000_000

@@ -13,7 +13,6 @@ from typing import Any
 from scenarios.state import Row, rows
 from sim.store import read_manifest
 
-MOST = 40
 SAME_MOMENT_US = 1_000_000
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
@@ -53,14 +52,14 @@ class Story:
         self._settle(row["t_us"])
         self.handlers[row["kind"]](row)
 
-    def finish(self) -> list[str]:
-        """Return the story's lines, in order, the middle left out when there are too many."""
+    def finish(self, most: int) -> list[str]:
+        """Return the story's lines, in order; of too many the middle is left out."""
         self._settle(None)
         self.lines.sort(key=lambda line: line[0])
         shown = [f"{(t - self.ready_us) / 1e6:+9.3f}s  {text}" for t, text in self.lines]
-        if len(shown) > MOST:
-            left_out = f"           … {len(shown) - MOST} more lines …"
-            return [*shown[: MOST * 3 // 4], left_out, *shown[-MOST // 4 :]]
+        if len(shown) > most:
+            left_out = f"            … {len(shown) - most} more lines …"
+            return [*shown[: most * 3 // 4], left_out, *shown[-(most // 4) :]]
         return shown
 
     # Lines that gather what happens to many partitions or records at once.
@@ -202,7 +201,7 @@ def _partitions(names: Iterable[str]) -> str:
     return ", ".join(parts)
 
 
-def tell(directory: Path) -> list[str]:
+def tell(directory: Path, most: int) -> list[str]:
     """Return the story of a stored run.
 
     Raises:
@@ -211,4 +210,4 @@ def tell(directory: Path) -> list[str]:
     story = Story(read_manifest(directory))
     for row in rows(directory, list(story.handlers)):
         story.replay(row)
-    return story.finish()
+    return story.finish(most)

@@ -142,6 +142,7 @@ def _group(rng: random.Random, name: str) -> dict[str, Any]:
     strategy = rng.choice((["range"], ["roundrobin"], ["range", "roundrobin"]))
     config: dict[str, Any] = {
         "session.timeout.ms": session,
+        "max.poll.interval.ms": rng.choice((10_000, 30_000)),
         "heartbeat.interval.ms": session // rng.choice((3, 6)),
         "auto.offset.reset": rng.choice(("earliest", "earliest", "latest")),
         "max.poll.records": rng.choice((1, 50, 500)),

@@ -48,7 +48,7 @@ Master = Annotated[str, typer.Option(help="The Spark master, e.g. spark://host:7
 def input_errors() -> Iterator[None]:
     """Turn what analysis says about its input into the command line's one line."""
     from analysis.java import JavaMissing
-    from analysis.load import BadInput
+    from analysis.runs import BadInput
 
     try:
         yield
@@ -166,11 +166,9 @@ def summary_json(summary: Summary) -> dict[str, Any]:
 
 def summary_lines(summary: Summary) -> list[str]:
     """Return what a fleet did in words."""
-    lines = [
-        f"{summary.ran} runs in {summary.seconds:.0f} s ({summary.skipped} were there already),"
-        f" {summary.rows} events; {summary.replayed} repeated outside Spark,"
-        f" {len(summary.mismatches)} of them different; all in {summary.out}"
-    ]
+    ran = f"{summary.ran} runs in {summary.seconds:.0f} s ({summary.skipped} were there already)"
+    repeated = f"{summary.replayed} repeated outside Spark, {len(summary.mismatches)} different"
+    lines = [f"{ran}, {summary.rows} events; {repeated}; all in {summary.out}"]
     lines += [f"crash: {name} (see its manifest.json)" for name in summary.crashes[:6]]
     lines += [
         f"nondeterminism: {m.label} seed {m.seed}: digest {m.digest[:16]}, repeated"

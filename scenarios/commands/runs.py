@@ -29,8 +29,13 @@ from scenarios.commands.common import (
 from scenarios.runner import Result
 from scenarios.runner import run as run_once
 from scenarios.spec import Scenario
+from scenarios.story import tell
 from scenarios.variants import compose
 from sim.store import MANIFEST_FILE
+
+LONG_STORY = 40
+SHORT_STORY = 12
+"""Lines of a story: with --explain, and inside the report of a failure."""
 
 ScenarioName = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A name from `kafkasim list`, or a .toml file.")
@@ -151,7 +156,8 @@ def _run_many(asked: Job, seeds: range, out: Path | None, json: bool, explain: b
             _story(Path(result.directory))
     failed = [result for result in results if result.verdict == "fail"]
     for result in failed[:1]:
-        say(report.screen(result, asked.replay_command(result.seed)))
+        told = [] if result.directory is None else tell(Path(result.directory), SHORT_STORY)
+        say(_screen(asked, result, told))
     console().print(report.verdict_table(results))
     return exit_code(results)
 
@@ -175,15 +181,17 @@ def _show(asked: Job, result: Result, json: bool, explain: bool, place: Path) ->
         return
     say(report.headline(result))
     if result.verdict == "fail":
-        say(report.screen(result, asked.replay_command(result.seed)))
+        say(_screen(asked, result, [] if explain else tell(place, SHORT_STORY)))
     if explain:
         _story(place)
 
 
-def _story(place: Path) -> None:
-    from scenarios.story import tell
+def _screen(asked: Job, result: Result, told: list[str]) -> str:
+    return report.screen(result, asked.replay_command(result.seed), told)
 
-    for line in tell(place):
+
+def _story(place: Path) -> None:
+    for line in tell(place, LONG_STORY):
         say(line)
 
 
@@ -214,7 +222,7 @@ def _run_twin(
         if not json:
             say(report.headline(result))
         if not json and bit:
-            say(report.screen(result, asked.replay_command(seed)))
+            say(_screen(asked, result, [] if explain else tell(kept, SHORT_STORY)))
         if explain and not json:
             _story(kept)
         if bit and runs is None:

@@ -73,6 +73,13 @@ class VoteNotDurable(RaftRules):
         store.write(state)
 
 
+class CommitsAlone(RaftRules):
+    """The Raft leader commits what it has flushed, whoever has fetched it."""
+
+    def high_watermark(self, end_offsets: Any, epoch_start: int, current: int) -> int:
+        return max([*end_offsets, current])
+
+
 class NoGenerationCheck(GroupRules):
     """A commit of an older generation, or of a member that was removed, is taken."""
 
@@ -132,5 +139,9 @@ MUTATIONS = (
     Variant(
         "M08-no-sequence-check", "KIP-98", "storage", NoSequenceCheck,
         "NODUP", "flaky-network", "Retries without sequences are stored twice.",
+    ),
+    Variant(
+        "M09-commits-alone", "KIP-595", "raft", CommitsAlone,
+        "META", "controller-split-brain", "A controller that commits alone commits what is undone.",
     ),
 )  # fmt: skip

@@ -219,7 +219,7 @@ class ClusterMachine(RuleBasedStateMachine):
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 ClusterMachine.TestCase.settings = settings(
-    max_examples=8, stateful_step_count=12, derandomize=True, database=None, **COMMON
+    max_examples=12, stateful_step_count=12, derandomize=True, database=None, **COMMON
 )
 TestCluster = pytest.mark.slow(ClusterMachine.TestCase)
 

@@ -1,0 +1,186 @@
+"""The command line: what it prints, and the exit code of every kind of ending."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios import runner
+from scenarios.cli import invoke
+from scenarios.commands import runs
+from scenarios.commands.common import exit_code
+from scenarios.report import command, wilson
+
+SMALL = """
+name = "small"
+claim = "Two brokers replicate."
+duration = "2s"
+[cluster]
+brokers = 2
+controllers = 1
+config = { "offsets.topic.num.partitions" = 2 }
+[[topics]]
+name = "orders"
+partitions = 2
+replication-factor = 2
+[[workload]]
+kind = "producer"
+rate = "20/s"
+[twin]
+claim = "Nothing of that name is seen."
+set = { "expect.must-see" = ["failover"] }
+fails = ["missing:failover"]
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return str(path)
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = invoke(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _run(capsys)
+    assert (code, err) == (0, "")
+    assert "kafkasim run gc-pause-isr-flapping" in out
+
+
+def test_list_json_names_every_scenario_with_its_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _run(capsys, "list", "--json")
+    listed = json.loads(out)
+    assert code == 0
+    assert "gc-pause-isr-flapping" in [scenario["name"] for scenario in listed]
+    assert all(list(scenario) == ["name", "claim", "permits"] for scenario in listed)
+
+
+def test_list_json_of_variants(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _run(capsys, "list", "--variants", "--json")
+    listed = json.loads(out)
+    assert code == 0
+    assert all(list(v) == ["id", "source", "breaks", "scenario", "claim"] for v in listed)
+
+
+@pytest.mark.slow
+def test_run_json_is_exactly_one_object(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _run(capsys, "run", small, "--seed", "7", "--json")
+    result = json.loads(out)
+    wanted = {"scenario", "seed", "digest", "verdict", "anomalies", "events", "sim_seconds",
+              "wall_seconds", "code_version", "config_digest"}  # fmt: skip
+    assert wanted <= set(result)
+    assert (code, result["scenario"], result["seed"], result["verdict"]) == (0, "small", 7, "pass")
+
+
+@pytest.mark.slow
+def test_several_runs_are_a_list_and_a_seed_is_one_run(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = _run(capsys, "run", small, "--runs", "2", "--seed", "7", "--json")
+    both = json.loads(out)
+    _, again, _ = _run(capsys, "run", small, "--seed", "8", "--json")
+    assert code == 0
+    assert [result["seed"] for result in both] == [7, 8]
+    assert both[1]["digest"] == json.loads(again)["digest"] != both[0]["digest"]
+
+
+@pytest.mark.slow
+def test_a_failure_shows_a_command_that_replays_it(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = _run(
+        capsys, "run", small, "--seed", "3", "--set", 'expect.must-see=["failover"]'
+    )
+    assert code == 10
+    assert "safety: missing:failover" in out
+    assert f"replay: kafkasim run {small} --seed 3 --set 'expect.must-see=[\"failover\"]'" in out
+    assert "trace.parquet" in out
+
+
+@pytest.mark.slow
+def test_a_twin_that_fails_as_named_is_as_expected(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = _run(capsys, "run", small, "--twin")
+    assert code == 0
+    assert "twin: failed as it must (missing:failover)" in out
+
+
+@pytest.mark.slow
+def test_a_crash_of_the_simulator_shows_traceback_and_replay(
+    small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> runner.Result:
+        raise AssertionError("hw 7 above leo 5")
+
+    monkeypatch.setattr(runs, "run_once", broken)
+    code, out, err = _run(capsys, "run", small, "--seed", "3")
+    assert (code, out) == (1, "")
+    assert "AssertionError: hw 7 above leo 5" in err
+    assert f"replay: kafkasim run {small} --seed 3" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "gc-pause-isr-flaping"], "did you mean gc-pause-isr-flapping"),
+        (["run", "nowhere.toml"], "nowhere.toml: no such file"),
+        (["run", "split-brain", "--variant", "X99"], "no variant 'X99'"),
+        (["run", "split-brain", "--set", "duration"], "give key=value"),
+        (["run", "split-brain", "--set", "durration=5s"], "durration: unknown key"),
+        (["run", "split-brain", "--seed", "minus"], "--seed"),
+        (["run", "split-brain", "--runs", "0"], "--runs"),
+        (["run"], "Missing argument 'SCENARIO'"),
+        (["runn"], "No such command 'runn'"),
+        (["replay", "nowhere"], "nowhere: no such directory"),
+        (["describe", "nowhere", "topics"], "nowhere: no such directory"),
+        (["metrics", "nowhere"], "nowhere: no such directory"),
+        (["fleet", "no-such-scenario"], "no scenario 'no-such-scenario'"),
+        (["check", "nowhere"], "nowhere: no such directory"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    code, out, err = _run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("kafkasim: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_an_output_directory_that_is_a_file_is_refused(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = _run(capsys, "run", small, "--out", small)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"--out {small}: cannot be written" in err
+
+
+def test_safety_goes_before_liveness() -> None:
+    def ended(verdict: str, failure: str) -> Any:
+        return type("Ended", (), {"verdict": verdict, "failure": failure})()
+
+    well, lost, stuck = ended("expected", ""), ended("fail", "safety"), ended("fail", "liveness")
+    assert [exit_code(r) for r in ([well], [well, stuck], [stuck, lost])] == [0, 11, 10]
+
+
+def test_a_replay_command_can_be_pasted() -> None:
+    assert command(4, "a b.toml", ["x.y=[1, 2]"], ["M01"], twin=True) == (
+        "kafkasim run 'a b.toml' --seed 4 --set 'x.y=[1, 2]' --variant M01 --twin --runs 1"
+    )
+
+
+def test_wilson_interval() -> None:
+    assert wilson(0, 0) == (0.0, 1.0)
+    assert [round(bound, 4) for bound in wilson(10, 100)] == [0.0552, 0.1744]

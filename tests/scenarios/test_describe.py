@@ -1,0 +1,147 @@
+"""The state at a moment, from hand-written rows, in the lines of Kafka's tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model import facts
+from model.facts import SCHEMA_VERSION
+from scenarios.describe import Selection, brokers, groups, quorum, topics
+from scenarios.state import MomentError, moment_us, state_at
+from scenarios.story import tell
+from sim.store import write_manifest
+from sim.trace import Trace
+
+SECOND = 1_000_000
+
+
+def _partition(offset: int, leader: int, isr: tuple[int, ...], reason: str) -> Any:
+    return facts.PartitionChanged(
+        offset, "T", 0, leader, offset, offset, isr, (1, 2, 3), reason, False
+    )
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """Ready at 1 s; broker 2 leaves at 3 s, nobody leads from 4 s."""
+    rows = [
+        (0, "broker-1", facts.HostStarted(0)),
+        (0, "controller-1", facts.RaftRole("leader", 2, 3001)),
+        (0, "controller-1", facts.MetadataCommitted(9, 2, 0)),
+        (1, "controller-1", facts.BrokerRegistration(3, 1, 3, "unfenced", False, False, "a")),
+        (2, "controller-1", facts.TopicCreated(4, "T", "orders", 1, 3, 2)),
+        (3, "controller-1", _partition(5, 1, (1, 2, 3), "created")),
+        (SECOND, "world", facts.Phase("ready", "")),
+        (SECOND, "broker-1", facts.BecameLeader("T", 0, 5, 5, 0, 0, (1, 2, 3))),
+        (SECOND, "broker-1", facts.GroupState("g", "Stable", 1, ("c-1-x",), "range", "joined")),
+        (SECOND, "broker-1", facts.GroupAssigned("g", 1, "c-1-x", ("orders-0",))),
+        (SECOND, "consumer-1", facts.ConsumerAssigned("g", "c-1-x", 1, ("orders-0",))),
+        (2 * SECOND, "broker-1", facts.HighWatermark("T", 0, 5, 40, 2, (1, 2))),
+        (2 * SECOND, "broker-1", facts.OffsetCommitted("g", "orders", 0, 30, 1, "c-1-x", 0)),
+        (3 * SECOND, "controller-1", _partition(6, 1, (1,), "lag")),
+        (4 * SECOND, "controller-1", _partition(7, -1, (1,), "fenced")),
+        (4 * SECOND, "controller-2", _partition(5, 1, (1, 2, 3), "created")),  # a repetition
+        (4 * SECOND, "broker-2", facts.Truncated("T", 0, 6, 44, 40)),
+        (5 * SECOND, "world", facts.Phase("end", "converged")),
+    ]
+    with Trace(tmp_path) as trace:
+        for t_us, node, fact in rows:
+            trace.record(t_us, node, fact)
+    spec = {"topics": [{"name": "orders", "config": {"min.insync.replicas": 2}}],
+            "cluster": {"controllers": 3}}  # fmt: skip
+    manifest = {"scenario": "s", "seed": 0, "variants": [], "code_version": "c",
+                "config_digest": "d", "schema_version": SCHEMA_VERSION, "rows": trace.rows,
+                "digest": trace.digest, "reason": "converged", "ready_us": SECOND,
+                "spec": spec}  # fmt: skip
+    write_manifest(tmp_path, manifest)
+    return tmp_path
+
+
+def test_topics_as_kafka_topics_prints_them(stored: Path) -> None:
+    assert topics(state_at(stored, "1s"), Selection()) == [
+        "Topic: orders\tTopicId: T\tPartitionCount: 1\tReplicationFactor: 3"
+        "\tConfigs: min.insync.replicas=2",
+        "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2,3"
+        "\tElr: —\tLastKnownElr: —",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "selection", "lines"),
+    [
+        ("1s", Selection(under_replicated=True), 0),
+        ("2s", Selection(under_replicated=True), 1),
+        ("2s", Selection(under_min_isr=True), 1),
+        ("2s", Selection(unavailable=True), 0),
+        ("end", Selection(unavailable=True), 1),
+        ("end", Selection(topic="other"), 0),
+    ],
+)
+def test_conditions_select_partitions(
+    stored: Path, at: str, selection: Selection, lines: int
+) -> None:
+    assert len(topics(state_at(stored, at), selection)) == lines
+
+
+def test_a_repeated_metadata_offset_changes_nothing(stored: Path) -> None:
+    (line,) = topics(state_at(stored, "end"), Selection(unavailable=True))
+    assert "\tLeader: none\t" in line
+
+
+def test_groups_as_kafka_consumer_groups_prints_them(stored: Path) -> None:
+    printed = groups(state_at(stored, "end"))
+    assert [line.split() for line in printed] == [
+        [],
+        ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID",
+         "HOST", "CLIENT-ID"],
+        ["g", "orders", "0", "30", "40", "10", "c-1-x", "/consumer-1", "c-1"],
+    ]  # fmt: skip
+
+
+def test_quorum_as_kafka_metadata_quorum_prints_it(stored: Path) -> None:
+    assert quorum(state_at(stored, "0")) == [
+        "ClusterId:              —",
+        "LeaderId:               3001",
+        "LeaderEpoch:            2",
+        "HighWatermark:          10",
+        "MaxFollowerLag:         0",
+        "MaxFollowerLagTimeMs:   —",
+        "CurrentVoters:          [3001,3002,3003]",
+        "CurrentObservers:       [1]",
+    ]
+
+
+def test_brokers_tell_the_process_from_the_registration(stored: Path) -> None:
+    assert brokers(state_at(stored, "0"))[1].split() == [
+        "1", "broker-1", "a", "unfenced", "3", "running", "1", "1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [("2", 3 * SECOND), ("1.5s", 2_500_000), ("-0.5", 500_000), ("ready", SECOND),
+     ("end", 9 * SECOND)],
+)  # fmt: skip
+def test_moments_count_from_ready(text: str, moment: int) -> None:
+    assert moment_us(text, {"ready_us": SECOND}, 9 * SECOND) == moment
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2 weeks", "9s", "-2"])
+def test_moments_outside_the_run_are_refused(text: str) -> None:
+    with pytest.raises(MomentError):
+        moment_us(text, {"ready_us": SECOND}, 9 * SECOND)
+
+
+def test_the_story_is_told_in_kafkas_words(stored: Path) -> None:
+    assert [line.split("s  ", 1)[1] for line in tell(stored, 40)] == [
+        "the cluster is ready",
+        "group g: generation 1 with 1 members (joined)",
+        "broker 2 leaves the ISR (lag) of orders-0",
+        "broker 3 leaves the ISR (lag) of orders-0",
+        "nobody leads (fenced) orders-0",
+        "broker-2 truncates orders-0 from 44 to 40 (epoch 6): 4 offsets cut",
+        "the run ends: converged",
+    ]
