@@ -151,7 +151,7 @@ class When(Section):
 
 
 class Fault(Section):
-    """A fault of one kind, at a time (repeated with ``every``) or on a condition.
+    """A fault of one kind, at a time (repeated with ``every``) or on a condition (``at`` later).
 
     ``node`` names a node or a selector: leader:TOPIC-P, follower:TOPIC-P, active-controller,
     coordinator:GROUP, any-broker, any-controller, any-consumer, any-producer, @node (the node of

@@ -18,17 +18,17 @@ INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
 class Story:
-    """Reads rows in order and collects lines ``(t_us, text)``."""
+    """Reads rows in order and collects what they tell."""
 
     def __init__(self, manifest: dict[str, Any]) -> None:
         self.ready_us = int(manifest.get("ready_us", 0))
-        self.lines: list[tuple[int, str]] = []
+        self.lines: list[tuple[int, int, str]] = []  # (t_us, row, text)
         self._topics: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], Row] = {}
         self._registrations: dict[int, int] = {}
         self._generation: dict[str, int] = {}
-        self._open: dict[str, tuple[int, list[str]]] = {}  # text with {} -> since, partitions
-        self._counted: dict[str, tuple[int, int]] = {}  # text with {} -> since, records
+        self._open: dict[str, tuple[int, int, list[str]]] = {}  # text -> since, row, partitions
+        self._counted: dict[str, tuple[int, int, int]] = {}  # text -> since, row, records
         self.handlers: dict[str, Callable[[Row], None]] = {
             "Phase": self._on_phase,
             "TopicCreated": self._on_topic,
@@ -55,8 +55,8 @@ class Story:
     def finish(self, most: int) -> list[str]:
         """Return the story's lines, in order; of too many the middle is left out."""
         self._settle(None)
-        self.lines.sort(key=lambda line: line[0])
-        shown = [f"{(t - self.ready_us) / 1e6:+9.3f}s  {text}" for t, text in self.lines]
+        self.lines.sort()
+        shown = [f"{(t - self.ready_us) / 1e6:+9.3f}s  {text}" for t, _, text in self.lines]
         if len(shown) > most:
             left_out = f"            … {len(shown) - most} more lines …"
             return [*shown[: most * 3 // 4], left_out, *shown[-(most // 4) :]]
@@ -65,27 +65,28 @@ class Story:
     # Lines that gather what happens to many partitions or records at once.
 
     def _tell(self, row: Row, text: str) -> None:
-        self.lines.append((row["t_us"], text))
+        self.lines.append((row["t_us"], row["seq"], text))
 
     def _gather(self, row: Row, text: str) -> None:
         """Add a partition to a line; ``{}`` in the text stands for all of them."""
-        _, names = self._open.setdefault(text, (row["t_us"], []))
+        _, _, names = self._open.setdefault(text, (row["t_us"], row["seq"], []))
         names.append(self._name(row))
 
     def _count(self, row: Row, text: str, records: int) -> None:
-        since, count = self._counted.get(text, (row["t_us"], 0))
-        self._counted[text] = (since, count + records)
+        since, seq, count = self._counted.get(text, (row["t_us"], row["seq"], 0))
+        self._counted[text] = (since, seq, count + records)
 
     def _settle(self, now: int | None) -> None:
         """Close the lines that were opened longer ago than a moment."""
-        for text, (since, names) in list(self._open.items()):
+        for text, (since, seq, names) in list(self._open.items()):
             if now is None or now - since > SAME_MOMENT_US:
                 del self._open[text]
-                self.lines.append((since, text.format(_partitions(names))))
-        for text, (since, count) in list(self._counted.items()):
+                self.lines.append((since, seq, text.format(_partitions(names))))
+        for text, (since, seq, count) in list(self._counted.items()):
             if now is None or now - since > SAME_MOMENT_US:
                 del self._counted[text]
-                self.lines.append((since, text.format(f"{count} record{'s' * (count != 1)}")))
+                records = f"{count} record{'s' * (count != 1)}"
+                self.lines.append((since, seq, text.format(records)))
 
     def _name(self, row: Row) -> str:
         return f"{self._topics.get(row['topic_id'], row['topic_id'])}-{row['partition']}"

@@ -13,7 +13,7 @@ consumers', are served here. Left out: quotas, preferred read replicas (KIP-392)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from model.effects import Close, Request, Respond
 from model.errors import Errors
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE
+
+Read: TypeAlias = "tuple[Partition | None, int, FetchPartitionResponse | None]"
+"""What one partition's read found: the high watermark from before any update, and its answer,
+None where there is nothing new."""
 
 
 class ReplicaServing(SessionServing):
@@ -149,6 +153,23 @@ class ReplicaServing(SessionServing):
         if request.session_epoch != FINAL_EPOCH:
             self.fetch_in_session(item, now)
             return
+        urgent, total, reads = self._read_all(request, now)
+        if not urgent and total < request.min_bytes:
+            partitions = [partition for partition, _, _ in reads if partition is not None]
+            waiting = DelayedFetch(self, item, request, partitions, now)
+            waiting.park()
+            self.purgatory.add(waiting, request.max_wait_ms, now)
+            return
+        found: list[FetchPartitionResponse] = []
+        for partition, mark, answer in reads:
+            if answer is None:
+                assert partition is not None
+                answer = partition.nothing_new(mark)
+            found.append(answer)
+        self._answer_fetch(item, found, now, now)
+
+    def _read_all(self, request: FetchRequest, now: int) -> tuple[bool, int, list[Read]]:
+        """First read: return whether to answer at once, the bytes read, and a Read a partition."""
         replica = request.replica_id
         replica_epoch = request.replica_epoch
         budget = request.max_bytes
@@ -157,59 +178,39 @@ class ReplicaServing(SessionServing):
             budget = min(budget, self.config.fetch_max_bytes)
         else:
             stale = self.rules.is_stale_replica_epoch(self.brokers, replica, replica_epoch)
-        # per partition: an answer, or None where there is nothing new
-        answers: list[FetchPartitionResponse | None] = []
-        marks: list[int] = []  # the high watermarks from before any update
         total = 0
         urgent = request.max_wait_ms <= 0 or not request.partitions
-        partitions: list[Partition] = []
         find = self.partitions.get
+        reads: list[Read] = []
         for asked in request.partitions:
             partition = find(asked.tp)
             if partition is None:
                 urgent = True
-                marks.append(-1)
-                answers.append(self._unknown(asked))
+                reads.append((None, -1, self._unknown(asked)))
                 continue
-            partitions.append(partition)
             log = partition.log
             mark = log.high_watermark
-            marks.append(mark)
-            refusal = partition.check_fetch(asked, replica)
-            if refusal is None and stale:
-                refusal = partition.fetch_error(Errors.NOT_LEADER_OR_FOLLOWER)
-            if refusal is not None:
+            answer = partition.check_fetch(asked, replica)
+            if answer is None and stale:
+                answer = partition.fetch_error(Errors.NOT_LEADER_OR_FOLLOWER)
+            if answer is not None:
                 urgent = True
-                answers.append(refusal)
+                reads.append((partition, mark, answer))
                 continue
-            leader_end = log.log_end_offset
-            if replica >= 0:
-                bound = leader_end
-            else:
+            leader_end = bound = log.log_end_offset
+            if replica < 0:
                 bound = log.last_stable_offset if request.isolation_level else mark
-            answer = None
             if asked.fetch_offset < bound:
-                answer, size = self._read(partition, asked, mark, bound, budget, total == 0, now)
+                min_one = total == 0
+                answer, size = self._read(partition, asked, mark, bound, budget, min_one, now)
                 total += size
                 budget = max(0, budget - size)
-                if answer is not None and answer.error is not NONE:
-                    urgent = True
-                    answers.append(answer)
-                    continue
-            if replica >= 0:
+            if answer is not None and answer.error is not NONE:
+                urgent = True
+            elif replica >= 0:
                 partition.update_follower(asked, replica, replica_epoch, leader_end, now)
-            answers.append(answer)
-        if not urgent and total < request.min_bytes:
-            waiting = DelayedFetch(self, item, request, partitions, now)
-            waiting.park()
-            self.purgatory.add(waiting, request.max_wait_ms, now)
-            return
-        found: list[FetchPartitionResponse] = []
-        for index, answer in enumerate(answers):
-            if answer is None:
-                answer = self.partitions[request.partitions[index].tp].nothing_new(marks[index])
-            found.append(answer)
-        self._answer_fetch(item, found, now, now)
+            reads.append((partition, mark, answer))
+        return urgent, total, reads
 
     def _read(
         self,

@@ -1,0 +1,147 @@
+"""Hand-written rows: a case is a list of (node, fact), numbered in order, one second apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from model import facts
+from sim.store import FactWriter, arrow_schema, fact_table, write_manifest
+
+Case = Sequence[tuple[str, Any]]
+
+T = "topic-id"
+
+
+def rows(case: Case) -> list[tuple[int, int, str, str, tuple[Any, ...]]]:
+    return [
+        (seq, seq * 1_000_000, node, type(fact).__name__, facts.ROW[type(fact)](fact))
+        for seq, (node, fact) in enumerate(case)
+    ]
+
+
+def dicts(case: Case) -> list[dict[str, Any]]:
+    table = fact_table(rows(case), arrow_schema(facts.COLUMNS))
+    return list(table.to_pylist())
+
+
+def write_cases(path: Path, cases: Mapping[str, Case]) -> None:
+    """Write all cases to one Parquet file with the column run in front."""
+    tables = []
+    for name, case in cases.items():
+        table = fact_table(rows(case), arrow_schema(facts.COLUMNS))
+        run = pa.repeat(pa.scalar(name, pa.string()), table.num_rows)
+        tables.append(table.add_column(0, "run", run))
+    pq.write_table(pa.concat_tables(tables), path)
+
+
+def write_run(directory: Path, case: Case, **manifest: Any) -> Path:
+    """Leave a run directory as the runner does."""
+    directory.mkdir(parents=True)
+    writer = FactWriter(directory / "trace.parquet")
+    writer.write_rows(rows(case))
+    writer.close()
+    whole = {
+        "scenario": "by-hand", "seed": 1, "variants": [], "code_version": "c", "rows": len(case),
+        "config_digest": "d", "schema_version": facts.SCHEMA_VERSION, "digest": directory.name,
+        "reason": "converged", "verdict": "pass", "anomalies": [], "expected": [],
+        "permits": [], "forgiven": [], "topics": {T: "orders"},
+    }  # fmt: skip
+    write_manifest(directory, whole | manifest)
+    return directory
+
+
+# Facts with the fields that no check looks at filled in.
+
+
+def topic(min_isr: int = 2, replication_factor: int = 3) -> tuple[str, Any]:
+    created = facts.TopicCreated(1, T, "orders", 1, replication_factor, min_isr)
+    return "controller-1", created
+
+
+def acked(base: int, *ids: int, producer: int = 7) -> tuple[str, Any]:
+    return "producer-1", facts.Acked(T, 0, base, ids, -1, producer, 0, 0, 1000, 1)
+
+
+def positioned(offset: int, reason: str = "earliest", member: str = "m1") -> tuple[str, Any]:
+    return "consumer-1", facts.Positioned("g", member, T, 0, offset, reason)
+
+
+def polled(offsets: Sequence[int], ids: Sequence[int], member: str = "m1") -> tuple[str, Any]:
+    position = offsets[-1] + 1
+    fact = facts.Polled("g", member, T, 0, position, position, tuple(offsets), tuple(ids))
+    return "consumer-1", fact
+
+
+def processed(base: int, offset: int) -> tuple[str, Any]:
+    return "consumer-1", facts.Processed("g", "m1", T, 0, base, offset)
+
+
+def committed(offset: int, epoch: int = 1) -> tuple[str, Any]:
+    return "broker-1", facts.OffsetCommitted("g", "orders", 0, offset, 1, "m1", epoch)
+
+
+def fetched(offset: int, epoch: int = 1) -> tuple[str, Any]:
+    return "broker-1", facts.OffsetFetched("g", "orders", 0, offset, epoch)
+
+
+def assigned(member: str, *partitions: str, generation: int = 1) -> tuple[str, Any]:
+    return "broker-1", facts.GroupAssigned("g", generation, member, partitions)
+
+
+def led(broker: int, epoch: int, start: int, isr: tuple[int, ...] = (1, 2, 3)) -> tuple[str, Any]:
+    return f"broker-{broker}", facts.BecameLeader(T, 0, epoch, epoch, start, start, isr)
+
+
+def mark(
+    high_watermark: int, epoch: int = 1, broker: int = 1, by: tuple[int, ...] = (1, 2, 3)
+) -> tuple[str, Any]:
+    fact = facts.HighWatermark(T, 0, epoch, high_watermark, 2, by)
+    return f"broker-{broker}", fact
+
+
+def registered(broker: int, fenced: bool = False, shutting_down: bool = False) -> tuple[str, Any]:
+    fact = facts.BrokerRegistration(1, broker, 1, "registered", fenced, shutting_down, None)
+    return "controller-1", fact
+
+
+def changed(
+    isr: tuple[int, ...],
+    partition_epoch: int,
+    leader: int = 1,
+    reason: str = "lag",
+    unclean: bool = False,
+    leader_epoch: int = 1,
+) -> tuple[str, Any]:
+    fact = facts.PartitionChanged(
+        partition_epoch, T, 0, leader, leader_epoch, partition_epoch, isr, (1, 2, 3), reason,
+        unclean,
+    )  # fmt: skip
+    return "controller-1", fact
+
+
+def final(
+    broker: int,
+    *ids: int,
+    leading: bool = False,
+    start: int = 0,
+    producer: int = 7,
+    high_watermark: int | None = None,
+) -> tuple[str, Any]:
+    """A final log with one batch per record id."""
+    count = len(ids)
+    offsets = tuple(range(start, start + count))
+    fact = facts.FinalReplica(
+        T, 0, leading, 1, start, start + count if high_watermark is None else high_watermark,
+        start + count, start + count, (1, 0), offsets, tuple(o + 1 for o in offsets), (1,) * count,
+        (producer,) * count, offsets, (1,) * count, ids,
+    )  # fmt: skip
+    return f"broker-{broker}", fact
+
+
+def end(reason: str = "converged") -> tuple[str, Any]:
+    return "world", facts.Phase("end", reason)

@@ -1,0 +1,146 @@
+"""Every check on hand-written rows that violate it and on rows that do not.
+
+All cases are runs of one trace, judged by one Spark job: a check must not mix runs up either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from analysis.runs import Run
+from analysis_rows import (
+    Case,
+    acked,
+    assigned,
+    changed,
+    committed,
+    end,
+    fetched,
+    final,
+    led,
+    mark,
+    polled,
+    positioned,
+    processed,
+    registered,
+    topic,
+    write_cases,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+BROKERS = [registered(1), registered(2), registered(3)]
+HEALTHY = [
+    topic(), *BROKERS, changed((1, 2, 3), 0, reason="created"), led(1, 1, 0),
+    positioned(0), acked(0, 100, 101), mark(2), polled([0, 1], [100, 101]), processed(0, 2),
+    committed(2), fetched(2), changed((1, 2), 1), changed((1, 2, 3), 2, reason="caught-up"),
+    end(), final(1, 100, 101, leading=True), final(2, 100, 101), final(3, 100, 101),
+]  # fmt: skip
+
+CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "healthy": (HEALTHY, {}),
+    "lost: absent from the leader's log": (
+        [acked(0, 100, 101), final(1, 100, leading=True)], {"lost-write": 1}),
+    "not lost: below the log start": (
+        [acked(0, 100), final(1, leading=True, start=5)], {}),
+    "not lost: nobody leads": ([acked(0, 100), final(1)], {}),
+    "unseen": (
+        [positioned(0), acked(0, 100, 101), polled([0], [100]), final(1, 100, 101, leading=True)],
+        {"unseen": 1}),
+    "not unseen: before the group's start": (
+        [positioned(1), acked(0, 100, 101), polled([1], [101]),
+         final(1, 100, 101, leading=True)], {}),
+    "duplicate: stored twice": ([final(1, 100, 100, leading=True)], {"duplicate": 1}),
+    "duplicate: delivered twice": (
+        [positioned(0), polled([0], [100]), positioned(0), polled([0], [100])], {"duplicate": 1}),
+    "inconsistent": (
+        [positioned(0), polled([0], [100]), positioned(0, member="m2"),
+         polled([0], [101], member="m2")],
+        {"inconsistent-offsets": 1, "duplicate": 1}),
+    "skip": ([positioned(0), polled([0, 2], [100, 102])], {"poll-skip": 1}),
+    "not skipped: sought": (
+        [positioned(0), polled([0], [100]), positioned(2, "seek"), polled([2], [102])], {}),
+    "back": (
+        [positioned(5), polled([5], [105]), polled([4], [104])], {"nonmonotonic-poll": 1}),
+    "send order": ([acked(0, 101), acked(1, 100)], {"nonmonotonic-send": 1}),
+    "not judged: no idempotence": ([acked(0, 101, producer=-1), acked(1, 100, producer=-1)], {}),
+    "commit back": ([topic(), committed(5), committed(3)], {"offset-regression": 1}),
+    "fetch back": ([topic(), committed(5), fetched(3)], {"offset-regression": 1}),
+    "not back: a deposed coordinator": ([topic(), committed(5, epoch=2), fetched(3)], {}),
+    "skipped by commit": (
+        [topic(), positioned(0), processed(0, 2), processed(4, 6), committed(6),
+         final(1, 1, 2, 3, 4, 5, 6, leading=True)], {"skipped-by-commit": 1}),
+    "skipped by commit, nothing done": (
+        [topic(), positioned(0), committed(2), final(1, 1, 2, leading=True)],
+        {"skipped-by-commit": 1}),
+    "skipped at the start": (
+        [topic(), positioned(0), processed(2, 4), committed(4),
+         final(1, 1, 2, 3, 4, leading=True)], {"skipped-by-commit": 1}),
+    "two owners": ([assigned("m1", "orders-0"), assigned("m2", "orders-0")], {"double-owner": 1}),
+    "one owner a generation": (
+        [assigned("m1", "orders-0"), assigned("m2", "orders-0", generation=2)], {}),
+    "two leaders": ([led(1, 4, 0), led(2, 4, 0)], {"ONELEADER": 1}),
+    "short leader": ([led(1, 1, 0), mark(10), led(2, 2, 8)], {"ACKED": 1}),
+    "short leader, unclean": (
+        [*BROKERS, led(1, 1, 0), mark(10),
+         changed((2,), 3, leader=2, reason="unclean", unclean=True, leader_epoch=2),
+         led(2, 2, 8)], {}),
+    "short leader after an unclean one": (
+        [*BROKERS, led(1, 1, 0), mark(10),
+         changed((2,), 3, leader=2, reason="unclean", unclean=True, leader_epoch=2),
+         led(2, 2, 4), mark(6, epoch=2, broker=2), led(3, 3, 5)], {"ACKED": 1}),
+    "too few": ([topic(), mark(1, by=(1,))], {"MINISR": 1}),
+    "two of two": ([topic(min_isr=3, replication_factor=2), mark(1, by=(1, 2))], {}),
+    "watermark back": ([mark(5), mark(4)], {"HWMONO": 1}),
+    "fenced member": (
+        [*BROKERS, registered(3, fenced=True), changed((1, 2, 3), 1)], {"ISRELIG": 1}),
+    "stopping member": (
+        [*BROKERS, registered(3, shutting_down=True), changed((1, 2, 3), 1)], {"ISRELIG": 1}),
+    "leader outside": ([*BROKERS, changed((2, 3), 1, leader=1)], {"ISRELIG": 1}),
+    "the last member is down": (
+        [*BROKERS, registered(1, fenced=True), changed((1,), 1, leader=-1)], {}),
+    "no reason": (
+        [*BROKERS, changed((1, 2, 3), 0), changed((1, 2), 1, reason="mood")], {"ISRREASON": 1}),
+    "logs differ": ([final(1, 1, 2), final(2, 1, 2, producer=8)], {"MATCH": 1}),
+    "a batch is missing": (
+        [final(1, 1, 2, 3), final(2, 1, 2, high_watermark=3)], {"MATCH": 1}),
+    "logs differ above the mark only": (
+        [final(1, 1, 2, 3, high_watermark=2), final(2, 1, 2, high_watermark=2)], {}),
+    "stuck": ([end("orders-0 has no leader")], {"no-progress": 1}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, dict[str, int]]]:
+    from analysis.load import RUN_SCHEMA
+    from analysis.verdict import check
+
+    path = tmp_path_factory.mktemp("checks") / "cases.parquet"
+    write_cases(path, {name: case for name, (case, _) in CASES.items()})
+    trace = spark.read.schema(RUN_SCHEMA).parquet(str(path))
+    result: dict[str, dict[str, int]] = {name: {} for name in CASES}
+    for one in check(trace, [Run(name, Path(), {}) for name in CASES]):
+        counts = result[one.run]
+        counts[one.anomaly] = counts.get(one.anomaly, 0) + 1
+    yield result
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_check(found: dict[str, dict[str, int]], name: str) -> None:
+    assert found[name] == CASES[name][1]
+
+
+def test_every_check_has_a_case_that_violates_it() -> None:
+    from analysis.checks import CHECKS
+
+    anomalies: dict[str, Any] = {a: 1 for _, expected in CASES.values() for a in expected}
+    assert len(anomalies) == len(CHECKS) + 1  # poll-order names two

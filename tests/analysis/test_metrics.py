@@ -1,0 +1,144 @@
+"""Metrics and timelines on hand-written rows (one row a second)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis import metrics, plots
+from analysis.runs import BadInput
+from analysis.timeline import build
+from analysis_rows import Case, T, acked, changed, dicts, end, led, mark, topic, write_run
+from model import facts
+
+
+def isr_changed(change: str, replica: int) -> tuple[str, facts.IsrChanged]:
+    return "broker-1", facts.IsrChanged(T, 0, 1, 1, change, (replica,), (1, 2))
+
+
+READY = ("world", facts.Phase("ready", ""))
+
+FLAP: Case = [
+    topic(),  # 0 s
+    changed((1, 2, 3), 0, reason="created"),
+    READY,  # 2 s: t = 0
+    ("world", facts.FaultStarted("gc-pause", "broker-3")),
+    ("broker-3", facts.HostPaused(4_000_000)),
+    changed((1, 2), 1, reason="lag"),  # 5 s
+    isr_changed("shrink", 3),
+    changed((1,), 2, reason="fenced"),  # 7 s
+    ("broker-3", facts.HostResumed()),
+    ("world", facts.FaultEnded("gc-pause", "broker-3")),
+    changed((1, 3), 3, reason="caught-up"),  # 10 s
+    changed((1, 3), 3, reason="caught-up"),  # a new controller repeats it
+    acked(0, 1),
+    end(),  # 13 s
+]
+
+
+@pytest.mark.parametrize(
+    ("at", "under_replicated", "under_min", "at_min", "shrinks"),
+    [(0, 0, 0, 0, 0), (3_000_000, 1, 0, 1, 0), (5_000_000, 1, 1, 0, 1), (None, 1, 0, 1, 1)],
+)
+def test_gauges_follow_time(
+    at: int | None, under_replicated: int, under_min: int, at_min: int, shrinks: int
+) -> None:
+    found = metrics.measure("r", dicts(FLAP), at)
+    assert (
+        found.value("UnderReplicatedPartitions"),
+        found.value("UnderMinIsrPartitionCount"),
+        found.value("AtMinIsrPartitionCount"),
+        found.value("IsrShrinksPerSec", "", "Count"),
+    ) == (under_replicated, under_min, at_min, shrinks)
+
+
+def test_flaps_count_every_membership_change_with_its_reason() -> None:
+    found = metrics.measure("r", dicts(FLAP))
+    flaps = {m.tags: m.value for m in found.metrics if m.name == "isr-flaps"}
+    assert flaps == {
+        "": 3,
+        "orders-0,replica=2,reason=fenced": 1,
+        "orders-0,replica=3,reason=caught-up": 1,
+        "orders-0,replica=3,reason=lag": 1,
+    }
+    gaps = {m.tags: m.value for m in found.metrics if m.name == "isr-shrink-to-expand-ms"}
+    assert gaps == {"orders-0,replica=3,gap=0": 5000}
+    assert found.value("isr-flaps-per-minute", "orders-0,replica=3") == pytest.approx(10.909)
+
+
+def test_partition_time_in_bad_states() -> None:
+    found = metrics.measure("r", dicts(FLAP))
+    names = ("under-min-isr-ms", "under-replicated-ms", "leaderless-ms")
+    assert [found.value(name) for name in names] == [3000, 8000, 0]
+
+
+def test_leaderless_and_unclean() -> None:
+    case = [
+        topic(), changed((1, 2, 3), 0), READY, changed((1,), 1, leader=-1), end(),
+        changed((2,), 2, leader=2, unclean=True, reason="unclean"), end(),
+    ]  # fmt: skip
+    found = metrics.measure("r", dicts(case))
+    assert found.value("leaderless-ms") == 2000
+    assert found.value("UncleanLeaderElectionsPerSec", "", "Count") == 1
+    assert metrics.measure("r", dicts(case), 2_000_000).value("OfflinePartitionsCount") == 1
+
+
+def test_rebalance_downtime_is_the_time_without_owner() -> None:
+    case = [
+        READY,
+        ("c1", facts.ConsumerAssigned("g", "m1", 1, ("orders-0", "orders-1"))),
+        ("c1", facts.ConsumerRevoked("g", "m1", 1, ("orders-0",), False)),
+        end(),
+        ("c2", facts.ConsumerAssigned("g", "m2", 2, ("orders-0",))),
+    ]
+    assert metrics.measure("r", dicts(case)).value("rebalance-downtime-ms", "g") == 2000
+
+
+def test_request_metrics_are_means_over_requests() -> None:
+    case = [
+        READY,
+        ("broker-1", facts.RequestStats("Produce", 3, 1, 9000, 300, 600, 8100, 5000)),
+        ("broker-1", facts.RequestStats("Produce", 1, 0, 1000, 100, 200, 700, 1000)),
+    ]
+    found = metrics.measure("r", dicts(case))
+    tags = "broker-1,request=Produce"
+    assert found.value("TotalTimeMs", tags, "Mean") == 2.5
+    assert found.value("TotalTimeMs", tags, "Max") == 5
+    assert found.value("RequestsPerSec", tags, "Count") == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "percent", "expected"),
+    [([], 50, None), ([7], 99, 7), ([1, 2, 3, 4], 50, 2), (list(range(1, 101)), 99, 99)],
+)
+def test_percentile(values: list[int], percent: int, expected: int | None) -> None:
+    assert metrics.percentile(values, percent) == expected
+
+
+def test_timeline_knows_pauses_and_faults() -> None:
+    line = build(dicts(FLAP))
+    assert line.paused == {"broker-3": [(4_000_000, 8_000_000)]}
+    assert line.faults == [(3_000_000, 9_000_000, "gc-pause", "broker-3")]
+
+
+def test_a_process_that_never_comes_back_is_down_to_the_end() -> None:
+    line = build(dicts([READY, ("broker-1", facts.HostStopped("crash")), end()]))
+    assert line.down == {"broker-1": [(1_000_000, 2_000_000)]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(plots.KINDS))
+def test_plots_are_written_and_repeat(tmp_path: Path, kind: str) -> None:
+    case = [*FLAP[:-1], led(1, 1, 0), mark(1), end()]
+    write_run(tmp_path / "fleet" / "runs" / "a" / "seed-000001", case)
+    files = plots.draw(kind, tmp_path / "fleet", tmp_path / "one")
+    assert [path.name for path in files] == ["one.png", "one.svg"]
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    again = plots.draw(kind, tmp_path / "fleet", tmp_path / "two")
+    assert files[1].read_bytes() == again[1].read_bytes()
+
+
+def test_an_unknown_plot_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no plot 'pie'; allowed: isr-flapping, latency, fleet"):
+        plots.draw("pie", tmp_path)
