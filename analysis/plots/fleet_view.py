@@ -66,7 +66,7 @@ def picture(points: Sequence[Point]) -> Any:
             _dots(axes, [point for point in points if point.label == label], name, y)
         style.clean(axes)
         axes.set_xlabel(title)
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, max([1.0, *(1.08 * getattr(point, name) for point in points)]))
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)

@@ -47,7 +47,7 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
     fig = style.figure(12, 2.6 + 0.2 * len(lanes) + 0.9)
     upper, lower = fig.subplots(2, 1, sharex=True, height_ratios=[max(2.0, 0.2 * len(lanes)), 1.3])
     end = style.seconds(line, line.end_us)
-    upper.set_xlim(min(0.0, 0.0), end)
+    upper.set_xlim(0, end)
     places = _lane_places(lanes)
     for (key, replica), y in places.items():
         _lane(upper, line, key, replica, y)
@@ -115,7 +115,14 @@ def _lane(axes: Any, line: Timeline, key: Key, replica: int, y: float) -> None:
             (style.seconds(line, began), (ended - began) / 1e6)
             for began, ended in kind.get(node, [])
         ]
-        axes.broken_barh(parts, (y - height / 2, height), facecolors=colour, zorder=3)
+        axes.broken_barh(
+            parts,
+            (y - height / 2, height),
+            facecolors=colour,
+            edgecolor="white",
+            linewidth=0.6,
+            zorder=3,
+        )
 
 
 def _lag(axes: Any, line: Timeline, rows: Sequence[Row], keys: Sequence[Key]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,16 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
                  color=style.IN_ISR, linewidths=0, label="one batch", zorder=2)  # fmt: skip
     for percent, colour in ((50, style.LEADER), (99, style.OUT)):
         times, values = windows(acked, end, percent)
-        axes.plot(times, values, color=colour, linewidth=1.8, label=f"p{percent}", zorder=3)
+        axes.plot(
+            times,
+            values,
+            color=colour,
+            linewidth=1.8,
+            marker=".",
+            markersize=4,
+            label=f"p{percent}",
+            zorder=3,
+        )
     if failed:
         axes.scatter(
             [(row["t_us"] - row["latency_us"] - line.ready_us) / 1e6 for row in failed],
@@ -68,15 +78,14 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
 def windows(
     points: Sequence[tuple[float, int]], end: float, percent: int
 ) -> tuple[list[float], list[float]]:
-    """Return the middle of each window that holds points, and its percentile in ms."""
+    """Return the middle of each window and its percentile in ms, NaN where nothing was sent."""
     width = max(end, 1e-6) / WINDOWS
     held: dict[int, list[int]] = {}
     for t, latency in points:
         held.setdefault(int(t / width), []).append(latency)
     times, values = [], []
-    for number in sorted(held):
-        found = percentile(sorted(held[number]), percent)
-        assert found is not None, number
+    for number in range(WINDOWS + 1):
+        found = percentile(sorted(held.get(number, [])), percent)
         times.append((number + 0.5) * width)
-        values.append(found / 1000)
+        values.append(math.nan if found is None else found / 1000)
     return times, values

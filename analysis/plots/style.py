@@ -59,12 +59,12 @@ def shade_faults(axes: Any, line: Timeline, label: bool = False) -> None:
         if label:
             axes.annotate(
                 f"{fault} {target}", (left, 1.0), xycoords=("data", "axes fraction"),
-                xytext=(0, 4 + 10 * _row(ends, left, right, axes)), textcoords="offset points",
+                xytext=(0, 4 + 10 * _row(ends, left, axes)), textcoords="offset points",
                 fontsize=7.5, color=FAULT, annotation_clip=False,
             )  # fmt: skip
 
 
-def _row(ends: list[float], left: float, right: float, axes: Any) -> int:
+def _row(ends: list[float], left: float, axes: Any) -> int:
     """Return the lowest row whose last label ends before this one begins."""
     low, high = axes.get_xlim()
     width = (high - low) * 0.17

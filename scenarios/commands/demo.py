@@ -33,15 +33,14 @@ def demo(
     for line in fleets.summary_lines(summary):
         say(line)
     failed = [run.run for run in verdicts.runs if run.verdict == "fail"]
-    name, why = _most_interesting(out, failed or [run.run for run in verdicts.runs])
+    name, flaps = _most_interesting(out, failed or [run.run for run in verdicts.runs])
     directory = _place(out, name)
-    flapping, view = out / "isr-flapping.png", out / "fleet.png"
-    fleets.draw("isr-flapping", directory, flapping)
-    fleets.draw("fleet", out, view)
+    pictures = fleets.draw("isr-flapping", directory, out / "isr-flapping")
+    pictures += fleets.draw("fleet", out, out / "fleet")
     seed = int(read_manifest(directory)["seed"])
-    say(f"pictures: {flapping} (seed {seed}), {view} (all runs)")
+    say(f"pictures: {', '.join(str(path) for path in pictures)}")
     what = "a failure" if failed else "no failure, the most ISR changes"
-    say(f"most interesting: seed {seed}: {what} ({why} changes of an ISR)")
+    say(f"most interesting: seed {seed}: {what} ({flaps} changes of an ISR)")
     say(f"replay: {report.command(seed, SCENARIO)} --explain")
     return summary.exit_code or verdicts.exit_code
 

@@ -203,18 +203,21 @@ class Kind(StrEnum):
 def plot(
     kind: Annotated[Kind, typer.Argument(help="isr-flapping and latency: a run; fleet: a fleet.")],
     directory: FleetDirectory,
-    out: Annotated[Path | None, typer.Option(help="The picture. [default: DIR/KIND.png]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The picture; PNG and SVG are written. [default: DIR/KIND]")
+    ] = None,
 ) -> int:
     """Draw a picture of a run or a fleet."""
-    target = out or run_directory(directory) / f"{kind.value}.png"
-    make_directory(target.parent)
-    draw(kind.value, directory, target)
-    say(str(target))
+    run_directory(directory)
+    if out is not None:
+        make_directory(out.parent)
+    for path in draw(kind.value, directory, None if out is None else out.with_suffix("")):
+        say(str(path))
     return OK
 
 
-def draw(kind: str, directory: Path, target: Path) -> None:
-    """Draw one picture.
+def draw(kind: str, directory: Path, target: Path | None) -> list[Path]:
+    """Draw one kind of picture, ``target`` without suffix, and return the files.
 
     Raises:
         InputError: there is no run, or a damaged one.
@@ -222,7 +225,7 @@ def draw(kind: str, directory: Path, target: Path) -> None:
     with input_errors(), status(f"drawing {kind} …"):
         from analysis import plots
 
-        plots.draw(kind, directory, target)
+        return plots.draw(kind, directory, target)
 
 
 def metrics(

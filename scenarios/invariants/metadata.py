@@ -19,7 +19,7 @@ class Metadata:
         self._leaders: dict[tuple[str, int, int], str] = {}
         self._raft_leaders: dict[int, str] = {}
         self._isr: dict[tuple[str, int], facts.PartitionChanged] = {}
-        self._fenced_at: tuple[int, int, int] | None = None  # (t_us, seq, broker)
+        self._fenced_at: dict[int, tuple[int, int]] = {}  # broker -> (t_us, seq), not yet judged
         trace = cluster.trace
         trace.subscribe(facts.MetadataCommitted, self._on_metadata)
         trace.subscribe(facts.BrokerRegistration, self._on_broker)
@@ -43,17 +43,20 @@ class Metadata:
         self._check_fenced(t)
         if fact.offset <= self._registered_offset:
             return
+        if fact.broker in self._fenced_at:  # its standing changes again at the same instant
+            self._judge_fenced(fact.broker)
         self._registered_offset = fact.offset
         self._brokers[fact.broker] = fact
         if fact.fenced or fact.shutting_down:
-            self._fenced_at = (t, seq, fact.broker)
+            self._fenced_at[fact.broker] = (t, seq)
 
     def _check_fenced(self, t: int) -> None:
         """After the batch that fenced a broker, no ISR holds it but as its last member."""
-        if self._fenced_at is None or self._fenced_at[0] == t:
-            return
-        since, seq, broker = self._fenced_at
-        self._fenced_at = None
+        for broker in [each for each, (since, _) in self._fenced_at.items() if since != t]:
+            self._judge_fenced(broker)
+
+    def _judge_fenced(self, broker: int) -> None:
+        since, seq = self._fenced_at.pop(broker)
         for key, change in self._isr.items():
             if broker in change.isr and not (len(change.isr) == 1 and change.leader == -1):
                 self.cluster.violated(

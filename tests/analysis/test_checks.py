@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from analysis.runs import Run
 from analysis_rows import (
     Case,
     acked,
@@ -30,6 +28,8 @@ from analysis_rows import (
     topic,
     write_cases,
 )
+
+from analysis.runs import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from analysis_rows import Case, T, acked, changed, dicts, end, led, mark, topic, write_run
 
 from analysis import metrics, plots
 from analysis.runs import BadInput
 from analysis.timeline import build
-from analysis_rows import Case, T, acked, changed, dicts, end, led, mark, topic, write_run
 from model import facts
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from analysis_rows import end, write_run
 
 from analysis.runs import BadInput, find_runs
-from analysis_rows import end, write_run
 
 
 def refusal(directory: Path) -> str:

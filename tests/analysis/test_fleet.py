@@ -1,0 +1,114 @@
+"""A fleet: one directory per run, resumed where it stopped, crashes as rows, digests replayed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from analysis_rows import acked, end, write_run
+
+from analysis import fleet
+from analysis.compact import compact
+from analysis.runs import compacted, find_runs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TINY = """
+name = "tiny"
+claim = "Nothing happens and nothing is lost."
+duration = "1s"
+[cluster]
+brokers = 1
+controllers = 1
+[cluster.config]
+"offsets.topic.num.partitions" = 1
+"offsets.topic.replication.factor" = 1
+[[topics]]
+name = "orders"
+replication-factor = 1
+[[workload]]
+kind = "producer"
+rate = "5/s"
+[[workload]]
+kind = "consumer-group"
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> fleet.Configuration:
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return fleet.Configuration(str(path))
+
+
+def files(out: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path.name != "timing.json"
+    }
+
+
+@pytest.mark.spark
+def test_a_killed_fleet_continues_to_the_same_files(
+    spark: SparkSession, tiny: fleet.Configuration, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    told: list[tuple[int, int]] = []
+    first = fleet.run_fleet(
+        [tiny], [1, 2], out, spark=spark, progress=lambda done, total, _: told.append((done, total))
+    )
+    assert (first.ran, first.skipped, first.replayed, first.mismatches) == (2, 0, 1, [])
+    assert (first.exit_code, told[-1]) == (0, (2, 2))
+    whole = files(out)
+    # As if killed: one run is unfinished, another attempt lies about, nothing is compacted.
+    (out / "runs" / "tiny" / "seed-000002" / "manifest.json").unlink()
+    (out / "runs" / "tiny" / ".tmp-seed-000002-t9").mkdir()
+    shutil.rmtree(out / "trace")
+    second = fleet.run_fleet([tiny], [1, 2], out, spark=spark)
+    assert (second.ran, second.skipped) == (1, 1)
+    assert files(out) == whole
+
+
+def test_a_crash_is_a_row(tiny: fleet.Configuration, tmp_path: Path) -> None:
+    job = fleet.prepare([tiny])[0]
+    broken = fleet.Job(job.label, job.scenario, ("no-such-variant",), job.config_digest)
+    done = fleet.run_one(("tiny", 3), {"tiny": broken}, str(tmp_path / "out"))
+    assert done == ("tiny", 3, "crash")
+    manifest = json.loads((fleet.place(tmp_path / "out", "tiny", 3) / "manifest.json").read_text())
+    assert manifest["verdict"] == "crash"
+    assert "no-such-variant" in manifest["traceback"]
+    assert [run.crashed for run in find_runs(tmp_path / "out")[0]] == [True]
+
+
+def test_configurations_of_one_name_get_directories_of_their_own(
+    tiny: fleet.Configuration,
+) -> None:
+    other = fleet.Configuration(tiny.name, ("duration=2s",))
+    labels = [job.label for job in fleet.prepare([tiny, other])]
+    assert len(set(labels)) == 2
+    assert all(label.startswith("tiny-") for label in labels)
+
+
+def test_compacted_trace_is_used_only_while_it_is_current(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a" / "seed-000001", [acked(0, 1), end()])
+    write_run(tmp_path / "runs" / "a" / "seed-000002", [end()], seed=2)
+    assert compact(tmp_path) == 1
+    runs, _ = find_runs(tmp_path)
+    (part,) = compacted(tmp_path, runs)
+    table = pq.read_table(part, columns=["run", "seed", "scenario", "kind"])
+    assert [tuple(row.values()) for row in table.to_pylist()] == [
+        ("a/seed-000001", 1, "by-hand", "Acked"),
+        ("a/seed-000001", 1, "by-hand", "Phase"),
+        ("a/seed-000002", 2, "by-hand", "Phase"),
+    ]
+    assert compacted(tmp_path, runs[:1]) == []
+    part.write_bytes(part.read_bytes()[:-9])
+    assert compacted(tmp_path, runs) == []
+    assert compact(tmp_path) == 1
+    assert compacted(tmp_path, runs) == [part]
