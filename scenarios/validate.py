@@ -111,7 +111,9 @@ def _check_workloads(scenario: Scenario) -> None:
 
 def _check_fault(place: str, fault: Fault, scenario: Scenario, nodes: list[str]) -> None:
     if fault.kind != "nemesis" and fault.at is None and fault.when is None:
-        raise ValueError(f"{place}: give at, when, or both: at is then the delay after the condition")
+        raise ValueError(
+            f"{place}: give at, when, or both: at is then the delay after the condition"
+        )
     if fault.every is not None and fault.at is None:
         raise ValueError(f"{place}.every: needs at")
     if fault.count > 1 and fault.every is None:

@@ -5,7 +5,6 @@ All cases are runs of one trace, judged by one Spark job: a check must not mix r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +119,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
 @pytest.fixture(scope="module")
 def found(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, dict[str, int]]]:
+) -> dict[str, dict[str, int]]:
     from analysis.load import RUN_SCHEMA
     from analysis.verdict import check
 
@@ -131,7 +130,7 @@ def found(
     for one in check(trace, [Run(name, Path(), {}) for name in CASES]):
         counts = result[one.run]
         counts[one.anomaly] = counts.get(one.anomaly, 0) + 1
-    yield result
+    return result
 
 
 @pytest.mark.parametrize("name", list(CASES))

@@ -88,7 +88,7 @@ def test_bad_runs_are_skipped_on_request(tmp_path: Path) -> None:
 
 def test_nothing_is_left_to_judge(tmp_path: Path) -> None:
     write_run(tmp_path / "seed-1", [end()], rows=9)
-    with pytest.raises(BadInput, match="holds no whole run; the first: .*seed-1/trace.parquet"):
+    with pytest.raises(BadInput, match=r"holds no whole run; the first: .*seed-1/trace.parquet"):
         find_runs(tmp_path, skip_bad=True)
 
 

@@ -108,9 +108,7 @@ def high_watermark(
     return facts.HighWatermark(T, P, epoch, offset, min_isr, acknowledged)
 
 
-def polled(
-    offsets: tuple[int, ...], ids: tuple[int, ...], member: str = "m1"
-) -> facts.Polled:
+def polled(offsets: tuple[int, ...], ids: tuple[int, ...], member: str = "m1") -> facts.Polled:
     """poll() returns records."""
     return facts.Polled("billing", member, T, P, offsets[-1] + 1, -1, offsets, ids)
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+
+from scenarios.delivery import Delivery
 from tests.scenarios.fact_makers import (
     FakeTrace,
     Row,
@@ -18,8 +20,6 @@ from tests.scenarios.fact_makers import (
     positioned,
     processed,
 )
-
-from scenarios.delivery import Delivery
 
 TOPIC: list[Row] = [("controller-1", created())]
 AT_ZERO: Row = ("consumer-1", positioned(0))

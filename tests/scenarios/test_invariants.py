@@ -7,6 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from model import facts
+from scenarios.invariants import INVARIANTS, Invariants
+from scenarios.invariants.final import disagreements
 from tests.scenarios.fact_makers import (
     FakeLog,
     FakeTrace,
@@ -25,10 +29,6 @@ from tests.scenarios.fact_makers import (
     polled,
     registration,
 )
-
-from model import facts
-from scenarios.invariants import INVARIANTS, Invariants
-from scenarios.invariants.final import disagreements
 
 LOG = FakeLog([batch(0, [10])])
 TWICE = FakeLog([batch(0, [10], pid=5, seq=0), batch(1, [10], pid=5, seq=0)])

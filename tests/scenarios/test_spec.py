@@ -1,0 +1,176 @@
+"""A mistake in a scenario is one line that names the file, the key and what is allowed."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios import library
+from scenarios.spec import ScenarioError, load, override, parse
+
+VALID: dict[str, Any] = {
+    "name": "example",
+    "claim": "It holds.",
+    "duration": "10s",
+    "cluster": {"brokers": 3, "controllers": 1},
+    "topics": [{"name": "orders", "partitions": 2, "replication-factor": 3}],
+    "workload": [
+        {"kind": "producer", "topic": "orders", "config": {}},
+        {"kind": "consumer-group", "topics": ["orders"], "config": {}},
+    ],
+    "faults": [{"kind": "crash", "node": "broker-1", "at": "2s"}],
+    "expect": {},
+}
+
+MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "wrong key": ({"durration": "10s"}, ("durration: unknown key", "duration", "workload")),
+    "wrong key of a fault": (
+        {"faults.0.nod": "broker-1"},
+        ("faults.0.nod: unknown key", "allowed: api, at, count"),
+    ),
+    "wrong key of a workload": (
+        {"workload.0.rates": "5/s"},
+        ("workload.0.rates: unknown key", "rate", "value-size"),
+    ),
+    "wrong type": ({"cluster.brokers": "three"}, ("cluster.brokers: ", "integer", "'three'")),
+    "not a duration": (
+        {"duration": "10 parsecs"},
+        ("duration: '10 parsecs' is not a duration", '"20s"'),
+    ),
+    "not a range": ({"faults.0.at": ["5s", "2s"]}, ("faults.0.at: ", "5s is above 2s")),
+    "not a rate": ({"workload.0.rate": "fast"}, ("workload.0.rate: 'fast' is not a rate",)),
+    "unknown node": (
+        {"cluster.nodes": {"broker-9": {}}},
+        ("cluster.nodes.broker-9: no such node", "allowed: broker-1, broker-2, broker-3"),
+    ),
+    "impossible replication factor": (
+        {"topics.0.replication-factor": 4},
+        ("topics.0.replication-factor: 4 is more than the 3 brokers", "allowed: 1 to 3"),
+    ),
+    "impossible min ISR": (
+        {"topics.0.config": {"min.insync.replicas": 4}},
+        ("topics.0.config.min.insync.replicas: 4 is more than replication-factor 3",),
+    ),
+    "fault on a node that does not exist": (
+        {"faults.0.node": "broker-7"},
+        ("faults.0.node: no node 'broker-7'", "allowed: broker-1", "leader:TOPIC-P"),
+    ),
+    "fault on a partition that does not exist": (
+        {"faults.0.node": "leader:orders-2"},
+        ("faults.0.node: orders has partitions 0 to 1",),
+    ),
+    "fault of an unknown kind": ({"faults.0.kind": "fire"}, ("faults.0.kind: ", "'gc-pause'")),
+    "fault without a time": ({"faults.0.at": None}, ("faults.0: give at, when",)),
+    "fault on an unknown fact": (
+        {"faults.0.when": {"fact": "Elected"}},
+        ("faults.0.when.fact: no fact 'Elected'", "RaftRole"),
+    ),
+    "fault on a fact without such a field": (
+        {"faults.0.when": {"fact": "RaftRole", "fields": {"roll": "leader"}}},
+        ("faults.0.when", "roll"),
+    ),
+    "link fault without its parameter": (
+        {"faults.0.kind": "flaky"},
+        ("faults.0.loss: ",),
+    ),
+    "unknown observation": (
+        {"expect.must-see": ["isr-srhink"]},
+        ("expect.must-see: no observation 'isr-srhink'", "isr-shrink"),
+    ),
+    "unknown anomaly": (
+        {"expect.permits": ["data-loss"]},
+        ("expect.permits: no anomaly 'data-loss'", "lost-write"),
+    ),
+    "unknown topic": (
+        {"workload.1.topics": ["order"]},
+        ("workload.1.topics: no topic 'order'", "allowed: orders"),
+    ),
+    "unknown broker property": (
+        {"cluster.config": {"replica.lag.max.ms": 3000}},
+        ("cluster.config.replica.lag.max.ms: ", "replica.lag.time.max.ms"),
+    ),
+    "unknown producer property": (
+        {"workload.0.config": {"ack": "all"}},
+        ("workload.0.config.ack: ", "acks"),
+    ),
+    "producer property out of range": (
+        {"workload.0.config": {"delivery.timeout.ms": 10}},
+        ("workload.0.config.delivery.timeout.ms: ", "request.timeout.ms"),
+    ),
+    "unknown consumer property": (
+        {"workload.1.config": {"session.timeout": 6000}},
+        ("workload.1.config.session.timeout: ", "session.timeout.ms"),
+    ),
+}
+
+
+def _with(changes: dict[str, Any]) -> dict[str, Any]:
+    data = copy.deepcopy(VALID)
+    for path, value in changes.items():
+        *parents, last = path.split(".")
+        table: Any = data
+        for part in parents:
+            table = table[int(part)] if part.isdigit() else table[part]
+        if value is None:
+            del table[last]
+        else:
+            table[last] = value
+    return data
+
+
+def test_the_example_is_valid() -> None:
+    assert parse(VALID, "example.toml").name == "example"
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line(mistake: str) -> None:
+    changes, words = MISTAKES[mistake]
+    with pytest.raises(ScenarioError) as caught:
+        parse(_with(changes), "example.toml")
+    message = str(caught.value)
+    assert message.startswith("example.toml: ")
+    assert "\n" not in message
+    assert [word for word in words if word not in message] == [], message
+
+
+def test_a_missing_key() -> None:
+    data = {key: value for key, value in VALID.items() if key != "claim"}
+    with pytest.raises(ScenarioError, match=r"^example\.toml: claim: is missing$"):
+        parse(data, "example.toml")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"nowhere\.toml: no such file$"):
+        load(tmp_path / "nowhere.toml")
+
+
+def test_a_file_that_is_not_toml(tmp_path: Path) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_text("name =", encoding="utf-8")
+    with pytest.raises(ScenarioError, match=r"broken\.toml: not TOML: "):
+        load(path)
+
+
+def test_an_unknown_scenario_names_what_is_near() -> None:
+    with pytest.raises(ScenarioError, match=r"did you mean .*stuck-consumer"):
+        library.source("stuck-consumers")
+
+
+def test_override_by_path() -> None:
+    changed = override(VALID, "workload.0.config.acks", "1", "example.toml")
+    assert changed["workload"][0]["config"] == {"acks": "1"}
+    assert VALID["workload"][0]["config"] == {}
+    with pytest.raises(ScenarioError, match=r"workload has entries 0 to 1, not '7'"):
+        override(VALID, "workload.7.rate", "1/s", "example.toml")
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_the_catalogue_is_valid(name: str) -> None:
+    scenario, _ = library.scenario(name)
+    assert scenario.name == name
+    assert scenario.twin is not None
+    library.scenario(name, twin=True)
+    assert len((library.CATALOGUE / f"{name}.toml").read_text(encoding="utf-8").splitlines()) < 100
