@@ -72,8 +72,10 @@ def _version(java: Path) -> int:
 
 def _wrapped(java: Path) -> Path:
     """Return a JAVA_HOME whose ``java`` starts this one without the incubator module."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    script = cache / "kafkasim" / f"java-{zlib.crc32(str(java).encode()):08x}" / "bin" / "java"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkasim"
+    if cache in java.parents:
+        return java.parent.parent  # JAVA_HOME is a wrapper already: a session was asked for twice
+    script = cache / f"java-{zlib.crc32(str(java).encode()):08x}" / "bin" / "java"
     if not script.exists() or script.read_text() != WRAPPER.format(java=java):
         script.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as file:

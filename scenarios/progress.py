@@ -96,6 +96,10 @@ class Progress:
         key = (fact.topic_id, fact.partition)
         if fact.leader_epoch >= self.leading.get(key, (-1, ""))[0]:
             self.leading[key] = (fact.leader_epoch, node)
+        exposed = self.exposed.get(key, (-1, 0))
+        if fact.leader_epoch > exposed[0] and fact.start_offset < exposed[1]:
+            # The loss was legal or an invariant has said so: nobody can read what is gone.
+            self.exposed[key] = (fact.leader_epoch, fact.start_offset)
 
     def _on_high_watermark(self, _seq: int, _t: int, _n: str, fact: facts.HighWatermark) -> None:
         key = (fact.topic_id, fact.partition)

@@ -76,6 +76,7 @@ class PartitionState:
     exposed: int = 0  # the highest HW any leader exposed, and the prefix it exposed
     exposed_hash: int = 0
     unclean_epoch: int = -1  # the last leader epoch that began with an unclean election
+    led_epoch: int = -1  # the last leader epoch that any replica took up
     forgiven: str = ""  # why a loss in this partition is expected
 
     def replica(self, node: str) -> ReplicaLog:

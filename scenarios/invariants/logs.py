@@ -206,7 +206,8 @@ class Logs:
     def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
         state = self._partition(fact.topic_id, fact.partition)
         replica = state.replica(node)
-        if fact.leader_epoch <= state.unclean_epoch:
+        led, state.led_epoch = state.led_epoch, max(state.led_epoch, fact.leader_epoch)
+        if fact.leader_epoch <= state.unclean_epoch or led < state.unclean_epoch:
             # What a clean leader must hold starts again at what an unclean one brought.
             state.exposed = min(state.exposed, replica.log_end_offset)
             state.exposed_hash = replica.prefix(state.exposed)
