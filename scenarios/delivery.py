@@ -10,14 +10,20 @@ record and an *index* is an offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from model import facts
+from scenarios.invariants.base import offsets_partition
 
 Key = tuple[str, int]
 Forgive = Callable[[Key], str]
+
+FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
+"""What follows when a group's partition of the offsets topic loses data: the group starts from an
+older commit, or from where auto.offset.reset sends it. Losses of the partition itself excuse any
+anomaly in it, for all are judged by offset, and what was lost frees offsets for other records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,8 @@ class Delivery:
         self._committed: dict[tuple[str, str, int], int] = {}
         self._highest: dict[tuple[str, str, int], int] = {}
         self._leaders: dict[Key, facts.FinalReplica] = {}
-        self._names: dict[str, str] = {}
-        self._found: dict[tuple[str, Key], list[str]] = {}
+        self._topics: dict[str, facts.TopicCreated] = {}
+        self._found: dict[tuple[str, Key, tuple[str, ...]], list[str]] = {}
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
             (facts.Acked, self._on_acked),
@@ -72,7 +78,7 @@ class Delivery:
     # Following.
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        self._names[fact.topic_id] = fact.topic
+        self._topics[fact.topic_id] = fact
 
     def _on_acked(self, _seq: int, _t: int, node: str, fact: facts.Acked) -> None:
         key = (fact.topic_id, fact.partition)
@@ -139,8 +145,9 @@ class Delivery:
         if before is not None and fact.offset < before:
             self._note(
                 "offset-regression",
-                (fact.topic, fact.partition),
+                (self._topic_id(fact.topic), fact.partition),
                 f"group {fact.group} committed {fact.offset} after {before} (client-caused)",
+                fact.group,
             )
 
     def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
@@ -151,8 +158,19 @@ class Delivery:
         if known is None or fact.leader_epoch > known.leader_epoch:
             self._leaders[key] = fact
 
-    def _note(self, name: str, key: Key, detail: str) -> None:
-        self._found.setdefault((name, key), []).append(detail)
+    def _note(self, name: str, key: Key, detail: str, *groups: str) -> None:
+        self._found.setdefault((name, key, groups), []).append(detail)
+
+    def _excuse(self, name: str, key: Key, groups: Sequence[str]) -> str:
+        """Return why an anomaly is expected: its partition, or all its groups', lost data."""
+        excuse = self._forgive(key)
+        if not excuse and name in FROM_OFFSETS:
+            lost = [self._forgive(offsets_partition(group, self._topics)) for group in groups]
+            excuse = lost[0] if lost and all(lost) else ""
+        return excuse
+
+    def _topic_id(self, topic: str) -> str:
+        return next((of for of, fact in self._topics.items() if fact.topic == topic), topic)
 
     # Judging.
 
@@ -163,13 +181,17 @@ class Delivery:
         for (group, key), delivered in self._delivered.items():
             for offset, times in delivered.items():
                 if times > 1:
-                    self._note("duplicate", key, f"group {group} got offset {offset} {times} times")
+                    detail = f"group {group} got offset {offset} {times} times"
+                    self._note("duplicate", key, detail, group)
         self._judge_commits()
-        found = []
-        for (name, key), details in sorted(self._found.items()):
-            expected = self._forgive(key) if name in ("lost-write", "inconsistent-offsets") else ""
-            found.append(Anomaly(name, *key, len(details), details[0], expected))
-        return found
+        found: dict[tuple[str, Key, str], list[str]] = {}
+        for (name, key, groups), details in self._found.items():
+            excuse = self._excuse(name, key, groups)
+            found.setdefault((name, key, excuse), []).extend(details)
+        return [
+            Anomaly(name, *key, len(details), details[0], excuse)
+            for (name, key, excuse), details in sorted(found.items())
+        ]
 
     def _judge_log(self, key: Key, leader: facts.FinalReplica) -> None:
         offsets: dict[int, int] = {}
@@ -188,19 +210,21 @@ class Delivery:
                     )
             position += count
         read = self._values.get(key, {})
-        covered = [first for (_, of), first in self._first.items() if of == key]
+        covered = {group: first for (group, of), first in self._first.items() if of == key}
         for record_id, offset in self._acked.get(key, {}).items():
             found_at = offsets.get(record_id)
             if found_at is None:
                 if offset < 0 or offset >= leader.log_start_offset:
                     self._note("lost-write", key, f"record {record_id} acknowledged at {offset}")
-            elif covered and found_at >= min(covered) and found_at not in read:
-                self._note("unseen", key, f"record {record_id} at offset {found_at} (late)")
+            elif found_at not in read:
+                groups = [group for group, first in covered.items() if first <= found_at]
+                if groups:
+                    detail = f"record {record_id} at offset {found_at} (late)"
+                    self._note("unseen", key, detail, *groups)
 
     def _judge_commits(self) -> None:
-        topic_ids = {name: topic_id for topic_id, name in self._names.items()}
         for (group, topic, partition), committed in sorted(self._highest.items()):
-            key = (topic_ids.get(topic, topic), partition)
+            key = (self._topic_id(topic), partition)
             start = self._first.get((group, key))
             leader = self._leaders.get(key)
             if start is None or leader is None:
@@ -219,4 +243,5 @@ class Delivery:
                 "skipped-by-commit",
                 key,
                 f"group {group} committed past offset {offset} unprocessed",
+                group,
             )

@@ -7,6 +7,7 @@ measured beside it and go into no digest.
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import json
@@ -95,8 +96,7 @@ class Run:
     def execute(self) -> Result:
         """Run all phases and return the result."""
         began = time.perf_counter()
-        gc.collect()
-        gc.freeze()
+        gc.collect()  # the last run's world: it is all cycles
         gc.disable()
         try:
             if self._boot():
@@ -105,7 +105,6 @@ class Run:
             self._end()
         finally:
             gc.enable()
-            gc.unfreeze()
         return self._result(time.perf_counter() - began)
 
     # Phases.
@@ -228,8 +227,6 @@ class Run:
         manifest["rows"] = result.events
         manifest["schema_version"] = facts.SCHEMA_VERSION
         manifest["reason"] = "; ".join(result.missing) or "converged"
-        manifest["schema_version"] = facts.SCHEMA_VERSION
-        manifest["reason"] = "; ".join(result.missing) or "converged"
         manifest["claim"] = self.scenario.claim
         manifest["permits"] = list(self.scenario.expect.permits)
         manifest["ready_us"] = result.ready_us
@@ -239,6 +236,14 @@ class Run:
             for key in self.progress.partitions
             if self.faults.forgive(key)
         )
+        keys = {
+            workload.group: self.invariants.cluster.group_key(workload.group)
+            for workload in self.scenario.workload
+            if workload.kind == "consumer-group"
+        }
+        manifest["forgiven_groups"] = {
+            group: reason for group, key in keys.items() if (reason := self.faults.forgive(key))
+        }
         manifest["spec"] = self.scenario.model_dump(mode="json", by_alias=True)
         write_timing(self.directory, {"wall_seconds": wall})
         write_manifest(self.directory, manifest)
@@ -248,7 +253,15 @@ def run(
     scenario: Scenario, seed: int, directory: Path | None = None, variants: Sequence[str] = ()
 ) -> Result:
     """Run a scenario with a seed; with a directory, leave trace and manifest there."""
+    _freeze_modules()
     return Run(scenario, seed, directory, variants).execute()
+
+
+@functools.cache
+def _freeze_modules() -> None:
+    """Take what is loaded by now out of every later collection, once for a process."""
+    gc.collect()
+    gc.freeze()
 
 
 def config_digest(scenario: Scenario, variants: Sequence[str]) -> str:

@@ -141,12 +141,15 @@ class Broker(BrokerProcess):
         self.replicas.stop_fetchers(now)
         self.raft.shutdown(now)
         if self.publisher.published and not self.failed:
-            try:
-                self.replicas.logs.close_clean(self.broker_epoch)
-            except DiskError as error:
-                self.out.append(Exit(f"log directory failed: {error}", False))
-                return
-        self.out.append(Exit("shutdown", True))
+            self.replicas.logs.close_clean(self.broker_epoch, now, self._on_logs_closed)
+        else:
+            self.out.append(Exit("shutdown", True))
+
+    def _on_logs_closed(self, error: DiskError | None, now: int) -> None:
+        if error is None:
+            self.out.append(Exit("shutdown", True))
+        else:
+            self.out.append(Exit(f"log directory failed: {error}", False))
 
     def log_dir_failed(self, error: DiskError, now: int) -> None:
         """Hand the failure to the handler thread (LogDirFailureHandler), which halts."""

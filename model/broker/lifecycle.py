@@ -1,6 +1,6 @@
 """The broker's standing with the controller (BrokerLifecycleManager), on lane ``heartbeat``.
 
-    STARTING -> RECOVERY (caught up with metadata) -> RUNNING (unfenced)
+    STARTING -> RECOVERY (caught up with metadata: the logs are loaded) -> RUNNING (unfenced)
              -> PENDING_CONTROLLED_SHUTDOWN (SIGTERM) -> SHUTTING_DOWN
 
 It registers, then heartbeats: every 10 ms until it has caught up, then every
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LANE = "heartbeat"
 STARTING_INTERVAL_US = 10_000
+FIRST_SHUTDOWN_INTERVAL_US = 50_000  # a controlled shutdown may be over as soon as that
 BACKOFF_US = 100_000
 CONTROLLED_SHUTDOWN_TIMEOUT_US = 300_000_000
 NEXT, REGISTRATION_TIMEOUT, SHUTDOWN_TIMEOUT = "heartbeat", "registration", "controlled-shutdown"
@@ -49,6 +50,7 @@ class BrokerLifecycle:
         self.failed_attempts = 0
         self.waiting = False  # for an answer
         self.again = False  # there is news to tell as soon as it has come
+        self.shutdown_answered = False  # the controller knows that we want to stop
 
     def start(self, now: int) -> None:
         """Register, and keep the registration alive."""
@@ -139,7 +141,6 @@ class BrokerLifecycle:
         self.failed_attempts = 0
         self.registered = True
         self.broker.broker_epoch = answer.broker_epoch
-        self.broker.out.append(Post("metadata", self.broker.publisher.registered, None))
         self.broker.timers.cancel(REGISTRATION_TIMEOUT)
         self._schedule(now)
 
@@ -158,12 +159,17 @@ class BrokerLifecycle:
         if self.state == "STARTING":
             if answer.is_caught_up:
                 self._set_state("RECOVERY")
+                self.broker.out.append(Post("metadata", self.broker.publisher.recover, None))
             interval = STARTING_INTERVAL_US
         elif self.state == "RECOVERY" and not answer.is_fenced:
             self._set_state("RUNNING")
-        elif self.state == "PENDING_CONTROLLED_SHUTDOWN" and answer.should_shut_down:
-            self._shut_down(now)
-            return
+        elif self.state == "PENDING_CONTROLLED_SHUTDOWN":
+            if answer.should_shut_down:
+                self._shut_down(now)
+                return
+            if not self.shutdown_answered:
+                self.shutdown_answered = True
+                interval = FIRST_SHUTDOWN_INTERVAL_US
         again, self.again = self.again, False
         if again or not self.broker.timers.armed(NEXT):
             self._schedule(now if again else now + interval)

@@ -2,11 +2,11 @@
 
 The Raft observer hands over committed batches on lane ``raft``; they are applied in order on lane
 ``metadata``, several at a time when the lane was busy: a delta may span leader epochs, and only the
-last state of a partition is acted on. The first publication waits until the known end of the log
-is reached and the broker's own registration is applied, loads the logs, and only then serves
-clients: Kafka opens its ports when the controller calls the broker caught up, so that no new
-incarnation leads by what its predecessor was given. The metadata cache is the image itself, so
-it is in effect before the partitions change.
+last state of a partition is acted on. The first publication waits until the controller calls the
+broker caught up (RECOVERY: its own registration is applied, so that no new incarnation leads by
+what its predecessor was given) and the known end of the log is reached; it loads the logs, and only
+then are clients served. The metadata cache is the image itself, so it is in effect before the
+partitions change.
 
 Left out: snapshots (KIP-630), dynamic broker configuration, quotas, features other than in image.
 """
@@ -29,13 +29,15 @@ LANE = "metadata"
 
 
 class MetadataPublisher:
-    """Owns the broker's image. ``offset`` is the last offset that is published."""
+    """Owns the broker's image. ``offset`` is what heartbeats report: the last offset published, or
+    before the first publication the last one applied."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.image = MetadataImage()
         self.offset = -1
         self.published = False
+        self.recovering = False  # the controller has called the broker caught up
         self._digest = 0
         self._waiting: deque[RecordBatch] = deque()
         self._high_watermark = 0
@@ -59,25 +61,27 @@ class MetadataPublisher:
 
     def _apply(self, _: Any, now: int) -> None:
         delta, out = self._delta, self.broker.out
+        if self.broker.stopping:
+            return
         while self._waiting:
             batch = self._waiting.popleft()
             delta.apply_batch(batch)
             self._digest = chain_digest(self._digest, batch)
             self._applied = batch.last_offset
             out.append(MetadataCommitted(batch.last_offset, batch.leader_epoch, self._digest))
-        if not self.published and not self._caught_up():
-            return
+        if not self.published:
+            if self._applied < 0 or self._applied + 1 < self._high_watermark:
+                return  # MetadataLoader.stillNeedToCatchUp
+            self.offset = self._applied
+            if not self.recovering:
+                return
         self._delta = MetadataDelta(self.image)
         self._publish(delta, now)
 
-    def registered(self, _: Any, now: int) -> None:
-        """The controller has given the broker its epoch, the offset of its registration."""
-        if not self.published:
-            self._apply(None, now)
-
-    def _caught_up(self) -> bool:
-        at_end = self._applied >= 0 and self._applied + 1 >= self._high_watermark
-        return at_end and 0 <= self.broker.broker_epoch <= self._applied
+    def recover(self, _: Any, now: int) -> None:
+        """The broker is caught up, says the controller: load the logs."""
+        self.recovering = True
+        self._apply(None, now)
 
     def _publish(self, delta: MetadataDelta, now: int) -> None:
         broker = self.broker

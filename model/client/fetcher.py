@@ -18,7 +18,7 @@ from model.client.subscription import FETCHING, PartitionState
 from model.errors import INVALID_METADATA, Errors
 from model.facts import Polled
 from model.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
-from model.records import TopicPartition
+from model.records import RecordBatch, TopicPartition
 
 if TYPE_CHECKING:
     from model.client.connections import NodeChannel
@@ -46,6 +46,8 @@ class CompletedFetch:
         batches = self.response.batches
         while self.batch < len(batches):
             batch = batches[self.batch]
+            if type(batch) is not RecordBatch:
+                break
             start = self.next_offset
             if not batch.control and batch.last_offset >= start:
                 base = batch.base_offset
@@ -75,6 +77,12 @@ class CompletedFetch:
             if len(taken) >= limit:
                 break
         return taken
+
+    @property
+    def corrupt(self) -> bool:
+        """Whether the next batch has a wrong CRC (check.crcs, bit rot at the leader)."""
+        batches = self.response.batches
+        return self.batch < len(batches) and type(batches[self.batch]) is not RecordBatch
 
     @property
     def exhausted(self) -> bool:
@@ -188,7 +196,8 @@ class Fetcher:
         """Take up to max.poll.records buffered records and advance the positions.
 
         Raises:
-            KafkaError: the position is out of range and auto.offset.reset is none.
+            KafkaError: the position is out of range and auto.offset.reset is none, or the next
+                batch is damaged.
         """
         room = self.config.max_poll_records
         polled: dict[TopicPartition, tuple[RecordTuple, ...]] = {}
@@ -208,6 +217,11 @@ class Fetcher:
                 continue
             records = fetch.take(room)
             state.position = fetch.next_offset
+            if not records and fetch.corrupt:
+                if polled:
+                    break
+                # It stays first: every poll() fails until the application seeks past it.
+                raise KafkaError("CORRUPT_MESSAGE", f"{state.tp} at {fetch.next_offset}")
             state.high_watermark = response.high_watermark
             if fetch.exhausted:
                 self._drop_first()

@@ -217,13 +217,15 @@ class ReplicaFetcher:
             return
         session = self.session
         if isinstance(response, Failed):
-            self.session_id, self.session_epoch = 0, INITIAL_EPOCH
+            self.session_epoch = INITIAL_EPOCH  # the next request closes that session, if it lives
             for tp in session:
                 self._delay(tp, now)
             self._work(now)
             return
         if response.error is not NONE:  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
-            self.session_id, self.session_epoch = 0, INITIAL_EPOCH
+            if response.error is Errors.FETCH_SESSION_ID_NOT_FOUND:
+                self.session_id = 0
+            self.session_epoch = INITIAL_EPOCH
             self._work(now)
             return
         self.session_id = response.session_id

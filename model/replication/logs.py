@@ -7,13 +7,14 @@ siblings. Logs of partitions that metadata no longer assigns to this broker stay
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from model.effects import Barrier, Flush
 from model.facts import LogLoaded
 from model.records import TopicPartition
 from model.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
     from model.storage.rules import StorageRules
 
 LANE = "scheduler"
+PERIODIC = (
+    "log-retention",
+    "log-flusher",
+    "recovery-point-checkpoint",
+    "producer-expiration",
+    "highwatermark-checkpoint",
+)
 INITIAL_TASK_DELAY_US = 30_000_000
 
 
@@ -51,6 +59,8 @@ class LogManager:
         self.partitions = partitions
         files = process.files
         self.clean_epoch = take_clean_marker(files, "")  # the broker epoch of a clean stop, or None
+        if self.clean_epoch is not None:  # a crash from now on is unclean, whatever the power does
+            process.out.append(Barrier((CLEAN_SHUTDOWN,)))
         self._high_watermarks = OffsetCheckpoint(files, HIGH_WATERMARK_CHECKPOINT)
         self._recovery_points = OffsetCheckpoint(files, RECOVERY_POINT_CHECKPOINT)
         self._log_starts = OffsetCheckpoint(files, LOG_START_CHECKPOINT)
@@ -200,10 +210,21 @@ class LogManager:
         except DiskError as error:
             self.process.log_dir_failed(error, now)
 
+    def checkpoint_recovery_points(self) -> None:
+        """A truncation lowered a recovery point: say so before the log grows again.
+
+        Else recovery trusts segments that were written anew (LogManager.truncateTo).
+        """
+        self.process.out.append(Barrier((self._write_recovery_points(),)))
+
+    def _write_recovery_points(self) -> str:
+        logs = [partition.log for partition in self._hosted()]
+        return self._recovery_points.write({log.tp: log.recovery_point for log in logs})
+
     def _write_offsets(self) -> tuple[str, ...]:
         logs = [partition.log for partition in self._hosted()]
         return (
-            self._recovery_points.write({log.tp: log.recovery_point for log in logs}),
+            self._write_recovery_points(),
             self._log_starts.write({log.tp: log.log_start_offset for log in logs}),
         )
 
@@ -224,18 +245,55 @@ class LogManager:
 
     # ------------------------------------------------------------------------------------- stop
 
-    def close_clean(self, broker_epoch: int) -> None:
-        """Flush all logs, then the checkpoints, then leave the clean-shutdown marker.
+    def close_clean(
+        self, broker_epoch: int, now: int, done: Callable[[DiskError | None, int], None]
+    ) -> None:
+        """Flush all logs, then write the checkpoints, then the clean-shutdown marker.
 
-        Raises:
-            DiskError: the directory is not clean.
+        Each step begins when the one before is durable, so that no power loss leaves the marker
+        beside logs or checkpoints that are older. ``done(error, now)``: None, or what went wrong.
         """
-        out = self.process.out
+        for key in PERIODIC:
+            self.process.timers.cancel(key)
         logs = [partition.log for partition in self._hosted()]
-        paths = [path for log in logs for path in log.close_clean()]
+        ends = [log.log_end_offset for log in logs]
+
+        def flush_logs() -> tuple[str, ...]:
+            return tuple([path for log in logs for path in log.close_clean()])
+
+        def write_checkpoints() -> tuple[str, ...]:
+            for log, end in zip(logs, ends, strict=True):
+                log.flushed(end)
+            return (*self._write_offsets(), self._write_high_watermarks())
+
+        def write_marker() -> tuple[str, ...]:
+            return (write_clean_marker(self.process.files, "", broker_epoch),)
+
+        self._in_turn([flush_logs, write_checkpoints, write_marker], now, done)
+
+    def _in_turn(
+        self,
+        steps: list[Callable[[], tuple[str, ...]]],
+        now: int,
+        done: Callable[[DiskError | None, int], None],
+    ) -> None:
+        """Run the steps, each once the files that the one before returned are durable."""
+        if not steps:
+            done(None, now)
+            return
+        try:
+            paths = steps[0]()
+        except DiskError as error:
+            done(error, now)
+            return
+
+        def flushed(error: str | None, at: int) -> None:
+            if error is None:
+                self._in_turn(steps[1:], at, done)
+            else:
+                done(DiskError("clean shutdown", error), at)
+
         if paths:
-            out.append(Barrier(tuple(paths)))
-        for log in logs:
-            log.flushed(log.log_end_offset)
-        out.append(Barrier((*self._write_offsets(), self._write_high_watermarks())))
-        out.append(Barrier((write_clean_marker(self.process.files, "", broker_epoch),)))
+            self.process.out.append(Flush(paths, flushed))
+        else:
+            flushed(None, now)

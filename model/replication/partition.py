@@ -227,7 +227,10 @@ class Partition(LeaderPartition):
         """Cut the log at ``offset``; at or above the log end only the epoch cache is cut."""
         log = self.log
         before = log.log_end_offset
+        recovery_point = log.recovery_point
         log.truncate_to(offset)
+        if log.recovery_point < recovery_point:
+            self.manager.logs.checkpoint_recovery_points()
         if log.log_end_offset < before:
             self.out.append(
                 Truncated(
@@ -243,7 +246,10 @@ class Partition(LeaderPartition):
         """Drop the whole log and go on at ``offset``."""
         log = self.log
         before = log.log_end_offset
+        recovery_point = log.recovery_point
         log.truncate_fully_and_start_at(offset)
+        if log.recovery_point < recovery_point:
+            self.manager.logs.checkpoint_recovery_points()
         self.out.append(
             Truncated(self.topic_id, self.tp.partition, self.leader_epoch, before, offset)
         )

@@ -149,6 +149,7 @@ class SessionServing:
             answers.append(answer)
             if answer.error is not NONE:
                 failed = True
+                entry.sent_high_watermark = -1  # told anew when the error goes away
             elif answer.diverging_epoch is None:
                 entry.sent_high_watermark = answer.high_watermark
                 entry.sent_log_start = answer.log_start_offset

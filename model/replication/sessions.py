@@ -126,6 +126,8 @@ class FetchSession:
         """Watch nothing any more."""
         for entry in self.entries.values():
             entry.detach()
+        self.entries.clear()
+        self.dirty.clear()  # a fetch still parked has nothing to read, and attaches nothing
 
 
 class FetchSessionCache:
@@ -140,7 +142,10 @@ class FetchSessionCache:
     def open(self, request: FetchRequest, now: int) -> tuple[FetchSession | None, Errors]:
         """Return the session of a request, updated by it, or the error that refuses it."""
         if request.session_epoch == INITIAL_EPOCH:
-            self._remove(request.session_id)
+            known = self.sessions.get(request.session_id)
+            if known is not None and known.replica_id == request.replica_id:
+                # Ids start anew with the broker: an old one may by now be another follower's.
+                self._remove(request.session_id)
             session = self._create(request, now)
         else:
             found = self.sessions.get(request.session_id)

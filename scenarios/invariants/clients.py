@@ -52,7 +52,7 @@ class Clients:
             known = owners.setdefault(name, fact.member_id)
             if known != fact.member_id:
                 self.cluster.violated(
-                    "EXCL", seq, t, ("", -1),
+                    "EXCL", seq, t, self.cluster.group_key(fact.group),
                     f"group {fact.group} generation {fact.generation}: {name} is owned by {known}"
                     f" and {fact.member_id}",
                 )  # fmt: skip
@@ -70,7 +70,7 @@ class Clients:
         promised = self._committed.get((fact.group, fact.topic, fact.partition))
         if promised is not None and fact.offset < promised:
             self.cluster.violated(
-                "OFFSET", seq, t, ("", -1),
+                "OFFSET", seq, t, self.cluster.group_key(fact.group),
                 f"{node} answered offset {fact.offset} for {fact.topic}-{fact.partition} of group"
                 f" {fact.group}, where {promised} was acknowledged",
             )  # fmt: skip

@@ -1,0 +1,375 @@
+"""Incremental fetch sessions (KIP-227) against their slow twin, full fetches, and their errors.
+
+The twin: one schedule of appends, fetches, elections, ISR changes and time is served once to
+followers that keep sessions and once to followers whose every fetch is full (session epoch −1, which
+takes the other code path of the leader). Logs, high watermarks, ISRs and what a leader knows of its
+followers must agree after every step. In a session a leader takes note of an idle follower's fetches
+late (model.replication.sessions), so "caught up" is compared as rules.is_caught_up sees it.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from replica_harness import TOPIC_ID, TP, Node, Trio, registration
+
+from model.controller.image import MetadataDelta, TopicImage
+from model.effects import Request, Respond
+from model.errors import Errors
+from model.messages import FetchPartition, FetchRequest, FetchResponse
+from model.replication.fetcher import ReplicaFetcher
+from model.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH
+
+NONE = Errors.NONE
+LAG_US = 1_000_000
+
+
+# ------------------------------------------------------------------------------------ the twin
+
+
+def fetch_in_full(trio: Trio) -> None:
+    """Strip the sessions off every fetch on its way."""
+    for key, queue in trio.requests.items():
+        fetcher = _fetcher(trio, key)
+        for index, sent in enumerate(queue):
+            if fetcher is None or not isinstance(sent.message, FetchRequest):
+                continue
+            if sent.message.session_epoch == FINAL_EPOCH:
+                continue
+            asked = tuple(fetcher.session.values())
+            message = sent.message
+            queue[index] = type(sent)(
+                sent.connection,
+                sent.correlation,
+                FetchRequest(
+                    message.replica_id,
+                    message.replica_epoch,
+                    message.max_wait_ms,
+                    message.min_bytes,
+                    message.max_bytes,
+                    0,
+                    asked,
+                ),
+            )
+
+
+def _fetcher(trio: Trio, key: tuple[int, int]) -> ReplicaFetcher | None:
+    for fetcher in trio.nodes[key[0]].replicas.fetchers.values():
+        if fetcher.channel.connection == key[1]:
+            return fetcher
+    return None
+
+
+class Twins:
+    """The same verbs for a trio with sessions and for one without."""
+
+    def __init__(self) -> None:
+        self.fast = Trio(replica_lag_time_max_ms=LAG_US // 1000, min_insync_replicas=2)
+        self.slow = Trio(replica_lag_time_max_ms=LAG_US // 1000, min_insync_replicas=2)
+        self.values = 0
+        self.each("tell")
+
+    def each(self, verb: str, *arguments: Any) -> None:
+        """Do the same to both."""
+        for trio in (self.fast, self.slow):
+            fetch_in_full(self.slow)
+            getattr(trio, verb)(*arguments)
+        fetch_in_full(self.slow)
+
+    def settle(self) -> None:
+        """Deliver until all fetches wait."""
+        self.fast.settle()
+        for _ in range(40):
+            fetch_in_full(self.slow)
+            links = self.slow.links()
+            if not links:
+                return
+            for key in links:
+                fetch_in_full(self.slow)
+                if key in self.slow.requests and (self.slow.requests[key] or self.slow.replies[key]):
+                    self.slow.deliver(key)
+
+    def controllers(self) -> None:
+        """Let the controllers serve what the leaders propose."""
+        for number in (1, 2, 3):
+            for trio in (self.fast, self.slow):
+                while trio.nodes[number].link.queue:
+                    trio.controller(number)
+
+    def compare(self) -> None:
+        """Everything that Kafka's rules can see is the same."""
+        assert observed(self.fast) == observed(self.slow)
+
+
+def observed(trio: Trio) -> list[Any]:
+    """What the replication of a trio has come to."""
+    found: list[Any] = [trio.registration]
+    for number, node in trio.nodes.items():
+        partition = node.partition
+        log = partition.log
+        found.append((number, trio.log(number), log.high_watermark, log.epochs.entries))
+        found.append((partition.leading, partition.isr, partition.maximal_isr))
+        # What the leader would decide at every moment from here on.
+        for later in (0, LAG_US // 2, LAG_US, 2 * LAG_US):
+            at = trio.now + later
+            out = trio.rules.out_of_sync(partition, at) if partition.leading else ()
+            found.append((later, out))
+        for remote in partition.remotes.values():
+            taken_over = [remote.last_caught_up_us]
+            for entry in partition.watchers:
+                session = entry.session
+                if entry.clean and session.replica_id == remote.id:
+                    taken_over.append(session.last_fetch_us)
+            found.append((remote.id, remote.leo, remote.log_start_offset, remote.broker_epoch))
+            found.append(max(taken_over))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_sessions_come_to_the_same_as_full_fetches(seed: int) -> None:
+    rng = random.Random(seed)
+    twins = Twins()
+    for _ in range(60):
+        verb = rng.choice(("produce", "produce", "settle", "settle", "wait", "wait", "elect", "isr"))
+        if verb == "produce":
+            twins.values += 1
+            leader = twins.fast.registration.leader
+            twins.each("produce", leader, twins.values, rng.choice((1, -1)))
+        elif verb == "settle":
+            twins.settle()
+        elif verb == "wait":
+            twins.each("advance", rng.choice((1_000, 50_000, 510_000, 1_100_000)))
+        elif verb == "elect":
+            twins.each("elect", rng.choice(twins.fast.registration.isr))
+            for number in rng.sample((1, 2, 3), rng.choice((1, 2, 3, 3))):
+                twins.each("tell", number)
+        else:
+            twins.each("shrink", twins.fast.registration.leader)
+            twins.controllers()
+            twins.each("tell")
+        twins.compare()
+
+
+def test_an_idle_follower_counts_as_caught_up_at_its_last_fetch() -> None:
+    """The follower's fetches leave no trace on a clean partition until its log grows."""
+    twins = Twins()
+    twins.settle()
+    for _ in range(6):
+        twins.each("advance", 510_000)
+        twins.settle()
+    twins.each("produce", 1, 7, 1)  # nobody fetches it
+    twins.compare()
+    twins.each("advance", 490_000)
+    twins.each("shrink", 1)
+    twins.compare()
+    assert twins.fast.nodes[1].partition.maximal_isr == (1, 2, 3)
+    twins.each("advance", 600_000)
+    twins.each("shrink", 1)
+    twins.compare()
+    assert [pending.moving for pending in [twins.fast.nodes[1].partition.state]] == [(2, 3)]  # type: ignore[attr-defined]
+
+
+# ------------------------------------------------------------------- one leader, fetched by hand
+
+
+class Leader:
+    """Node 1 leads; follower 2's requests are written by hand."""
+
+    def __init__(self) -> None:
+        self.trio = Trio()
+        self.trio.tell(1)
+        self.correlation = 0
+        self.node: Node = self.trio.nodes[1]
+
+    def ask(self, offset: int = 0, epoch: int = 1, topic_id: str = TOPIC_ID) -> FetchPartition:
+        return FetchPartition(TP, topic_id, offset, 0, epoch, 1 if offset else -1, 1 << 20)
+
+    def fetch(
+        self,
+        session_id: int,
+        session_epoch: int,
+        *asked: FetchPartition,
+        forgotten: tuple[Any, ...] = (),
+        wait_ms: int = 0,
+    ) -> FetchResponse | None:
+        """Send a fetch; None while it is parked."""
+        self.correlation += 1
+        request = FetchRequest(
+            2, 2, wait_ms, 1, 1 << 20, 0, asked, session_id, session_epoch, "", forgotten
+        )
+        trio = self.trio
+        self.node.handle(Request(77, self.correlation, request, trio.now), trio.now)
+        return self.answered()
+
+    def answered(self) -> FetchResponse | None:
+        """Take the answer out of the outbox."""
+        effects, self.node.out[:] = list(self.node.out), []
+        found = [e for e in effects if isinstance(e, Respond) and e.connection == 77]
+        assert len(found) < 2, found
+        return found[0].message if found else None
+
+    def open(self, offset: int = 0) -> int:
+        """Open a session and return its id."""
+        answer = self.fetch(0, INITIAL_EPOCH, self.ask(offset))
+        assert answer is not None
+        return answer.session_id
+
+    def told(self, answer: FetchResponse | None) -> list[tuple[Errors, int, int]]:
+        """(error, high watermark, number of batches) of each partition in an answer."""
+        assert answer is not None
+        assert answer.error is NONE, answer
+        return [(p.error, p.high_watermark, len(p.batches)) for p in answer.partitions]
+
+
+@pytest.fixture
+def leader() -> Leader:
+    return Leader()
+
+
+def test_a_full_fetch_tells_everything_and_the_next_only_what_changed(leader: Leader) -> None:
+    first = leader.fetch(0, INITIAL_EPOCH, leader.ask())
+    assert leader.told(first) == [(NONE, 0, 0)]
+    assert first is not None
+    assert leader.told(leader.fetch(first.session_id, 1)) == []
+    leader.trio.produce(1, 5)
+    assert leader.told(leader.fetch(first.session_id, 2)) == [(NONE, 0, 1)]
+
+
+def test_an_unknown_session_is_refused(leader: Leader) -> None:
+    leader.open()
+    answer = leader.fetch(99, 1)
+    assert answer is not None
+    assert (answer.error, answer.partitions) == (Errors.FETCH_SESSION_ID_NOT_FOUND, ())
+
+
+def test_a_session_epoch_out_of_turn_is_refused_and_the_session_stays(leader: Leader) -> None:
+    session = leader.open()
+    for epoch in (2, 7):
+        answer = leader.fetch(session, epoch)
+        assert answer is not None
+        assert (answer.error, answer.partitions) == (Errors.INVALID_FETCH_SESSION_EPOCH, ())
+    assert leader.told(leader.fetch(session, 1)) == []
+
+
+def test_a_full_fetch_under_an_old_session_closes_it(leader: Leader) -> None:
+    """FetchMetadata.nextCloseExistingAttemptNew: no session of a lost connection is left behind."""
+    session = leader.open()
+    answer = leader.fetch(session, INITIAL_EPOCH, leader.ask())
+    assert answer is not None
+    assert list(leader.node.replicas.sessions.sessions) == [answer.session_id]
+    assert len(leader.node.partition.watchers) == 1
+    refused = leader.fetch(session, 1)
+    assert refused is not None
+    assert refused.error is Errors.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_full_fetch_never_closes_another_followers_session(leader: Leader) -> None:
+    """Ids start anew with the broker's process: an old one may be another follower's by now."""
+    session = leader.open()
+    request = FetchRequest(3, 3, 0, 1, 1 << 20, 0, (leader.ask(),), session, INITIAL_EPOCH)
+    leader.node.handle(Request(78, 1, request, leader.trio.now), leader.trio.now)
+    leader.node.out.clear()
+    assert leader.told(leader.fetch(session, 1)) == []
+
+
+def test_a_parked_fetch_of_a_closed_session_attaches_nothing(leader: Leader) -> None:
+    session = leader.open()
+    assert leader.fetch(session, 1, wait_ms=500) is None
+    leader.fetch(session, INITIAL_EPOCH, leader.ask())
+    leader.trio.now += 600_000
+    timers = leader.node.timers
+    while (popped := timers.pop_due(leader.trio.now)) is not None:
+        timers.fire(popped[0], popped[1], leader.trio.now)
+    assert leader.told(leader.answered()) == []
+    assert len(leader.node.partition.watchers) == 1
+
+
+def test_a_forgotten_partition_is_not_told_of(leader: Leader) -> None:
+    session = leader.open()
+    assert leader.told(leader.fetch(session, 1, forgotten=(TP,))) == []
+    leader.trio.produce(1, 5)
+    assert leader.told(leader.fetch(session, 2)) == []
+    assert not leader.node.partition.watchers
+
+
+def test_a_partition_added_again_is_told_of_anew(leader: Leader) -> None:
+    session = leader.open()
+    leader.fetch(session, 1, forgotten=(TP,))
+    assert leader.told(leader.fetch(session, 2, leader.ask())) == [(NONE, 0, 0)]
+    leader.trio.produce(1, 5)
+    assert leader.told(leader.fetch(session, 3)) == [(NONE, 0, 1)]
+
+
+def test_a_deleted_and_recreated_partition_needs_the_new_topic_id(leader: Leader) -> None:
+    session = leader.open()
+    leader.trio.produce(1, 5)
+    assert leader.told(leader.fetch(session, 1)) == [(NONE, 0, 1)]
+    recreate(leader.node, leader.trio.now)
+    assert leader.told(leader.fetch(session, 2)) == [(Errors.INCONSISTENT_TOPIC_ID, -1, 0)]
+    again = leader.ask(0, 0, "topic-2")
+    assert leader.told(leader.fetch(session, 3, again)) == [(NONE, 0, 0)]
+    assert leader.node.partition.remotes[2].leo == 0
+    assert leader.told(leader.fetch(session, 4)) == []
+
+
+def recreate(node: Node, now: int) -> None:
+    """Delete topic ``t`` and create it under another id."""
+    delta = MetadataDelta(node.image)
+    old = node.image.topics.pop(TOPIC_ID)
+    delta.deleted_topics[TOPIC_ID] = old
+    node.image.topics["topic-2"] = TopicImage("t", "topic-2")
+    node.image.topic_names["t"] = "topic-2"
+    fresh = registration(1, 0, 0)
+    node.image.topics["topic-2"].partitions[0] = fresh
+    delta.changed_partitions[("topic-2", 0)] = fresh
+    node.replicas.apply_delta(delta, now)
+    node.out.clear()
+
+
+def test_a_session_goes_on_after_a_leadership_change(leader: Leader) -> None:
+    """The error is told every time; the high watermark anew as soon as the error is gone."""
+    leader.trio.produce(1, 5)
+    session = leader.open()
+    leader.node.adopt(registration(1, 1, 1, (1, 2)), leader.trio.now)
+    assert leader.told(leader.fetch(session, 1, leader.ask(1))) == [(NONE, 0, 0)]
+    assert leader.told(leader.fetch(session, 2)) == [(NONE, 1, 0)]
+    assert leader.told(leader.fetch(session, 3)) == []
+    leader.node.adopt(registration(2, 2, 2, (1, 2)), leader.trio.now)
+    assert leader.told(leader.fetch(session, 4)) == [(Errors.FENCED_LEADER_EPOCH, -1, 0)]
+    assert leader.told(leader.fetch(session, 5)) == [(Errors.FENCED_LEADER_EPOCH, -1, 0)]
+    leader.node.adopt(registration(1, 3, 3, (1, 2)), leader.trio.now)
+    assert leader.told(leader.fetch(session, 6, leader.ask(1, 3))) == [(NONE, 1, 0)]
+    assert leader.node.partition.remotes[2].leo == 1
+
+
+def test_a_parked_fetch_is_answered_when_the_leadership_ends(leader: Leader) -> None:
+    session = leader.open()
+    assert leader.fetch(session, 1, wait_ms=500) is None
+    leader.node.adopt(registration(2, 2, 1), leader.trio.now)
+    assert leader.told(leader.answered()) == [(Errors.FENCED_LEADER_EPOCH, -1, 0)]
+
+
+def test_a_re_election_leaves_a_parked_fetch_waiting_for_an_append(leader: Leader) -> None:
+    """As DelayedFetch: only an append or the end of its wait completes it, and then it is fenced."""
+    session = leader.open()
+    assert leader.fetch(session, 1, wait_ms=500) is None
+    leader.node.adopt(registration(1, 2, 1), leader.trio.now)
+    assert leader.answered() is None
+    leader.trio.nodes[1].replicas.partitions[TP].remotes[2].last_caught_up_us = 0
+    request = leader.trio
+    request.produce(1, 5, 1)
+    key = (0, 77)
+    assert key not in request.replies
+
+
+def test_a_lost_connection_asks_to_close_the_session_it_had() -> None:
+    trio = Trio()
+    trio.tell()
+    trio.settle()
+    fetcher = trio.nodes[2].replicas.fetchers[(1, 0)]
+    session = fetcher.session_id
+    assert session > 0
+    fetcher.channel.close(trio.now)
+    assert (fetcher.session_id, fetcher.session_epoch) == (session, INITIAL_EPOCH)
