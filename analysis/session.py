@@ -24,8 +24,8 @@ def session(
     """Return the running session, or start one.
 
     ``master`` is any Spark master; ``scratch`` is where Spark may write (a temporary directory by
-    default); ``extra`` goes before our settings. Workers run the interpreter that runs this, and speculation is off: one run of a
-    simulation is one work item, never two.
+    default); ``extra`` goes before our settings. Workers run the interpreter that runs this, and
+    speculation is off: one run of a simulation is one work item, never two.
 
     Raises:
         JavaMissing: there is no Java to run Spark on.
@@ -49,6 +49,7 @@ def session(
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
         " -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.sql.execution.arrow.pyspark.enabled": "false",
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # walks the stack a column
         "spark.sql.parquet.mergeSchema": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
     }

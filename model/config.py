@@ -195,6 +195,8 @@ class BrokerConfig(Config):
     group_max_session_timeout_ms: int = setting(1800000, 0)
     group_initial_rebalance_delay_ms: int = setting(3000, 0)
     group_max_size: int = setting(MAX_INT, 1)
+    # 4.0's default (3.9 and trunk of 2024: 10). The coordinator does not batch its appends: see
+    # model.group.runtime; any value counts as 0.
     group_coordinator_append_linger_ms: int = setting(5, 0)
     offsets_topic_num_partitions: int = setting(50, 1)
     offsets_topic_replication_factor: int = setting(3, 1)
@@ -300,6 +302,8 @@ class ConsumerConfig(ClientConfig):
     fetch_max_bytes: int = setting(52428800, 0)
     max_partition_fetch_bytes: int = setting(1048576, 0)
     default_api_timeout_ms: int = setting(60000, 0)
+    # Kafka: [range, cooperative-sticky] (KIP-726), of which the coordinator picks range as long as
+    # all members list it first: the same rebalances, for the sticky assignor is not modelled.
     partition_assignment_strategy: tuple[str, ...] = setting(("range",))
     allow_auto_create_topics: bool = setting(True)
 

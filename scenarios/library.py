@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scenarios.properties import merge
 from scenarios.spec import Scenario, ScenarioError, override, parse, read_toml
 
 CATALOGUE = Path(__file__).parent / "catalogue"
@@ -38,14 +39,23 @@ def source(name: str) -> tuple[dict[str, Any], str]:
 
 
 def scenario(
-    name: str, settings: Sequence[str] = (), *, twin: bool = False
+    name: str,
+    settings: Sequence[str] = (),
+    *,
+    twin: bool = False,
+    allow_unmodelled: bool = False,
+    notes: list[str] | None = None,
 ) -> tuple[Scenario, list[str]]:
     """Return a scenario with ``key=value`` settings applied, and the variants its twin adds.
+
+    A server.properties that it names is read in; what of it is ignored is appended to ``notes``.
 
     Raises:
         ScenarioError: naming file and key.
     """
     data, place = source(name)
+    said: list[str] = [] if notes is None else notes
+    data = merge(data, Path(name).parent, place, allow_unmodelled, said)
     variants: list[str] = []
     if twin:
         spec = parse(data, place).twin

@@ -79,7 +79,10 @@ class Host(Section):
 
 
 class Cluster(Section):
-    """The servers. ``config`` holds broker properties (server.properties) for every broker."""
+    """The servers. ``config`` holds broker properties (server.properties) for every broker.
+
+    ``config-file``, a path beside the scenario, is read into ``config`` before (properties.py).
+    """
 
     mode: Literal["kraft"] = "kraft"
     kafka_version: Literal["3.9", "4.0"] = "4.0"
@@ -87,7 +90,6 @@ class Cluster(Section):
     controllers: Literal[1, 3, 5] = 3
     racks: list[str] = []
     config: Properties = {}
-    config_file: str | None = None
     nodes: dict[str, Host] = {}
     variants: list[str] = []
 

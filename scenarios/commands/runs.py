@@ -85,7 +85,11 @@ class Job:
 
 
 def job(
-    name: str, settings: list[str] | None, variants: list[str] | None, twin: bool = False
+    name: str,
+    settings: list[str] | None,
+    variants: list[str] | None,
+    twin: bool = False,
+    allow_unmodelled: bool = False,
 ) -> Job:
     """Read and check all that decides a run besides the seed.
 
@@ -94,7 +98,12 @@ def job(
         VariantError: an unknown variant, or two that do not go together.
     """
     given = list(variants or [])
-    scenario, added = library.scenario(name, settings or [], twin=twin)
+    notes: list[str] = []
+    scenario, added = library.scenario(
+        name, settings or [], twin=twin, allow_unmodelled=allow_unmodelled, notes=notes
+    )
+    for note in notes:
+        typer.echo(note, err=True)
     wanted = [*added, *given]
     compose([*scenario.cluster.variants, *wanted])
     return Job(name, scenario, list(settings or []), given, wanted, twin)
@@ -121,13 +130,19 @@ def run(
     explain: Annotated[
         bool, typer.Option("--explain", help="Tell the story of the run in Kafka's words.")
     ] = False,
+    allow_unmodelled: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unmodelled", help="Ignore keys of a config-file that the model has not."
+        ),
+    ] = False,
 ) -> int:
     """Run a scenario and judge it.
 
     Prints a line for a run that went as expected and a screen for one that did not, with the
     command that replays it. Durations count from the moment the cluster is ready.
     """
-    asked = job(scenario, settings, variant, twin)
+    asked = job(scenario, settings, variant, twin, allow_unmodelled)
     if out is not None:
         make_directory(out)
     if twin:

@@ -122,8 +122,7 @@ MUTATIONS = (
     ),
     Variant(
         "M04-no-epoch-fencing", "KIP-320", "replication", NoEpochFencing,
-        # No scenario shows it yet: offsets and the diverging-epoch check cover for it.
-        "MATCH", "", "Without epochs on fetches two leaders feed one follower.",
+        "ISRDATA", "two-epochs-late", "A late fetch of an older epoch tells of a log that was cut.",
     ),
     Variant(
         "M05-no-min-isr", "KIP-966", "replication", NoMinIsr,

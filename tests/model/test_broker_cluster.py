@@ -124,6 +124,21 @@ def test_controlled_shutdown_moves_leadership_and_leaves_a_clean_log(cluster: Cl
     assert cluster.partition(2).isr == (2, 3, 1)
 
 
+def test_controlled_shutdown_asks_again_soon(cluster: Cluster) -> None:
+    """BrokerLifecycleManager: 50 ms after the first answer, not a heartbeat interval."""
+    cluster.broker(1).shutdown(cluster.now)
+    cluster.drain("broker-1")
+    waits = []
+    for _ in range(40):
+        cluster.run(cluster.now + 5000)
+        deadline = cluster.broker(1).timers.deadline("heartbeat")
+        if deadline is not None and (not waits or deadline != waits[-1]):
+            waits.append(deadline)
+    assert len(waits) == 2
+    assert 2_000_000 <= waits[1] - waits[0] < 2_100_000  # a full interval behind the second one
+    assert waits[0] < cluster.now
+
+
 def test_duplicate_under_acks_all_waits_for_the_high_watermark(cluster: Cluster) -> None:
     first = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     cluster.held[:] = ["broker-2", "broker-3"]

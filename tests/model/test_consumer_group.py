@@ -43,6 +43,7 @@ from model.messages import (
     SyncGroupResponse,
 )
 from model.records import Record, RecordBatch, TopicPartition
+from model.storage.segment import corrupted
 from tests.model.client_harness import Cluster, Harness
 
 T0 = TopicPartition("t", 0)
@@ -188,6 +189,28 @@ def test_max_poll_records_limits_and_the_rest_waits_in_the_buffer() -> None:
     h.run(5)
     assert offsets == [[0, 1], [2, 3], [4]]
     assert [m.partitions[0].fetch_offset for m in h.cluster.requests(FetchRequest)] == [0, 5]
+
+
+def test_a_damaged_batch_fails_every_poll_until_the_application_seeks_past_it() -> None:
+    """check.crcs: what came before it is returned, and the position stays where it is."""
+    h, _ = start(records=4)
+    good = RecordBatch(0, 1, 0, -1, -1, -1, (Record(None, 0, 10, 0), Record(None, 1, 10, 0)), 90, 0)
+    bad = corrupted(RecordBatch(2, 3, 0, -1, -1, -1, (Record(None, 2, 10, 0),), 80, 0))
+    after = RecordBatch(4, 4, 0, -1, -1, -1, (Record(None, 4, 10, 0),), 80, 0)
+
+    def fetch(_node: str, m: FetchRequest) -> Any:
+        at = m.partitions[0].fetch_offset
+        batches = tuple([batch for batch in (good, bad, after) if batch.last_offset >= at])
+        if not batches:
+            return None
+        return FetchResponse(NONE, (FetchPartitionResponse(T0, NONE, 5, 5, 0, batches),))
+
+    h.cluster.handlers[FetchRequest] = fetch
+    assert [r[0] for r in polled(h)[1][T0]] == [0, 1]
+    assert [str(polled(h)) for _ in range(2)] == ["CORRUPT_MESSAGE: t-0 at 2"] * 2
+    assert h.result("position", T0) == 2
+    h.result("seek", T0, 4)
+    assert [r[0] for r in polled(h)[1][T0]] == [4]
 
 
 def test_poll_returns_empty_when_its_time_is_over() -> None:

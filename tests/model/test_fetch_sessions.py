@@ -10,6 +10,7 @@ late (model.replication.sessions), so "caught up" is compared as rules.is_caught
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,7 +89,9 @@ class Twins:
                 return
             for key in links:
                 fetch_in_full(self.slow)
-                if key in self.slow.requests and (self.slow.requests[key] or self.slow.replies[key]):
+                if key in self.slow.requests and (
+                    self.slow.requests[key] or self.slow.replies[key]
+                ):
                     self.slow.deliver(key)
 
     def controllers(self) -> None:
@@ -132,7 +135,9 @@ def test_sessions_come_to_the_same_as_full_fetches(seed: int) -> None:
     rng = random.Random(seed)
     twins = Twins()
     for _ in range(60):
-        verb = rng.choice(("produce", "produce", "settle", "settle", "wait", "wait", "elect", "isr"))
+        verb = rng.choice(
+            ("produce", "produce", "settle", "settle", "wait", "wait", "elect", "isr")
+        )
         if verb == "produce":
             twins.values += 1
             leader = twins.fast.registration.leader
@@ -150,6 +155,8 @@ def test_sessions_come_to_the_same_as_full_fetches(seed: int) -> None:
             twins.controllers()
             twins.each("tell")
         twins.compare()
+    assert any(node.replicas.sessions.sessions for node in twins.fast.nodes.values())
+    assert not any(node.replicas.sessions.sessions for node in twins.slow.nodes.values())
 
 
 def test_an_idle_follower_counts_as_caught_up_at_its_last_fetch() -> None:
@@ -209,6 +216,13 @@ class Leader:
         found = [e for e in effects if isinstance(e, Respond) and e.connection == 77]
         assert len(found) < 2, found
         return found[0].message if found else None
+
+    def expire(self) -> None:
+        """Let the wait of parked fetches end."""
+        self.trio.now += 600_000
+        timers = self.node.timers
+        while (popped := timers.pop_due(self.trio.now)) is not None:
+            timers.fire(popped[0], popped[1], self.trio.now)
 
     def open(self, offset: int = 0) -> int:
         """Open a session and return its id."""
@@ -278,10 +292,7 @@ def test_a_parked_fetch_of_a_closed_session_attaches_nothing(leader: Leader) -> 
     session = leader.open()
     assert leader.fetch(session, 1, wait_ms=500) is None
     leader.fetch(session, INITIAL_EPOCH, leader.ask())
-    leader.trio.now += 600_000
-    timers = leader.node.timers
-    while (popped := timers.pop_due(leader.trio.now)) is not None:
-        timers.fire(popped[0], popped[1], leader.trio.now)
+    leader.expire()
     assert leader.told(leader.answered()) == []
     assert len(leader.node.partition.watchers) == 1
 
@@ -333,7 +344,8 @@ def test_a_session_goes_on_after_a_leadership_change(leader: Leader) -> None:
     leader.trio.produce(1, 5)
     session = leader.open()
     leader.node.adopt(registration(1, 1, 1, (1, 2)), leader.trio.now)
-    assert leader.told(leader.fetch(session, 1, leader.ask(1))) == [(NONE, 0, 0)]
+    leader.trio.now += 31_000_000  # follower 3 holds the high watermark back no longer
+    assert leader.told(leader.fetch(session, 1, leader.ask(1))) == []  # raises the high watermark
     assert leader.told(leader.fetch(session, 2)) == [(NONE, 1, 0)]
     assert leader.told(leader.fetch(session, 3)) == []
     leader.node.adopt(registration(2, 2, 2, (1, 2)), leader.trio.now)
@@ -351,22 +363,37 @@ def test_a_parked_fetch_is_answered_when_the_leadership_ends(leader: Leader) -> 
     assert leader.told(leader.answered()) == [(Errors.FENCED_LEADER_EPOCH, -1, 0)]
 
 
-def test_a_re_election_leaves_a_parked_fetch_waiting_for_an_append(leader: Leader) -> None:
-    """As DelayedFetch: only an append or the end of its wait completes it, and then it is fenced."""
+def test_a_re_election_leaves_a_parked_fetch_waiting(leader: Leader) -> None:
+    """As DelayedFetch: an append or the end of its wait completes it, and then it is fenced."""
     session = leader.open()
     assert leader.fetch(session, 1, wait_ms=500) is None
     leader.node.adopt(registration(1, 2, 1), leader.trio.now)
     assert leader.answered() is None
-    leader.trio.nodes[1].replicas.partitions[TP].remotes[2].last_caught_up_us = 0
-    request = leader.trio
-    request.produce(1, 5, 1)
-    key = (0, 77)
-    assert key not in request.replies
+    leader.expire()
+    assert leader.told(leader.answered()) == [(Errors.FENCED_LEADER_EPOCH, -1, 0)]
+
+
+def test_a_follower_outside_the_isr_is_looked_at_in_every_fetch(leader: Leader) -> None:
+    """It may become eligible by a change of its broker alone, of which the partition hears nothing."""
+    brokers = leader.node.image.brokers
+    leader.node.adopt(registration(1, 1, 1, (1,)), leader.trio.now)
+    eligible = brokers[2]
+    brokers[2] = replace(eligible, fenced=True)
+    session = leader.open()
+    assert leader.told(leader.fetch(session, 1)) == []
+    assert not leader.node.link.queue
+    brokers[2] = eligible
+    assert leader.told(leader.fetch(session, 2)) == []
+    assert [request.partitions[0].new_isr for request, _ in leader.node.link.queue] == [
+        ((1, 1), (2, 2))
+    ]
 
 
 def test_a_lost_connection_asks_to_close_the_session_it_had() -> None:
     trio = Trio()
     trio.tell()
+    trio.settle()
+    trio.advance(600_000)
     trio.settle()
     fetcher = trio.nodes[2].replicas.fetchers[(1, 0)]
     session = fetcher.session_id

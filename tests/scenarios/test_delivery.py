@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from model import facts
 from scenarios.delivery import Delivery
 from tests.scenarios.fact_makers import (
     FakeTrace,
     Row,
+    T,
     acked,
     batch,
     committed,
@@ -147,6 +149,24 @@ def test_order_is_not_promised_without_idempotence() -> None:
 def test_a_loss_outside_the_budget_is_expected() -> None:
     found = judge([ACKED_BOTH, FIRST], "last-replica-standing")
     assert found == [("lost-write", 1, "last-replica-standing")]
+
+
+@pytest.mark.parametrize("lost", ["offsets-id", T, "another-id"])
+def test_what_follows_from_lost_commits_is_expected(lost: str) -> None:
+    offsets = facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 1, 3, 1)
+    trace = FakeTrace()
+    delivery = Delivery(trace, lambda key: "lost" if key == (lost, 0) else "")
+    trace.record([
+        *TOPIC, ("controller-1", offsets), ACKED_BOTH, AT_ZERO,
+        ("consumer-1", polled((0,), (10,))), ("consumer-1", polled((0,), (10,))), BOTH,
+        ("broker-1", committed(5)), ("broker-1", committed(4)),
+    ])  # fmt: skip
+    excuse = {"offsets-id": "lost", T: "lost"}.get(lost, "")
+    going_back = {T: "lost"}.get(lost, "")  # commits do not move a position inside a range
+    assert {found.name: found.expected for found in delivery.finish()} == {
+        "duplicate": excuse, "nonmonotonic-poll": going_back, "offset-regression": excuse,
+        "skipped-by-commit": excuse, "unseen": excuse,
+    }  # fmt: skip
 
 
 def test_only_the_leader_of_the_latest_epoch_is_the_truth() -> None:

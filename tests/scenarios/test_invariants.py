@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from model import facts
+from model.group.hashing import partition_for
 from scenarios.invariants import INVARIANTS, Invariants
 from scenarios.invariants.final import disagreements
 from tests.scenarios.fact_makers import (
@@ -199,6 +200,30 @@ def test_facts_that_break_it(story: str) -> None:
 def test_a_loss_outside_the_budget_is_expected() -> None:
     rows = [*EXPOSED, ("broker-2", led(1))]
     assert judge(rows, "last-replica-standing") == [("ACKED", "last-replica-standing")]
+
+
+def test_what_a_group_was_promised_is_lost_with_its_offsets_partition() -> None:
+    offsets = facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 50, 3, 1)
+    key = ("offsets-id", partition_for("billing", 50))
+    rows: list[Row] = [
+        ("controller-1", offsets), ("broker-1", committed(5)), ("broker-1", fetched(4)),
+        _assigned("m1", "orders-0"), _assigned("m2", "orders-0"),
+    ]  # fmt: skip
+    trace = FakeTrace()
+    lost = {key: "last-replica-standing"}
+    invariants = Invariants(trace, lambda *_: None, lambda asked: lost.get(asked, ""))
+    trace.record(rows)
+    found = invariants.finish()
+    assert [(v.invariant, (v.topic_id, v.partition), v.expected) for v in found] == [
+        ("OFFSET", key, "last-replica-standing"), ("EXCL", key, "last-replica-standing"),
+    ]  # fmt: skip
+
+
+def test_many_violations_of_one_invariant_do_not_hide_another() -> None:
+    rows: list[Row] = [("broker-1", committed(5)), *[("broker-1", fetched(4))] * 100]
+    rows += [_assigned("m1", "orders-0"), _assigned("m2", "orders-0")]
+    found = [name for name, _ in judge(rows)]
+    assert found == ["OFFSET"] * 20 + ["EXCL"]
 
 
 def test_an_unclean_leader_brings_what_it_has() -> None:

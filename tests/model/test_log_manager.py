@@ -1,0 +1,96 @@
+"""LogManager: what a power loss may find after a clean stop, a start or a truncation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replica_harness import TP, Node, Trio
+
+from model.effects import Barrier, Flush
+from model.replication.logs import LogManager
+from model.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    OffsetCheckpoint,
+)
+from model.storage.files import DiskError
+from model.storage.rules import StorageRules
+
+LOG = f"{TP}/00000000000000000000.log"
+
+
+def closing() -> tuple[Node, list[DiskError | None]]:
+    """A leader with one record whose clean close has begun."""
+    trio = Trio()
+    trio.tell(1)
+    trio.produce(1, 5)
+    node = trio.nodes[1]
+    closed: list[DiskError | None] = []
+    node.replicas.logs.close_clean(9, trio.now, lambda error, _now: closed.append(error))
+    return node, closed
+
+
+def flush(node: Node, error: str | None = None) -> tuple[str, ...]:
+    """End the flush that was asked for; return its files."""
+    effects: list[Any] = list(node.out)
+    node.out.clear()
+    flushes = [effect for effect in effects if isinstance(effect, Flush)]
+    assert len(flushes) == 1, effects
+    flushes[0].handler(error, 2_000_000)
+    return flushes[0].files
+
+
+def test_the_clean_marker_is_written_when_logs_and_checkpoints_are_durable() -> None:
+    node, closed = closing()
+    assert not node.files.exists(CLEAN_SHUTDOWN)
+    assert LOG in flush(node)
+    assert not node.files.exists(CLEAN_SHUTDOWN)
+    assert OffsetCheckpoint(node.files, RECOVERY_POINT_CHECKPOINT).read() == {TP: 1}
+    assert flush(node) == (
+        RECOVERY_POINT_CHECKPOINT,
+        LOG_START_CHECKPOINT,
+        HIGH_WATERMARK_CHECKPOINT,
+    )
+    assert (node.files.read(CLEAN_SHUTDOWN), closed) == ([9], [])
+    assert flush(node) == (CLEAN_SHUTDOWN,)
+    assert (closed, node.out) == ([None], [])
+
+
+def test_a_failed_flush_leaves_no_clean_marker() -> None:
+    node, closed = closing()
+    flush(node, "I/O error")
+    assert [str(error) for error in closed] == ["I/O error: clean shutdown"]
+    assert not node.files.exists(CLEAN_SHUTDOWN)
+    assert node.out == []
+
+
+def test_a_start_after_a_clean_stop_deletes_the_marker_durably_before_all_else() -> None:
+    node, _ = closing()
+    for _ in range(3):
+        flush(node)
+    manager = LogManager(node, node.replicas.config, StorageRules(), {})
+    assert (manager.clean_epoch, node.out) == (9, [Barrier((CLEAN_SHUTDOWN,))])
+    node.out.clear()
+    assert LogManager(node, node.replicas.config, StorageRules(), {}).clean_epoch is None
+    assert node.out == []
+
+
+def test_a_truncation_below_the_recovery_point_is_checkpointed_before_the_log_grows_again() -> None:
+    """LogManager.truncateTo: else recovery trusts segments that were written anew."""
+    trio = Trio()
+    trio.tell(1)
+    for value in (5, 6, 7):
+        trio.produce(1, value)
+    node = trio.nodes[1]
+    node.partition.log.flushed(3)
+    node.partition.truncate_to(3)
+    assert [e for e in node.out if isinstance(e, Barrier)] == []
+    node.partition.truncate_to(1)
+    barriers = [effect.files for effect in node.out if isinstance(effect, Barrier)]
+    assert barriers[-1] == (RECOVERY_POINT_CHECKPOINT,)
+    assert OffsetCheckpoint(node.files, RECOVERY_POINT_CHECKPOINT).read() == {TP: 1}
+    node.out.clear()
+    node.partition.truncate_fully(0)
+    assert OffsetCheckpoint(node.files, RECOVERY_POINT_CHECKPOINT).read() == {TP: 0}
