@@ -15,9 +15,9 @@ from typing import Any
 from model.broker.broker import Broker
 from model.broker.rules import BrokerRules
 from model.client.process import ClientProcess
+from model.client.producer import producer_config as configure
 from model.config import BrokerConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from model.controller.controller import Controller
-from model.records import TopicPartition
 from scenarios.rules import Rules
 from scenarios.spec import ConsumerGroup, Producer, Scenario
 from scenarios.workloads import Control, consumer_application, producer_application
@@ -203,24 +203,9 @@ class Cluster:
 
 
 def producer_config(scenario: Scenario, properties: Mapping[str, Any], node: str) -> ProducerConfig:
-    """Return a producer's configuration with the defaults of the scenario's Kafka version.
-
-    A configuration that asks for acks below all and does not name idempotence switches it off, as
-    Kafka's does (KIP-679).
-    """
+    """Return a producer's configuration with the defaults of the scenario's Kafka version."""
     merged: dict[str, Any] = {"client.id": node}
     if scenario.cluster.kafka_version == "3.9":
         merged.update(KAFKA_3_9)
     merged.update(properties)
-    if "enable.idempotence" not in merged and str(merged.get("acks", "all")) not in ("all", "-1"):
-        merged["enable.idempotence"] = False
-    return ProducerConfig.from_properties(merged)
-
-
-def partitions_of(scenario: Scenario) -> list[TopicPartition]:
-    """Return all partitions of the scenario's topics."""
-    return [
-        TopicPartition(topic.name, index)
-        for topic in scenario.topics
-        for index in range(topic.partitions)
-    ]
+    return configure(merged)

@@ -491,6 +491,7 @@ def test_real_things_work_outside_of_applications():
     thread = threading.Thread(target=int)
     thread.start()
     thread.join()
+    assert not thread.is_alive()
 
 
 def test_outer_loop_is_left_as_it_was():

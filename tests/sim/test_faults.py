@@ -85,7 +85,7 @@ def test_invalid_fault_is_one_line_that_names_the_field(fault, message):
 def test_roles_are_places_everywhere():
     when = When("IsrChanged", (("topic", "orders"), ("change", "shrink")))
     for name in ("leader:orders-0", "follower:my-orders-3", "active-controller", "@node"):
-        validate(Fault("crash", (name,), when=when), PLACES)
+        assert validate(Fault("crash", (name,), when=when), PLACES) is None
 
 
 # --------------------------------------------------------------------------- the injector in a world
