@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from scenarios.commands import catalogue, demo, fleets, runs, views
+from scenarios.commands import catalogue, demo, fleets, runs, searching, views
 from scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
 
 HELP = """Simulate a whole Apache Kafka cluster, break it on purpose, and see what survives.
@@ -40,6 +40,7 @@ app = typer.Typer(
 app.command("list")(catalogue.listing)
 app.command("run")(runs.run)
 app.command("replay")(runs.replay)
+app.command("search")(searching.search)
 app.command("describe")(views.describe)
 app.command("metrics")(fleets.metrics)
 app.command("fleet")(fleets.fleet)

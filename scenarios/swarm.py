@@ -1,28 +1,37 @@
 """Swarm testing: draw a whole scenario from a seed, so that no two runs test the same cluster.
 
 Shape, configuration, workloads and the mix of faults are all drawn, with timeouts lowered to seconds
-so that a short run sees sessions end, replicas fall behind and leaders move. Faults are a guarded
-nemesis, so what a drawn scenario permits follows from its configuration alone. A swarm as in Groce
-et al.: each seed leaves out most kinds of faults, since those that are left bite harder.
+so that a short run (at most ten seconds under faults) sees sessions end, replicas fall behind and
+leaders move. Faults are a guarded nemesis, which no drawn claim is broken by, and targeted ones: the
+replies of one API come late, a broker's metadata stalls and then skips epochs, a node pauses or
+crashes right at a named fact. What a drawn scenario permits follows from its configuration alone.
+A swarm as in Groce et al.: each seed leaves out most kinds of faults, so that the rest bite harder.
 
-Run some from a shell: ``python -m scenarios.swarm FIRST COUNT``.
+:mod:`scenarios.search` runs the drawn scenarios.
 """
 
 from __future__ import annotations
 
 import random
-import sys
-import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from scenarios.report import screen
-from scenarios.runner import run
-from scenarios.spec import parse
 from sim.nemesis import WEIGHTS
 
 ODD_KINDS = ("flush-error", "disk-full", "rack-loss")
 """Drawn rarely by a nemesis: most claims exclude them."""
+
+
+LATE_REPLIES = ("Fetch", "Fetch", "AlterPartition", "Produce", "BrokerHeartbeat", "RaftFetch")
+"""Whose replies a targeted fault keeps back: Kafka's API names."""
+
+MOMENTS = (
+    ("BecameLeader", "@node"), ("BecameFollower", "@node"), ("IsrChanged", "@node"),
+    ("Truncated", "@node"), ("Replicated", "@node"), ("LogLoaded", "@node"),
+    ("ControllerActive", "active-controller"), ("PartitionChanged", "@node"),
+    ("HighWatermark", "@node"),
+)  # fmt: skip
+"""A fact, and the node that pauses or crashes when it happens."""
 
 
 def draw(seed: int) -> dict[str, Any]:
@@ -36,11 +45,11 @@ def draw(seed: int) -> dict[str, Any]:
     data: dict[str, Any] = {
         "name": f"swarm-{seed}",
         "claim": "Whatever this cluster is put through within its budget, it keeps its promises.",
-        "duration": f"{rng.randrange(10, 21)}s",
+        "duration": f"{rng.randrange(4, 11)}s",
         "cluster": _cluster(rng, brokers),
         "topics": [topic],
         "workload": workload,
-        "faults": [_nemesis(rng) for _ in range(rng.choice((1, 1, 2)))],
+        "faults": _faults(rng, brokers),
         "expect": {"permits": permitted(workload, unclean)},
     }
     if rng.random() < 0.2:
@@ -168,36 +177,65 @@ def _group(rng: random.Random, name: str) -> dict[str, Any]:
     return group
 
 
-def _nemesis(rng: random.Random) -> dict[str, Any]:
-    known = [kind for kind in WEIGHTS if kind not in ODD_KINDS]
-    kinds = rng.sample(known, rng.choice((1, 2, 3, 5, len(known))))
-    longest = rng.choice((2, 5, 10))
+def _faults(rng: random.Random, brokers: int) -> list[dict[str, Any]]:
+    faults = [_nemesis(rng) for _ in range(rng.choice((0, 1, 1, 2)))]
+    if rng.random() < 0.4:
+        faults += [_late_replies(rng, brokers) for _ in range(rng.choice((1, 2)))]
+    if rng.random() < 0.3:
+        faults.append(_stalled_metadata(rng, brokers))
+    if not faults or rng.random() < 0.3:
+        faults += [_at_a_moment(rng) for _ in range(rng.choice((1, 1, 2)))]
+    return faults
+
+
+def _late_replies(rng: random.Random, brokers: int) -> dict[str, Any]:
+    """Hold one broker's replies (or requests) of one API, then let them go."""
     return {
-        "kind": "nemesis",
-        "kinds": kinds,
-        "gap": rng.choice(("1s", "2s", "4s")),
-        "for": ["300ms", f"{longest}s"],
+        "kind": "hold",
+        "node": f"broker-{rng.randrange(1, brokers + 1)}",
+        "api": rng.choice(LATE_REPLIES),
+        "direction": rng.choice(("response", "response", "request")),
+        **_times(rng),
     }
 
 
-def search(seeds: Iterable[int]) -> Iterator[tuple[int, str]]:
-    """Run drawn scenarios; yield those that do not keep their claim: seed and the report."""
-    for seed in seeds:
-        data = draw(seed)
-        try:
-            result = run(parse(data, data["name"]), seed)
-        except Exception:  # a broken assertion in model or simulator, reported as such
-            yield seed, f"swarm seed {seed} crashed\n{traceback.format_exc()}"
-            continue
-        if result.verdict == "fail":
-            replay = f"python -m scenarios.swarm {seed} 1"
-            yield seed, f"swarm seed {seed}\n{screen(result, replay)}"
+def _stalled_metadata(rng: random.Random, brokers: int) -> dict[str, Any]:
+    """Hold what a broker fetches of the metadata log: the next delta spans what it missed."""
+    return {
+        "kind": "hold",
+        "node": f"broker-{rng.randrange(1, brokers + 1)}",
+        "purpose": "raft-fetch",
+        **_times(rng),
+    }
 
 
-if __name__ == "__main__":
-    first, count = int(sys.argv[1]), int(sys.argv[2])
-    failed = 0
-    for _, story in search(range(first, first + count)):
-        failed += 1
-        print(story, flush=True)
-    print(f"{count} seeds from {first}, {failed} failed")
+def _at_a_moment(rng: random.Random) -> dict[str, Any]:
+    fact, node = rng.choice(MOMENTS)
+    return {
+        "kind": rng.choice(("gc-pause", "gc-pause", "crash")),
+        "node": node,
+        "for": ["300ms", f"{rng.choice((1, 3, 6))}s"],
+        "when": {"fact": fact, "count": rng.choice((1, 2, 3, 5, 8))},
+    }
+
+
+def _times(rng: random.Random) -> dict[str, Any]:
+    times: dict[str, Any] = {
+        "at": ["100ms", "5s"],
+        "for": ["100ms", f"{rng.choice((1, 2, 4))}s"],
+    }
+    if rng.random() < 0.5:
+        times |= {"every": ["1s", "3s"], "count": rng.choice((2, 3))}
+    return times
+
+
+def _nemesis(rng: random.Random) -> dict[str, Any]:
+    known = [kind for kind in WEIGHTS if kind not in ODD_KINDS]
+    kinds = rng.sample(known, rng.choice((1, 2, 3, 5, len(known))))
+    longest = rng.choice((1, 2, 5))
+    return {
+        "kind": "nemesis",
+        "kinds": kinds,
+        "gap": rng.choice(("600ms", "1s", "2s")),
+        "for": ["300ms", f"{longest}s"],
+    }

@@ -11,7 +11,8 @@ import os
 
 import pytest
 
-from scenarios.swarm import draw, search
+from scenarios.search import search
+from scenarios.swarm import draw
 
 FIRST = int(os.environ.get("KAFKASIM_SOAK_FIRST", "1"))
 COUNT = int(os.environ.get("KAFKASIM_SOAK_SEEDS", "300"))
@@ -21,13 +22,13 @@ CHUNK = 25
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, CHUNK))
 def test_every_drawn_cluster_keeps_its_claim(first):
-    stories = [story for _, story in search(range(first, min(first + CHUNK, FIRST + COUNT)))]
-    assert not stories, "\n\n".join(stories)
+    found = list(search(range(first, min(first + CHUNK, FIRST + COUNT))))
+    assert not any(finding.failed for finding in found), "\n\n".join(f.report for f in found)
 
 
 @pytest.mark.slow
 def test_the_first_drawn_clusters_keep_their_claims():
-    assert [story for _, story in search(range(1, 3))] == []
+    assert [finding.report for finding in search(range(1, 3)) if finding.failed] == []
 
 
 def test_a_seed_always_draws_the_same_scenario():

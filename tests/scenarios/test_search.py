@@ -1,0 +1,65 @@
+"""The search: what counts as a find, what counts as a bug of ours, and what the command prints."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from scenarios import search as searching
+from scenarios.cli import invoke
+from scenarios.search import Finding, Tally, ordered, search
+from scenarios.spec import parse
+from scenarios.swarm import draw
+
+
+def _examine(failing: dict[tuple[str, ...], list[int]]):
+    """Return a stand-in for a run: which seeds fail, by the variants in force."""
+
+    def examine(seed: int, variants: tuple[str, ...] = ()) -> Finding:
+        if seed in failing.get(tuple(variants), []):
+            return Finding(seed, "fail", ("ACKED",), 1.0, f"seed {seed}")
+        return Finding(seed, "pass", (), 1.0)
+
+    return examine
+
+
+def test_a_seed_that_fails_with_and_without_the_variant_is_our_bug(monkeypatch) -> None:
+    monkeypatch.setattr(searching, "examine", _examine({("V",): [2, 3], (): [2]}))
+    found = list(search(range(1, 4), ["V"]))
+    assert [f.verdict for f in found] == ["pass", "crash", "fail"]
+    assert "a bug of ours" in found[1].report
+
+
+def test_a_tally_counts_seeds_time_and_failures() -> None:
+    tally = Tally()
+    for finding in (Finding(1, "pass", (), 2.0), Finding(2, "fail", ("META",), 3.0)):
+        tally.add(finding)
+    assert (tally.seeds, tally.sim_seconds, tally.verdicts) == (2, 5.0, {"pass": 1, "fail": 1})
+    assert [finding.seed for finding in tally.findings] == [2]
+
+
+def test_invariants_are_told_in_the_order_of_their_first_violation() -> None:
+    def violation(name: str, expected: str = "") -> SimpleNamespace:
+        return SimpleNamespace(invariant=name, expected=expected)
+
+    seen = [violation("ISRDATA"), violation("HWMONO", "unclean"), violation("ACKED")]
+    result = SimpleNamespace(violations=seen, anomalies=["ACKED", "ISRDATA", "lost-write"])
+    assert ordered(result) == ("ISRDATA", "ACKED", "lost-write")
+
+
+@pytest.mark.slow
+def test_the_command_finds_a_broken_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    variant = "M01-hw-ignores-followers"
+    code = invoke(["search", "--variant", variant, "--seeds", "4", "--json"])
+    out = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert out["found"]["seed"] <= 4
+    assert {"ISRDATA", "MINISR"} & set(out["found"]["anomalies"])
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_drawn_scenario_is_valid(seed: int) -> None:
+    data = draw(seed)
+    assert parse(data, data["name"]).duration <= 10_000_000
