@@ -28,6 +28,7 @@ OBSERVATIONS: dict[str, str] = {
     "rebalance": "a group began a generation after its first",
     "member-expired": "a group's member was removed; detail: session, poll-interval",
     "coordinator-moved": "another broker took a group coordinator over",
+    "expired": "retention deleted segments of a log",
     "recovered": "a log was recovered after an unclean stop",
     "redelivered": "a group got a record twice",
     "commit-refused": "a commit was refused for its generation or member; detail: the error",
@@ -74,6 +75,7 @@ class Observer:
             facts.GroupState: self._on_group,
             facts.CoordinatorLoaded: self._on_coordinator,
             facts.LogLoaded: self._on_loaded,
+            facts.LogStart: self._on_log_start,
             facts.HostStarted: self._on_started,
             facts.HostStopped: self._on_stopped,
         }
@@ -179,6 +181,10 @@ class Observer:
     def _on_loaded(self, _seq: int, t_us: int, _node: str, fact: facts.LogLoaded) -> None:
         if not fact.clean and self.ready_us is not None:
             self.note("recovered", t_us)
+
+    def _on_log_start(self, _seq: int, t_us: int, _node: str, fact: facts.LogStart) -> None:
+        if fact.reason == "retention":
+            self.note("expired", t_us)
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         if node.startswith("controller"):

@@ -158,6 +158,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-9", final([batch(0, [10]), batch(1, [11], 2)], epochs=(0, 0, 2, 1)))],
         [("broker-9", final([batch(0, [10]), batch(1, [11], 2)]))],
     ),
+    "EPOCHCACHE nothing is asked of batches that wait below the log start to be deleted": (
+        [],
+        [("broker-9", final([batch(0, [10]), batch(1, [11])], log_start=1, epochs=(0, 1)))],
+        [("broker-9", final([batch(0, [10]), batch(1, [11])], log_start=1, epochs=(0, 2)))],
+    ),
     "PIDSTATE a sequence that was forgotten": (
         [],
         [("broker-5", final(SEQUENCED))],
