@@ -1,0 +1,1 @@
+"""A ZooKeeper ensemble and its client library: znode tree, sessions, watches, on the Raft core."""
