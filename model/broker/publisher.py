@@ -8,7 +8,10 @@ what its predecessor was given) and the known end of the log is reached; it load
 then are clients served. The metadata cache is the image itself, so it is in effect before the
 partitions change.
 
-Left out: snapshots (KIP-630), dynamic broker configuration, quotas, features other than in image.
+A snapshot (KIP-630) replaces the image; what differs from the one before is the delta. The broker
+takes snapshots of its own as the controllers do.
+
+Left out: quotas, features other than in image.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from model.controller.image import MetadataDelta, MetadataImage, chain_digest
+from model.controller.snapshot import Snapshot, SnapshotGenerator, image_values, load_snapshot
 from model.effects import Post
 from model.facts import MetadataCommitted
 from model.group.ports import OFFSETS_TOPIC
@@ -39,9 +43,12 @@ class MetadataPublisher:
         self.published = False
         self.recovering = False  # the controller has called the broker caught up
         self._digest = 0
-        self._waiting: deque[RecordBatch] = deque()
+        self._snapshots = SnapshotGenerator(broker.config, broker.started_us)
+        self._waiting: deque[RecordBatch | Snapshot] = deque()
         self._high_watermark = 0
         self._applied = -1
+        self._applied_epoch = -1
+        self._applied_bytes = 0  # not yet published
         self._delta = MetadataDelta(self.image)
 
     # ---------------------------------------------------------------- the Raft listener, lane raft
@@ -57,6 +64,13 @@ class MetadataPublisher:
         if idle:
             self.broker.out.append(Post(LANE, self._apply, None))
 
+    def on_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None:
+        """Take a snapshot; it is loaded on lane ``metadata``."""
+        if not self._waiting:
+            self.broker.out.append(Post(LANE, self._apply, None))
+        self._waiting.append(Snapshot(end_offset, epoch, values))
+        self._high_watermark = max(self._high_watermark, end_offset)
+
     # ------------------------------------------------------------------------------ lane metadata
 
     def _apply(self, _: Any, now: int) -> None:
@@ -65,10 +79,18 @@ class MetadataPublisher:
             return
         while self._waiting:
             batch = self._waiting.popleft()
-            delta.apply_batch(batch)
-            self._digest = chain_digest(self._digest, batch)
-            self._applied = batch.last_offset
-            out.append(MetadataCommitted(batch.last_offset, batch.leader_epoch, self._digest))
+            if type(batch) is Snapshot:
+                self._digest = load_snapshot(delta, batch)
+                self._applied, self._applied_epoch = batch.end_offset - 1, batch.epoch
+                self._applied_bytes = 0
+                self._snapshots.reset(now)
+            else:
+                assert type(batch) is RecordBatch, batch
+                delta.apply_batch(batch)
+                self._digest = chain_digest(self._digest, batch)
+                self._applied, self._applied_epoch = batch.last_offset, batch.leader_epoch
+                self._applied_bytes += batch.size
+            out.append(MetadataCommitted(self._applied, self._applied_epoch, self._digest))
         if not self.published:
             if self._applied < 0 or self._applied + 1 < self._high_watermark:
                 return  # MetadataLoader.stillNeedToCatchUp
@@ -91,6 +113,10 @@ class MetadataPublisher:
         if not self.published:
             self.published = True
             broker.on_first_publish(now)
+        size, self._applied_bytes = self._applied_bytes, 0
+        if self._snapshots.published(size, now):
+            values = image_values(self.image, self._digest)
+            broker.raft.create_snapshot(self._applied + 1, self._applied_epoch, values, now)
 
     def _elect_coordinators(self, delta: MetadataDelta, now: int) -> None:
         coordinator = self.broker.coordinator

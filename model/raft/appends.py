@@ -8,7 +8,7 @@ The high watermark counts the leader's own log up to its last finished flush.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from model.effects import Flush
 from model.errors import Errors
@@ -64,6 +64,22 @@ class Appends:
         self._next_offset += len(accepted)
         return self._next_offset - 1
 
+    def append_control(self, role: Leader, content: Any, now: int) -> int | None:
+        """Append a control record of its own behind all that was accepted; return its offset."""
+        client = self.client
+        client.process.timers.cancel(LINGER_TIMER)
+        self._drain(now)
+        if client.halted:
+            return None
+        offset = client.log_end_offset
+        record = Record(None, content, RECORD_SIZE, client.process.wall_ms(now))
+        self._append(role, batch_of((record,), control=True), now)
+        self._next_offset = client.log_end_offset
+        if client.halted:
+            return None
+        self._flush(role)
+        return offset
+
     def drop(self) -> None:
         """Forget what was accepted and not appended: the leadership ended."""
         self._batches = []
@@ -73,15 +89,19 @@ class Appends:
         """Advance the high watermark over what a majority holds."""
         client = self.client
         own = client.rules.leader_end_offset(client.log_end_offset, role.flushed)
-        offsets = [own, *role.end_offsets.values()]
+        offsets = (
+            [own, *role.end_offsets.values()] if client.is_voter else role.end_offsets.values()
+        )
         reached = client.rules.high_watermark(offsets, role.epoch_start, role.high_watermark)
         if reached > role.high_watermark:
             role.high_watermark = reached
             client.raise_high_watermark(reached, now)
             if not role.announced:
                 role.announced = True
-                client.announce(now)
-            client.server.wake(now)
+                client.delivery.announce(now)
+            if client.server.wakes:
+                client.server.wake(now)
+            client.voter_sets.high_watermark_moved(role, now)
 
     def _drain(self, now: int) -> None:
         client = self.client
@@ -106,6 +126,9 @@ class Appends:
             return
         assert result.error is Errors.NONE, result
         client.log_end_offset = client.log.log_end_offset
+        if batch.control:
+            assert result.batch is not None
+            client.voter_sets.appended(result.batch, now)
 
     def _flush(self, role: Leader) -> None:
         client = self.client

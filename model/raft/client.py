@@ -3,38 +3,44 @@
 It carries opaque records: the cluster metadata now, a ZooKeeper ensemble's log later. The client
 holds the current role (:mod:`model.raft.states`) and changes it; :mod:`model.raft.election` asks
 for and gives votes and tells the voters of epochs, :mod:`model.raft.fetching` is the follower's
-side of replication and :mod:`model.raft.serving` the leader's. All run on lane ``raft``; only
+side of replication and :mod:`model.raft.serving` the leader's, :mod:`model.raft.snapshots` shortens
+the log. All run on lane ``raft``; only
 :meth:`RaftClient.schedule_append` and :meth:`RaftClient.resign` may be called from another lane.
 
 Durability: the election state stands behind a Barrier before all that depends on it, a voter's
 fetched records before its next Fetch, and the leader counts its own log once it is flushed.
 
-Omitted in this slice: snapshots and FETCH_SNAPSHOT, dynamic voters (KIP-853), the observer list of
-DescribeQuorum. A disk error or a broken protocol halts the process, as Kafka's fault handler does.
+A disk error or a broken protocol halts the process, as Kafka's fault handler does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 from model.config import BrokerConfig
 from model.effects import Exit, Post, Process, Request
 from model.errors import Errors
 from model.facts import RaftRole
 from model.messages import (
+    AddRaftVoterRequest,
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
+    FetchSnapshotRequest,
     RaftFetchRequest,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
     VoteRequest,
 )
 from model.raft import quorum
 from model.raft.appends import Appends
+from model.raft.delivery import Delivery, Listener
 from model.raft.election import Elections
 from model.raft.fetching import Fetcher, Peer
 from model.raft.quorum_state import NONE, ElectionState, QuorumStateStore
 from model.raft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, RaftRules
 from model.raft.serving import FetchServer
+from model.raft.snapshots import SnapshotId, Snapshots, post_create
 from model.raft.states import (
     TRANSITIONS,
     Candidate,
@@ -45,26 +51,15 @@ from model.raft.states import (
     Role,
     Unattached,
 )
-from model.records import RecordBatch
+from model.raft.voters import QuorumInfo, VoterSets, describe
 from model.storage.files import DiskError
 from model.storage.log import Log
 
 LANE = "raft"
-READ_BYTES = 8 * 1024 * 1024
 ELECTION_TIMER = (LANE, "election")
 CHECK_QUORUM_TIMER = (LANE, "check-quorum")
 SHUTDOWN_TIMER = (LANE, "shutdown")
 SHUTDOWN_TIMEOUT_US = 5_000_000
-
-
-class Listener(Protocol):
-    """Who owns the replicated state (RaftClient.Listener); called on lane ``raft``."""
-
-    def on_leader_change(self, leader_id: int, epoch: int, now: int) -> None:
-        """A leader is known (or −1). This replica itself: only once it was given all before."""
-
-    def on_commit(self, batches: tuple[RecordBatch, ...], high_watermark: int, now: int) -> None:
-        """Batches are committed, in order, each once; skip those with ``control``."""
 
 
 class RaftClient:
@@ -83,10 +78,14 @@ class RaftClient:
         rules: RaftRules,
         listener: Listener,
         observer: bool = False,
+        directory_id: str = "",
     ) -> None:
         self.process = process
         self.node_id = node_id
-        self.voters = voters
+        self.directory_id = directory_id
+        self.voters = voters  # id to address; the log may change it in place (KIP-853)
+        self.directories = dict.fromkeys(voters, "")
+        self.observer = observer
         self.is_voter = node_id in voters and not observer
         self.replica_id = node_id if self.is_voter or node_id not in voters else NONE
         self.log = log
@@ -95,7 +94,7 @@ class RaftClient:
         self.fetch_timeout_us = config.controller_quorum_fetch_timeout_ms * 1000
         self.listener = listener
         self.others = [voter for voter in voters if not self.is_voter or voter != node_id]
-        self.peers = {voter: Peer(self, voter) for voter in self.others}
+        self.peers = {voter: Peer(self, voter, voters[voter]) for voter in self.others}
         self.store = QuorumStateStore(process.files, f"{log.tp}.quorum-state")
         self.state: Role = Unattached(0)
         self.epoch = 0
@@ -109,9 +108,10 @@ class RaftClient:
         self.fetcher = Fetcher(self)
         self.server = FetchServer(self)
         self.appends = Appends(self)
-        self._started = False
-        self._delivered = log.log_start_offset  # the listener has all below it
-        self._announced = (NONE, 0)
+        self.snapshots = Snapshots(self)
+        self.voter_sets = VoterSets(self)
+        self.delivery = Delivery(self, listener)
+        self.started = False
         self._shutdown_done: Callable[[int], None] | None = None
         self._shutting_down = False
         self._on = {
@@ -119,12 +119,18 @@ class RaftClient:
             BeginQuorumEpochRequest: self.elections.on_begin_quorum_epoch,
             EndQuorumEpochRequest: self.elections.on_end_quorum_epoch,
             RaftFetchRequest: self.server.on_fetch,
+            FetchSnapshotRequest: self.snapshots.on_fetch_snapshot,
+            AddRaftVoterRequest: self.voter_sets.on_add,
+            RemoveRaftVoterRequest: self.voter_sets.on_remove,
+            UpdateRaftVoterRequest: self.voter_sets.on_update,
         }
 
     # ---------------------------------------------------------------- called by the owner
 
     def start(self, now: int) -> None:
         """Take the role that the durable state says (QuorumState.initialize)."""
+        self.snapshots.start(now)
+        self.voter_sets.start(now)
         stored = self.store.state
         last_epoch = self.last_log_epoch
         self.epoch = epoch = max(stored.epoch, last_epoch)
@@ -132,7 +138,9 @@ class RaftClient:
             stored = ElectionState(last_epoch, NONE, NONE)
         role = self.rules.restart_role(self.store.state, self.node_id, last_epoch)
         if not self.is_voter:
-            role = FOLLOWER if stored.leader != NONE else ""
+            role = FOLLOWER
+        if role == FOLLOWER and stored.leader not in self.peers:
+            role = ""
         if role == LEADER:
             self.become_leader(
                 Leader(epoch, self.node_id, self.others, self.log_end_offset), (), now
@@ -166,6 +174,11 @@ class RaftClient:
         if not self.is_leader or epoch != self.epoch or self._shutting_down:
             return None
         return self.appends.accept(records, now)
+
+    def create_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None:
+        """Have a snapshot written of the state below ``end_offset``, the end of a committed batch
+        of ``epoch``. May be called from any lane."""
+        post_create(self, end_offset, epoch, values)
 
     def resign(self, epoch: int, now: int) -> None:
         """Give up the leadership of ``epoch``, soon; nothing happens in another epoch."""
@@ -229,25 +242,6 @@ class RaftClient:
         self.state.voted = candidate
         self._persist()
 
-    def learn(self, leader: int, epoch: int, now: int) -> None:
-        """Take over what a message says of the quorum (KafkaRaftClient.maybeTransition)."""
-        role = self.state
-        if leader == self.node_id and self.is_voter:
-            if epoch > role.epoch or (
-                epoch == role.epoch and not isinstance(role, Leader | Resigned)
-            ):
-                self.halt(f"told to lead epoch {epoch}, which {role} does not")
-        elif epoch > role.epoch:
-            if leader == NONE:
-                self.become_unattached(epoch, now)
-            else:
-                self.become_follower(epoch, leader, now)
-        elif epoch == role.epoch and leader != NONE:
-            if role.leader == NONE and not isinstance(role, Resigned):
-                self.become_follower(epoch, leader, now)
-            elif role.leader not in (NONE, leader):
-                self.halt(f"epoch {epoch} has leaders {role.leader} and {leader}")
-
     def handle_common(self, error: Errors, leader: int, epoch: int, now: int) -> bool:
         """Digest an answer's (leader, epoch) (maybeHandleCommonResponse).
 
@@ -256,11 +250,15 @@ class RaftClient:
         if epoch < self.epoch or error is Errors.UNKNOWN_LEADER_EPOCH:
             return True
         if epoch > self.epoch or error is not Errors.NONE:
-            self.learn(leader, epoch, now)
+            self.elections.learn(leader, epoch, now)
             return True
         if leader not in (NONE, self.leader_id):
-            self.learn(leader, epoch, now)
+            self.elections.learn(leader, epoch, now)
         return self.halted
+
+    def describe_quorum(self, now: int) -> QuorumInfo | None:
+        """Return what the leader knows of voters and observers; None elsewhere."""
+        return describe(self, now)
 
     def halt(self, reason: str) -> None:
         """End the process: it cannot go on without breaking the log (FaultHandler)."""
@@ -272,8 +270,9 @@ class RaftClient:
 
     @property
     def last_log_epoch(self) -> int:
-        """The epoch of the last record, 0 for an empty log."""
-        return max(self.log.epochs.latest_epoch, 0)
+        """The epoch of the last record, of the newest snapshot where the log is empty, or 0."""
+        latest = self.log.epochs.latest_epoch
+        return latest if latest >= 0 else self.snapshots.latest_epoch
 
     def raise_high_watermark(self, high_watermark: int, now: int) -> None:
         """Commit up to ``high_watermark`` (exclusive) and hand it to the listener."""
@@ -281,15 +280,16 @@ class RaftClient:
             return
         assert high_watermark <= self.log_end_offset, (high_watermark, self.log_end_offset)
         self.high_watermark = high_watermark
-        log = self.log
-        log.update_high_watermark(high_watermark)
-        while self._delivered < high_watermark:
-            batches = log.read(self._delivered, READ_BYTES, high_watermark)
-            if not batches or type(batches[-1]) is not RecordBatch:
-                self.halt(f"cannot read {log.tp} at {self._delivered}")
-                return
-            self._delivered = batches[-1].last_offset + 1
-            self.listener.on_commit(batches, high_watermark, now)
+        self.log.update_high_watermark(high_watermark)
+        self.delivery.commit(high_watermark, now)
+
+    def deliver_snapshot(self, snapshot: SnapshotId, now: int) -> None:
+        """Take a durable snapshot for committed, and hand it to the listener."""
+        end_offset = snapshot[0]
+        if end_offset > self.high_watermark:
+            self.high_watermark = end_offset
+            self.log.update_high_watermark(end_offset)
+        self.delivery.snapshot(snapshot, now)
 
     def heard_from_majority(self, now: int) -> None:
         """Restart the check quorum timer."""
@@ -304,8 +304,8 @@ class RaftClient:
         """Change the role: durable first, then the trace, then who waits for the old one."""
         old = self.state
         assert role.epoch >= self.epoch, (old, role)
-        assert not self._started or role.name in TRANSITIONS[old.name], (old, role)
-        self._started = True
+        assert not self.started or role.name in TRANSITIONS[old.name], (old, role)
+        self.started = True
         timers = self.process.timers
         timers.cancel(ELECTION_TIMER)
         timers.cancel(CHECK_QUORUM_TIMER)
@@ -320,7 +320,8 @@ class RaftClient:
             self.process.out.append(RaftRole(role.name, role.epoch, role.leader))
         if isinstance(old, Leader):
             self.server.fail_all(now)
-        self.announce(now)
+            self.voter_sets.fail(Errors.NOT_LEADER_OR_FOLLOWER)
+        self.delivery.announce(now)
 
     def _persist(self) -> None:
         role = self.state
@@ -332,19 +333,9 @@ class RaftClient:
         except DiskError as error:
             self.halt(str(error))
 
-    def announce(self, now: int) -> None:
-        """Tell the listener who leads, if that is news."""
-        role = self.state
-        leader = role.leader
-        if isinstance(role, Leader) and not role.announced:
-            leader = NONE
-        if self._announced != (leader, role.epoch):
-            self._announced = (leader, role.epoch)
-            self.listener.on_leader_change(leader, role.epoch, now)
-
     def _resign(self, role: Resigned, now: int) -> None:
         self._enter(role, now)
-        self.await_election(now)
+        self.await_election(now, voter=True)
         self.elections.send_end_quorum_epoch(now)
 
     def _follow(self, state: ElectionState, now: int) -> None:
@@ -358,9 +349,11 @@ class RaftClient:
             deadline = now + (self.fetch_timeout_us if timeout_us is None else timeout_us)
             self.process.timers.arm(ELECTION_TIMER, deadline, LANE, self.elections.on_timeout)
 
-    def await_election(self, now: int, deadline: int | None = None) -> None:
+    def await_election(
+        self, now: int, deadline: int | None = None, voter: bool | None = None
+    ) -> None:
         """Arm the election timeout of a voter: uniform in [1, 2) × its setting by default."""
-        if not self.is_voter:
+        if not (self.is_voter if voter is None else voter):
             return
         if deadline is None:
             base_us = self.config.controller_quorum_election_timeout_ms * 1000

@@ -64,7 +64,8 @@ class Elections:
         request: BeginQuorumEpochRequest = item.message
         error = self._check(request.leader_id, request.leader_epoch)
         if error is Errors.NONE:
-            client.learn(request.leader_id, request.leader_epoch, now)
+            client.voter_sets.note_endpoint(request.leader_id, request.leader_endpoint)
+            self.learn(request.leader_id, request.leader_epoch, now)
             if isinstance(client.state, Follower):
                 client.await_fetch(now)
         self._respond(item, BeginQuorumEpochResponse(error, client.leader_id, client.epoch))
@@ -75,7 +76,7 @@ class Elections:
         request: EndQuorumEpochRequest = item.message
         error = self._check(request.leader_id, request.leader_epoch)
         if error is Errors.NONE:
-            client.learn(request.leader_id, request.leader_epoch, now)
+            self.learn(request.leader_id, request.leader_epoch, now)
             if isinstance(client.state, Follower) and client.leader_id == request.leader_id:
                 wait_ms = quorum.successor_backoff_ms(
                     request.preferred_successors,
@@ -85,12 +86,34 @@ class Elections:
                 client.await_fetch(now, wait_ms * 1000)
         self._respond(item, EndQuorumEpochResponse(error, client.leader_id, client.epoch))
 
+    def learn(self, leader: int, epoch: int, now: int) -> None:
+        """Take over what a message says of the quorum (KafkaRaftClient.maybeTransition)."""
+        client = self.client
+        role = client.state
+        if leader not in client.peers and leader != client.node_id:
+            leader = NONE  # a voter of a set that this replica does not have yet
+        if leader == client.node_id and client.is_voter:
+            if epoch > role.epoch or (
+                epoch == role.epoch and not isinstance(role, Leader | Resigned)
+            ):
+                client.halt(f"told to lead epoch {epoch}, which {role} does not")
+        elif epoch > role.epoch:
+            if leader == NONE:
+                client.become_unattached(epoch, now)
+            else:
+                client.become_follower(epoch, leader, now)
+        elif epoch == role.epoch and leader != NONE:
+            if role.leader == NONE and not isinstance(role, Resigned):
+                client.become_follower(epoch, leader, now)
+            elif role.leader not in (NONE, leader):
+                client.halt(f"epoch {epoch} has leaders {role.leader} and {leader}")
+
     def _check(self, sender: int, epoch: int) -> Errors:
         client = self.client
         if epoch < client.epoch:
             return Errors.FENCED_LEADER_EPOCH
-        if sender not in client.voters or not client.is_voter or sender == client.node_id:
-            return Errors.INVALID_REQUEST
+        if sender < 0 or (sender == client.node_id and client.is_voter):
+            return Errors.INVALID_REQUEST  # no test for membership: ours may be old (KIP-853)
         return Errors.NONE
 
     def _grants(self, request: VoteRequest) -> bool:
@@ -147,7 +170,7 @@ class Elections:
             self._back_off(role, now)
         elif isinstance(role, Resigned):
             client.become_unattached(role.epoch + 1, now, now)
-        else:
+        elif client.is_voter:
             retries = role.retries + 1 if isinstance(role, Candidate) else 1
             client.become_prospective(retries, now)
 
@@ -171,7 +194,7 @@ class Elections:
     def send_votes(self, now: int) -> None:
         """Ask every other voter; a single voter has won already."""
         role = self.client.state
-        for peer in self.client.peers.values():
+        for peer in self.client.voter_sets.peers():
             self._send_vote(peer, role, now)
         self.answered(now)
 
@@ -181,7 +204,7 @@ class Elections:
         role = client.state
         if client.halted or not isinstance(role, Leader) or not role.unacknowledged:
             return
-        message = BeginQuorumEpochRequest(client.node_id, role.epoch)
+        message = BeginQuorumEpochRequest(client.node_id, role.epoch, client.process.name)
         for voter in role.unacknowledged:
             peer = client.peers[voter]
             if not peer.vote.in_flight:
@@ -193,7 +216,7 @@ class Elections:
     def send_end_quorum_epoch(self, now: int) -> None:
         """Tell every voter that this epoch's leader resigned."""
         role = self.client.state
-        for peer in self.client.peers.values():
+        for peer in self.client.voter_sets.peers():
             self._send_end(peer, role, now)
 
     def _send_vote(self, peer: Peer, role: Role, now: int) -> None:

@@ -67,6 +67,17 @@ class RaftRules:
         reached = majority_offset(end_offsets)
         return reached if reached > epoch_start and reached > current else current
 
+    def may_change_voters(self, own_epoch_committed: bool) -> bool:
+        """Return whether a leader may add or remove a voter: once a record of its own epoch is
+        committed, or else two majorities may not meet (KIP-853, the fault in Raft's thesis)."""
+        return own_epoch_committed
+
+    def high_watermark_completes_fetch(self) -> bool:
+        """Return whether a parked Fetch is answered when the high watermark passes the one it knows
+        (KIP-1166). In 4.0 it waits for new records or its 500 ms, so that a follower learns of the
+        last commit with the next append: the no-op at the latest."""
+        return False
+
     def leader_end_offset(self, log_end_offset: int, flushed_offset: int) -> int:
         """Return how far the leader counts its own log: what it has flushed."""
         return flushed_offset

@@ -7,6 +7,8 @@ Unattached or Follower only.
 
 from __future__ import annotations
 
+from typing import Any
+
 from model.raft.quorum import election_result
 from model.raft.quorum_state import NONE
 from model.raft.rules import CANDIDATE, FOLLOWER, LEADER, PROSPECTIVE, RESIGNED, UNATTACHED
@@ -95,14 +97,19 @@ class Candidate(Election):
 
 
 class Follower(Role):
-    """Fetches from a leader; ``has_fetched`` once that has worked in this epoch."""
+    """Fetches from a leader; ``has_fetched`` once that has worked in this epoch.
 
-    __slots__ = ("has_fetched",)
+    ``fetching_snapshot`` is the snapshot that it loads instead; ``installing`` once it has all of it.
+    """
+
+    __slots__ = ("fetching_snapshot", "has_fetched", "installing")
     name = FOLLOWER
 
     def __init__(self, epoch: int, leader: int, voted: int) -> None:
         super().__init__(epoch, leader, voted)
         self.has_fetched = False
+        self.fetching_snapshot: tuple[int, int] | None = None
+        self.installing = False
 
 
 class Leader(Role):
@@ -115,9 +122,11 @@ class Leader(Role):
         "announced",
         "end_offsets",
         "epoch_start",
+        "fetches",
         "flushed",
         "heard",
         "high_watermark",
+        "observers",
         "unacknowledged",
     )
     name = LEADER
@@ -127,10 +136,25 @@ class Leader(Role):
         self.epoch_start = epoch_start
         self.end_offsets = dict.fromkeys(others, -1)
         self.unacknowledged = dict.fromkeys(others, True)  # of BeginQuorumEpoch
+        self.fetches: dict[int, tuple[int, int]] = {}  # voter -> last fetch, last caught up (µs)
+        self.observers: dict[tuple[int, str], Any] = {}  # (id, directory id) -> ReplicaState
         self.heard: dict[int, bool] = {}  # voters that fetched since the check quorum timer began
         self.flushed = epoch_start  # own log up to here is durable
         self.high_watermark = -1  # −1 until a record of this epoch is committed
         self.announced = False  # the listener knows: it has been given all before the epoch
+
+    def change_voters(self, others: list[int], directories: dict[int, str]) -> None:
+        """Follow another set of voters; of who was an observer the offset is known."""
+        before = self.end_offsets
+        self.end_offsets = {}
+        for voter in others:
+            state = self.observers.pop((voter, directories[voter]), None)
+            told = -1 if state is None else state.log_end_offset
+            self.end_offsets[voter] = before.get(voter, told)
+            if voter not in before:
+                self.unacknowledged[voter] = True
+        self.unacknowledged = {voter: True for voter in self.unacknowledged if voter in others}
+        self.heard = {voter: True for voter in self.heard if voter in others}
 
 
 class Resigned(Role):

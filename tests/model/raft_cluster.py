@@ -43,33 +43,45 @@ TP = TopicPartition("__cluster_metadata", 0)
 
 
 class Disk(MemoryFiles):
-    """Remembers of each file what was last flushed."""
+    """Remembers of each file what was last flushed; deletions become durable in their order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.durable: dict[str, list[Any]] = {}
+        self.deleted: list[str] = []
+
+    def delete(self, path: str) -> None:
+        if self.exists(path):
+            self.deleted.append(path)
+        super().delete(path)
 
     def flush(self, paths: tuple[str, ...]) -> None:
+        named = [i for i, path in enumerate(self.deleted) if path in paths]
+        for path in self.deleted[: named[-1] + 1 if named else 0]:
+            self.durable.pop(path, None)
+        del self.deleted[: named[-1] + 1 if named else 0]
         for path in paths:
             if path in self._files:
                 self.durable[path] = list(self._files[path])
 
     def lose_power(self) -> None:
         self._files = {path: list(items) for path, items in self.durable.items()}
+        self.deleted.clear()
 
 
 class Node(Process):
     """A process with one RaftClient, which is also its own listener."""
 
-    def __init__(self, node_id, world, observer, now):
+    def __init__(self, node_id, world, now):
         rng = random.Random(f"{world.seed}/{node_id}/{world.incarnations[node_id]}")
         super().__init__(f"node-{node_id}", world.disks[node_id], rng, now)
         self.committed: list[Any] = []  # (offset, epoch, value)
         self.leaders: list[tuple[int, int]] = []
-        config = TopicConfig()
+        self.loaded: list[tuple[int, int]] = []
+        config = TopicConfig(segment_bytes=world.config.metadata_log_segment_bytes)
         log = Log(self.files, self.out, "metadata", TP, "meta", config, StorageRules(), clean=False)
         self.raft = RaftClient(
-            self, node_id, world.voters, log, world.config, world.rules, self, observer
+            self, node_id, dict(world.voters), log, world.config, world.rules, self
         )
 
     def start(self, now):
@@ -84,6 +96,16 @@ class Node(Process):
     def on_commit(self, batches, high_watermark, now):
         for batch in batches:
             self.committed += entries(batch)
+
+    def on_snapshot(self, end_offset, epoch, values, now):
+        """The state is the committed records themselves."""
+        self.committed = list(values)
+        self.loaded.append((end_offset, epoch))
+
+    def snapshot(self, now):
+        """Have a snapshot taken of all that is committed here."""
+        offset, epoch, _ = self.committed[-1]
+        self.raft.create_snapshot(offset + 1, epoch, list(self.committed), now)
 
 
 def entries(batch):
@@ -126,7 +148,7 @@ class World:
 
     def start(self, i):
         self.incarnations[i] += 1
-        self.nodes[i] = node = Node(i, self, i not in self.voters, self.now)
+        self.nodes[i] = node = Node(i, self, self.now)
         node.start(self.now)
         self.drain(i)
 
@@ -166,6 +188,16 @@ class World:
         offset = raft.schedule_append(raft.epoch, list(values), self.now)
         self.drain(leader)
         return offset
+
+    def snapshot(self, i, clean=False):
+        """Take a snapshot on a node, and clean the log below it."""
+        node = self.nodes[i]
+        node.snapshot(self.now)
+        self.drain(i)
+        self.run(1000)
+        if clean and self.nodes[i] is node:
+            node.raft.snapshots.clean(self.now)
+            self.drain(i)
 
     def leader(self):
         leading = [i for i in self.ids if self.nodes[i] and self.nodes[i].raft.is_leader]

@@ -37,8 +37,26 @@ def test_appended_records_are_committed_in_order_on_voters_and_observers():
     elected(world)
     assert world.append(["a", "b"]) == 2
     assert world.append(["c"]) == 3
-    world.run(200_000)
+    world.run(600_000)
     assert [values(world, i) for i in world.ids] == [["a", "b", "c"]] * 4
+
+
+def test_followers_learn_of_a_commit_with_the_next_answer():
+    """Before KIP-1166 a parked Fetch waits for records or its 500 ms."""
+
+    class Kip1166(RaftRules):
+        def high_watermark_completes_fetch(self):
+            return True
+
+    def told(rules):
+        world = World(rules=rules)
+        leader = elected(world)
+        world.append(["a"])
+        world.run(200_000)
+        return [values(world, i) for i in world.ids if i != leader]
+
+    assert told(Kip1166()) == [["a"], ["a"]]
+    assert told(RaftRules()) == [[], []]
 
 
 def test_a_single_voter_leads_at_once():

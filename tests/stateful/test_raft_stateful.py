@@ -17,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "model"))
 
 from raft_cluster import World
 
+from model.config import BrokerConfig
+
 VOTERS = 3
 IDS = st.integers(1, VOTERS + 1)  # the last is an observer
 
@@ -26,7 +28,8 @@ class Quorum(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 1 << 30))
     def begin(self, seed):
-        self.world = World(VOTERS, observers=1, seed=seed, latency=(200, 60_000))
+        config = BrokerConfig(metadata_log_segment_bytes=1000, metadata_max_retention_bytes=0)
+        self.world = World(VOTERS, observers=1, seed=seed, latency=(200, 60_000), config=config)
         self.committed = {}  # offset -> (epoch, value)
         self.seen = {}  # (node, incarnation) -> (high watermark, records read of committed)
         self.value = 0
@@ -40,6 +43,11 @@ class Quorum(RuleBasedStateMachine):
     def append(self, count):
         self.value += count
         self.world.append(range(self.value - count, self.value))
+
+    @rule(node=IDS)
+    def snapshot(self, node):
+        if self.world.nodes[node] is not None and self.world.nodes[node].committed:
+            self.world.snapshot(node, clean=True)
 
     @rule(node=IDS, power=st.booleans())
     def crash(self, node, power):
@@ -116,10 +124,11 @@ class Quorum(RuleBasedStateMachine):
 
 def match(one, other):
     """Up to the last (offset, epoch) they share, two logs are equal."""
-    for position in range(min(len(one), len(other)) - 1, -1, -1):
-        if one[position][1] == other[position][1]:
-            assert one[: position + 1] == other[: position + 1]
-            return
+    entries = {entry[0]: entry for entry in other}
+    common = [(entry, entries[entry[0]]) for entry in one if entry[0] in entries]
+    while common and common[-1][0][1] != common[-1][1][1]:
+        common.pop()
+    assert all(mine == theirs for mine, theirs in common)
 
 
 Quorum.TestCase.settings = settings(

@@ -91,7 +91,8 @@ class Script:
 def shortened(text):
     """A message without the fields nobody reads here."""
     text = re.sub(r"<Errors\.(\w+): \d+>", r"\1", text)
-    text = re.sub(r"(error=NONE|\w*directory_id=''|max_bytes=\d+|snapshot_id=None)(, )?", "", text)
+    text = re.sub(r"(error=NONE|max_bytes=\d+|snapshot_id=None)(, )?", "", text)
+    text = re.sub(r"(\w*directory_id=''|leader_endpoint='[^']*')(, )?", "", text)
     text = re.sub(r"(diverging_epoch=None|max_wait_ms=500|log_start_offset=-?\d+)(, )?", "", text)
     text = re.sub(r"batches=\((.*)\)", lambda m: f"batches={m[1].count('RecordBatch(')}", text)
     return text.replace(", )", ")")

@@ -1,0 +1,190 @@
+"""Changing the voters of a Raft log (KIP-853)."""
+
+import pytest
+from raft_cluster import World
+
+from model.effects import Request
+from model.errors import Errors
+from model.messages import AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest
+from model.raft.rules import RaftRules
+
+SECOND = 1_000_000
+
+
+def cluster(**kwargs):
+    world = World(observers=1, **kwargs)
+    world.run_until(lambda: world.leader() and world.nodes[world.leader()].raft.high_watermark > 0)
+    world.run(2 * SECOND)
+    return world
+
+
+class Answers:
+    """An operator on no host: requests go in directly, answers are picked out of the outbox."""
+
+    def __init__(self, world):
+        self.world = world
+        self.given = []
+        perform = world.perform
+
+        def spy(i, effect):
+            if getattr(effect, "connection", None) == 77:
+                self.given.append(effect.message.error)
+            else:
+                perform(i, effect)
+
+        world.perform = spy
+
+    def ask(self, i, message, run_us=SECOND):
+        world = self.world
+        world.nodes[i].raft.on_request(Request(77, 1, message, world.now), world.now)
+        world.drain(i)
+        world.run(run_us)
+        return self.given[-1] if self.given else None
+
+
+def voters(world):
+    return [sorted(world.nodes[i].raft.voters) for i in world.ids if world.nodes[i]]
+
+
+ADD = AddRaftVoterRequest(4, "", "node-4")
+
+
+def test_an_observer_becomes_a_voter_and_counts():
+    world = cluster()
+    leader = world.leader()
+    assert Answers(world).ask(leader, ADD) is Errors.NONE
+    assert voters(world) == [[1, 2, 3, 4]] * 4
+    assert world.nodes[4].raft.is_voter
+    # Now 3 of 4 are a majority: with two cut off nothing commits.
+    cut = [i for i in world.ids if i != leader][:2]
+    for i in cut:
+        world.crash(i)
+    world.append(["x"])
+    world.run(SECOND)
+    assert world.nodes[leader].committed[-1][2] != "x"
+
+
+def test_a_replaced_controller():
+    """One leaves for good, another comes: the quorum survives the loss of one more."""
+    world = cluster()
+    leader = world.leader()
+    gone, left = [i for i in (1, 2, 3) if i != leader]
+    world.crash(gone)
+    answers = Answers(world)
+    assert answers.ask(leader, ADD) is Errors.NONE
+    assert answers.ask(leader, RemoveRaftVoterRequest(gone, "")) is Errors.NONE
+    world.crash(left)
+    world.append(["x"])
+    world.run(SECOND)
+    assert world.nodes[leader].committed[-1][2] == "x"
+    assert world.nodes[4].raft.voters == {
+        leader: f"node-{leader}",
+        left: f"node-{left}",
+        4: "node-4",
+    }
+
+
+def test_a_removed_leader_leads_until_the_change_commits_and_then_resigns():
+    world = cluster()
+    leader = world.leader()
+    assert Answers(world).ask(leader, RemoveRaftVoterRequest(leader, ""), 0) is None
+    assert world.nodes[leader].raft.is_leader
+    world.run(5 * SECOND)
+    others = [i for i in (1, 2, 3) if i != leader]
+    assert world.leader() in others
+    world.append(["x"])
+    world.run(SECOND)
+    assert {len(each) for each in voters(world)} == {2}
+    assert world.nodes[leader].committed[-1][2] == "x"  # it follows as an observer
+    assert world.halts == []
+
+
+def test_refusals():
+    world = cluster()
+    leader = world.leader()
+    follower = next(i for i in (1, 2, 3) if i != leader)
+    answers = Answers(world)
+    assert answers.ask(follower, ADD) is Errors.NOT_LEADER_OR_FOLLOWER
+    twice = AddRaftVoterRequest(follower, "", "node-9")
+    assert answers.ask(leader, twice) is Errors.DUPLICATE_VOTER
+    assert answers.ask(leader, RemoveRaftVoterRequest(9, "")) is Errors.VOTER_NOT_FOUND
+    assert answers.ask(leader, UpdateRaftVoterRequest(9, "", "x")) is Errors.VOTER_NOT_FOUND
+    behind = AddRaftVoterRequest(5, "", "node-5")
+    assert answers.ask(leader, behind) is Errors.REQUEST_TIMED_OUT
+    assert voters(world) == [[1, 2, 3]] * 4
+
+
+def test_one_change_at_a_time():
+    world = cluster()
+    leader = world.leader()
+    others = [i for i in (1, 2, 3) if i != leader]
+    answers = Answers(world)
+    answers.ask(leader, ADD, 0)
+    assert answers.ask(leader, RemoveRaftVoterRequest(others[0], ""), 0) is Errors.REQUEST_TIMED_OUT
+
+
+@pytest.mark.parametrize(("rules", "expected"), [(RaftRules, [1, 2, 3]), (None, [1, 2, 3, 4])])
+def test_a_change_needs_a_committed_record_of_the_leaders_epoch(rules, expected):
+    class Thesis(RaftRules):
+        def may_change_voters(self, own_epoch_committed):
+            return True
+
+    world = cluster(rules=(rules or Thesis)())
+    old = world.leader()
+    raft = world.nodes[old].raft
+    raft.resign(raft.epoch, world.now)
+    world.drain(old)
+    world.run_until(lambda: world.leader() not in (None, old))
+    leader = world.leader()
+    raft = world.nodes[leader].raft
+    # The observer is known although nothing of this epoch is committed.
+    from model.raft.voters import ReplicaState
+
+    raft.state.observers[4, ""] = ReplicaState(4, "", 0, world.now, world.now)
+    assert raft.state.high_watermark == -1
+    Answers(world).ask(leader, ADD, 0)
+    assert sorted(raft.voters) == expected
+
+
+def test_a_set_is_undone_when_its_record_is_truncated():
+    world = cluster()
+    old = world.leader()
+    world.isolate(old)
+    Answers(world).ask(old, ADD, 0)
+    assert sorted(world.nodes[old].raft.voters) == [1, 2, 3, 4]
+    world.run(15 * SECOND)
+    world.append(["x"])
+    world.heal()
+    world.run(10 * SECOND)
+    assert voters(world) == [[1, 2, 3]] * 4
+    assert world.halts == []
+
+
+def test_the_set_survives_a_restart_in_the_log_and_in_a_snapshot():
+    world = cluster()
+    leader = world.leader()
+    assert Answers(world).ask(leader, ADD) is Errors.NONE
+    world.snapshot(4)
+    for i in world.ids:
+        world.crash(i, power=True)
+    for i in world.ids:
+        world.start(i)
+    assert voters(world) == [[1, 2, 3, 4]] * 4
+    world.run(10 * SECOND)
+    assert world.leader() is not None
+
+
+def test_describe_quorum_forgets_an_observer_after_300_seconds():
+    world = cluster()
+    leader = world.leader()
+    raft = world.nodes[leader].raft
+    info = raft.describe_quorum(world.now)
+    assert [each.id for each in info.voters] == [1, 2, 3]
+    assert [(each.id, each.log_end_offset) for each in info.observers] == [(4, 1)]
+    world.crash(4)
+    world.run(299 * SECOND)
+    assert raft.describe_quorum(world.now).observers != ()
+    world.run(2 * SECOND)
+    assert raft.describe_quorum(world.now).observers == ()
+    follower = next(i for i in (1, 2, 3) if i != leader)
+    assert world.nodes[follower].raft.describe_quorum(world.now) is None
