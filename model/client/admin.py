@@ -1,29 +1,42 @@
 """The admin client: Kafka's KafkaAdminClient, as far as clusters are built and operated with it.
 
 A request goes to the least loaded node, which forwards it to the controller; what fails without an
-answer or with a retriable error is tried again until default.api.timeout.ms (60 s).
+answer, or as a whole with a retriable error, is tried again until default.api.timeout.ms (60 s).
+What is refused of a topic, a partition or a resource is the answer: a retry after a lost answer may
+find that its own first attempt has done the work. Calls that go to partitions' leaders are in
+:mod:`model.client.admin_offsets` and :mod:`model.client.admin_records`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from model.channel import Failed
+from model.client.admin_offsets import ResetOffsets
+from model.client.admin_records import DeleteRecords
 from model.client.connections import Connections, backoff_us
 from model.client.exceptions import KafkaTimeoutError
 from model.client.metadata import Metadata
 from model.effects import Reply
 from model.errors import RETRIABLE, Errors
 from model.messages import (
+    AlterPartitionReassignmentsRequest,
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteTopicsRequest,
     ElectLeadersRequest,
-    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    ListPartitionReassignmentsRequest,
     MetadataRequest,
     MetadataResponse,
+    UnregisterBrokerRequest,
 )
+from model.records import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from model.client.rules import ClientRules
     from model.config import ClientConfig
     from model.effects import Process
@@ -70,6 +83,8 @@ class AdminCall:
             process.timers.arm(self.key, at, "main", self.attempt)
 
     def _result(self, answer: Any) -> Any:
+        if isinstance(answer, Failed):
+            return None
         if isinstance(answer, MetadataResponse):
             for topic in answer.topics:
                 if topic.error or any(p.leader < 0 for p in topic.partitions):
@@ -77,9 +92,7 @@ class AdminCall:
             return answer
         if isinstance(answer, CreateTopicsResponse):
             return self._created(answer)
-        if isinstance(answer, ElectLeadersResponse):
-            return None if answer.error in RETRIABLE else answer
-        return None
+        return None if answer.error in RETRIABLE else answer
 
     def _created(self, answer: CreateTopicsResponse) -> Any:
         """Return the results; a topic that an earlier, unanswered attempt made counts as made."""
@@ -95,7 +108,11 @@ class AdminCall:
 
 
 class KafkaAdmin:
-    """One admin client of a client process."""
+    """One admin client of a client process.
+
+    Each method takes the arguments of one request and replies its response; ``create_topics``
+    replies ((topic, error, message), …), ``reset_offsets`` ((partition, offset, error), …).
+    """
 
     def __init__(
         self,
@@ -110,12 +127,25 @@ class KafkaAdmin:
         self.config = config
         self.connections = Connections(process, name, config, bootstrap, "admin")
         self.metadata = Metadata(self.connections, rules, auto_create=False)
-        self.methods = {
+        self.methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {
             "create_topics": self.create_topics,
-            "elect_leaders": self.elect_leaders,
+            "delete_topics": self._method(DeleteTopicsRequest),
+            "elect_leaders": self._method(ElectLeadersRequest),
+            "alter_partition_reassignments": self._method(AlterPartitionReassignmentsRequest),
+            "list_partition_reassignments": self._method(ListPartitionReassignmentsRequest),
+            "incremental_alter_configs": self._method(IncrementalAlterConfigsRequest),
+            "unregister_broker": self._method(UnregisterBrokerRequest),
+            "reset_offsets": self.reset_offsets,
+            "delete_records": self.delete_records,
             "describe": self.describe,
             "close": self.close,
         }
+
+    def _method(self, request: type) -> Callable[[int, tuple[Any, ...], int], None]:
+        def method(call: int, args: tuple[Any, ...], now: int) -> None:
+            AdminCall(self, call, request(*args), now).attempt(now)
+
+        return method
 
     def create_topics(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Create (topics: tuple[CreatableTopic, …],): replies ((topic, error, message), …)."""
@@ -123,11 +153,15 @@ class KafkaAdmin:
         request = CreateTopicsRequest(topics, self.config.request_timeout_ms)
         AdminCall(self, call, request, now).attempt(now)
 
-    def elect_leaders(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Elect (election_type, partitions or None): replies the ElectLeadersResponse."""
-        election_type, partitions = args
-        request = ElectLeadersRequest(election_type, partitions)
-        AdminCall(self, call, request, now).attempt(now)
+    def reset_offsets(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Reset (group, topics, to): ``to`` is EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or an offset."""
+        group, topics, to = args
+        ResetOffsets(self, call, group, tuple(topics), to, now).attempt(now)
+
+    def delete_records(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Delete records below (((partition, offset; −1 for the high watermark), …),)."""
+        offsets = {TopicPartition(*tp): offset for tp, offset in args[0]}
+        DeleteRecords(self, call, offsets, now).attempt(now)
 
     def describe(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Describe (topics,): replies the MetadataResponse once all their leaders are known."""

@@ -83,6 +83,7 @@ class NodeChannel(Channel):
         self.open = False
         self.in_flight.clear()
         self._pending.clear()
+        self._armed = False
         self.process.timers.cancel(self._key)
 
     def on_opened(self, now: int) -> None:

@@ -1,11 +1,14 @@
 """Fetching records: Kafka's Fetcher, AbstractFetch and CompletedFetch.
 
-One fetch per leader node is in flight; what it brings is buffered until poll() takes it, and a
+One fetch per node is in flight; what it brings is buffered until poll() takes it, and a
 buffered partition is not fetched again. Sent from poll() only, so that the next fetch travels while
 the application works.
 
-Not modelled: fetch sessions (KIP-227), fetch from followers (KIP-392), filtering of aborted
-transactions (it comes with the transactions).
+A leader may name a preferred read replica (KIP-392): it is fetched from for metadata.max.age.ms, or
+until an error, a new leader epoch or an offset that it does not have.
+
+Not modelled: fetch sessions (KIP-227), filtering of aborted transactions (it comes with the
+transactions).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from model.client.exceptions import KafkaError, NoOffsetForPartitionError
 from model.client.subscription import FETCHING, PartitionState
 from model.errors import INVALID_METADATA, Errors
-from model.facts import Polled
+from model.facts import Polled, ReadReplica
 from model.messages import FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse
 from model.records import RecordBatch, TopicPartition
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from model.client.connections import NodeChannel
     from model.client.consumer import KafkaConsumer
 
+NEVER = 2**62
 RecordTuple = tuple[int, Any, Any, int]  # offset, record id, key, timestamp
 
 
@@ -91,7 +95,7 @@ class CompletedFetch:
 
 
 class NodeFetch:
-    """The fetches to one leader: at most one in flight."""
+    """The fetches to one node: at most one in flight."""
 
     __slots__ = ("channel", "done", "fetcher", "in_flight", "node_id", "requested", "states")
 
@@ -100,7 +104,7 @@ class NodeFetch:
         self.node_id = node_id
         self.channel = channel
         self.in_flight = False
-        self.states: list[PartitionState] = []  # partitions it leads
+        self.states: list[PartitionState] = []  # partitions fetched from it
         self.requested: dict[TopicPartition, tuple[PartitionState, int]] = {}
         self.done = self._on_answer
 
@@ -120,6 +124,11 @@ class NodeFetch:
                     completed.append(CompletedFetch(state, offset, response))
                 else:
                     state.high_watermark = response.high_watermark
+                    if response.preferred_read_replica >= 0:
+                        fetcher.prefer(state, response.preferred_read_replica, now)
+        else:  # no answer, or a refused fetch: back to the leaders
+            for state, _ in requested.values():
+                fetcher.go_to_leader(state)
         fetcher.consumer.wake(now)
 
 
@@ -136,11 +145,15 @@ class Fetcher:
         self.completed: deque[CompletedFetch] = deque()
         self.nodes: dict[int, NodeFetch] = {}
         self._grouped = (-1, -1)
+        self._lease_ends_us = NEVER  # the first lease of a preferred read replica that ends
 
     def send_fetches(self, now: int) -> None:
-        """Fetch from every leader that has no fetch in flight and something to fetch."""
-        if self._grouped != (self.metadata.version, self.subscription.version):
-            self._group()
+        """Fetch from every node that has no fetch in flight and something to fetch."""
+        if (
+            self._grouped != (self.metadata.version, self.subscription.version)
+            or now >= self._lease_ends_us
+        ):
+            self._group(now)
         pauses = self.consumer.rules.pauses_pending_revocation()
         for node in self.nodes.values():
             if node.in_flight:
@@ -262,27 +275,63 @@ class Fetcher:
         error = fetch.response.error
         state = fetch.state
         if error is Errors.OFFSET_OUT_OF_RANGE:
+            if self.go_to_leader(state):
+                return  # a follower's range: the leader decides before the reset policy does
             policy = self.config.auto_offset_reset
             if policy == "none":
                 raise NoOffsetForPartitionError("OFFSET_OUT_OF_RANGE", f"{state.tp}")
             state.await_reset(policy)
             self.consumer.positions_changed()
         elif error in INVALID_METADATA or error is Errors.OFFSET_NOT_AVAILABLE:
+            self.go_to_leader(state)
             self.metadata.learn_leader(state.tp, fetch.response.current_leader, now)
             self.metadata.request_update(now)
             # Kafka fetches again at once; a fetch that is refused again costs a round trip only.
         else:
             raise KafkaError(error.name, f"fetch of {state.tp}")
 
-    def _group(self) -> None:
-        """Group the assigned partitions by leader."""
+    def prefer(self, state: PartitionState, replica: int, now: int) -> None:
+        """The leader sends us to another replica for metadata.max.age.ms."""
+        state.preferred_replica = replica
+        state.preferred_until_us = now + self.config.metadata_max_age_ms * 1000
+        self._grouped = (-1, -1)
+        self._record_replica(state, replica)
+
+    def go_to_leader(self, state: PartitionState) -> bool:
+        """Fetch from the leader again; return whether it was another replica before."""
+        changed = state.clear_preferred_replica()
+        if changed:
+            self._grouped = (-1, -1)
+            self._record_replica(state, -1)
+        return changed
+
+    def _record_replica(self, state: PartitionState, replica: int) -> None:
+        tp = state.tp
+        topic_id = self.metadata.topic_ids.get(tp.topic, "")
+        self.process.out.append(ReadReplica(self.config.group_id, topic_id, tp.partition, replica))
+
+    def _read_replica(self, state: PartitionState, now: int) -> int:
+        """Return the node to fetch a partition from, −1 for none (selectReadReplica)."""
+        preferred = state.preferred_replica
+        if preferred >= 0:
+            if now < state.preferred_until_us and preferred in self.metadata.brokers:
+                self._lease_ends_us = min(self._lease_ends_us, state.preferred_until_us)
+                return preferred
+            if now < state.preferred_until_us:
+                self.metadata.request_update(now)
+            state.clear_preferred_replica()
+        return self.metadata.leaders.get(state.tp, (-1, -1))[0]
+
+    def _group(self, now: int) -> None:
+        """Group the assigned partitions by the node that they are fetched from."""
         self._grouped = (self.metadata.version, self.subscription.version)
+        self._lease_ends_us = NEVER
         for node in self.nodes.values():
             node.states = []
         for tp, state in self.subscription.assignment.items():
-            node_id, _ = self.metadata.leaders.get(tp, (-1, -1))
+            node_id = self._read_replica(state, now)
             address = self.metadata.brokers.get(node_id)
-            if address is None:
+            if address is None or tp not in self.metadata.leaders:
                 continue
             channel = self.consumer.connections.channel(node_id, address)
             known = self.nodes.get(node_id)

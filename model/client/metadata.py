@@ -161,7 +161,7 @@ class Metadata:
             if topic.error is Errors.UNKNOWN_TOPIC_OR_PARTITION:
                 self._forget(name)
             return topic.error in INVALID_METADATA and name in self.topics
-        if self.topic_ids.get(name) != topic.topic_id:
+        if self.rules.is_another_topic(self.topic_ids.get(name), topic.topic_id):
             self._forget(name)
         self.topic_ids[name] = topic.topic_id
         self.partition_counts[name] = len(topic.partitions)

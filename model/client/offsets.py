@@ -82,6 +82,7 @@ class OffsetFetcher:
             if epoch <= state.leader_epoch or state.state not in (FETCHING, AWAIT_VALIDATION):
                 continue
             state.leader_epoch = epoch
+            state.clear_preferred_replica()
             if state.offset_epoch >= 0 and self.consumer.rules.validates_position():
                 state.state = AWAIT_VALIDATION
                 self.consumer.positions_changed()

@@ -40,6 +40,11 @@ class ClientRules:
         """
         return epoch >= cached_epoch
 
+    def is_another_topic(self, known_id: str | None, topic_id: str) -> bool:
+        """Return whether metadata speaks of another topic of a known name, so that nothing known of
+        the old one counts (KIP-516; by the name alone its higher leader epochs stand, B45)."""
+        return known_id != topic_id
+
     def skips_backoff(self, attempt_epoch: int, leader_epoch: int) -> bool:
         """Return whether a retry goes out at once: a newer leader is known (KIP-951)."""
         return leader_epoch > attempt_epoch

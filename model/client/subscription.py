@@ -7,7 +7,7 @@ A partition's fetch state is a small automaton (SubscriptionState.FetchStates):
     AWAIT_VALIDATION -> FETCHING, AWAIT_RESET (truncated, nothing left in common)
     AWAIT_RESET      -> FETCHING (ListOffsets answered, or a seek)
 
-Not modelled: pattern subscription, pause and resume by the application, preferred read replica.
+Not modelled: pattern subscription, pause and resume by the application.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class PartitionState:
         "offset_epoch",
         "pending_revocation",
         "position",
+        "preferred_replica",
+        "preferred_until_us",
         "retry_at",
         "state",
         "strategy",
@@ -49,6 +51,13 @@ class PartitionState:
         self.pending_revocation = False
         self.asking = False  # a reset or validation is in flight
         self.retry_at = 0
+        self.preferred_replica = -1  # where the leader sends us (KIP-392), until the lease is over
+        self.preferred_until_us = 0
+
+    def clear_preferred_replica(self) -> bool:
+        """Go back to the leader; return whether that is a change."""
+        preferred, self.preferred_replica = self.preferred_replica, -1
+        return preferred >= 0
 
     def seek(self, offset: int, offset_epoch: int, leader_epoch: int, validate: bool) -> None:
         """Take a position; ``validate`` when its epoch must be checked with the leader first."""

@@ -1,85 +1,44 @@
-"""Replica fetchers: one thread per source broker, with truncate-on-fetch.
+"""Replica fetchers: one thread per source broker.
 
 Models AbstractFetcherThread, ReplicaFetcherThread, RemoteLeaderEndPoint and the managers' map of
-threads. A partition is *fetching* (in every request), *delayed* (after an error, for
-replica.fetch.backoff.ms) or *failed* (dropped until new metadata). One request is in flight; the
-thread does nothing else while it waits, so an OFFSET_OUT_OF_RANGE lookup holds up all partitions.
+threads. A partition is *truncating* (lookup mode, :mod:`model.replication.truncation`), *fetching*
+(in every request), *delayed* (after an error, for replica.fetch.backoff.ms) or *failed* (dropped
+until new metadata). One request is in flight; the thread does nothing else while it waits, so a
+lookup holds up all partitions.
 
 Requests are incremental (KIP-227, FetchSessionHandler): the first is full and opens a session, the
 following name what changed since. A lost connection or a refused session starts with a full one.
 
-Left out: lookup mode (OffsetsForLeaderEpoch from a follower), throttling, tiered storage, moves
-between log directories.
+Left out: tiered storage, moves between log directories.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from model.channel import Channel, Failed
+from model.effects import Post
 from model.errors import Errors
 from model.facts import ReplicaFailed
 from model.messages import (
-    EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
     FetchResponse,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
 )
 from model.records import RecordBatch, TopicPartition
+from model.replication.fetch_state import FetchState
 from model.replication.sessions import INITIAL_EPOCH
+from model.replication.truncation import Truncation
 from model.storage.files import DiskError
 
 if TYPE_CHECKING:
     from model.replication.manager import ReplicaManager
     from model.replication.partition import Partition
+    from model.replication.quota import ReplicationQuota
 
 NONE = Errors.NONE
-
-
-class FetchState:
-    """Where a partition is being fetched (PartitionFetchState)."""
-
-    __slots__ = (
-        "asked",
-        "fetch_offset",
-        "last_fetched_epoch",
-        "leader_epoch",
-        "max_bytes",
-        "partition",
-        "retry_at",
-    )
-
-    def __init__(self, partition: Partition, max_bytes: int) -> None:
-        self.partition = partition
-        self.max_bytes = max_bytes
-        self.leader_epoch = partition.leader_epoch
-        self.fetch_offset = partition.log.log_end_offset
-        self.last_fetched_epoch = partition.log.epochs.latest_epoch
-        self.retry_at = 0
-        self.asked = self._ask()
-
-    def move(self, fetch_offset: int, last_fetched_epoch: int) -> None:
-        """Go on fetching elsewhere."""
-        self.fetch_offset = fetch_offset
-        self.last_fetched_epoch = last_fetched_epoch
-        self.asked = self._ask()
-
-    def _ask(self) -> FetchPartition:
-        partition = self.partition
-        return FetchPartition(
-            partition.tp,
-            partition.topic_id,
-            self.fetch_offset,
-            partition.log.log_start_offset,
-            self.leader_epoch,
-            self.last_fetched_epoch,
-            self.max_bytes,
-        )
 
 
 class ReplicaFetcher:
@@ -90,8 +49,10 @@ class ReplicaFetcher:
         self.manager = manager
         self.leader = leader
         self.lane = f"fetcher-{leader}" if number == 0 else f"fetcher-{leader}-{number}"
+        self.truncating: dict[TopicPartition, FetchState] = {}
         self.fetching: dict[TopicPartition, FetchState] = {}
         self.delayed: dict[TopicPartition, FetchState] = {}
+        self.removed: dict[TopicPartition, FetchState] = {}  # since the fetch in flight was sent
         self.waiting = False  # for an answer
         self.stopped = False
         self.session_id = 0
@@ -108,25 +69,40 @@ class ReplicaFetcher:
             config.replica_socket_timeout_ms,
             patient=True,
         )
+        self.truncation = Truncation(self)
 
     # ------------------------------------------------------------- called from the metadata lane
 
     def add(self, partition: Partition, now: int) -> None:
-        """Start to fetch ``partition`` at its log end, under its present leader epoch."""
-        self.delayed.pop(partition.tp, None)
-        self.fetching[partition.tp] = FetchState(partition, self.max_bytes)
-        self.changed[partition.tp] = None
-        self._work(now)
+        """Start to fetch ``partition`` under its present leader epoch: at its log end, or, where it
+        is to be truncated first, at its high watermark."""
+        manager, tp = self.manager, partition.tp
+        on_fetch = manager.truncation_on_fetch and manager.rules.truncates_on_fetch(partition.log)
+        state = FetchState(partition, self.max_bytes, on_fetch)
+        self.delayed.pop(tp, None)
+        self.truncating.pop(tp, None)
+        self.changed[tp] = None
+        if state.truncating:
+            self.truncating[tp] = state
+            if partition.log.log_end_offset > state.fetch_offset:
+                manager.out.append(Post(self.lane, self._begin, None))  # it may wait for the disk
+                return
+        else:
+            self.fetching[tp] = state
+        self.work(now)
 
     def remove(self, tp: TopicPartition) -> None:
         """Stop to fetch; a reply in flight will not be used."""
-        self.fetching.pop(tp, None)
+        state = self.fetching.pop(tp, None)
+        if state is not None and self.waiting:
+            self.removed[tp] = state
+        self.truncating.pop(tp, None)
         self.delayed.pop(tp, None)
         self.changed[tp] = None
 
     def idle(self) -> bool:
         """Whether there is nothing to fetch from this broker."""
-        return not self.fetching and not self.delayed
+        return not self.fetching and not self.delayed and not self.truncating
 
     def stop(self, now: int) -> None:
         """End the thread and its connection."""
@@ -136,18 +112,26 @@ class ReplicaFetcher:
 
     # ------------------------------------------------------------------------------- the thread
 
-    def _work(self, now: int) -> None:
-        """Send the next fetch unless an answer is awaited (doWork)."""
+    def _begin(self, _: Any, now: int) -> None:
+        self.work(now)
+
+    def work(self, now: int) -> None:
+        """Truncate, then send the next fetch, unless an answer is awaited (doWork)."""
         if self.waiting or self.stopped:
             return
         if self.delayed:
             self._end_delays(now)
+        if self.truncating and self.truncation.step(now):
+            return
+        if self.manager.follower_quota is not None:
+            self._throttle(self.manager.follower_quota, now)
         fetching = self.fetching
         if not fetching:
             return
         manager = self.manager
         config = manager.config
         self.waiting = True
+        self.removed.clear()
         asked, forgotten = self._session_request()
         self.channel.send(
             FetchRequest(
@@ -166,6 +150,14 @@ class ReplicaFetcher:
             now,
             self._on_fetch,
         )
+
+    def _throttle(self, quota: ReplicationQuota, now: int) -> None:
+        """Leave out what is over its rate, and look again after the backoff."""
+        for tp, state in list(self.fetching.items()):
+            if not quota.fetches(state, now):
+                self.delay(tp, now)
+        if self.delayed:
+            self._end_delays(now)
 
     def _session_request(self) -> tuple[tuple[FetchPartition, ...], tuple[TopicPartition, ...]]:
         """Return what the request asks for and forgets, and remember it as the session's."""
@@ -191,25 +183,33 @@ class ReplicaFetcher:
         for tp, state in list(self.delayed.items()):
             if state.retry_at <= now:
                 del self.delayed[tp]
-                self.fetching[tp] = state
+                (self.truncating if state.truncating else self.fetching)[tp] = state
                 self.changed[tp] = None
         if self.delayed:
             earliest = min([state.retry_at for state in self.delayed.values()])
-            self.manager.timers.arm((self.lane, "delayed"), earliest, self.lane, self._work)
+            self.manager.timers.arm((self.lane, "delayed"), earliest, self.lane, self.work)
 
-    def _delay(self, tp: TopicPartition, now: int) -> None:
-        state = self.fetching.pop(tp, None)
+    def delay(self, tp: TopicPartition, now: int) -> None:
+        """Leave a partition alone for replica.fetch.backoff.ms."""
+        state = self.fetching.pop(tp, None) or self.truncating.pop(tp, None)
         if state is not None:
             state.retry_at = now + self.backoff_us
             self.delayed[tp] = state
             self.changed[tp] = None
 
-    def _fail(self, state: FetchState, reason: str) -> None:
+    def fail(self, state: FetchState, reason: str) -> None:
         """Stop fetching a partition until metadata brings it back (failedPartitions)."""
         partition = state.partition
-        del self.fetching[partition.tp]
+        self.fetching.pop(partition.tp, None)
+        self.truncating.pop(partition.tp, None)
         self.changed[partition.tp] = None
         self.manager.out.append(ReplicaFailed(partition.topic_id, partition.tp.partition, reason))
+
+    def fail_disk(self, state: FetchState, error: DiskError, now: int) -> None:
+        """The disk refused: the partition is offline."""
+        self.fail(state, error.reason)
+        state.partition.mark_offline()
+        self.manager.process.log_dir_failed(error, now)
 
     def _on_fetch(self, response: FetchResponse | Failed, now: int) -> None:
         self.waiting = False
@@ -219,14 +219,14 @@ class ReplicaFetcher:
         if isinstance(response, Failed):
             self.session_epoch = INITIAL_EPOCH  # the next request closes that session, if it lives
             for tp in session:
-                self._delay(tp, now)
-            self._work(now)
+                self.delay(tp, now)
+            self.work(now)
             return
         if response.error is not NONE:  # FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
             if response.error is Errors.FETCH_SESSION_ID_NOT_FOUND:
                 self.session_id = 0
             self.session_epoch = INITIAL_EPOCH
-            self._work(now)
+            self.work(now)
             return
         self.session_id = response.session_id
         self.session_epoch += 1
@@ -237,6 +237,8 @@ class ReplicaFetcher:
             asked = session[answer.tp]
             state = fetching.get(answer.tp)
             if state is None:
+                if answer.tp in self.removed:
+                    self._on_removed(self.removed[answer.tp], answer, now)
                 continue
             if state.asked is not asked and not accepts(asked, state):
                 continue
@@ -254,24 +256,30 @@ class ReplicaFetcher:
                     log.high_watermark != answer.high_watermark
                     or log.log_start_offset < answer.log_start_offset
                 ):
-                    self._follow(state, answer)
+                    self._follow(state, answer, now)
         if lookup is not None and lookup is fetching.get(lookup.partition.tp):
-            self._look_up(lookup, LATEST_TIMESTAMP, now)
+            self.truncation.look_up(lookup, LATEST_TIMESTAMP, now)
             return
-        self._work(now)
+        self.work(now)
 
-    def _follow(self, state: FetchState, answer: FetchPartitionResponse) -> None:
+    def _on_removed(self, state: FetchState, answer: FetchPartitionResponse, now: int) -> None:
+        """The partition left this fetcher while its fetch was on its way."""
+        if self.manager.rules.uses_reply_of_removed(state) and answer.error is NONE:
+            if answer.diverging_epoch is not None or answer.batches:
+                self._on_progress(state, answer, now)
+
+    def _follow(self, state: FetchState, answer: FetchPartitionResponse, now: int) -> None:
         start = state.partition.log.log_start_offset
-        state.partition.follow_offsets(answer.high_watermark, answer.log_start_offset)
+        state.partition.follow_offsets(answer.high_watermark, answer.log_start_offset, now)
         if state.partition.log.log_start_offset != start:
-            self._move(state, state.fetch_offset, state.last_fetched_epoch)
+            self.move(state, state.fetch_offset, state.last_fetched_epoch)
 
     def _on_error(self, asked: FetchPartition, state: FetchState, error: Errors, now: int) -> None:
         if error is Errors.FENCED_LEADER_EPOCH:
             if asked.current_leader_epoch == state.leader_epoch:
-                self._fail(state, error.name)
+                self.fail(state, error.name)
             return  # else the epoch moved on meanwhile: the next fetch carries it
-        self._delay(asked.tp, now)
+        self.delay(asked.tp, now)
 
     def _on_progress(self, state: FetchState, answer: FetchPartitionResponse, now: int) -> None:
         """Truncate where we diverge, or append what came."""
@@ -283,24 +291,27 @@ class ReplicaFetcher:
             batches = answer.batches
             for batch in batches:
                 if type(batch) is not RecordBatch:  # bit rot at the leader: retried for ever
-                    self._delay(partition.tp, now)
+                    self.delay(partition.tp, now)
                     return
             reason = partition.append_as_follower(batches, state.fetch_offset, state.leader_epoch)
         except DiskError as error:
-            self._fail(state, error.reason)
-            partition.mark_offline()
-            self.manager.process.log_dir_failed(error, now)
+            self.fail_disk(state, error, now)
             return
         if reason:
-            self._fail(state, reason)
+            self.fail(state, reason)
             return
         end = partition.log.log_end_offset
+        quota = self.manager.follower_quota
+        if quota is not None:
+            state.lag = answer.high_watermark - end
+            quota.fetched(state, sum([batch.size for batch in batches]), now)
         if end == state.fetch_offset:  # all of it was of a newer epoch (0.1 b)
             return
-        partition.follow_offsets(answer.high_watermark, answer.log_start_offset)
-        self._move(state, end, partition.log.epochs.latest_epoch)
+        partition.follow_offsets(answer.high_watermark, answer.log_start_offset, now)
+        state.move(end, partition.log.epochs.latest_epoch)
+        self.changed[partition.tp] = None
 
-    def _move(self, state: FetchState, fetch_offset: int, last_fetched_epoch: int) -> None:
+    def move(self, state: FetchState, fetch_offset: int, last_fetched_epoch: int) -> None:
         state.move(fetch_offset, last_fetched_epoch)
         self.changed[state.partition.tp] = None
 
@@ -314,53 +325,4 @@ class ReplicaFetcher:
             partition.log.update_high_watermark(high_watermark)
         log = partition.log
         partition.truncate_to(rules.truncation_offset(log, epoch, end, state.fetch_offset))
-        self._move(state, log.log_end_offset, log.epochs.latest_epoch)
-
-    # ------------------------------------------------------- OFFSET_OUT_OF_RANGE: ask the leader
-
-    def _look_up(self, state: FetchState, timestamp: int, now: int) -> None:
-        """Ask for the leader's end, then its start (fetchOffsetAndTruncate)."""
-        asked = ListOffsetsPartition(state.partition.tp, state.leader_epoch, timestamp)
-        self.waiting = True
-        self.channel.send(
-            ListOffsetsRequest(self.manager.broker_id, 0, (asked,)),
-            now,
-            lambda response, at: self._on_look_up(state, asked, response, at),
-        )
-
-    def _on_look_up(
-        self,
-        state: FetchState,
-        asked: ListOffsetsPartition,
-        response: ListOffsetsResponse | Failed,
-        now: int,
-    ) -> None:
-        self.waiting = False
-        if self.stopped:
-            return
-        tp = asked.tp
-        if self.fetching.get(tp) is not state:
-            self._work(now)
-            return
-        if isinstance(response, Failed) or response.partitions[0].error is not NONE:
-            self._delay(tp, now)
-            self._work(now)
-            return
-        partition = state.partition
-        offset = response.partitions[0].offset
-        log = partition.log
-        try:
-            if asked.timestamp == LATEST_TIMESTAMP:
-                if offset >= log.log_end_offset:
-                    self._look_up(state, EARLIEST_TIMESTAMP, now)
-                    return
-                partition.truncate_to(offset)
-            elif offset > log.log_end_offset:
-                partition.truncate_fully(offset)
-        except DiskError as error:
-            self._fail(state, error.reason)
-            partition.mark_offline()
-            self.manager.process.log_dir_failed(error, now)
-            return
-        self._move(state, log.log_end_offset, log.epochs.latest_epoch)
-        self._work(now)
+        self.move(state, log.log_end_offset, log.epochs.latest_epoch)

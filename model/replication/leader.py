@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from model.controller.image import BrokerImage
     from model.messages import FetchPartitionResponse, FetchRequest
     from model.records import TopicPartition
+    from model.replication.deletion import DelayedDeleteRecords
     from model.replication.manager import ReplicaManager
     from model.replication.purgatory import DelayedFetch, DelayedProduce
     from model.replication.replica import RemoteReplica
@@ -70,6 +71,7 @@ class LeaderPartition:
         "topic_id",
         "tp",
         "waiting_consumers",
+        "waiting_deletes",
         "waiting_followers",
         "waiting_produces",
         "watchers",
@@ -101,6 +103,7 @@ class LeaderPartition:
     waiting_produces: dict[DelayedProduce, tuple[int, int]]  # (required offset, index)
     waiting_followers: dict[DelayedFetch, FetchPartition]
     waiting_consumers: dict[DelayedFetch, FetchPartition]
+    waiting_deletes: dict[DelayedDeleteRecords, int]  # the log start that all must reach
     watchers: dict[CachedPartition, None]  # followers' sessions that fetch this partition
     empty_answer: FetchPartitionResponse | None
 
@@ -126,7 +129,10 @@ class LeaderPartition:
         if leader_end > remote.last_fetch_leader_end:
             remote.last_fetch_leader_end = leader_end
         remote.last_fetch_us = now
-        remote.log_start_offset = asked.log_start_offset
+        if remote.log_start_offset != asked.log_start_offset:
+            remote.log_start_offset = asked.log_start_offset
+            if self.waiting_deletes:
+                self._check_deletes(now)
         remote.broker_epoch = replica_epoch
         moved = remote.leo != offset
         remote.leo = offset
@@ -134,6 +140,12 @@ class LeaderPartition:
             self._maybe_expand(remote, now)
         if moved and self.advance_high_watermark(now):
             self.wake(now)
+
+    def read_failed(self, replica: int) -> None:
+        """A follower's fetch could not be read: that tells nothing about the follower."""
+        offset = self.rules.offset_after_failed_read()
+        if offset is not None:
+            self.remotes[replica].leo = offset
 
     def advance_high_watermark(self, now: int) -> bool:
         """Raise the high watermark as far as the rules allow (maybeIncrementLeaderHW)."""
@@ -174,6 +186,8 @@ class LeaderPartition:
                     operation.satisfied(index, self.rules.after_append_error(self), now)
         if self.waiting_consumers:
             self._wake_fetches(self.waiting_consumers, now)
+        if self.waiting_deletes:
+            self._check_deletes(now)
 
     def wake_followers(self, now: int) -> None:
         """The log grew: complete followers' fetches. A HW change alone never wakes them."""
@@ -187,6 +201,10 @@ class LeaderPartition:
                     parked.complete(now)
         if self.waiting_followers:
             self._wake_fetches(self.waiting_followers, now)
+
+    def _check_deletes(self, now: int) -> None:
+        for operation in list(self.waiting_deletes):
+            operation.check(self, now)  # type: ignore[arg-type]  # a Partition it is
 
     def changed(self) -> None:
         """Something that followers must hear of changed: their sessions look again."""
@@ -232,6 +250,8 @@ class LeaderPartition:
         waiting, self.waiting_produces = self.waiting_produces, {}
         for operation, (_, index) in waiting.items():
             operation.satisfied(index, error, now)
+        if self.waiting_deletes:
+            self._check_deletes(now)
         for fetch in [*self.waiting_followers, *self.waiting_consumers]:
             if not fetch.done:
                 fetch.complete(now)
@@ -275,7 +295,7 @@ class LeaderPartition:
         if member == self.local_id:
             return self.manager.process.broker_epoch
         remote = self.remotes.get(member)
-        return -1 if remote is None else remote.broker_epoch
+        return -1 if remote is None else self.rules.isr_member_epoch(remote.broker_epoch)
 
     def on_alter_result(self, pending: Pending, result: AlterPartitionResult, now: int) -> None:
         """Take the controller's answer to ``pending``; metadata that overtook it stands (1.6).

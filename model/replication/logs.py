@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from model.effects import Barrier, Flush
-from model.facts import LogLoaded
+from model.facts import LogDeleted, LogLoaded
 from model.records import TopicPartition
 from model.storage.checkpoints import (
     CLEAN_SHUTDOWN,
+    DELETED,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -131,11 +132,32 @@ class LogManager:
         return log
 
     def delete(self, partition: Partition, now: int) -> None:
-        """Delete the log of a partition that is hosted no longer."""
+        """Rename the log of a partition that is hosted no longer out of the way (asyncDelete); its
+        files go after file.delete.delay.ms."""
+        unique = f"{self.process.rng.getrandbits(128):032x}"
+        directory = f"{partition.log.directory}.{unique}{DELETED}"
+        files = self.process.files
         try:
-            partition.log.delete()
+            for path in files.paths(partition.log.directory + "/"):
+                files.rename(path, f"{directory}/{path.rpartition('/')[2]}")
         except DiskError as error:
             self.process.log_dir_failed(error, now)
+            return
+        log = partition.log
+        self.process.out.append(LogDeleted(log.topic_id, log.tp.partition, log.log_end_offset))
+        self._delete_later(directory, partition.log.config.file_delete_delay_ms, now)
+
+    def _delete_later(self, directory: str, delay_ms: int, now: int) -> None:
+        files = self.process.files
+
+        def delete(at: int) -> None:
+            try:
+                for path in files.paths(directory + "/"):
+                    files.delete(path)
+            except DiskError as error:
+                self.process.log_dir_failed(error, at)
+
+        self.process.timers.arm(("delete-log", directory), now + delay_ms * 1000, LANE, delete)
 
     def _on_flush_error(self, error: DiskError) -> None:
         self.process.log_dir_failed(error, 0)
@@ -155,6 +177,10 @@ class LogManager:
             self._expire_producers,
         )
         self._checkpoint_high_watermarks(now)
+        waiting = [path.rpartition("/")[0] for path in self.process.files.paths("")]
+        for directory in dict.fromkeys(waiting):
+            if directory.endswith(DELETED):
+                self._delete_later(directory, config.log_segment_delete_delay_ms, now)
 
     def _rearm(self, key: str, period_ms: int, task: str, now: int) -> None:
         handler = getattr(self, task)

@@ -4,13 +4,14 @@
 then leaders, then followers; of a delta that spans several leader epochs only the last state is
 seen. Serving is in :mod:`model.replication.serving`, logs on disk in :mod:`model.replication.logs`.
 
-Left out: DeleteRecords, log directory reassignment, stray logs (their files stay unused).
+Left out: log directory reassignment, stray logs (their files stay unused).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from model.effects import Post, Request
 from model.errors import Errors
 from model.facts import FinalReplica, ReplicaFailed
 from model.messages import (
@@ -24,10 +25,12 @@ from model.messages import (
 )
 from model.records import RecordBatch, TopicPartition
 from model.replication.alter_partition import AlterPartitionManager, ControllerLink
+from model.replication.deletion import RecordDeletion
 from model.replication.fetcher import ReplicaFetcher
 from model.replication.logs import LogManager
 from model.replication.partition import Partition
 from model.replication.purgatory import Purgatory
+from model.replication.quota import quota
 from model.replication.rules import ReplicationRules
 from model.replication.serving import ReplicaServing
 from model.replication.sessions import FetchSessionCache
@@ -42,6 +45,10 @@ if TYPE_CHECKING:
     from model.storage.rules import StorageRules
 
 NONE = Errors.NONE
+REQUESTS = "requests"  # the lane of the request handlers
+
+States: TypeAlias = "dict[TopicPartition, tuple[str, PartitionRegistration]]"
+"""Partition states as they arrive: topic id and registration."""
 
 
 class ReplicaManager(ReplicaServing):
@@ -59,7 +66,7 @@ class ReplicaManager(ReplicaServing):
         offsets_committed: Callable[[int, int], None],
     ) -> None:
         self.process = process
-        self.config = config
+        self.config = self._static = config  # with and without the dynamic settings
         self.rules = rules
         self.image = image
         self.brokers = image.brokers
@@ -67,12 +74,19 @@ class ReplicaManager(ReplicaServing):
         self.out = process.out
         self.timers = process.timers
         self.lag_us = config.replica_lag_time_max_ms * 1000
+        self.truncation_on_fetch = config.truncation_on_fetch
+        self.selects_replicas = config.replica_selector_class != ""
         self.purgatory = Purgatory(process.timers)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
-        self.sessions = FetchSessionCache()
+        self.sessions = FetchSessionCache(rules)
+        self.send_delay_us = rules.fetch_send_delay_us(process.broker_id)
+        self._set_quotas()
         self.alter_partition = AlterPartitionManager(process, link)
         self.logs = LogManager(process, config, storage_rules, self.partitions)
+        self.deletion = RecordDeletion(self)
+        self.settling: dict[TopicPartition, Partition] = {}  # leaders, once their epoch is durable
+        self.held: list[Request] = []  # that touch one of those
         self.offsets_committed = offsets_committed
 
     # ----------------------------------------------------------------------------------- metadata
@@ -82,69 +96,102 @@ class ReplicaManager(ReplicaServing):
         image = self.image
         for topic_id, topic in delta.deleted_topics.items():
             for number in topic.partitions:
-                self._stop(TopicPartition(topic.name, number), topic_id, now)
-        leaders: dict[TopicPartition, tuple[str, PartitionRegistration]] = {}
-        followers: dict[TopicPartition, tuple[str, PartitionRegistration]] = {}
+                self.stop_replica(TopicPartition(topic.name, number), topic_id, now)
+        states: States = {}
         for (topic_id, number), registration in delta.changed_partitions.items():
             tp = TopicPartition(image.topics[topic_id].name, number)
-            if registration.leader == self.broker_id:
-                leaders[tp] = (topic_id, registration)
-            elif self.broker_id in registration.replicas:
-                followers[tp] = (topic_id, registration)
+            if self.broker_id in registration.replicas:
+                states[tp] = (topic_id, registration)
             else:
-                self._stop(tp, topic_id, now)
+                self.stop_replica(tp, topic_id, now)
+        if delta.changed_broker_configs:
+            self._update_broker_config()
         for name in delta.changed_configs:
             self._update_config(name)
+        self.become_leader_or_follower(states, now)
+
+    def become_leader_or_follower(self, states: States, now: int) -> dict[TopicPartition, Errors]:
+        """Take partition states that name this broker as a replica, wherever they come from.
+
+        Leaders first, then followers (becomeLeaderOrFollower, applyLocalLeadersDelta). Returns the
+        partitions that could not take their role: KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID. A
+        state with an older partition epoch than the known one is ignored.
+        """
+        leaders: States = {}
+        followers: States = {}
+        for tp, state in states.items():
+            chosen = leaders if state[1].leader == self.broker_id else followers
+            chosen[tp] = state
+        failed: dict[TopicPartition, Errors] = {}
         if leaders:
-            self._apply_leaders(leaders, now)
+            self._apply_leaders(leaders, failed, now)
         if followers:
-            self._apply_followers(followers, now)
+            self._apply_followers(followers, failed, now)
         for key, fetcher in list(self.fetchers.items()):
             if fetcher.idle():
                 del self.fetchers[key]
                 fetcher.stop(now)
+        return failed
 
     def _apply_leaders(
-        self, changed: dict[TopicPartition, tuple[str, PartitionRegistration]], now: int
+        self, changed: States, failed: dict[TopicPartition, Errors], now: int
     ) -> None:
         for tp in changed:
             self._remove_from_fetchers(tp)
         for tp, (topic_id, registration) in changed.items():
-            partition = self._get_or_create(tp, topic_id, now)
+            partition = self._get_or_create(tp, topic_id, failed, now)
             if partition is None:
                 continue
             try:
-                if partition.make_leader(registration, now):
-                    partition.wake(now)
+                partition.make_leader(registration, now)
             except DiskError as error:
+                failed[tp] = Errors.KAFKA_STORAGE_ERROR
                 self.process.log_dir_failed(error, now)
 
     def _apply_followers(
-        self, changed: dict[TopicPartition, tuple[str, PartitionRegistration]], now: int
+        self, changed: States, failed: dict[TopicPartition, Errors], now: int
     ) -> None:
         started: list[Partition] = []
         for tp, (topic_id, registration) in changed.items():
-            partition = self._get_or_create(tp, topic_id, now)
+            partition = self._get_or_create(tp, topic_id, failed, now)
             if partition is None:
                 continue
-            was_leading = partition.leading
+            waits = partition.leading
             if partition.make_follower(registration, now):
                 self._remove_from_fetchers(tp)
                 if registration.leader != -1:
                     started.append(partition)
-            if was_leading:
+                waits = waits or bool(partition.waiting_consumers)
+            if waits:
                 partition.fail_waiters(Errors.NOT_LEADER_OR_FOLLOWER, now)
         for partition in started:
             self._fetcher(partition.leader, partition.tp).add(partition, now)
 
-    def _get_or_create(self, tp: TopicPartition, topic_id: str, now: int) -> Partition | None:
+    def _get_or_create(
+        self, tp: TopicPartition, topic_id: str, failed: dict[TopicPartition, Errors], now: int
+    ) -> Partition | None:
         partition = self.partitions.get(tp)
         if partition is None:
             log = self.logs.open(tp, topic_id, self.image.configs.get(tp.topic, {}), now)
             if log is None:
+                failed[tp] = Errors.KAFKA_STORAGE_ERROR
                 return None
             partition = self.partitions[tp] = Partition(self, tp, topic_id, log)
-        return None if partition.offline or partition.topic_id != topic_id else partition
+        elif partition.offline:
+            failed[tp] = Errors.KAFKA_STORAGE_ERROR
+            return None
+        elif partition.topic_id != topic_id:
+            failed[tp] = Errors.INCONSISTENT_TOPIC_ID
+            return None
+        return partition
+
+    def _update_broker_config(self) -> None:
+        """Take over dynamic settings: those that are defaults of topics (LogManager's)."""
+        dynamic = self.image.dynamic_config(self.broker_id)
+        self.config = self.logs.config = self._static.with_properties(dynamic)
+        self._set_quotas()
+        for topic in dict.fromkeys([tp.topic for tp in self.partitions]):
+            self._update_config(topic)
 
     def _update_config(self, topic: str) -> None:
         config = self.config.topic_config(self.image.configs.get(topic, {}))
@@ -153,18 +200,55 @@ class ReplicaManager(ReplicaServing):
                 partition.log.update_config(config)
                 partition.min_isr = min(config.min_insync_replicas, len(partition.replicas) or 1)
 
-    def _stop(self, tp: TopicPartition, topic_id: str, now: int) -> None:
-        """Host a partition no longer, and delete its log."""
+    def stop_replica(
+        self, tp: TopicPartition, topic_id: str, now: int, delete: bool = True
+    ) -> None:
+        """Serve and fetch a partition no longer (stopReplicas); ``delete`` its log, too.
+
+        Without ``delete`` the replica stays hosted, with no role until the next state.
+        """
         partition = self.partitions.get(tp)
         if partition is None or partition.topic_id != topic_id:
             return
         self._remove_from_fetchers(tp)
-        del self.partitions[tp]
         partition.leading = False
+        self.settled(tp)
         partition.fail_waiters(Errors.NOT_LEADER_OR_FOLLOWER, now)
+        if not delete:
+            return
+        del self.partitions[tp]
         for entry in list(partition.watchers):
             entry.detach()
         self.logs.delete(partition, now)
+
+    def _set_quotas(self) -> None:
+        config = self.config
+        self.leader_quota = quota(config.leader_replication_throttled_rate, self.broker_id)
+        self.follower_quota = quota(config.follower_replication_throttled_rate, self.broker_id)
+
+    # ------------------------------------------------------------- leaderships not yet durable
+
+    def hold(self, item: Request) -> bool:
+        """Keep a request that touches a settling partition; return whether it does.
+
+        Callers ask only while ``settling`` is not empty. Kafka's handler waits for the partition's
+        lock instead; the connection is muted meanwhile either way.
+        """
+        asked: dict[TopicPartition, Any] = {part.tp: None for part in item.message.partitions}
+        session = self.sessions.sessions.get(getattr(item.message, "session_id", 0))
+        if session is not None:
+            asked.update(session.entries)
+        if any(tp in asked for tp in self.settling):
+            self.held.append(item)
+            return True
+        return False
+
+    def settled(self, tp: TopicPartition) -> None:
+        """A partition leads, or will not: what was held is served, each in an event of its own."""
+        if self.settling.pop(tp, None) is not None and self.held:
+            held, self.held = self.held, []
+            for item in held:
+                self.out.append(Post(REQUESTS, self.process.on_request, item))
 
     # ----------------------------------------------------------------------------------- fetchers
 
@@ -257,7 +341,8 @@ class ReplicaManager(ReplicaServing):
         if error is not NONE:
             return EpochEndOffset(asked.tp, error, -1, -1)
         log = partition.log
-        epoch, end = log.epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
+        found = log.epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
+        epoch, end = self.rules.lookup_reply(*found)
         return EpochEndOffset(asked.tp, NONE, epoch, end)
 
     # ------------------------------------------------------------------------------ periodic, end

@@ -4,14 +4,16 @@ A partition leads, follows, or is not served at all (``leading`` False and ``lea
 ``offline``). This module holds the state, the change of roles and the appends; what a leader does
 with followers' fetches and with its ISR is in :mod:`model.replication.leader`.
 
-Left out: future replicas (log directory moves), remote log storage, followers that serve consumers
-(KIP-392), hanging transactions' late checks.
+Left out: future replicas (log directory moves), remote log storage, hanging transactions' late
+checks.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from model.effects import Then
 from model.errors import Errors
 from model.facts import Appended, BecameFollower, BecameLeader, Replicated, Truncated
 from model.messages import FetchPartition, FetchPartitionResponse
@@ -63,6 +65,7 @@ class Partition(LeaderPartition):
         self.waiting_produces = {}
         self.waiting_followers = {}
         self.waiting_consumers = {}
+        self.waiting_deletes = {}
         self.watchers = {}
         self.empty_answer: FetchPartitionResponse | None = None
 
@@ -75,10 +78,15 @@ class Partition(LeaderPartition):
 
     # --------------------------------------------------------------------------- change of roles
 
-    def make_leader(self, registration: PartitionRegistration, now: int) -> bool:
-        """Lead under ``registration`` (Partition.makeLeader); return whether the HW moved."""
+    def make_leader(self, registration: PartitionRegistration, now: int) -> None:
+        """Lead under ``registration`` (Partition.makeLeader).
+
+        Kafka holds the partition's lock while the entry of the new epoch is fsynced, so nobody can
+        see the leadership before. Here the partition *settles*: it does not lead until that is
+        durable, and requests that touch it are held (ReplicaManager.hold).
+        """
         if registration.partition_epoch < self.partition_epoch:
-            return False
+            return
         new_leadership = self.rules.starts_leadership(self, registration.leader_epoch)
         was_leader = self.leading
         self._adopt(registration)
@@ -93,22 +101,37 @@ class Partition(LeaderPartition):
         if new_leadership:
             self.leader_epoch = registration.leader_epoch
             self.leader_epoch_start = log.log_end_offset
-            log.epochs.assign(registration.leader_epoch, log.log_end_offset)
+            if self.rules.assigns_epoch_at_election():
+                log.epochs.assign(registration.leader_epoch, log.log_end_offset)
             self.rules.reset_remote_replicas(self, was_leader, now)
+            self.leading = False
+            self.manager.settling[self.tp] = self
+            self.out.append(Then(partial(self._lead, self.leader_epoch)))
+            return
+        if self.tp not in self.manager.settling:
+            self.leading = True
+            if self.advance_high_watermark(now):
+                self.wake(now)
+
+    def _lead(self, leader_epoch: int, now: int) -> None:
+        """The entry of the new epoch is durable: lead."""
+        if self.manager.settling.get(self.tp) is not self or self.leader_epoch != leader_epoch:
+            return
         self.leading = True
-        if new_leadership:
-            self.out.append(
-                BecameLeader(
-                    self.topic_id,
-                    self.tp.partition,
-                    self.leader_epoch,
-                    self.partition_epoch,
-                    self.leader_epoch_start,
-                    log.high_watermark,
-                    self.isr,
-                )
+        self.out.append(
+            BecameLeader(
+                self.topic_id,
+                self.tp.partition,
+                self.leader_epoch,
+                self.partition_epoch,
+                self.leader_epoch_start,
+                self.log.high_watermark,
+                self.isr,
             )
-        return self.advance_high_watermark(now)
+        )
+        if self.advance_high_watermark(now):
+            self.wake(now)
+        self.manager.settled(self.tp)
 
     def make_follower(self, registration: PartitionRegistration, now: int) -> bool:
         """Follow under ``registration`` (Partition.makeFollower); return whether the epoch rose."""
@@ -116,6 +139,7 @@ class Partition(LeaderPartition):
             return False
         new_epoch = registration.leader_epoch > self.leader_epoch
         self.leading = False
+        self.manager.settled(self.tp)
         self._adopt(registration)
         self.leader_epoch = registration.leader_epoch
         self.leader_epoch_start = -1
@@ -144,6 +168,7 @@ class Partition(LeaderPartition):
         self.changed()
         self.offline = True
         self.leading = False
+        self.manager.settled(self.tp)
 
     # ----------------------------------------------------------------------------------- appends
 
@@ -213,11 +238,13 @@ class Partition(LeaderPartition):
         )
         return ""
 
-    def follow_offsets(self, high_watermark: int, leader_log_start: int) -> None:
+    def follow_offsets(self, high_watermark: int, leader_log_start: int, now: int) -> None:
         """Take the leader's high watermark (it may go down) and log start from a fetch reply."""
         log = self.log
         if log.high_watermark != high_watermark:
             log.update_high_watermark(high_watermark)
+            if self.waiting_consumers:
+                self.wake(now)
         if leader_log_start > log.log_start_offset:
             log.raise_log_start(min(leader_log_start, log.high_watermark))
 
@@ -295,10 +322,12 @@ class Partition(LeaderPartition):
             return Errors.KAFKA_STORAGE_ERROR
         if asked.topic_id not in ("", self.topic_id):
             return Errors.INCONSISTENT_TOPIC_ID
+        if replica < 0:  # a follower serves consumers, too (KIP-392)
+            return self.rules.check_leader_epoch(asked.current_leader_epoch, self.leader_epoch)
         error = self.check_leader(asked.current_leader_epoch)
         if error is not NONE:
             return error
-        if replica >= 0 and replica not in self.remotes:
+        if replica not in self.remotes:
             if asked.current_leader_epoch >= 0:
                 return Errors.UNKNOWN_LEADER_EPOCH
             return Errors.NOT_LEADER_OR_FOLLOWER

@@ -5,7 +5,8 @@ watcher lists), and leaves all of them when it completes. Its deadline stands in
 (a broker knows few distinct ones), with one timer for the head of each; completed operations fall
 off the head. Expiry runs on lane ``purgatory``, Kafka's reaper thread.
 
-Not modelled: purge intervals, delayed DeleteRecords and ElectLeaders.
+DelayedDeleteRecords is in :mod:`model.replication.deletion`. Not modelled: purge intervals,
+delayed ElectLeaders.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from model.records import TopicPartition
 
 if TYPE_CHECKING:
     from model.effects import Request
+    from model.replication.deletion import DelayedDeleteRecords
     from model.replication.partition import Partition
     from model.replication.serving import ReplicaServing
     from model.replication.session_serving import SessionServing
@@ -160,36 +162,33 @@ class DelayedSessionFetch:
     expire = complete
 
 
-Operation: TypeAlias = "DelayedFetch | DelayedProduce | DelayedSessionFetch"
+Operation: TypeAlias = "DelayedFetch | DelayedProduce | DelayedSessionFetch | DelayedDeleteRecords"
 
 
 class ExpiryQueue:
     """Operations of one timeout in order of their deadlines."""
 
-    __slots__ = ("queue", "timeout_us", "timers")
+    __slots__ = ("armed", "queue", "timeout_us", "timers")
 
     def __init__(self, timers: Timers, timeout_us: int) -> None:
         self.timers = timers
         self.timeout_us = timeout_us
         self.queue: deque[Operation] = deque()
+        self.armed = False
 
-    def add(self, operation: Operation, now: int) -> None:
-        """Expire ``operation`` one timeout from now unless it is done by then."""
-        queue = self.queue
-        while queue and queue[0].done:
-            queue.popleft()
-        operation.deadline = deadline = now + self.timeout_us
-        queue.append(operation)
-        if len(queue) == 1 and not self.timers.armed(self):
-            self.timers.arm(self, deadline, LANE, self._expire)
+    def arm(self, deadline: int) -> None:
+        """Look at the operations at ``deadline``."""
+        self.armed = True
+        self.timers.arm(self, deadline, LANE, self._expire)
 
     def _expire(self, now: int) -> None:
+        self.armed = False
         queue = self.queue
         while queue:
             operation = queue[0]
             if not operation.done:
                 if operation.deadline > now:
-                    self.timers.arm(self, operation.deadline, LANE, self._expire)
+                    self.arm(operation.deadline)
                     return
                 operation.expire(now)
             queue.popleft()
@@ -205,11 +204,17 @@ class Purgatory:
         self.queues: dict[int, ExpiryQueue] = {}
 
     def add(self, operation: Operation, timeout_ms: int, now: int) -> None:
-        """Put an operation on the clock."""
-        queue = self.queues.get(timeout_ms)
-        if queue is None:
-            queue = self.queues[timeout_ms] = ExpiryQueue(self.timers, timeout_ms * 1000)
-        queue.add(operation, now)
+        """Expire ``operation`` one timeout from now unless it is done by then."""
+        expiry = self.queues.get(timeout_ms)
+        if expiry is None:
+            expiry = self.queues[timeout_ms] = ExpiryQueue(self.timers, timeout_ms * 1000)
+        queue = expiry.queue
+        while queue and queue[0].done:
+            queue.popleft()
+        operation.deadline = deadline = now + expiry.timeout_us
+        queue.append(operation)
+        if not expiry.armed:
+            expiry.arm(deadline)
 
 
 def produce_response(status: list[ProduceStatus]) -> ProduceResponse:

@@ -6,6 +6,7 @@ Not modelled: log directories of a replica, the follower's own high watermark.
 from __future__ import annotations
 
 UNKNOWN = -1
+LONG_AGO = -(1 << 62)  # Kafka's 0 is 1970; a simulated clock begins at 0
 
 
 class RemoteReplica:
@@ -27,8 +28,8 @@ class RemoteReplica:
         self.log_start_offset = UNKNOWN
         self.broker_epoch = UNKNOWN
         self.last_fetch_leader_end = 0  # the leader's LEO when it was last read from
-        self.last_fetch_us = 0
-        self.last_caught_up_us = 0
+        self.last_fetch_us = LONG_AGO
+        self.last_caught_up_us = LONG_AGO
 
     def reset(self, last_caught_up_us: int) -> None:
         """Forget everything but a grace period for members of the ISR."""
@@ -36,7 +37,7 @@ class RemoteReplica:
         self.log_start_offset = UNKNOWN
         self.broker_epoch = UNKNOWN
         self.last_fetch_leader_end = 0
-        self.last_fetch_us = 0
+        self.last_fetch_us = LONG_AGO
         self.last_caught_up_us = last_caught_up_us
 
     def __repr__(self) -> str:

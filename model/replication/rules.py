@@ -11,11 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from model.errors import Errors
+from model.replication.replica import LONG_AGO
 
 if TYPE_CHECKING:
     from model.controller.image import BrokerImage
-    from model.messages import FetchPartition, FetchPartitionResponse
-    from model.replication.fetcher import FetchState
+    from model.messages import (
+        FetchPartition,
+        FetchPartitionResponse,
+        OffsetForLeaderEpochPartition,
+    )
+    from model.replication.fetch_state import FetchState
     from model.replication.leader import LeaderPartition as Partition
     from model.replication.replica import RemoteReplica
     from model.storage.log import Log
@@ -44,7 +49,8 @@ class ReplicationRules:
             broker is not None
             and not broker.fenced
             and not broker.in_controlled_shutdown
-            and (remote.broker_epoch == -1 or remote.broker_epoch == broker.epoch)
+            # −1: not known, there by an old follower, here always in ZooKeeper mode
+            and (remote.broker_epoch == broker.epoch or -1 in (remote.broker_epoch, broker.epoch))
         )
 
     def is_caught_up(self, remote: RemoteReplica, leader_end: int, now: int, lag_us: int) -> bool:
@@ -99,7 +105,18 @@ class ReplicationRules:
         """Forget what followers had told under an older leader epoch (0.1 c, B05)."""
         isr = partition.isr
         for replica, remote in partition.remotes.items():
-            remote.reset(now if replica in isr else 0)
+            remote.reset(now if replica in isr else LONG_AGO)
+
+    def assigns_epoch_at_election(self) -> bool:
+        """Whether a new leader records (epoch, LEO) before it writes (KAFKA-7415, B07)."""
+        return True
+
+    def isr_member_epoch(self, broker_epoch: int) -> int:
+        """Return the broker epoch that AlterPartition names for a member (KIP-903, B25).
+
+        −1 says nothing: the controller then takes whatever incarnation is registered.
+        """
+        return broker_epoch
 
     # ------------------------------------------------------------------- leader: fetch and produce
 
@@ -134,7 +151,74 @@ class ReplicationRules:
         """Return the high watermark that acks=all waits for, duplicates too (RM:963)."""
         return last_offset + 1
 
+    def lookup_reply(self, epoch: int, end_offset: int) -> tuple[int, int]:
+        """Return what OffsetsForLeaderEpoch answers: which epoch ended, and where (KIP-279, B03).
+
+        Without the epoch (−1) a follower cannot see that the leader never had the one it asked for.
+        """
+        return epoch, end_offset
+
+    def offset_after_failed_read(self) -> int | None:
+        """Return the offset that a failed read tells of the follower: none (KAFKA-8400, B12)."""
+        return None
+
+    def session_keeps_epoch(self) -> bool:
+        """Whether an incremental session remembers the leader epoch (KAFKA-9338, B13)."""
+        return True
+
+    def consumer_bound(self, log: Log, isolation_level: int) -> int:
+        """Return up to where a consumer may read: HW, or LSO, as it is now (B16).
+
+        Kafka bounds the read by the position of the HW in its segment; a position that was cached
+        before a roll lets a read at the HW see the whole new segment (KAFKA-9196, KAFKA-9835).
+        """
+        return log.last_stable_offset if isolation_level else log.high_watermark
+
+    def fetch_send_delay_us(self, broker_id: int) -> int:
+        """Return how long after a follower's read a broker sends its bytes: at once (B83).
+
+        Kafka sends a slice of the file, so a stalled send carries what stands there by then. With
+        a delay the answer's records are read again, at the same offsets, when it is over.
+        """
+        return 0
+
+    def may_be_read_from(self, partition: Partition, remote: RemoteReplica, offset: int) -> bool:
+        """Whether a consumer at ``offset`` may be sent to a follower (KIP-392, B73).
+
+        Only to one in the ISR whose broker is alive, else it is stuck behind that one's HW.
+        """
+        broker = partition.brokers.get(remote.id)
+        return (
+            remote.id in partition.isr
+            and broker is not None
+            and not broker.fenced
+            and remote.log_start_offset <= offset <= remote.leo
+        )
+
     # ---------------------------------------------------------------------------------- follower
+
+    def truncates_on_fetch(self, log: Log) -> bool:
+        """Whether a follower finds out by its fetches where it diverged (KIP-595).
+
+        Else it is in lookup mode: it asks for epochs and truncates first, and its fetches carry no
+        last fetched epoch. B01–B04, B07 and B13 show in that mode only.
+        """
+        return True
+
+    def looks_up_epochs(self, log: Log) -> bool:
+        """Whether lookup mode asks the leader where to cut (KIP-101); else at the HW (B01, B02).
+
+        A log without epochs has nothing to ask for.
+        """
+        return log.epochs.latest_epoch >= 0
+
+    def accepts_lookup_reply(self, sent: OffsetForLeaderEpochPartition, state: FetchState) -> bool:
+        """Whether an OffsetsForLeaderEpoch reply belongs to the present leader epoch (KIP-320)."""
+        return sent.current_leader_epoch == state.leader_epoch
+
+    def uses_reply_of_removed(self, state: FetchState) -> bool:
+        """Whether a reply counts whose partition left the fetcher meanwhile (KAFKA-13207, B14)."""
+        return False
 
     def accepts_fetch_reply(self, sent: FetchPartition, state: FetchState) -> bool:
         """Whether a reply belongs to the present fetch state (0.1 a; B14, B82)."""
@@ -162,6 +246,13 @@ class ReplicationRules:
         if epoch != leader_epoch:
             return min(end, log_end)
         return min(end, leader_end, log_end)
+
+    def truncation_is_complete(self, log: Log, leader_epoch: int, leader_end: int) -> bool:
+        """Whether one cut is enough: not while the leader's epoch is unknown here (KIP-279)."""
+        if leader_end == -1 or leader_epoch == -1:
+            return True
+        epoch, end = log.epochs.end_offset_for(leader_epoch, log.log_end_offset)
+        return epoch in (-1, leader_epoch) or end == -1
 
     def follower_hw_from_diverging(self, response: FetchPartitionResponse) -> int | None:
         """Return the high watermark to take from a diverging reply: none (B10)."""

@@ -8,7 +8,8 @@ object. As in Kafka a fetch updates the follower's state only on its first read,
 carries the high watermark from before the update.
 
 Followers fetch in sessions (:mod:`model.replication.session_serving`); fetches without one, such as
-consumers', are served here. Left out: quotas, preferred read replicas (KIP-392).
+consumers', are served here, by followers too, up to their own high watermark (KIP-392).
+Left out: quotas of clients.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from model.replication.purgatory import (
     Purgatory,
     produce_response,
 )
+from model.replication.selector import NO_PREFERENCE, preferred_read_replica
 from model.replication.session_serving import SessionServing
 from model.replication.sessions import FINAL_EPOCH
 from model.storage.files import DiskError
@@ -60,11 +62,15 @@ class ReplicaServing(SessionServing):
     out: list[Any]
     purgatory: Purgatory
     partitions: dict[TopicPartition, Partition]
+    selects_replicas: bool  # replica.selector.class is set
+    settling: dict[TopicPartition, Partition]
 
     # ------------------------------------------------------------------------------------ produce
 
     def produce(self, item: Request, now: int) -> None:
         """Serve a produce request: append, then answer or wait for high watermarks."""
+        if self.settling and self.hold(item):
+            return
         request: ProduceRequest = item.message
         acks = request.acks
         statuses: list[ProduceStatus] = []
@@ -149,6 +155,8 @@ class ReplicaServing(SessionServing):
 
     def fetch(self, item: Request, now: int) -> None:
         """Serve a fetch: read, take note of a follower's progress, answer or wait."""
+        if self.settling and self.hold(item):
+            return
         request: FetchRequest = item.message
         if request.session_epoch != FINAL_EPOCH:
             self.fetch_in_session(item, now)
@@ -181,6 +189,9 @@ class ReplicaServing(SessionServing):
         total = 0
         urgent = request.max_wait_ms <= 0 or not request.partitions
         find = self.partitions.get
+        isolation_level = request.isolation_level
+        consumer_bound = self.rules.consumer_bound
+        redirects = self.selects_replicas and replica < 0 and request.rack_id != ""
         reads: list[Read] = []
         for asked in request.partitions:
             partition = find(asked.tp)
@@ -193,13 +204,15 @@ class ReplicaServing(SessionServing):
             answer = partition.check_fetch(asked, replica)
             if answer is None and stale:
                 answer = partition.fetch_error(Errors.NOT_LEADER_OR_FOLLOWER)
+            elif answer is None and redirects and partition.leading:
+                answer = self._redirect(partition, asked, request)
             if answer is not None:
                 urgent = True
                 reads.append((partition, mark, answer))
                 continue
             leader_end = bound = log.log_end_offset
             if replica < 0:
-                bound = log.last_stable_offset if request.isolation_level else mark
+                bound = consumer_bound(log, isolation_level)
             if asked.fetch_offset < bound:
                 min_one = total == 0
                 answer, size = self._read(partition, asked, mark, bound, budget, min_one, now)
@@ -207,10 +220,31 @@ class ReplicaServing(SessionServing):
                 budget = max(0, budget - size)
             if answer is not None and answer.error is not NONE:
                 urgent = True
+                if replica >= 0:
+                    partition.read_failed(replica)
             elif replica >= 0:
                 partition.update_follower(asked, replica, replica_epoch, leader_end, now)
             reads.append((partition, mark, answer))
         return urgent, total, reads
+
+    def _redirect(
+        self, partition: Partition, asked: FetchPartition, request: FetchRequest
+    ) -> FetchPartitionResponse | None:
+        """Send a consumer to a replica of its own rack, if there is one (KIP-392)."""
+        offset = asked.fetch_offset
+        preferred = preferred_read_replica(partition, request.rack_id, offset)
+        if preferred == NO_PREFERENCE:
+            return None
+        log = partition.log
+        return FetchPartitionResponse(
+            asked.tp,
+            NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            EMPTY,
+            preferred_read_replica=preferred,
+        )
 
     def _read(
         self,
@@ -314,6 +348,10 @@ class ReplicaServing(SessionServing):
                 if total >= request.min_bytes:
                     break
         return total
+
+    def hold(self, item: Request) -> bool:
+        """Keep a request that touches a partition whose leadership is not durable yet."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------------------------------- errors
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from model.effects import Request, Respond
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     from model.records import TopicPartition
     from model.replication.partition import Partition
     from model.replication.ports import BrokerProcess
+    from model.replication.quota import ReplicationQuota
     from model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE
+SEND = "network"  # the lane of late answers: a network thread
 News = list[tuple[CachedPartition, FetchPartitionResponse]]
 
 
@@ -32,13 +35,17 @@ class SessionServing:
     purgatory: Purgatory
     partitions: dict[TopicPartition, Partition]
     sessions: FetchSessionCache
+    leader_quota: ReplicationQuota | None
+    send_delay_us: int  # ReplicationRules.fetch_send_delay_us
 
     def fetch_in_session(self, item: Request, now: int) -> None:
         """Serve a fetch of a follower that keeps a session."""
         request: FetchRequest = item.message
         session, error = self.sessions.open(request, now)
         if session is None:
-            self._respond_session(item, FetchResponse(error, ()), True, now, now)
+            response = FetchResponse(error, ())
+            self.out.append(Respond(item.connection, item.correlation, response))
+            self.process.count_request("FetchFollower", True, item.received_us, now, now)
             return
         replica = request.replica_id
         stale = self.rules.is_stale_replica_epoch(self.brokers, replica, request.replica_epoch)
@@ -64,11 +71,11 @@ class SessionServing:
         """
         replica = request.replica_id
         budget = request.max_bytes
-        urgent = not session.entries
-        total = 0
+        urgent, total = not session.entries, 0
         news: News = []
+        quota = self.leader_quota
         for entry in list(session.dirty):
-            partition = self._partition_of(entry)
+            partition = entry.partition or self._partition_of(entry)
             if partition is None:
                 urgent = True
                 news.append((entry, self._unknown(entry.asked)))
@@ -84,16 +91,21 @@ class SessionServing:
                 news.append((entry, answer))
                 continue
             leader_end = log.log_end_offset
-            if asked.fetch_offset < leader_end:
+            if asked.fetch_offset < leader_end and (
+                quota is None or quota.sends(partition, replica, now)
+            ):
                 answer, size = self._read(
                     partition, asked, mark, leader_end, budget, total == 0, now
                 )
                 if answer is not None and answer.error is not NONE:
                     urgent = True
                     news.append((entry, answer))
+                    partition.read_failed(replica)
                     continue
                 total += size
                 budget = max(0, budget - size)
+                if quota is not None:
+                    quota.sent(partition, size, now)
             partition.update_follower(asked, replica, request.replica_epoch, leader_end, now)
             if answer is not None:
                 news.append((entry, answer))
@@ -111,7 +123,7 @@ class SessionServing:
         total = 0
         news: News = []
         for entry in session.dirty:
-            partition = self._partition_of(entry)
+            partition = entry.partition or self._partition_of(entry)
             if partition is None:
                 news.append((entry, self._unknown(entry.asked)))
                 continue
@@ -157,15 +169,34 @@ class SessionServing:
                     del dirty[entry]  # served partitions go to the tail
                     dirty[entry] = None
         for entry in list(dirty):
-            entry.tidy()
+            partition = entry.partition
+            if partition is not None and entry.asked.fetch_offset == partition.log.log_end_offset:
+                entry.tidy()
         response = FetchResponse(NONE, tuple(answers), session.id)
-        self._respond_session(item, response, failed, started, now)
-
-    def _respond_session(
-        self, item: Request, response: FetchResponse, failed: bool, started: int, now: int
-    ) -> None:
-        self.out.append(Respond(item.connection, item.correlation, response))
+        if self.send_delay_us:
+            self._send_later(item, response, now)
+        else:
+            self.out.append(Respond(item.connection, item.correlation, response))
         self.process.count_request("FetchFollower", failed, item.received_us, started, now)
+
+    def _send_later(self, item: Request, response: FetchResponse, now: int) -> None:
+        """Send what stands in the files when the socket takes it, not what was read (B83)."""
+
+        def send(_at: int) -> None:
+            sent = tuple([self._read_again(answer) for answer in response.partitions])
+            late = FetchResponse(NONE, sent, response.session_id)
+            self.out.append(Respond(item.connection, item.correlation, late))
+
+        self.process.timers.arm(("send", item.connection), now + self.send_delay_us, SEND, send)
+
+    def _read_again(self, answer: FetchPartitionResponse) -> FetchPartitionResponse:
+        partition = self.partitions.get(answer.tp)
+        if partition is None or not answer.batches:
+            return answer
+        size = sum([batch.size for batch in answer.batches])
+        log = partition.log
+        batches = log.read(answer.batches[0].base_offset, size, log.log_end_offset, False)
+        return replace(answer, batches=batches)
 
     def _read(
         self, partition: Partition, asked: FetchPartition, mark: int, bound: int, budget: int,

@@ -15,6 +15,7 @@ Left out: sessions of consumers (their fetches are full), priority between sessi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from model.errors import Errors
@@ -24,6 +25,7 @@ from model.records import TopicPartition
 if TYPE_CHECKING:
     from model.replication.partition import Partition
     from model.replication.purgatory import DelayedSessionFetch
+    from model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE
 INITIAL_EPOCH = 0
@@ -114,13 +116,21 @@ class FetchSession:
                 entry = entries[asked.tp] = CachedPartition(self, asked)
                 self.dirty[entry] = None
             else:
-                entry.soil()
+                if entry.clean:
+                    entry.soil()
                 entry.asked = asked
         for tp in request.forgotten:
             entry = entries.pop(tp, None)
             if entry is not None:
                 entry.detach()
                 del self.dirty[entry]
+
+    def forget_epochs(self) -> None:
+        """Serve from now on whatever the leader epoch: what an incremental fetch meant in B13."""
+        for entry in self.entries.values():
+            if entry.asked.current_leader_epoch != -1:
+                entry.soil()
+                entry.asked = replace(entry.asked, current_leader_epoch=-1)
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -133,11 +143,12 @@ class FetchSession:
 class FetchSessionCache:
     """The sessions of one broker. Ids count up (Kafka draws them)."""
 
-    __slots__ = ("_last_id", "sessions")
+    __slots__ = ("_keeps_epoch", "_last_id", "sessions")
 
-    def __init__(self) -> None:
+    def __init__(self, rules: ReplicationRules) -> None:
         self.sessions: dict[int, FetchSession] = {}
         self._last_id = 0
+        self._keeps_epoch = rules.session_keeps_epoch()
 
     def open(self, request: FetchRequest, now: int) -> tuple[FetchSession | None, Errors]:
         """Return the session of a request, updated by it, or the error that refuses it."""
@@ -155,6 +166,10 @@ class FetchSessionCache:
                 return None, Errors.INVALID_FETCH_SESSION_EPOCH
             session = found
             session.epoch += 1
+            if not self._keeps_epoch:
+                session.update(request)
+                session.forget_epochs()
+                return session, NONE
         session.update(request)
         return session, NONE
 

@@ -14,13 +14,27 @@ from model.controller.image import (
     PartitionRegistration,
     TopicImage,
 )
-from model.effects import Barrier, Close, Flush, Open, Opened, Request, Respond, Response, Send
+from model.effects import (
+    Barrier,
+    Close,
+    Flush,
+    Open,
+    Opened,
+    Post,
+    Posted,
+    Request,
+    Respond,
+    Response,
+    Send,
+    Then,
+)
 from model.errors import Errors
 from model.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResult,
     ListOffsetsResponse,
+    OffsetsForLeaderEpochResponse,
     ProducePartition,
     ProduceRequest,
 )
@@ -95,6 +109,13 @@ class Node(BrokerProcess):
             self.replicas.fetch(item, now)
         elif type(item.message).__name__ == "ProduceRequest":
             self.replicas.produce(item, now)
+        elif type(item.message).__name__ == "OffsetsForLeaderEpochRequest":
+            ends = [self.replicas.epoch_end_offset(p) for p in item.message.partitions]
+            self.out.append(
+                Respond(
+                    item.connection, item.correlation, OffsetsForLeaderEpochResponse(tuple(ends))
+                )
+            )
         else:
             found = [self.replicas.list_offset(item.message, p) for p in item.message.partitions]
             answer = ListOffsetsResponse(tuple(found))
@@ -187,6 +208,10 @@ class Trio:
                 key = (effect.connection // 1000, effect.connection % 1000)
                 if key in self.replies:
                     self.replies[key].append(effect)
+        elif kind is Post:
+            node.handle(Posted(effect.handler, effect.message), self.now)
+        elif kind is Then:
+            effect.handler(self.now)
         elif kind not in (Flush, Barrier):
             self.facts.append((number, effect))
 

@@ -16,7 +16,7 @@ import pytest
 from replica_harness import TOPIC_ID, TP, Node, Trio, registration
 
 from model.controller.image import MetadataDelta, TopicImage
-from model.effects import Request, Respond
+from model.effects import Request, Respond, Then
 from model.errors import Errors
 from model.messages import FetchPartition, FetchRequest, FetchResponse
 from model.replication.fetcher import ReplicaFetcher
@@ -206,6 +206,9 @@ class Leader:
             2, 2, wait_ms, 1, 1 << 20, 0, asked, session_id, session_epoch, "", forgotten
         )
         trio = self.trio
+        for effect in [e for e in self.node.out if type(e) is Then]:  # the disk is done
+            self.node.out.remove(effect)
+            effect.handler(trio.now)
         self.node.handle(Request(77, self.correlation, request, trio.now), trio.now)
         return self.answered()
 
@@ -335,7 +338,7 @@ def recreate(node: Node, now: int) -> None:
     node.image.topics["topic-2"].partitions[0] = fresh
     delta.changed_partitions[("topic-2", 0)] = fresh
     node.replicas.apply_delta(delta, now)
-    node.out.clear()
+    node.out[:] = [effect for effect in node.out if type(effect) is Then]
 
 
 def test_a_session_goes_on_after_a_leadership_change(leader: Leader) -> None:

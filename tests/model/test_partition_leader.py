@@ -43,7 +43,7 @@ def test_fetch_checks_in_kafkas_order() -> None:
     trio.produce(1, 7, acks=1)
     assert fetch(trio, 1, epoch=2) is Errors.FENCED_LEADER_EPOCH
     assert fetch(trio, 1, epoch=4) is Errors.UNKNOWN_LEADER_EPOCH
-    assert fetch(trio, 2, epoch=3, replica=-1) is Errors.NOT_LEADER_OR_FOLLOWER
+    assert fetch(trio, 2, epoch=3, replica=3) is Errors.NOT_LEADER_OR_FOLLOWER
     assert fetch(trio, 1, epoch=3, replica=9) is Errors.UNKNOWN_LEADER_EPOCH
     assert fetch(trio, 1, epoch=-1, replica=9) is Errors.NOT_LEADER_OR_FOLLOWER
     assert fetch(trio, 1, epoch=3, last=5) is Errors.OFFSET_OUT_OF_RANGE

@@ -1,0 +1,62 @@
+"""Replication throttles (KIP-73): who is held back, who never is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replica_harness import TP, Trio, registration
+
+from model.replication.quota import ReplicationQuota, is_throttled
+
+
+def lagging(**settings: Any) -> Trio:
+    """Replica 3 is outside the ISR and has to copy ten records of a throttled topic."""
+    trio = Trio(**settings)
+    trio.now += 60_000_000  # 3 has not been caught up for long, so it does not hold the HW
+    throttled = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
+    for node in trio.nodes.values():
+        node.image.configs["t"] = throttled
+    trio.registration = registration(1, 1, 0, isr=(1, 2))
+    trio.tell(1, 2)
+    trio.settle()
+    for record in range(10):
+        trio.produce(1, record)
+        trio.settle()
+    trio.tell(3)
+    return trio
+
+
+def test_a_setting_names_replicas() -> None:
+    assert is_throttled("*", 3, 1)
+    assert is_throttled("0:1,3:1", 3, 1)
+    assert not is_throttled("0:1,3:12", 3, 1)
+    assert not is_throttled("", 0, 1)
+
+
+def test_the_rate_is_measured_over_eleven_seconds() -> None:
+    quota = ReplicationQuota(100, 1)
+    quota.record(300, 0)
+    assert [quota.exceeded(at * 1_000_000) for at in (0, 2, 3, 11)] == [True, True, False, False]
+
+
+def test_a_leader_sends_nothing_above_the_rate_to_who_is_not_in_sync() -> None:
+    trio = lagging(leader_replication_throttled_rate=10, replica_fetch_max_bytes=120)
+    trio.settle(6)
+    first = len(trio.log(3))
+    assert 0 < first < 10
+    assert len(trio.log(2)) == 10
+    for _ in range(400):
+        trio.advance(1_000_000)
+        trio.settle(6)
+    assert len(trio.log(3)) == 10
+
+
+def test_a_follower_waits_until_its_rate_allows_more() -> None:
+    trio = lagging(follower_replication_throttled_rate=10, replica_fetch_max_bytes=120)
+    trio.settle(6)
+    fetcher = trio.nodes[3].replicas.fetchers[(1, 0)]
+    assert (list(fetcher.delayed), 0 < len(trio.log(3)) < 10) == ([TP], True)
+    for _ in range(400):
+        trio.advance(1_000_000)
+        trio.settle(6)
+    assert len(trio.log(3)) == 10
