@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from model.broker.forwarding import AutoTopicCreation, ProducerIds
 from model.channel import Failed
+from model.controller.ports import OPERATOR_REQUESTS, failed
 from model.effects import Request, Respond
 from model.errors import Errors
 from model.group.coordinator import GROUP_REQUESTS
@@ -17,8 +18,7 @@ from model.group.ports import OFFSETS_TOPIC
 from model.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
+    DeleteRecordsRequest,
     FetchRequest,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -38,7 +38,7 @@ from model.messages import (
 )
 
 if TYPE_CHECKING:
-    from model.broker.broker import Broker
+    from model.broker.base import BrokerBase
     from model.controller.image import PartitionRegistration, TopicImage
 
 NONE = Errors.NONE
@@ -51,7 +51,7 @@ REQUEST_LANES: dict[type, str] = dict.fromkeys(GROUP_REQUESTS, "group")
 class KafkaApis:
     """``handlers``: request type to handler(item, now)."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerBase) -> None:
         self.broker = broker
         self.image = broker.publisher.image
         self.auto_topics = AutoTopicCreation(broker)
@@ -60,12 +60,13 @@ class KafkaApis:
             ProduceRequest: broker.replicas.produce,
             FetchRequest: broker.replicas.fetch,
             ListOffsetsRequest: self.on_list_offsets,
+            DeleteRecordsRequest: broker.replicas.deletion.serve,
             OffsetsForLeaderEpochRequest: self.on_offsets_for_leader_epoch,
             MetadataRequest: self.on_metadata,
             FindCoordinatorRequest: self.on_find_coordinator,
             InitProducerIdRequest: self.on_init_producer_id,
             CreateTopicsRequest: self.on_create_topics,
-            ElectLeadersRequest: self.on_elect_leaders,
+            **dict.fromkeys(OPERATOR_REQUESTS, self.on_operator_request),
             **dict.fromkeys(GROUP_REQUESTS, broker.coordinator.on_request),
         }
 
@@ -81,6 +82,9 @@ class KafkaApis:
 
     def on_list_offsets(self, item: Request, now: int) -> None:
         """Answer ListOffsets of a client or a follower."""
+        replicas = self.broker.replicas
+        if replicas.settling and replicas.hold(item):
+            return
         request: ListOffsetsRequest = item.message
         answer = self.broker.replicas.list_offset
         answers = tuple([answer(request, asked) for asked in request.partitions])
@@ -88,6 +92,9 @@ class KafkaApis:
 
     def on_offsets_for_leader_epoch(self, item: Request, now: int) -> None:
         """Answer where leader epochs ended."""
+        replicas = self.broker.replicas
+        if replicas.settling and replicas.hold(item):
+            return
         request: OffsetsForLeaderEpochRequest = item.message
         answer = self.broker.replicas.epoch_end_offset
         answers = tuple([answer(asked) for asked in request.partitions])
@@ -187,9 +194,9 @@ class KafkaApis:
         late = CreateTopicsResponse(tuple([(t.topic, error, "") for t in request.topics]))
         self._forward(item, late, now)
 
-    def on_elect_leaders(self, item: Request, now: int) -> None:
+    def on_operator_request(self, item: Request, now: int) -> None:
         """Forward to the active controller."""
-        self._forward(item, ElectLeadersResponse(Errors.REQUEST_TIMED_OUT, ()), now)
+        self._forward(item, failed(item.message, Errors.REQUEST_TIMED_OUT), now)
 
     def _forward(self, item: Request, late: Any, now: int) -> None:
         def done(answer: Any, at: int) -> None:

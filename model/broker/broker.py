@@ -10,29 +10,26 @@
 Until the first metadata is published requests wait, as connections do that a starting broker has
 accepted and not yet processed. There is one log directory: when it fails the broker halts.
 
-Left out: dynamic configuration, quotas, transactions, snapshots.
+Left out: dynamic configuration, quotas, transactions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from model.broker.apis import REQUEST_LANES, KafkaApis
+from model.broker.apis import KafkaApis
+from model.broker.base import ISR_EXPIRATION, SCHEDULER, BrokerBase
 from model.broker.controller_link import ControllerLink
 from model.broker.lifecycle import BrokerLifecycle
 from model.broker.publisher import MetadataPublisher
 from model.broker.rules import BrokerRules
 from model.broker.statistics import RequestStatistics
-from model.config import BrokerConfig, TopicConfig
+from model.config import BrokerConfig
 from model.effects import Exit, Post, Request
-from model.errors import Errors
 from model.group.coordinator import GroupCoordinator
 from model.raft.client import RaftClient
-from model.records import RecordBatch, TopicPartition
+from model.records import TopicPartition
 from model.replication.manager import ReplicaManager
-from model.replication.ports import BrokerProcess
-from model.storage.files import DiskError
 from model.storage.log import Log
 
 if TYPE_CHECKING:
@@ -41,14 +38,10 @@ if TYPE_CHECKING:
     from model.storage.files import Files
 
 METADATA_TOPIC = TopicPartition("__cluster_metadata", 0)
-ISR_EXPIRATION = "isr-expiration"
-SCHEDULER = "scheduler"
 
 
-class Broker(BrokerProcess):
+class Broker(BrokerBase):
     """A broker. ``voters``: controller id to endpoint address."""
-
-    request_lanes = REQUEST_LANES
 
     def __init__(
         self,
@@ -65,20 +58,21 @@ class Broker(BrokerProcess):
         super().__init__(name, files, rng, now)
         self.lane_threads = {"requests": config.num_io_threads}
         self.broker_id = broker_id
+        voters = dict(voters)  # the metadata log may change it (KIP-853)
         self.broker_epoch = -1
         self.config = config
         self.rack = rack
         self.stopping = False
         self.failed = False  # the log directory is offline
         self._early: list[Request] = []  # before the first metadata
-        self.publisher = MetadataPublisher(self)
+        self.publisher: MetadataPublisher = MetadataPublisher(self)
         metadata_log = Log(
             files,
             self.out,
             str(METADATA_TOPIC),
             METADATA_TOPIC,
             METADATA_TOPIC.topic,
-            TopicConfig(),
+            config.metadata_log_config(),
             rules.storage,
             clean=False,
             now_ms=self.wall_ms(now),
@@ -145,28 +139,6 @@ class Broker(BrokerProcess):
         else:
             self.out.append(Exit("shutdown", True))
 
-    def _on_logs_closed(self, error: DiskError | None, now: int) -> None:
-        if error is None:
-            self.out.append(Exit("shutdown", True))
-        else:
-            self.out.append(Exit(f"log directory failed: {error}", False))
-
-    def log_dir_failed(self, error: DiskError, now: int) -> None:
-        """Hand the failure to the handler thread (LogDirFailureHandler), which halts."""
-        if not self.failed:
-            self.failed = True
-            self.out.append(Post(SCHEDULER, self._halt, error))
-
-    def _halt(self, error: DiskError, now: int) -> None:
-        self.replicas.go_offline(error.reason, now)
-        self.out.append(Exit(f"log directory failed: {error}", False))
-
-    def _expire_isrs(self, now: int) -> None:
-        """Propose to shrink ISRs, every half of replica.lag.time.max.ms."""
-        period_us = self.config.replica_lag_time_max_ms * 500
-        self.timers.arm(ISR_EXPIRATION, now + period_us, SCHEDULER, self._expire_isrs)
-        self.replicas.shrink_isrs(now)
-
     # ----------------------------------------------------------------------------------- requests
 
     def on_request(self, item: Request, now: int) -> None:
@@ -177,45 +149,3 @@ class Broker(BrokerProcess):
             self._early.append(item)
             return
         self.apis.handlers[type(item.message)](item, now)
-
-    def knows_partition(self, tp: TopicPartition) -> bool:
-        """Return whether the metadata cache has the partition."""
-        topic = self.publisher.image.topic_by_name(tp.topic)
-        return topic is not None and tp.partition in topic.partitions
-
-    # --------------------------------------------------------- the coordinator's port (GroupLog)
-
-    def append(self, tp: TopicPartition, batch: RecordBatch, now: int) -> tuple[Errors, int]:
-        """Append a coordinator's records as leader."""
-        if self.stopping:
-            return Errors.NOT_LEADER_OR_FOLLOWER, -1
-        return self.replicas.append_from_coordinator(tp, batch, now)
-
-    def read_all(self, tp: TopicPartition) -> Iterable[RecordBatch]:
-        """Return all batches of an offsets partition, up to its log end."""
-        partition = self.replicas.partitions.get(tp)
-        if partition is None:
-            return ()
-        return partition.log.batches_from(partition.log.log_start_offset)
-
-    def high_watermark(self, tp: TopicPartition) -> int:
-        """Return the high watermark known here, 0 when the partition is not hosted."""
-        partition = self.replicas.partitions.get(tp)
-        return 0 if partition is None else partition.log.high_watermark
-
-    def leader_epoch(self, tp: TopicPartition) -> int | None:
-        """Return the epoch under which this broker leads the partition."""
-        partition = self.replicas.partitions.get(tp)
-        return partition.leader_epoch if partition is not None and partition.leading else None
-
-    def _offsets_committed(self, partition: int, high_watermark: int) -> None:
-        self.out.append(Post("group", self._tell_coordinator, (partition, high_watermark)))
-
-    def _tell_coordinator(self, message: tuple[int, int], now: int) -> None:
-        self.coordinator.on_high_watermark(message[0], message[1], now)
-
-    # --------------------------------------------------------------------------------------- end
-
-    def ground_truth(self) -> list[Any]:
-        """Return the final state of replicas and committed offsets."""
-        return [*self.replicas.ground_truth(), *self.coordinator.ground_truth()]

@@ -20,7 +20,7 @@ from model.messages import (
 )
 
 if TYPE_CHECKING:
-    from model.broker.broker import Broker
+    from model.broker.base import BrokerBase
 
 
 LOW = 100  # ids left when the next block is asked for: 90 % of 1000 are used
@@ -29,7 +29,7 @@ LOW = 100  # ids left when the next block is asked for: 90 % of 1000 are used
 class AutoTopicCreation:
     """Creates topics that clients asked for, one request in flight per topic."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerBase) -> None:
         self.broker = broker
         self.in_flight: dict[str, None] = {}
 
@@ -63,7 +63,7 @@ class AutoTopicCreation:
 class ProducerIds:
     """Producer ids from blocks that the controller hands out."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: BrokerBase) -> None:
         self.broker = broker
         self.next_id = 0
         self.end = 0  # exclusive

@@ -136,6 +136,8 @@ class BrokerLifecycle:
         if self.state == "SHUTTING_DOWN":
             return
         if isinstance(answer, Failed) or answer.error is not Errors.NONE:
+            if not isinstance(answer, Failed) and self.failed_attempts == 0:
+                self.broker.out.append(BrokerState(answer.error.name))
             self._after_failure(now)
             return
         self.failed_attempts = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from model.controller.zk.rules import ZkControllerRules
 from model.group.rules import GroupRules
 from model.raft.rules import RaftRules
 from model.replication.rules import ReplicationRules
@@ -18,3 +19,4 @@ class BrokerRules:
     storage: StorageRules = field(default_factory=StorageRules)
     raft: RaftRules = field(default_factory=RaftRules)
     group: GroupRules = field(default_factory=GroupRules)
+    zk: ZkControllerRules = field(default_factory=ZkControllerRules)  # in ZooKeeper mode

@@ -1,0 +1,1 @@
+"""The controller of a cluster that keeps its metadata in ZooKeeper (kafka.controller)."""

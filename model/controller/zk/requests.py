@@ -1,0 +1,286 @@
+"""What brokers and clients ask the controller: AlterPartition, ControlledShutdown, ElectLeaders,
+AllocateProducerIds, and what brokers answer to control requests.
+
+Each request is an event; one that is dropped or finds another controller answers NOT_CONTROLLER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from model.controller.zk.context import Leadership, Replica
+from model.controller.zk.elections import RECOVERED, RECOVERING, Strategy
+from model.controller.zk.events import Steps
+from model.controller.zk.registries import PartitionState
+from model.errors import Errors
+from model.facts import BrokerRegistration
+from model.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResult,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    StopReplicaRequest,
+)
+from model.records import TopicPartition
+
+if TYPE_CHECKING:
+    from model.controller.zk.controller import KafkaController
+
+NONE = Errors.NONE
+Answer = Callable[[Any, int], None]  # (response, now)
+
+
+class ControllerRequests:
+    """Turns requests into events and their outcome into answers."""
+
+    def __init__(self, controller: KafkaController) -> None:
+        self.controller = controller
+        self._serve: dict[type, Callable[[Any], Steps]] = {
+            AlterPartitionRequest: self._alter_partition,
+            ControlledShutdownRequest: self._controlled_shutdown,
+            ElectLeadersRequest: self._elect_leaders,
+            AllocateProducerIdsRequest: self._allocate,
+        }
+
+    def serve(self, request: Any, answer: Answer) -> None:
+        """Serve a request as an event. Callable on any lane."""
+        moved = _not_controller(request)
+        handle = self._serve[type(request)]
+        queue = self.controller.queue
+
+        def steps() -> Steps:
+            if not self.controller.is_active:
+                answer(moved, queue.now)
+                return
+            response = moved
+            try:
+                response = yield from handle(request)
+            except Exception:  # moved, or the session expired: the queue deals with it
+                answer(moved, queue.now)
+                raise
+            answer(response, queue.now)
+
+        self.controller.put(type(request).__name__, steps, lambda now: answer(moved, now))
+
+    # --------------------------------------------------------------------------- AlterPartition
+
+    def _alter_partition(self, request: AlterPartitionRequest) -> Steps:
+        """Change ISRs at their leaders' wish (processAlterPartition)."""
+        controller = self.controller
+        context = controller.context
+        known = context.broker_epochs.get(request.broker_id)
+        if known is None or known != request.broker_epoch:
+            return AlterPartitionResponse(Errors.STALE_BROKER_EPOCH, ())
+        names = {topic_id: name for name, topic_id in context.topic_ids.items()}
+        results: dict[tuple[str, int], AlterPartitionResult] = {}
+        wanted: dict[TopicPartition, Leadership] = {}
+        reasons: dict[str, dict[TopicPartition, Leadership]] = {}
+        for data in request.partitions:
+            key = (data.topic_id, data.partition)
+            name = names.get(data.topic_id)
+            if name is None:
+                results[key] = AlterPartitionResult(*key, Errors.UNKNOWN_TOPIC_ID)
+                continue
+            tp = TopicPartition(name, data.partition)
+            result = self._check(tp, data)
+            if result is None:
+                wanted[tp] = self._wanted(tp, data)
+                reasons.setdefault(data.reason, {})[tp] = wanted[tp]
+            else:
+                results[key] = result
+        written: dict[TopicPartition, Leadership] = {}
+        for reason, group in reasons.items():
+            controller.store.reason = reason
+            done, _ = yield from controller.store.update_states(group)
+            written.update(done)
+        for tp in wanted:
+            key = (context.topic_ids[tp.topic], tp.partition)
+            if tp in written:
+                results[key] = _success(key, written[tp])
+            else:
+                results[key] = AlterPartitionResult(*key, Errors.INVALID_UPDATE_VERSION)
+        if written:  # processUpdateNotifications
+            brokers = context.live_or_shutting_down()
+            yield from controller.send_update_metadata(brokers, list(written))
+        return AlterPartitionResponse(NONE, tuple(results.values()))
+
+    def _wanted(self, tp: TopicPartition, data: AlterPartitionData) -> Leadership:
+        context = self.controller.context
+        before = context.leaderships[tp]
+        isr = tuple([member for member, _ in data.new_isr])
+        state = PartitionState(
+            before.state.leader,
+            before.state.leader_epoch,
+            isr,
+            context.epoch,
+            data.leader_recovery_state,
+        )
+        return Leadership(state, before.version)
+
+    def _check(self, tp: TopicPartition, data: AlterPartitionData) -> AlterPartitionResult | None:
+        """Return why a change is not made, or None; in Kafka's order."""
+        context, rules = self.controller.context, self.controller.rules
+        key = (data.topic_id, data.partition)
+        known = context.leaderships.get(tp)
+        if known is None:
+            return AlterPartitionResult(*key, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        state = known.state
+        error = rules.alter_partition_epochs_ahead(data, state.leader_epoch, known.version)
+        if error is NONE:
+            if rules.is_repeated(data, state.isr, state.leader_recovery_state):
+                return _success(key, known)
+            recovery = data.leader_recovery_state
+            if data.partition_epoch < known.version:
+                error = Errors.INVALID_UPDATE_VERSION
+            elif (recovery == RECOVERING and len(data.new_isr) > 1) or (
+                recovery == RECOVERING and state.leader_recovery_state == RECOVERED
+            ):
+                error = Errors.INVALID_REQUEST
+            elif any(not rules.eligible_for_isr(context.is_live(b)) for b, _ in data.new_isr):
+                error = Errors.INELIGIBLE_REPLICA
+        return None if error is NONE else AlterPartitionResult(*key, error)
+
+    # ------------------------------------------------------------------------ ControlledShutdown
+
+    def _controlled_shutdown(self, request: ControlledShutdownRequest) -> Steps:
+        """Move leaderships away from a broker that wants to stop (doControlledShutdown).
+
+        The answer names the leaderships that could not be moved; it does not wait for the new
+        leaders to have heard of it (B32).
+        """
+        controller = self.controller
+        context = controller.context
+        broker = request.broker_id
+        if broker not in context.brokers:
+            return ControlledShutdownResponse(Errors.BROKER_NOT_AVAILABLE)
+        known = context.broker_epochs[broker]
+        if controller.rules.is_stale_broker_epoch(request.broker_epoch, known):
+            return ControlledShutdownResponse(Errors.STALE_BROKER_EPOCH)
+        context.shutting_down[broker] = None
+        led: list[TopicPartition] = []
+        followed: list[TopicPartition] = []
+        for tp in context.partitions_on(broker):
+            state = context.leaderships.get(tp)
+            if len(context.assignments[tp].replicas) > 1 and state is not None:
+                if not context.deleting(tp.topic):
+                    (led if state.state.leader == broker else followed).append(tp)
+        controller.store.reason = "controlled-shutdown"
+        yield from controller.partitions.to_online(led, Strategy.CONTROLLED_SHUTDOWN)
+        controller.batch.new_batch()
+        for tp in followed:
+            controller.batch.add_stop_replica(broker, tp, delete=False)
+        controller.batch.send(controller.queue.now)
+        yield from controller.replicas.to_offline([(tp, broker) for tp in followed])
+        info, zxid = context.brokers[broker], controller.zk.last_zxid
+        controller.process.out.append(
+            BrokerRegistration(zxid, broker, known, "shutting-down", False, True, info.rack)
+        )
+        remaining = [
+            tp
+            for tp, leadership in context.leaderships.items()
+            if leadership.state.leader == broker and len(context.assignments[tp].replicas) > 1
+        ]
+        return ControlledShutdownResponse(NONE, tuple(remaining))
+
+    # ------------------------------------------------------------------------------- ElectLeaders
+
+    def _elect_leaders(self, request: ElectLeadersRequest) -> Steps:
+        """Elect the preferred replicas, or uncleanly where nobody leads."""
+        controller = self.controller
+        context = controller.context
+        unclean = request.election_type == 1
+        every = request.partitions is None
+        asked = tuple(context.assignments) if request.partitions is None else request.partitions
+        results: dict[TopicPartition, Errors] = {}
+        wanted: list[TopicPartition] = []
+        for tp in asked:
+            known = context.leaderships.get(tp)
+            if tp not in context.assignments or known is None:
+                results[tp] = Errors.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            leader = known.state.leader
+            preferred = context.assignments[tp].replicas[0]
+            satisfied = context.is_live(leader) if unclean else leader == preferred
+            if not satisfied:
+                wanted.append(tp)
+            elif not every:
+                results[tp] = Errors.ELECTION_NOT_NEEDED
+        strategy = Strategy.UNCLEAN if unclean else Strategy.PREFERRED
+        done = yield from controller.maintenance.elect(wanted, strategy, "preferred")
+        missing = (
+            Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE
+            if unclean
+            else Errors.PREFERRED_LEADER_NOT_AVAILABLE
+        )
+        for tp in wanted:
+            results[tp] = NONE if tp in done else missing
+        return ElectLeadersResponse(NONE, tuple(results.items()))
+
+    def _allocate(self, request: AllocateProducerIdsRequest) -> Steps:
+        answer = yield from self.controller.maintenance.allocate_producer_ids(
+            request.broker_id, request.broker_epoch
+        )
+        return answer
+
+    # -------------------------------------------------------------------- answers of the brokers
+
+    def on_answer(self, broker: int, request: Any, response: Any) -> None:
+        """Only StopReplica with deletion matters (TopicDeletionStopReplicaResponseReceived).
+
+        LeaderAndIsr errors would tell of failed log directories; a refused request is not repeated.
+        """
+        if not isinstance(request, StopReplicaRequest):
+            return
+        deleted = [each.tp for each in request.partitions if each.delete_partition]
+        if not deleted:
+            return
+        failed = dict(response.partitions)
+        controller = self.controller
+
+        def steps() -> Steps:
+            context = controller.context
+            mine = [tp for tp in deleted if context.deleting(tp.topic)]
+            if not controller.is_active or not mine:
+                return
+            ok: list[Replica] = []
+            bad: list[Replica] = []
+            for tp in mine:
+                error = response.error if response.error is not NONE else failed.get(tp, NONE)
+                (ok if error is NONE else bad).append((tp, broker))
+            if bad:
+                yield from controller.deletion.fail(bad)
+            if ok:
+                yield from controller.deletion.complete(ok)
+
+        controller.put("TopicDeletionStopReplicaResponseReceived", steps)
+
+
+def _success(key: tuple[str, int], known: Leadership) -> AlterPartitionResult:
+    state = known.state
+    return AlterPartitionResult(
+        *key,
+        NONE,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        known.version,
+        state.leader_recovery_state,
+    )
+
+
+def _not_controller(request: Any) -> Any:
+    error = Errors.NOT_CONTROLLER
+    if isinstance(request, AlterPartitionRequest):
+        return AlterPartitionResponse(error, ())
+    if isinstance(request, ControlledShutdownRequest):
+        return ControlledShutdownResponse(error)
+    if isinstance(request, ElectLeadersRequest):
+        return ElectLeadersResponse(error, ())
+    return AllocateProducerIdsResponse(error, -1, -1)

@@ -1,0 +1,63 @@
+"""Topics appear and shall go (processTopicChange, processTopicDeletion)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from model.controller.zk.context import NEW
+from model.controller.zk.elections import Strategy
+from model.controller.zk.events import Steps
+from model.controller.zk.registries import DELETE_TOPICS, TOPICS
+from model.zookeeper.ops import Delete
+
+if TYPE_CHECKING:
+    from model.controller.zk.controller import KafkaController
+    from model.records import TopicPartition
+
+
+class TopicChanges:
+    """Reacts to /brokers/topics and /admin/delete_topics."""
+
+    def __init__(self, controller: KafkaController) -> None:
+        self.controller = controller
+
+    def process(self) -> Steps:
+        """Take up new topics; forget those whose znodes are gone."""
+        controller = self.controller
+        context = controller.context
+        names = yield from controller.loading.read_children(TOPICS)
+        for gone in [topic for topic in context.topic_ids if topic not in names]:
+            context.remove_topic(gone)
+        new = [name for name in names if name not in context.topic_ids]
+        added = yield from controller.loading.read_topics(new)
+        if added:
+            yield from self._create(added)
+
+    def _create(self, partitions: list[TopicPartition]) -> Steps:
+        """Bring new partitions online (onNewPartitionCreation)."""
+        controller = self.controller
+        replicas = controller.context.replicas_of(partitions)
+        controller.partitions.to(partitions, NEW)
+        controller.replicas.to_new(replicas)
+        yield from controller.partitions.to_online(partitions, Strategy.OFFLINE)
+        controller.replicas.to_online(replicas)
+
+    def process_deletions(self) -> Steps:
+        """Queue the topics that shall go."""
+        controller = self.controller
+        context = controller.context
+        names = yield from controller.loading.read_children(DELETE_TOPICS)
+        unknown = [name for name in names if name not in context.topic_ids]
+        if unknown:
+            yield from controller.store.write(*[Delete(f"{DELETE_TOPICS}/{n}") for n in unknown])
+        wanted = [
+            name for name in names
+            if name in context.topic_ids and name not in context.topics_to_delete
+        ]  # fmt: skip
+        busy = [topic for topic in wanted
+                if any(tp.topic == topic for tp in context.reassigning)]  # fmt: skip
+        for topic in wanted:
+            context.topics_to_delete[topic] = None
+        controller.deletion.mark_ineligible(busy)
+        if wanted:
+            yield from controller.deletion.enqueue(wanted)

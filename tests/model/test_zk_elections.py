@@ -1,0 +1,62 @@
+"""The elections of the ZooKeeper controller, as pure functions."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.controller.zk.context import ControllerContext, Leadership
+from model.controller.zk.elections import RECOVERING, Strategy, elect
+from model.controller.zk.registries import BrokerInfo, PartitionState, ReplicaAssignment
+
+ASSIGNMENT = ReplicaAssignment((1, 2, 3))
+
+
+def context(live: tuple[int, ...], stopping: tuple[int, ...] = ()) -> ControllerContext:
+    found = ControllerContext()
+    found.epoch = 4
+    found.brokers = {broker: BrokerInfo(broker, f"broker-{broker}", None) for broker in live}
+    found.shutting_down = dict.fromkeys(stopping)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("strategy", "live", "stopping", "isr", "unclean", "leader", "new_isr"),
+    [
+        (Strategy.OFFLINE, (2, 3), (), (3, 2), False, 2, (3, 2)),
+        (Strategy.OFFLINE, (3,), (), (1, 2, 3), False, 3, (3,)),
+        (Strategy.OFFLINE, (2, 3), (2,), (2, 3), False, 3, (3,)),
+        (Strategy.OFFLINE, (2, 3), (), (1,), False, None, ()),
+        (Strategy.OFFLINE, (2, 3), (), (1,), True, 2, (2,)),
+        (Strategy.PREFERRED, (1, 2, 3), (), (1, 2), False, 1, (1, 2)),
+        (Strategy.PREFERRED, (2, 3), (), (1, 2), False, None, ()),
+        (Strategy.PREFERRED, (1, 2, 3), (), (2, 3), False, None, ()),
+        (Strategy.CONTROLLED_SHUTDOWN, (1, 2, 3), (1,), (1, 2, 3), False, 2, (2, 3)),
+        (Strategy.CONTROLLED_SHUTDOWN, (1, 2, 3), (1,), (1,), False, None, ()),
+    ],
+)
+def test_elections(
+    strategy: Strategy,
+    live: tuple[int, ...],
+    stopping: tuple[int, ...],
+    isr: tuple[int, ...],
+    unclean: bool,
+    leader: int | None,
+    new_isr: tuple[int, ...],
+) -> None:
+    known = Leadership(PartitionState(1, 7, isr, 3), 12)
+    state = elect(strategy, context(live, stopping), ASSIGNMENT, known, unclean)
+    if leader is None:
+        assert state is None
+        return
+    assert state is not None
+    assert (state.leader, state.isr, state.leader_epoch) == (leader, new_isr, 8)
+    assert state.controller_epoch == 4
+    assert (state.leader_recovery_state == RECOVERING) is (leader not in isr)
+
+
+def test_a_reassignment_elects_among_its_targets() -> None:
+    assignment = ReplicaAssignment((1, 2, 3), adding=(2, 3), removing=(1,))
+    known = Leadership(PartitionState(1, 7, (1, 2, 3), 3), 12)
+    state = elect(Strategy.REASSIGN, context((1, 2, 3)), assignment, known, False)
+    assert state is not None
+    assert state.leader == 2
