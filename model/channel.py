@@ -3,9 +3,10 @@
 The channel opens its connection on demand, numbers the requests, hands each answer to the callback
 that came with the request, and fails everything in flight when the connection goes. A request that
 is not answered within its timeout closes the connection, as NetworkClient.handleTimedOutRequests
-does. Reconnecting backs off from reconnect.backoff.ms, doubling up to reconnect.backoff.max.ms
-with 20 % jitter; a send during the backoff fails at once with ``backoff``, unless ``patient``: then
-it waits for the connection (the inter-broker channels, which retry for ever, are patient).
+does; its timer stays armed for the oldest request there was, so an answer touches no timer.
+Reconnecting backs off from reconnect.backoff.ms, doubling up to reconnect.backoff.max.ms with 20 %
+jitter; a send during the backoff fails at once with ``backoff``, unless ``patient``: then it waits
+for the connection (the inter-broker channels, which retry for ever, are patient).
 
 Not modelled: ApiVersions exchange, authentication, several requests coalesced into one packet.
 """
@@ -40,6 +41,7 @@ class Channel:
     """Requests to one endpoint over one connection, opened when first needed."""
 
     __slots__ = (
+        "_armed",
         "_backoff_us",
         "_key",
         "_next_correlation",
@@ -80,6 +82,7 @@ class Channel:
         self.in_flight: dict[int, tuple[int, Done]] = {}
         self._pending: deque[tuple[int, Any]] = deque()  # sends before the connection is open
         self._next_correlation = 0
+        self._armed = False  # the timer of the oldest request, or of one answered since
         self._not_before = 0
         self._backoff_us = 0
         self._key = ("channel", purpose, address, lane)
@@ -95,7 +98,8 @@ class Channel:
         a timer at the same instant.
         """
         self._next_correlation = correlation = self._next_correlation + 1
-        if self.connection is None:
+        connection = self.connection
+        if connection is None:
             if now < self._not_before and not self.patient:
                 self.process.timers.arm(
                     (*self._key, correlation),
@@ -105,12 +109,13 @@ class Channel:
                 )
                 return
             self._connect(now)
-        if not self.in_flight:
-            self._arm(now + self.request_timeout_us)
-        self.in_flight[correlation] = (now + self.request_timeout_us, done)
+        deadline = now + self.request_timeout_us
+        if not self._armed:
+            self._arm(deadline)
+        self.in_flight[correlation] = (deadline, done)
         if self.open:
-            assert self.connection is not None
-            self.process.out.append(Send(self.connection, correlation, message))
+            assert connection is not None
+            self.process.out.append(Send(connection, correlation, message))
         else:
             self._pending.append((correlation, message))
 
@@ -138,11 +143,8 @@ class Channel:
     def on_response(self, correlation: int, message: Any, now: int) -> None:
         """Hand an answer to the callback of its request."""
         entry = self.in_flight.pop(correlation, None)
-        if entry is None:
-            return
-        if not self.in_flight:
-            self.process.timers.cancel(self._key)
-        entry[1](message, now)
+        if entry is not None:
+            entry[1](message, now)
 
     def on_closed(self, reason: str, now: int) -> None:
         """The peer or the network ended the connection."""
@@ -163,14 +165,18 @@ class Channel:
         self.process.out.append(Open(self.connection, self.address, self.purpose, self.lane))
 
     def _arm(self, deadline: int) -> None:
+        self._armed = True
         self.process.timers.arm(self._key, deadline, self.lane, self._on_deadline)
 
     def _on_deadline(self, now: int) -> None:
+        self._armed = False
         for deadline, _ in self.in_flight.values():
             if deadline > now:
                 self._arm(deadline)
                 return
             break
+        else:
+            return  # idle: the next request arms it anew
         if self.connection is not None:
             self.process.out.append(Close(self.connection))
         self._drop("timeout", now)
@@ -182,6 +188,7 @@ class Channel:
         self.connection = None
         self.open = False
         self._pending.clear()
+        self._armed = False
         process.timers.cancel(self._key)
         process.timers.cancel((*self._key, "connect"))
         doubled = self._backoff_us * 2 or self.RECONNECT_BACKOFF_US

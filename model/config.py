@@ -18,6 +18,14 @@ from typing import Any, Self, get_type_hints
 
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
+RACK_AWARE = (
+    "RackAwareReplicaSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+)
+IBP_VERSIONS = (
+    "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7",
+    "3.8", "3.9",
+)  # fmt: skip
 
 
 class ConfigError(ValueError):
@@ -54,7 +62,7 @@ class Config:
             ConfigError: unknown key, wrong type, or out of range.
         """
         known = {f.name.replace("_", "."): f.name for f in fields(cls)}
-        hints = get_type_hints(cls)
+        hints = _hints(cls)
         values: dict[str, Any] = {}
         for key, raw in properties.items():
             name = known.get(key)
@@ -87,6 +95,17 @@ class Config:
 
     def validate(self) -> None:
         """Check what concerns several keys at once."""
+
+
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
+def _hints(config: type) -> dict[str, Any]:
+    """Return the fields' types, worked out once for each class."""
+    known = _HINTS.get(config)
+    if known is None:
+        known = _HINTS[config] = get_type_hints(config)
+    return known
 
 
 def _unknown(key: str, known: list[str]) -> str:
@@ -136,6 +155,8 @@ class TopicConfig(Config):
     max_message_bytes: int = setting(1048588, 0)
     message_timestamp_type: str = setting("CreateTime", allowed=("CreateTime", "LogAppendTime"))
     file_delete_delay_ms: int = setting(60000, 0)
+    leader_replication_throttled_replicas: str = setting("")
+    follower_replication_throttled_replicas: str = setting("")
 
 
 @dataclass(frozen=True)
@@ -152,11 +173,16 @@ class BrokerConfig(Config):
     replica_socket_timeout_ms: int = setting(30000, 1)
     num_replica_fetchers: int = setting(1, 1)
     replica_high_watermark_checkpoint_interval_ms: int = setting(5000, 1)
+    leader_replication_throttled_rate: int = setting(MAX_LONG, 0)
+    follower_replication_throttled_rate: int = setting(MAX_LONG, 0)
+    replica_selector_class: str = setting("", allowed=("", *RACK_AWARE))
     min_insync_replicas: int = setting(1, 1)
     default_replication_factor: int = setting(1, 1)
     num_partitions: int = setting(1, 1)
     unclean_leader_election_enable: bool = setting(False)
     auto_create_topics_enable: bool = setting(True)
+    # "" is the newest. Below 2.7 followers truncate by OffsetsForLeaderEpoch before they fetch.
+    inter_broker_protocol_version: str = setting("", allowed=("", *IBP_VERSIONS))
     # Broker and controller
     broker_session_timeout_ms: int = setting(9000, 1)
     broker_heartbeat_interval_ms: int = setting(2000, 1)
@@ -165,9 +191,12 @@ class BrokerConfig(Config):
     fetch_max_bytes: int = setting(57671680, 1024)
     controlled_shutdown_enable: bool = setting(True)
     controlled_shutdown_max_retries: int = setting(3, 0)
+    controlled_shutdown_retry_backoff_ms: int = setting(5000, 0)
+    zookeeper_session_timeout_ms: int = setting(18000, 1)
     auto_leader_rebalance_enable: bool = setting(True)
     leader_imbalance_per_broker_percentage: int = setting(10, 0)
     leader_imbalance_check_interval_seconds: int = setting(300, 1)
+    unclean_leader_election_interval_ms: int = setting(300000, 1)
     num_io_threads: int = setting(8, 1)
     num_network_threads: int = setting(3, 1)
     queued_max_requests: int = setting(500, 1)
@@ -179,6 +208,12 @@ class BrokerConfig(Config):
     controller_quorum_request_timeout_ms: int = setting(2000, 1)
     controller_quorum_retry_backoff_ms: int = setting(20, 0)
     metadata_max_idle_interval_ms: int = setting(500, 0)
+    metadata_log_max_record_bytes_between_snapshots: int = setting(20971520, 1)
+    metadata_log_max_snapshot_interval_ms: int = setting(3600000, 0)
+    metadata_log_segment_bytes: int = setting(1073741824, 14)
+    metadata_log_segment_ms: int = setting(604800000, 1)
+    metadata_max_retention_bytes: int = setting(104857600, -1)
+    metadata_max_retention_ms: int = setting(604800000, -1)
     # Log: defaults of topics
     log_segment_bytes: int = setting(1073741824, 14)
     log_roll_ms: int = setting(604800000, 1)
@@ -188,6 +223,7 @@ class BrokerConfig(Config):
     log_flush_interval_messages: int = setting(MAX_LONG, 1)
     log_flush_interval_ms: int = setting(MAX_LONG, 0)
     log_flush_offset_checkpoint_interval_ms: int = setting(60000, 0)
+    log_segment_delete_delay_ms: int = setting(60000, 0)
     log_retention_check_interval_ms: int = setting(300000, 1)
     message_max_bytes: int = setting(1048588, 0)
     # Groups
@@ -209,6 +245,25 @@ class BrokerConfig(Config):
     producer_id_expiration_ms: int = setting(86400000, 1)
     producer_id_expiration_check_interval_ms: int = setting(600000, 1)
 
+    @property
+    def truncation_on_fetch(self) -> bool:
+        """Whether inter.broker.protocol.version has truncation by Fetch (IBP_2_7_IV1)."""
+        return self.inter_broker_protocol_version not in ("2.4", "2.5", "2.6")
+
+    @property
+    def alter_partition_enabled(self) -> bool:
+        """Whether leaders ask the controller to change ISRs (IBP_2_7_IV2), or, with ZooKeeper,
+        write them themselves."""
+        return self.inter_broker_protocol_version not in ("2.4", "2.5", "2.6")
+
+    def metadata_log_config(self) -> TopicConfig:
+        """Return the settings of the metadata log; snapshots are its retention (KIP-630)."""
+        return TopicConfig(
+            segment_bytes=self.metadata_log_segment_bytes,
+            segment_ms=self.metadata_log_segment_ms,
+            retention_ms=-1,
+        )
+
     def topic_config(self, overrides: Mapping[str, Any]) -> TopicConfig:
         """Return a topic's settings: its own overrides above this broker's defaults."""
         defaults = {
@@ -222,6 +277,7 @@ class BrokerConfig(Config):
             "flush.messages": self.log_flush_interval_messages,
             "flush.ms": self.log_flush_interval_ms,
             "max.message.bytes": self.message_max_bytes,
+            "file.delete.delay.ms": self.log_segment_delete_delay_ms,
         }
         return TopicConfig.from_properties({**defaults, **overrides})
 

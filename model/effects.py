@@ -106,6 +106,8 @@ class ClockSet:
 
 # -------------------------------------------------------------------------------------- effects
 
+Handler = Callable[[int], None]
+
 
 @value
 class Open:
@@ -140,6 +142,19 @@ class Respond:
 
 
 @value
+class Push:
+    """Send to the client of an inbound connection what answers no request that it waits for.
+
+    Leaves the connection's muting alone: ZooKeeper's servers read on while they work, answer
+    later, and tell watch events unasked.
+    """
+
+    connection: int
+    correlation: int
+    message: Any
+
+
+@value
 class Close:
     """Close a connection, inbound or outbound. It queues behind data already sent."""
 
@@ -159,6 +174,17 @@ class Barrier:
     """Hold the rest of this outbox, and this lane, until the files are durable."""
 
     files: tuple[str, ...]
+
+
+@value
+class Then:
+    """Run ``handler(now)`` on this lane when all before it in the outbox is done.
+
+    Behind a :class:`Barrier` that is when its files are durable: what other lanes may see only then
+    is changed by the handler, not before.
+    """
+
+    handler: Handler
 
 
 @value
@@ -187,9 +213,6 @@ class Exit:
     clean: bool
 
 
-Handler = Callable[[int], None]
-
-
 class Answerable(Protocol):
     """What a process keeps per outbound connection: see :class:`model.channel.Channel`."""
 
@@ -202,7 +225,8 @@ class Answerable(Protocol):
 class Process:
     """A machine: one broker, controller or client, until it dies.
 
-    A host calls :meth:`handle` with an input, then drains ``out``; it keeps one wake-up armed for
+    A host calls :meth:`handle` with an input (:meth:`on_request`, :meth:`on_call` and the channel
+    of a response directly: they are frequent), then drains ``out``; it keeps one wake-up armed for
     ``timers.next_deadline()`` and fires what is due through ``timers.pop_due`` and
     ``timers.fire``. Timers name their lane; a handler of a lane that waits is not run.
 

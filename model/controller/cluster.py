@@ -40,6 +40,11 @@ class ClusterControlManager:
             return Errors.DUPLICATE_BROKER_REGISTRATION
         return Errors.NONE
 
+    def may_unregister(self, broker_id: int) -> Errors:
+        """Refuse to unregister who is not registered."""
+        known = broker_id in self.image.brokers
+        return Errors.NONE if known else Errors.BROKER_ID_NOT_REGISTERED
+
     def registration(self, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
         """Return the record: fenced for a new incarnation, as it was for a repeated request."""
         previous = self.image.brokers.get(request.broker_id)

@@ -12,17 +12,27 @@ from collections.abc import Callable
 from typing import Any
 
 from model.config import BrokerConfig
-from model.controller.image import MetadataImage, chain_digest
+from model.controller.image import EVERY_BROKER, MetadataDelta, MetadataImage, chain_digest
 from model.controller.records import (
+    BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from model.facts import BrokerRegistration, MetadataCommitted, PartitionChanged, TopicCreated
+from model.controller.snapshot import Snapshot, load_snapshot
+from model.facts import (
+    BrokerRegistration,
+    ConfigChanged,
+    MetadataCommitted,
+    PartitionChanged,
+    TopicCreated,
+    TopicDeleted,
+)
 from model.records import RecordBatch
 
 
@@ -47,7 +57,7 @@ class CommittedMetadata:
             offset = batch.base_offset
             for record in batch.records:
                 change = record.value
-                before = image.brokers.get(change.broker_id) if _unregisters(change) else None
+                before = _before(image, change)
                 image.apply(change, offset, epoch)
                 if report:
                     describe = _FACTS.get(type(change))
@@ -57,6 +67,12 @@ class CommittedMetadata:
         self.digest = chain_digest(self.digest, batch)
         self.end_offset = batch.last_offset + 1
         self.out.append(MetadataCommitted(batch.last_offset, batch.leader_epoch, self.digest))
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Take a snapshot for all that was committed below its end."""
+        self.digest = load_snapshot(MetadataDelta(self.image), snapshot)
+        self.end_offset = snapshot.end_offset
+        self.out.append(MetadataCommitted(snapshot.end_offset - 1, snapshot.epoch, self.digest))
 
     def _topic_created(
         self, record: TopicRecord, offset: int, batch: RecordBatch, before: Any
@@ -91,7 +107,28 @@ class CommittedMetadata:
             partition.replicas,
             record.reason,
             type(record) is PartitionChangeRecord and record.unclean,
+            partition.elr,
+            partition.last_known_elr,
+            partition.adding_replicas,
+            partition.removing_replicas,
+            partition.leader_recovery_state,
         )
+
+    def _topic_deleted(
+        self, record: RemoveTopicRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> TopicDeleted:
+        return TopicDeleted(offset, record.topic_id, before.name)
+
+    def _config_changed(
+        self, record: ConfigRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> ConfigChanged:
+        return ConfigChanged(offset, f"topic:{record.topic}", record.name, record.value)
+
+    def _broker_config_changed(
+        self, record: BrokerConfigRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> ConfigChanged:
+        name = "" if record.broker_id == EVERY_BROKER else str(record.broker_id)
+        return ConfigChanged(offset, f"broker:{name}", record.name, record.value)
 
     def _broker_changed(
         self, record: Any, offset: int, batch: RecordBatch, before: Any
@@ -108,8 +145,11 @@ class CommittedMetadata:
         )
 
 
-def _unregisters(record: Any) -> bool:
-    return type(record) is UnregisterBrokerRecord
+def _before(image: MetadataImage, record: Any) -> Any:
+    """Return what a record is about to remove."""
+    if type(record) is UnregisterBrokerRecord:
+        return image.brokers[record.broker_id]
+    return image.topics[record.topic_id] if type(record) is RemoveTopicRecord else None
 
 
 def _change(record: Any) -> str:
@@ -124,6 +164,9 @@ def _change(record: Any) -> str:
 
 _FACTS: dict[type, Callable[[CommittedMetadata, Any, int, RecordBatch, Any], Any]] = {
     TopicRecord: CommittedMetadata._topic_created,
+    RemoveTopicRecord: CommittedMetadata._topic_deleted,
+    ConfigRecord: CommittedMetadata._config_changed,
+    BrokerConfigRecord: CommittedMetadata._broker_config_changed,
     PartitionRecord: CommittedMetadata._partition_changed,
     PartitionChangeRecord: CommittedMetadata._partition_changed,
     RegisterBrokerRecord: CommittedMetadata._broker_changed,

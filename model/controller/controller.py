@@ -11,43 +11,42 @@ active controller pays one copy.
 Raft calls the listener on lane ``raft``; what concerns lane ``controller`` goes through one inbox,
 so that commits and changes of leadership keep their order.
 
-Left out: snapshots, the KRaft migration, quotas, the 10000 records limit of a batch.
+A batch holds 10000 records at most; the records of an event that has more are several batches, each
+replayed and committed on its own (ControllerResult.of, which is not atomic; only CreateTopics is,
+and refuses that many). Left out: the KRaft migration, quotas.
 """
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
-from model.config import BrokerConfig, TopicConfig
+from model.config import BrokerConfig
 from model.controller.cluster import ClusterControlManager
 from model.controller.committed import CommittedMetadata
+from model.controller.configs import ConfigurationControlManager
 from model.controller.heartbeats import BrokerHeartbeatManager
 from model.controller.image import MetadataImage
 from model.controller.ports import Raft, not_controller
-from model.controller.records import FeatureLevelRecord, NoOpRecord, ProducerIdsRecord
-from model.controller.replication import ReplicationControlManager
+from model.controller.reassignments import ReassignmentControlManager
+from model.controller.records import FeatureLevelRecord, NoOpRecord
+from model.controller.replication import MAX_ELECTIONS, ReplicationControlManager
+from model.controller.requests import ControllerApis
 from model.controller.rules import ControllerRules
+from model.controller.snapshot import Snapshot, SnapshotGenerator, image_values
 from model.controller.topics import TopicControlManager
 from model.effects import Exit, Post, Process, Request, Respond
-from model.errors import Errors
 from model.facts import ControllerActive
 from model.messages import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-    AlterPartitionRequest,
-    AlterPartitionResponse,
+    AddRaftVoterRequest,
     BeginQuorumEpochRequest,
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-    CreateTopicsRequest,
-    ElectLeadersRequest,
     EndQuorumEpochRequest,
+    FetchSnapshotRequest,
     RaftFetchRequest,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
     VoteRequest,
 )
 from model.raft.client import RaftClient
@@ -58,15 +57,15 @@ from model.storage.log import Log
 LANE = "controller"
 METADATA_TP = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # Uuid.METADATA_TOPIC_ID
-PRODUCER_ID_BLOCK = 1000
-UNCLEAN_ELECTION_INTERVAL_US = 300_000_000  # unclean.leader.election.interval.ms
+MAX_RECORDS_PER_BATCH = 10_000
 INACTIVE = -1
+PERIODIC = ("stale-check", "no-op", "unclean-scan", "balance")
 
 
 class Managers:
     """The parts of an active controller; they start from the image at activation."""
 
-    __slots__ = ("cluster", "heartbeats", "replication", "topics")
+    __slots__ = ("cluster", "configs", "heartbeats", "reassignments", "replication", "topics")
 
     def __init__(self, image: MetadataImage, process: Controller, now: int) -> None:
         config = process.config
@@ -76,10 +75,15 @@ class Managers:
         self.cluster = ClusterControlManager(image, self.heartbeats)
         self.replication = ReplicationControlManager(image, config, process.rules)
         self.topics = TopicControlManager(image, self.cluster, config, process.placement_rng)
+        self.reassignments = ReassignmentControlManager(image, self.replication)
+        self.configs = ConfigurationControlManager(image, config)
 
 
 class Controller(Process):
-    """One voter of the metadata quorum; active while it leads."""
+    """One voter of the metadata quorum; active while it leads.
+
+    ``features`` are what kafka-storage format --feature put into the bootstrap metadata.
+    """
 
     default_lane = LANE
     request_lanes = {
@@ -87,6 +91,10 @@ class Controller(Process):
         BeginQuorumEpochRequest: "raft",
         EndQuorumEpochRequest: "raft",
         RaftFetchRequest: "raft",
+        AddRaftVoterRequest: "raft",
+        RemoveRaftVoterRequest: "raft",
+        UpdateRaftVoterRequest: "raft",
+        FetchSnapshotRequest: "raft",
     }
 
     def __init__(
@@ -99,28 +107,25 @@ class Controller(Process):
         files: Files,
         rng: random.Random,
         now: int,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(name, files, rng, now)
         self.node_id = node_id
-        self.voters = voters
+        self.features = dict(features or {})
+        self.voters = dict(voters)  # the log may change it (KIP-853)
         self.config = config
         self.rules: ControllerRules = rules.controller
         self.placement_rng = random.Random(rng.getrandbits(64))
         self.committed = CommittedMetadata(self.out, config)
+        self._snapshots = SnapshotGenerator(config, now)
         self.image = self.committed.image
         self.active_epoch = INACTIVE
         self.managers = Managers(self.image, self, now)
         self.parked: deque[tuple[int, Request, Any]] = deque()  # (last offset, request, response)
         self._claim: tuple[int, int] | None = None  # (epoch, end offset to be applied first)
         self._inbox: deque[tuple[int, int, int]] = deque()  # (leader or −2, epoch, end offset)
-        self._handlers: dict[type, Callable[[Request, Any, int], None]] = {
-            BrokerHeartbeatRequest: self._on_heartbeat,
-            AlterPartitionRequest: self._on_alter_partition,
-            BrokerRegistrationRequest: self._on_registration,
-            CreateTopicsRequest: self._on_create_topics,
-            ElectLeadersRequest: self._on_elect_leaders,
-            AllocateProducerIdsRequest: self._on_allocate_producer_ids,
-        }
+        self._handlers = ControllerApis(self).handlers
+        self._written = -1  # the last offset that this active controller wrote
         self.raft = self.new_raft(rules, now)
 
     def new_raft(self, rules: Any, now: int) -> Raft:
@@ -131,7 +136,7 @@ class Controller(Process):
             f"{METADATA_TP}",
             METADATA_TP,
             METADATA_TOPIC_ID,
-            TopicConfig(retention_ms=-1),
+            self.config.metadata_log_config(),
             rules.storage,
             clean=False,
             now_ms=self.wall_ms(now),
@@ -161,7 +166,7 @@ class Controller(Process):
         if handler is None:
             self.raft.on_request(item, now)
         elif self.active_epoch == INACTIVE:
-            self._respond(item, not_controller(message))
+            self.refuse(item)
         else:
             handler(item, message, now)
 
@@ -175,10 +180,21 @@ class Controller(Process):
         """Replay what is committed, and let lane ``controller`` answer who waits for it."""
         committed = self.committed
         leading = self.raft.is_leader
+        size = 0
         for batch in batches:
             committed.apply(batch, leading)
+            size += batch.size
+        if self._snapshots.published(size, now):
+            values = image_values(committed.image, committed.digest)
+            end_offset = committed.end_offset
+            self.raft.create_snapshot(end_offset, batches[-1].leader_epoch, values, now)
         if self.parked or self._claim is not None or self._inbox:
             self._hand_over(-2, -1, committed.end_offset)
+
+    def on_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None:
+        """Start from a snapshot: at a restart, or where the leader's log no longer begins."""
+        self.committed.load(Snapshot(end_offset, epoch, values))
+        self._snapshots.reset(now)
 
     def _hand_over(self, leader_id: int, epoch: int, end_offset: int) -> None:
         if not self._inbox:
@@ -210,18 +226,19 @@ class Controller(Process):
     def _activate(self, epoch: int, now: int) -> None:
         """Become active: all that was written before is committed and replayed."""
         self._claim = None
+        self._written = -1
         self.active_epoch = epoch
         self.image = self.committed.image.copy()
         self.managers = Managers(self.image, self, now)
         self.out.append(ControllerActive(epoch, True))
         if not self.image.features:
-            features = self.rules.bootstrap_features()
-            self._append([FeatureLevelRecord(name, features[name]) for name in features], now)
-        self._arm_stale_check()
+            features = {**self.rules.bootstrap_features(), **self.features}
+            self.append([FeatureLevelRecord(name, features[name]) for name in features], now)
+        self.arm_stale_check()
         config = self.config
         self._arm_no_op(now)
         arm = self.timers.arm
-        arm("unclean-scan", now + UNCLEAN_ELECTION_INTERVAL_US, LANE, self._on_unclean_scan)
+        arm("unclean-scan", now + self._unclean_interval_us(), LANE, self._on_unclean_scan)
         if config.auto_leader_rebalance_enable:
             arm("balance", now + self._balance_interval_us(), LANE, self._on_balance)
 
@@ -230,11 +247,10 @@ class Controller(Process):
         self.out.append(ControllerActive(self.active_epoch, False))
         self.active_epoch = INACTIVE
         self.image = self.committed.image
-        for key in ("stale-check", "no-op", "unclean-scan", "balance"):
+        for key in PERIODIC:
             self.timers.cancel(key)
         while self.parked:
-            _, item, _ = self.parked.popleft()
-            self._respond(item, not_controller(item.message))
+            self.refuse(self.parked.popleft()[1])
 
     def _complete(self, end_offset: int) -> None:
         parked = self.parked
@@ -244,111 +260,48 @@ class Controller(Process):
 
     # Events.
 
-    def _append(self, records: list[Any], now: int) -> int | None:
-        """Write one batch and replay it; return its last offset, or None if no longer leader."""
-        last_offset = self.raft.schedule_append(self.active_epoch, records, now)
-        if last_offset is None:
-            return None
-        offset = last_offset - len(records)
-        for record in records:
-            offset += 1
-            self.image.apply(record, offset, self.active_epoch)
+    def append(self, records: list[Any], now: int) -> int | None:
+        """Write an event's records and replay them; return the last offset, or None if this
+        controller leads no longer."""
+        last_offset: int | None = None
+        for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
+            batch = records[start : start + MAX_RECORDS_PER_BATCH]
+            last_offset = self.raft.schedule_append(self.active_epoch, batch, now)
+            if last_offset is None:
+                return None
+            offset = last_offset - len(batch)
+            for record in batch:
+                offset += 1
+                self.image.apply(record, offset, self.active_epoch)
+            self._written = last_offset
         self._arm_no_op(now)
         return last_offset
 
-    def _finish(self, item: Request, records: list[Any], response: Any, now: int) -> bool:
-        """Write an event's records and park its response behind them."""
+    def finish(self, item: Request, records: list[Any], response: Any, now: int) -> bool:
+        """Write an event's records and park its response behind them, or behind what is pending
+        already: the response was read from a state that is not committed yet."""
         if records:
-            last_offset = self._append(records, now)
-            if last_offset is None:
-                self._respond(item, not_controller(item.message))
+            if self.append(records, now) is None:
+                self.refuse(item)
                 return False
-            self.parked.append((last_offset, item, response))
-        elif self.parked:  # it was read from a state that is not committed yet
-            self.parked.append((self.parked[-1][0], item, response))
+            self.parked.append((self._written, item, response))
+        elif self._written >= self.committed.end_offset:
+            self.parked.append((self._written, item, response))
         else:
             self._respond(item, response)
         return True
 
+    def refuse(self, item: Request) -> None:
+        """Answer that the active controller is elsewhere."""
+        self._respond(item, not_controller(item.message))
+
     def _respond(self, item: Request, response: Any) -> None:
         self.out.append(Respond(item.connection, item.correlation, response))
 
-    # Requests.
-
-    def _on_registration(self, item: Request, request: BrokerRegistrationRequest, now: int) -> None:
-        managers = self.managers
-        error = managers.cluster.may_register(request, now)
-        if error != Errors.NONE:
-            self._finish(item, [], BrokerRegistrationResponse(error, -1), now)
-            return
-        previous = self.image.brokers.get(request.broker_id)
-        records: list[Any] = []
-        if previous is not None and previous.incarnation_id != request.incarnation_id:
-            if self.rules.on_reregistration(previous):
-                unclean = self.rules.is_unclean_restart(previous, request)
-                records += managers.replication.fence(previous.id, "registered", unclean)
-        record = managers.cluster.registration(request)
-        last_offset = self._append([*records, record], now)
-        if last_offset is None:
-            self._respond(item, not_controller(request))
-            return
-        epoch = self.image.brokers[request.broker_id].epoch
-        managers.heartbeats.register(request.broker_id, record.fenced, now)
-        self.parked.append((last_offset, item, BrokerRegistrationResponse(Errors.NONE, epoch)))
-        self._arm_stale_check()
-
-    def _on_heartbeat(self, item: Request, request: BrokerHeartbeatRequest, now: int) -> None:
-        broker = self.image.brokers.get(request.broker_id)
-        if broker is None or broker.epoch != request.broker_epoch:
-            refusal = BrokerHeartbeatResponse(Errors.STALE_BROKER_EPOCH, False, True, False)
-            self._finish(item, [], refusal, now)
-            return
-        heartbeats = self.managers.heartbeats
-        records, fenced, stop = self.managers.replication.process_heartbeat(
-            broker, request, heartbeats
-        )
-        caught_up = request.current_metadata_offset >= broker.epoch
-        response = BrokerHeartbeatResponse(Errors.NONE, caught_up, fenced, stop)
-        if not self._finish(item, records, response, now):
-            return
-        heartbeats.touch(broker.id, fenced, request.current_metadata_offset, now)
-        if records and not fenced and request.want_shut_down:
-            heartbeats.start_shutdown(broker.id, self.image.offset)
-        if broker.fenced and not fenced:
-            self._arm_stale_check()
-
-    def _on_alter_partition(self, item: Request, request: AlterPartitionRequest, now: int) -> None:
-        error = self.managers.cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
-        if error != Errors.NONE:
-            self._finish(item, [], AlterPartitionResponse(error, ()), now)
-            return
-        records, response = self.managers.replication.alter_partition(request)
-        self._finish(item, records, response, now)
-
-    def _on_create_topics(self, item: Request, request: CreateTopicsRequest, now: int) -> None:
-        records, response = self.managers.topics.create_topics(request)
-        self._finish(item, records, response, now)
-
-    def _on_elect_leaders(self, item: Request, request: ElectLeadersRequest, now: int) -> None:
-        records, response = self.managers.replication.elect_leaders(request)
-        self._finish(item, records, response, now)
-
-    def _on_allocate_producer_ids(
-        self, item: Request, request: AllocateProducerIdsRequest, now: int
-    ) -> None:
-        error = self.managers.cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
-        if error != Errors.NONE:
-            self._finish(item, [], AllocateProducerIdsResponse(error, -1, 0), now)
-            return
-        start = self.image.next_producer_id
-        following = start + PRODUCER_ID_BLOCK
-        record = ProducerIdsRecord(request.broker_id, request.broker_epoch, following)
-        response = AllocateProducerIdsResponse(Errors.NONE, start, PRODUCER_ID_BLOCK)
-        self._finish(item, [record], response, now)
-
     # Timers.
 
-    def _arm_stale_check(self) -> None:
+    def arm_stale_check(self) -> None:
+        """Arm the check of sessions for the end of the first of them."""
         deadline = self.managers.heartbeats.next_check_us()
         if deadline is not None and not self.timers.armed("stale-check"):
             self.timers.arm("stale-check", deadline, LANE, self._on_stale_check)
@@ -357,10 +310,10 @@ class Controller(Process):
         """Fence at most one broker whose session ended; the next one is another event."""
         broker_id = self.managers.heartbeats.stale_broker(now)
         if broker_id is not None:
-            if self._append(self.managers.replication.fence(broker_id), now) is None:
+            if self.append(self.managers.replication.fence(broker_id), now) is None:
                 return  # leadership is gone, and the inbox will say so
             self.managers.heartbeats.fence(broker_id)
-        self._arm_stale_check()
+        self.arm_stale_check()
 
     def _arm_no_op(self, now: int) -> None:
         if self.config.metadata_max_idle_interval_ms:
@@ -368,20 +321,26 @@ class Controller(Process):
             self.timers.arm("no-op", deadline, LANE, self._on_no_op)
 
     def _on_no_op(self, now: int) -> None:
-        self._append([NoOpRecord()], now)
+        self.append([NoOpRecord()], now)
 
     def _balance_interval_us(self) -> int:
         return self.config.leader_imbalance_check_interval_seconds * 1_000_000
 
+    def _unclean_interval_us(self) -> int:
+        return self.config.unclean_leader_election_interval_ms * 1000
+
     def _on_balance(self, now: int) -> None:
-        self._append_some(self.managers.replication.balance_leaders(), now)
-        self.timers.arm("balance", now + self._balance_interval_us(), LANE, self._on_balance)
+        """Elect preferred leaders; go on at once if there were more than one event may elect."""
+        records = self.managers.replication.balance_leaders()
+        self._append_some(records, now)
+        delay = 0 if len(records) == MAX_ELECTIONS else self._balance_interval_us()
+        self.timers.arm("balance", now + delay, LANE, self._on_balance)
 
     def _on_unclean_scan(self, now: int) -> None:
         self._append_some(self.managers.replication.elect_unclean(), now)
-        deadline = now + UNCLEAN_ELECTION_INTERVAL_US
+        deadline = now + self._unclean_interval_us()
         self.timers.arm("unclean-scan", deadline, LANE, self._on_unclean_scan)
 
     def _append_some(self, records: list[Any], now: int) -> None:
         if records:
-            self._append(records, now)
+            self.append(records, now)

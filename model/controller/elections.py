@@ -2,10 +2,11 @@
 
 Pure: no state beyond its arguments. The caller says what the ISR should become and which kind of
 election may be held; :meth:`PartitionChangeBuilder.build` answers with the change record, or None
-if nothing changes. Covers eligible leader replicas (KIP-966) and the leader recovery state
-(KIP-704).
+if nothing changes. Covers eligible leader replicas (KIP-966), the leader recovery state (KIP-704)
+and reassignments in progress: a change after which all target replicas are in the ISR completes
+the reassignment (PartitionReassignmentReplicas).
 
-Left out: reassignments in progress (completing and reverting them), log directories (JBOD).
+Left out: log directories (JBOD).
 """
 
 from __future__ import annotations
@@ -43,8 +44,11 @@ class PartitionChangeBuilder:
         "min_isr",
         "partition",
         "rules",
+        "target_adding",
         "target_isr",
         "target_recovery_state",
+        "target_removing",
+        "target_replicas",
         "unclean_enabled",
         "unclean_shutdown_replicas",
     )
@@ -67,6 +71,9 @@ class PartitionChangeBuilder:
         self.unclean_enabled = unclean_enabled
         self.election = Election.UNCLEAN if unclean_enabled else Election.ONLINE
         self.target_isr = partition.isr
+        self.target_replicas = partition.replicas
+        self.target_adding = partition.adding_replicas
+        self.target_removing = partition.removing_replicas
         self.target_recovery_state = partition.leader_recovery_state
         self.unclean_shutdown_replicas: tuple[int, ...] = ()
         self.elr = partition.elr
@@ -75,12 +82,15 @@ class PartitionChangeBuilder:
     def build(self, topic_id: str, partition: int, reason: str) -> PartitionChangeRecord | None:
         """Return the change, or None if there is nothing to change."""
         before = self.partition
+        if self._complete_reassignment():
+            reason = "reassignment"
         self._populate_elr()
         leader, unclean = self._elect()
         leader_change = NO_LEADER_CHANGE
         isr = self.target_isr
+        replicas = self.target_replicas
         recovery = self.target_recovery_state
-        if leader != before.leader or self.rules.leader_epoch_bump(before, isr, before.replicas):
+        if leader != before.leader or self.rules.leader_epoch_bump(before, isr, replicas):
             leader_change = leader
         if leader != NO_LEADER and leader not in isr:
             # Unclean, or out of the ELR: the new leader stands alone, whoever else was in sync.
@@ -99,6 +109,9 @@ class PartitionChangeBuilder:
             partition,
             isr=_changed(isr, before.isr),
             leader=leader_change,
+            replicas=_changed(replicas, before.replicas),
+            removing_replicas=_changed(self.target_removing, before.removing_replicas),
+            adding_replicas=_changed(self.target_adding, before.adding_replicas),
             leader_recovery_state=-1 if recovery == before.leader_recovery_state else recovery,
             elr=_changed(self.elr, before.elr),
             last_known_elr=_changed(last_known, before.last_known_elr),
@@ -107,23 +120,40 @@ class PartitionChangeBuilder:
         )
         return None if _is_no_op(record) else record
 
+    def _complete_reassignment(self) -> bool:
+        """Drop the removed replicas once the target ones may do without them."""
+        removing = self.target_removing
+        if not removing and not self.target_adding:
+            return False
+        isr = _without(self.target_isr, removing)
+        replicas = _without(self.target_replicas, removing)
+        if not replicas or not self.rules.reassignment_is_complete(replicas, isr):
+            return False
+        self.target_isr, self.target_replicas = isr, replicas
+        self.target_removing = self.target_adding = ()
+        return True
+
     def _populate_elr(self) -> None:
         """Put into the ELR who leaves the ISR while it is below min ISR (KIP-966)."""
         if not self.elr_enabled:
             return
         before = self.partition
         isr = self.target_isr
-        if len(isr) >= min(self.min_isr, len(before.replicas)):
+        if len(isr) >= min(self.min_isr, len(self.target_replicas)):
             self.elr = ()
             self.last_known_elr = ()
             return
         out = (*isr, *self.unclean_shutdown_replicas)
         candidates = dict.fromkeys((*before.elr, *before.isr))
-        self.elr = tuple(replica for replica in candidates if replica not in out)
+        self.elr = tuple(
+            replica
+            for replica in candidates
+            if replica not in out and replica in self.target_replicas
+        )
 
     def _elect(self) -> tuple[int, bool]:
         """Return the leader, −1 for none, and whether its election is unclean."""
-        replicas = self.partition.replicas
+        replicas = self.target_replicas
         current = self.partition.leader
         if self.election is Election.PREFERRED and self._is_valid(replicas[0]):
             return replicas[0], False
@@ -135,9 +165,7 @@ class PartitionChangeBuilder:
         last_known = self._last_known_leader()
         if last_known is not None:
             return last_known, True
-        # A preferred election is clean, but stays as willing as the topic is.
-        willing = self.election is Election.UNCLEAN or self.unclean_enabled
-        if self.rules.may_elect_unclean(willing, self.target_isr):
+        if self.rules.may_elect_unclean(self.election is Election.UNCLEAN, self.target_isr):
             for replica in replicas:
                 if self.is_active(replica):
                     return replica, True
@@ -156,6 +184,10 @@ class PartitionChangeBuilder:
         return known[0] if self.rules.may_elect_last_known(self.is_active(known[0])) else None
 
 
+def _without(replicas: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([replica for replica in replicas if replica not in others])
+
+
 def _changed(new: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...] | None:
     return None if new == old else new
 
@@ -164,6 +196,9 @@ def _is_no_op(record: PartitionChangeRecord) -> bool:
     return (
         record.isr is None
         and record.leader == NO_LEADER_CHANGE
+        and record.replicas is None
+        and record.removing_replicas is None
+        and record.adding_replicas is None
         and record.leader_recovery_state == -1
         and record.elr is None
         and record.last_known_elr is None

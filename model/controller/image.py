@@ -19,6 +19,7 @@ from model.controller.records import (
     ELR_FEATURE,
     NO_LEADER_CHANGE,
     OWN_OFFSET,
+    BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -33,6 +34,9 @@ from model.controller.records import (
 )
 from model.records import RecordBatch
 from model.values import value
+
+EVERY_BROKER = -1
+"""In place of a broker id: the cluster-wide default of a dynamic broker setting."""
 
 
 @value
@@ -62,6 +66,11 @@ class PartitionRegistration:
     leader_recovery_state: int
     elr: tuple[int, ...]
     last_known_elr: tuple[int, ...]
+
+    @property
+    def reassigning(self) -> bool:
+        """Whether a reassignment is in progress."""
+        return bool(self.adding_replicas or self.removing_replicas)
 
     def merge(self, record: PartitionChangeRecord) -> PartitionRegistration:
         """Return the partition after ``record`` (PartitionRegistration.merge)."""
@@ -102,6 +111,7 @@ class MetadataImage:
     """All metadata up to and including the record at ``offset``, written in ``epoch``."""
 
     __slots__ = (
+        "broker_configs",
         "brokers",
         "configs",
         "epoch",
@@ -119,6 +129,7 @@ class MetadataImage:
         self.topics: dict[str, TopicImage] = {}  # by topic id
         self.topic_names: dict[str, str] = {}  # name to topic id
         self.configs: dict[str, dict[str, str]] = {}  # topic name to its own settings
+        self.broker_configs: dict[int, dict[str, str]] = {}  # dynamic; −1: the default of all
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
 
@@ -131,6 +142,11 @@ class MetadataImage:
         """Return the topic of that name, or None."""
         topic_id = self.topic_names.get(name)
         return None if topic_id is None else self.topics[topic_id]
+
+    def dynamic_config(self, broker_id: int) -> dict[str, str]:
+        """Return a broker's dynamic settings: its own above the default of all brokers."""
+        own = self.broker_configs.get(broker_id, {})
+        return {**self.broker_configs.get(EVERY_BROKER, {}), **own}
 
     def is_active(self, broker_id: int) -> bool:
         """Return whether the broker is registered, unfenced and not in controlled shutdown."""
@@ -153,6 +169,7 @@ class MetadataImage:
             topic_twin.partitions = dict(topic.partitions)
         twin.topic_names = dict(self.topic_names)
         twin.configs = {name: dict(entries) for name, entries in self.configs.items()}
+        twin.broker_configs = {key: dict(own) for key, own in self.broker_configs.items()}
         twin.features = dict(self.features)
         twin.next_producer_id = self.next_producer_id
         return twin
@@ -164,7 +181,8 @@ class MetadataImage:
             self.epoch,
             sorted((key, repr(broker)) for key, broker in self.brokers.items()),
             sorted((key, repr(topic)) for key, topic in self.topics.items()),
-            sorted((name, sorted(entries.items())) for name, entries in self.configs.items()),
+            _settings(self.configs),
+            _settings(self.broker_configs),
             sorted(self.features.items()),
             self.next_producer_id,
         )
@@ -239,6 +257,13 @@ class MetadataImage:
         else:
             entries[record.name] = record.value
 
+    def _broker_config(self, record: BrokerConfigRecord, offset: int) -> None:
+        entries = self.broker_configs.setdefault(record.broker_id, {})
+        if record.value is None:
+            entries.pop(record.name, None)
+        else:
+            entries[record.name] = record.value
+
     def _producer_ids(self, record: ProducerIdsRecord, offset: int) -> None:
         assert record.next_producer_id > self.next_producer_id, f"{record} at {offset}"
         self.next_producer_id = record.next_producer_id
@@ -259,6 +284,7 @@ _REPLAY: dict[type, Callable[[MetadataImage, Any, int], None]] = {
     PartitionRecord: MetadataImage._partition,
     PartitionChangeRecord: MetadataImage._change_partition,
     ConfigRecord: MetadataImage._config,
+    BrokerConfigRecord: MetadataImage._broker_config,
     ProducerIdsRecord: MetadataImage._producer_ids,
     FeatureLevelRecord: MetadataImage._feature_level,
     NoOpRecord: MetadataImage._no_op,
@@ -273,6 +299,7 @@ class MetadataDelta:
     """
 
     __slots__ = (
+        "changed_broker_configs",
         "changed_brokers",
         "changed_configs",
         "changed_partitions",
@@ -288,6 +315,7 @@ class MetadataDelta:
         self.deleted_topics: dict[str, TopicImage] = {}  # by topic id, as they were
         self.changed_brokers: dict[int, BrokerImage | None] = {}  # None: unregistered
         self.changed_configs: dict[str, None] = {}  # topic names whose settings changed
+        self.changed_broker_configs: dict[int, None] = {}  # −1: the default of all brokers
 
     @property
     def empty(self) -> bool:
@@ -298,6 +326,7 @@ class MetadataDelta:
             or self.deleted_topics
             or self.changed_brokers
             or self.changed_configs
+            or self.changed_broker_configs
         )
 
     def apply_batch(self, batch: RecordBatch) -> None:
@@ -314,7 +343,7 @@ class MetadataDelta:
         image = self.image
         kind = type(record)
         if kind is RemoveTopicRecord:
-            self._forget(record.topic_id)
+            self.forget_topic(record.topic_id)
         image.apply(record, offset, epoch)
         if kind is PartitionChangeRecord or kind is PartitionRecord:
             key = (record.topic_id, record.partition)
@@ -324,10 +353,13 @@ class MetadataDelta:
             self.new_topics[record.topic_id] = image.topics[record.topic_id]
         elif kind is ConfigRecord:
             self.changed_configs[record.topic] = None
+        elif kind is BrokerConfigRecord:
+            self.changed_broker_configs[record.broker_id] = None
         elif kind in _BROKER_RECORDS:
             self.changed_brokers[record.broker_id] = image.brokers.get(record.broker_id)
 
-    def _forget(self, topic_id: str) -> None:
+    def forget_topic(self, topic_id: str) -> None:
+        """Note that a topic goes; what was noted of it before does not count any more."""
         topic = self.image.topics[topic_id]
         for partition in topic.partitions:
             self.changed_partitions.pop((topic_id, partition), None)
@@ -345,6 +377,11 @@ def chain_digest(digest: int, batch: RecordBatch) -> int:
     """Return the digest after a committed batch: equal logs give equal digests (META)."""
     text = repr((batch.base_offset, batch.leader_epoch, [r.value for r in batch.records]))
     return zlib.crc32(text.encode(), digest)
+
+
+def _settings(configs: dict[Any, dict[str, str]]) -> list[Any]:
+    """All settings in one order; a resource without any is as one that is not there."""
+    return sorted((key, sorted(entries.items())) for key, entries in configs.items() if entries)
 
 
 def _or(new: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:

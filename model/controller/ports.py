@@ -10,6 +10,8 @@ from model.errors import Errors
 from model.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
     BrokerHeartbeatRequest,
@@ -18,9 +20,29 @@ from model.messages import (
     BrokerRegistrationResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
+
+_FORWARDED: dict[type, type] = {
+    AlterPartitionReassignmentsRequest: AlterPartitionReassignmentsResponse,
+    DeleteTopicsRequest: DeleteTopicsResponse,
+    ElectLeadersRequest: ElectLeadersResponse,
+    IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
+    ListPartitionReassignmentsRequest: ListPartitionReassignmentsResponse,
+}
+"""Requests whose response is an error and a list."""
+
+OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, UnregisterBrokerRequest)
+"""What operators ask any broker, which forwards it."""
 
 
 class Raft(Protocol):
@@ -31,13 +53,23 @@ class Raft(Protocol):
 
     def start(self, now: int) -> None: ...
     def schedule_append(self, epoch: int, records: list[object], now: int) -> int | None: ...
+    def create_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None: ...
     def shutdown(self, now: int, done: Callable[[int], None]) -> None: ...
     def on_request(self, item: Request, now: int) -> None: ...
 
 
 def not_controller(request: Any) -> Any:
     """Return the answer of a controller that is not active, in the message's own error field."""
-    error = Errors.NOT_CONTROLLER
+    return failed(request, Errors.NOT_CONTROLLER)
+
+
+def failed(request: Any, error: Errors) -> Any:
+    """Return the answer that a request as a whole failed."""
+    response = _FORWARDED.get(type(request))
+    if response is not None:
+        return response(error, ())
+    if isinstance(request, UnregisterBrokerRequest):
+        return UnregisterBrokerResponse(error)
     if isinstance(request, BrokerHeartbeatRequest):
         return BrokerHeartbeatResponse(error, False, True, False)
     if isinstance(request, BrokerRegistrationRequest):
@@ -46,8 +78,6 @@ def not_controller(request: Any) -> Any:
         return AlterPartitionResponse(error, ())
     if isinstance(request, AllocateProducerIdsRequest):
         return AllocateProducerIdsResponse(error, -1, 0)
-    if isinstance(request, ElectLeadersRequest):
-        return ElectLeadersResponse(error, ())
     assert isinstance(request, CreateTopicsRequest), request
     return CreateTopicsResponse(
         tuple(

@@ -4,7 +4,7 @@ They travel as ``Record.value`` objects of batches on ``__cluster_metadata-0``; 
 a :class:`~model.controller.image.MetadataImage` is the only way in which metadata changes.
 
 Left out on purpose: ACLs, quotas, delegation tokens, log directories, transactions of the metadata
-log (no event of this model writes more than the 10000 records that one atomic batch may hold).
+log (an event with more records than a batch may hold is not atomic, as in QuorumController).
 ``reason`` and ``unclean`` are not Kafka's: they carry into the trace why a partition changed.
 """
 
@@ -121,6 +121,15 @@ class ConfigRecord:
     """A topic's own setting under Kafka's property name; ``value`` None removes it."""
 
     topic: str
+    name: str
+    value: str | None
+
+
+@value
+class BrokerConfigRecord:
+    """A broker's dynamic setting; ``broker_id`` −1 is the default of all; ``value`` None removes."""
+
+    broker_id: int
     name: str
     value: str | None
 

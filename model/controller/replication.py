@@ -4,7 +4,8 @@ Every method returns the records of an event, and where a request asked for it t
 here changes the image. Elections are :mod:`model.controller.elections`; which of them is allowed is
 :mod:`model.controller.rules`.
 
-Left out: deleting topics and adding partitions, reassignments, log directories.
+Left out: adding partitions, log directories. Reassignments are
+:mod:`model.controller.reassignments`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,20 @@ from typing import Any
 from model.config import BrokerConfig
 from model.controller.elections import Election, PartitionChangeBuilder
 from model.controller.heartbeats import BrokerHeartbeatManager
-from model.controller.image import BrokerImage, MetadataImage, PartitionRegistration, TopicImage
+from model.controller.image import (
+    EVERY_BROKER,
+    BrokerImage,
+    MetadataImage,
+    PartitionRegistration,
+    TopicImage,
+)
 from model.controller.records import (
     NO_LEADER,
     RECOVERED,
     RECOVERING,
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
+    UnregisterBrokerRecord,
 )
 from model.controller.rules import ControllerRules
 from model.errors import Errors
@@ -39,6 +47,7 @@ from model.records import TopicPartition
 UNCLEAN = "unclean.leader.election.enable"
 MIN_ISR = "min.insync.replicas"
 PREFERRED_TYPE = 0
+MAX_ELECTIONS = 1000  # of one balancing event (MAX_ELECTIONS_PER_IMBALANCE)
 
 Partitions = Iterator[tuple[TopicImage, int, PartitionRegistration]]
 
@@ -71,12 +80,19 @@ class ReplicationControlManager:
         records: list[Any] = [
             BrokerRegistrationChangeRecord(broker_id, broker.epoch, fenced=-1),
         ]
-        for topic, number, partition in self._partitions():
+        for topic, number, partition in self.partitions():
             if partition.leader == NO_LEADER:
-                builder = self._builder(
+                builder = self.builder(
                     topic, partition, lambda each: each == broker_id or is_active(each)
                 )
                 _add(records, builder.build(topic.topic_id, number, "unfenced"))
+        return records
+
+    def unregister(self, broker_id: int) -> list[Any]:
+        """Return the records that forget a broker (handleBrokerUnregistered)."""
+        broker = self.image.brokers[broker_id]
+        records: list[Any] = self._leave(broker_id, "unregistered", False)
+        records.append(UnregisterBrokerRecord(broker_id, broker.epoch))
         return records
 
     def start_controlled_shutdown(self, broker_id: int) -> list[Any]:
@@ -91,7 +107,7 @@ class ReplicationControlManager:
 
     def leads(self, broker_id: int) -> bool:
         """Return whether the broker leads a partition."""
-        return any(partition.leader == broker_id for _, _, partition in self._partitions())
+        return any(partition.leader == broker_id for _, _, partition in self.partitions())
 
     def process_heartbeat(
         self,
@@ -147,7 +163,7 @@ class ReplicationControlManager:
         error = self._validate(broker_id, data, partition)
         if error != Errors.NONE:
             return _refused(data, error)
-        builder = self._builder(topic, partition, self.image.is_active)
+        builder = self.builder(topic, partition, self.image.is_active)
         builder.target_isr = tuple([member for member, _ in data.new_isr])
         builder.target_recovery_state = data.leader_recovery_state
         shrinks = len(data.new_isr) < len(partition.isr)
@@ -157,7 +173,7 @@ class ReplicationControlManager:
         if record is not None:
             records.append(record)
             after = partition.merge(record)
-            if after.leader_epoch != partition.leader_epoch:
+            if after.leader != broker_id:  # it completed a reassignment that removes the leader
                 return _refused(data, Errors.NEW_LEADER_ELECTED)
         return AlterPartitionResult(
             data.topic_id,
@@ -199,7 +215,7 @@ class ReplicationControlManager:
         """Hold the elections asked for; asked for all, say nothing of those not needed."""
         wanted = request.partitions
         if wanted is None:
-            wanted = tuple(TopicPartition(t.name, number) for t, number, _ in self._partitions())
+            wanted = tuple(TopicPartition(t.name, number) for t, number, _ in self.partitions())
         records: list[PartitionChangeRecord] = []
         results = []
         for tp in wanted:
@@ -222,7 +238,7 @@ class ReplicationControlManager:
         )
         if needless:
             return Errors.ELECTION_NOT_NEEDED
-        builder = self._builder(topic, partition, self.image.is_active)
+        builder = self.builder(topic, partition, self.image.is_active)
         builder.election = Election.PREFERRED if preferred else Election.UNCLEAN
         reason = "preferred" if preferred else "unclean"
         record = builder.build(topic.topic_id, tp.partition, reason)
@@ -237,22 +253,23 @@ class ReplicationControlManager:
 
     def balance_leaders(self) -> list[PartitionChangeRecord]:
         """Elect preferred leaders for brokers that lead too few of the partitions they should
-        (leader.imbalance.per.broker.percentage)."""
+        (leader.imbalance.per.broker.percentage), MAX_ELECTIONS at most."""
         preferred: dict[int, int] = {}
         missing: dict[int, int] = {}
-        for _, _, partition in self._partitions():
+        for _, _, partition in self.partitions():
             first = partition.replicas[0]
             preferred[first] = preferred.get(first, 0) + 1
             if partition.leader != first:
                 missing[first] = missing.get(first, 0) + 1
         allowed = self.config.leader_imbalance_per_broker_percentage
         records: list[PartitionChangeRecord] = []
-        for topic, number, partition in self._partitions():
+        for topic, number, partition in self.partitions():
             first = partition.replicas[0]
+            if len(records) == MAX_ELECTIONS:
+                break
             if partition.leader != first and missing[first] * 100 > allowed * preferred[first]:
-                builder = self._builder(topic, partition, self.image.is_active)
+                builder = self.builder(topic, partition, self.image.is_active)
                 builder.election = Election.PREFERRED
-                builder.unclean_enabled = False
                 _add(records, builder.build(topic.topic_id, number, "preferred"))
         return records
 
@@ -260,9 +277,9 @@ class ReplicationControlManager:
         """Elect anybody for leaderless partitions of topics that allow it
         (unclean.leader.election.interval.ms)."""
         records: list[PartitionChangeRecord] = []
-        for topic, number, partition in self._partitions():
+        for topic, number, partition in self.partitions():
             if partition.leader == NO_LEADER:
-                builder = self._builder(topic, partition, self.image.is_active)
+                builder = self.builder(topic, partition, self.image.is_active)
                 if builder.unclean_enabled:
                     _add(records, builder.build(topic.topic_id, number, "unclean"))
         return records
@@ -273,9 +290,9 @@ class ReplicationControlManager:
         """Take a broker out of all ISRs and leaderships (generateLeaderAndIsrUpdates)."""
         is_active = self.image.is_active
         records: list[Any] = []
-        for topic, number, partition in self._partitions():
+        for topic, number, partition in self.partitions():
             if broker_id in partition.isr or (unclean and broker_id in partition.elr):
-                builder = self._builder(
+                builder = self.builder(
                     topic, partition, lambda each: each != broker_id and is_active(each)
                 )
                 builder.target_isr = tuple([each for each in partition.isr if each != broker_id])
@@ -284,10 +301,14 @@ class ReplicationControlManager:
                 _add(records, builder.build(topic.topic_id, number, reason))
         return records
 
-    def _builder(
+    def builder(
         self, topic: TopicImage, partition: PartitionRegistration, is_active: Callable[[int], bool]
     ) -> PartitionChangeBuilder:
+        """Return the builder of a change under the topic's settings."""
         own = self.image.configs.get(topic.name, {})
+        every = self.image.broker_configs.get(EVERY_BROKER)
+        if every:
+            own = {**every, **own}
         unclean = own.get(UNCLEAN)
         return PartitionChangeBuilder(
             partition,
@@ -300,7 +321,8 @@ class ReplicationControlManager:
             ),
         )
 
-    def _partitions(self) -> Partitions:
+    def partitions(self) -> Partitions:
+        """Yield every partition with its topic and number."""
         for topic in self.image.topics.values():
             for number, partition in topic.partitions.items():
                 yield topic, number, partition

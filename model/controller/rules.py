@@ -51,6 +51,12 @@ class ControllerRules:
         reassignment removed replicas, but not on an ISR shrink (KAFKA-15021)."""
         return any(replica not in target_replicas for replica in partition.replicas)
 
+    def reassignment_is_complete(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> bool:
+        """Return whether a reassignment to ``replicas`` is done: all of them are in the ISR, of
+        which the removed ones do not count any more (KAFKA-15665; any one of them sufficed, B29).
+        """
+        return bool(isr) and all(replica in isr for replica in replicas)
+
     # AlterPartition (ReplicationControlManager.validateAlterPartitionData).
 
     def alter_partition_epoch_order(

@@ -1,4 +1,4 @@
-"""Creates topics (ReplicationControlManager.createTopics), with Kafka's order of checks.
+"""Creates and deletes topics (ReplicationControlManager), with Kafka's order of checks.
 
 Per topic: name, existence, settings, then a manual assignment or the replication factor and the
 number of partitions, then placement. A topic that fails leaves the others of the request alone.
@@ -16,12 +16,20 @@ from model.config import BrokerConfig, ConfigError, TopicConfig
 from model.controller.cluster import ClusterControlManager
 from model.controller.image import MetadataImage
 from model.controller.placement import place, placement_problem
-from model.controller.records import ConfigRecord, PartitionRecord, TopicRecord
+from model.controller.reassignments import assignment_problem
+from model.controller.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from model.errors import Errors
-from model.messages import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from model.messages import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
 from model.values import value
 
 MAX_NAME = 249
+MAX_PARTITIONS = 10_000  # of one request: its records are one batch (MAX_PARTITIONS_PER_BATCH)
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 Result = tuple[str, Errors, str]
@@ -51,6 +59,11 @@ class TopicControlManager:
     def create_topics(self, request: CreateTopicsRequest) -> tuple[list[Any], CreateTopicsResponse]:
         """Return the records of all topics that can be created, and a result for each topic."""
         names = [topic.topic for topic in request.topics]
+        partitions = sum([max(t.num_partitions, len(t.assignments)) for t in request.topics])
+        if partitions > MAX_PARTITIONS:
+            message = f"Excessively large number of partitions per request: {partitions}."
+            refused = tuple([(name, Errors.POLICY_VIOLATION, message) for name in names])
+            return [], CreateTopicsResponse(refused)
         records: list[Any] = []
         results: list[Result] = []
         for topic in request.topics:
@@ -66,6 +79,31 @@ class TopicControlManager:
                 records += outcome
                 results.append((topic.topic, Errors.NONE, ""))
         return records, CreateTopicsResponse(tuple(results))
+
+    def delete_topics(self, request: DeleteTopicsRequest) -> tuple[list[Any], DeleteTopicsResponse]:
+        """Return the records that remove the topics, and a result for each of them."""
+        records: list[Any] = []
+        results: list[tuple[str, str, Errors, str]] = []
+        names = self.image.topic_names
+        for name, topic_id in request.topics:
+            error, message = Errors.NONE, ""
+            if request.topics.count((name, topic_id)) > 1:
+                error, message = Errors.INVALID_REQUEST, "Duplicate topic name or id."
+            elif name and topic_id:
+                message = "You may not specify both topic name and topic id."
+                error = Errors.INVALID_REQUEST
+            elif name and name not in names:
+                message = "This server does not host this topic-partition."
+                error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            elif not name and topic_id not in self.image.topics:
+                message = "This server does not host this topic ID."
+                error = Errors.UNKNOWN_TOPIC_ID
+            found = names.get(name, topic_id)
+            if error is Errors.NONE:
+                records.append(RemoveTopicRecord(found))
+                name = self.image.topics[found].name
+            results.append((name, found, error, message))
+        return records, DeleteTopicsResponse(Errors.NONE, tuple(results))
 
     def _create(self, topic: CreatableTopic) -> list[Any] | _Refused:
         problem = name_problem(topic.topic)
@@ -122,18 +160,8 @@ class TopicControlManager:
                 )
         factor = len(topic.assignments[0])
         for replicas in topic.assignments:
-            problem = None
-            unknown = [each for each in replicas if each not in self.image.brokers]
-            if not replicas:
-                problem = "The manual partition assignment includes an empty replica list."
-            elif len(dict.fromkeys(replicas)) != len(replicas):
-                problem = f"The manual partition assignment includes duplicates: {replicas}."
-            elif unknown:
-                problem = (
-                    f"The manual partition assignment includes broker {unknown[0]}, but no such"
-                    " broker is registered."
-                )
-            elif len(replicas) != factor:
+            problem = assignment_problem(replicas, self.image)
+            if problem is None and len(replicas) != factor:
                 problem = (
                     f"The manual partition assignment includes a partition with {len(replicas)}"
                     f" replica(s), but this is not consistent with previous partitions, which have"

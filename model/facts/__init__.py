@@ -19,7 +19,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from model.facts import clients, groups, metadata, replication, truth, world
+from model.facts import clients, groups, metadata, replication, truth, world, zookeeper
 from model.facts.clients import (
     Acked,
     CommitResult,
@@ -28,6 +28,7 @@ from model.facts.clients import (
     Polled,
     Positioned,
     Processed,
+    ReadReplica,
     Rebalanced,
     SendFailed,
 )
@@ -40,11 +41,16 @@ from model.facts.groups import (
 )
 from model.facts.metadata import (
     BrokerRegistration,
+    ConfigChanged,
     ControllerActive,
+    ControlRequest,
     MetadataCommitted,
+    MetadataSnapshot,
     PartitionChanged,
     RaftRole,
     TopicCreated,
+    TopicDeleted,
+    ZkControllerWrite,
 )
 from model.facts.replication import (
     Appended,
@@ -54,6 +60,7 @@ from model.facts.replication import (
     HighWatermark,
     IsrChanged,
     IsrUpdateFailed,
+    LogDeleted,
     LogLoaded,
     LogStart,
     ReplicaFailed,
@@ -68,16 +75,23 @@ from model.facts.truth import (
 )
 from model.facts.world import (
     ClockStepped,
+    DiskReplaced,
     FaultEnded,
     FaultStarted,
     HostPaused,
     HostResumed,
     HostStarted,
     HostStopped,
+    Operated,
     Phase,
 )
+from model.facts.zookeeper import (
+    ZooKeeperConnection,
+    ZooKeeperRole,
+    ZooKeeperSession,
+)
 
-_MODULES: tuple[ModuleType, ...] = (world, metadata, replication, groups, clients, truth)
+_MODULES: tuple[ModuleType, ...] = (world, metadata, replication, groups, clients, zookeeper, truth)
 
 FACTS: dict[str, type] = {
     name: thing
@@ -146,10 +160,13 @@ __all__ = [
     "BrokerState",
     "ClockStepped",
     "CommitResult",
+    "ConfigChanged",
     "ConsumerAssigned",
     "ConsumerRevoked",
+    "ControlRequest",
     "ControllerActive",
     "CoordinatorLoaded",
+    "DiskReplaced",
     "FaultEnded",
     "FaultStarted",
     "FinalOffset",
@@ -164,22 +181,31 @@ __all__ = [
     "HostStopped",
     "IsrChanged",
     "IsrUpdateFailed",
+    "LogDeleted",
     "LogLoaded",
     "LogStart",
     "MetadataCommitted",
+    "MetadataSnapshot",
     "OffsetCommitted",
     "OffsetFetched",
+    "Operated",
     "PartitionChanged",
     "Phase",
     "Polled",
     "Positioned",
     "Processed",
     "RaftRole",
+    "ReadReplica",
     "Rebalanced",
     "ReplicaFailed",
     "Replicated",
     "RequestStats",
     "SendFailed",
     "TopicCreated",
+    "TopicDeleted",
     "Truncated",
+    "ZkControllerWrite",
+    "ZooKeeperConnection",
+    "ZooKeeperRole",
+    "ZooKeeperSession",
 ]

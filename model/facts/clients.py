@@ -70,6 +70,17 @@ class Polled:
 
 
 @value
+class ReadReplica:
+    """A consumer fetches a partition from another node than its leader (KIP-392): from broker
+    ``replica``, named by the leader; −1: from the leader again."""
+
+    group: str
+    topic_id: str
+    partition: int
+    replica: int
+
+
+@value
 class Processed:
     """The application finished processing what poll() returned, up to ``offset`` (exclusive)."""
 

@@ -8,7 +8,7 @@ from model.values import value
 @value
 class BrokerState:
     """A broker's lifecycle: STARTING, RECOVERY, RUNNING, PENDING_CONTROLLED_SHUTDOWN, ...,
-    and the controller's word to it: FENCED, UNFENCED."""
+    and the controller's word to it: FENCED, UNFENCED, or why it may not register."""
 
     state: str
 
@@ -113,6 +113,15 @@ class LogLoaded:
     log_end_offset: int
     high_watermark: int
     clean: bool
+
+
+@value
+class LogDeleted:
+    """A broker hosts a replica no longer; its log is renamed away and will be deleted."""
+
+    topic_id: str
+    partition: int
+    log_end_offset: int
 
 
 @value

@@ -55,6 +55,24 @@ class FaultEnded:
 
 
 @value
+class DiskReplaced:
+    """The host got an empty disk while its process was down."""
+
+
+@value
+class Operated:
+    """An operator's action on ``target`` was answered, or ended without an answer.
+
+    ``error`` is Kafka's name of it, NONE when all went well; ``reason`` is the message with it.
+    """
+
+    operation: str
+    target: str
+    error: str
+    reason: str
+
+
+@value
 class Phase:
     """The run entered a phase: ready, safety, liveness, end. ``reason`` says why it ended."""
 

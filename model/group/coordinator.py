@@ -40,7 +40,7 @@ from model.messages import (
     OffsetFetchResponse,
     SyncGroupRequest,
 )
-from model.records import TopicPartition
+from model.records import RecordBatch, TopicPartition
 
 GROUP_REQUESTS: tuple[type, ...] = (
     JoinGroupRequest,
@@ -158,6 +158,10 @@ class GroupCoordinator:
             return  # given up before it was loaded
         now_ms = self.process.wall_ms(now)
         for batch in self.port.read_all(shard.tp):
+            if type(batch) is not RecordBatch:
+                # CoordinatorLoader fails: nobody's coordinator until the next election.
+                del self.shards[shard.partition]
+                return
             if not batch.control:
                 for record in batch.records:
                     shard.load(record, batch.next_offset, now_ms)

@@ -41,6 +41,24 @@ class ProduceResponse(Message):
 
 
 @value
+class DeleteRecordsRequest(Message):
+    partitions: tuple[tuple[TopicPartition, int], ...]  # offset −1: the high watermark
+    timeout_ms: int
+
+
+@value
+class DeleteRecordsPartitionResult:
+    tp: TopicPartition
+    error: Errors
+    low_watermark: int
+
+
+@value
+class DeleteRecordsResponse(Message):
+    partitions: tuple[DeleteRecordsPartitionResult, ...]
+
+
+@value
 class FetchPartition:
     tp: TopicPartition
     topic_id: str

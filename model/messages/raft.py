@@ -1,6 +1,8 @@
-"""The quorum: Vote, BeginQuorumEpoch, EndQuorumEpoch and its Fetch."""
+"""The quorum: Vote, BeginQuorumEpoch, EndQuorumEpoch, its Fetch and FetchSnapshot."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from model.errors import Errors
 from model.messages.base import HEADER, PER_PARTITION, Message
@@ -30,6 +32,7 @@ class VoteResponse(Message):
 class BeginQuorumEpochRequest(Message):
     leader_id: int
     leader_epoch: int
+    leader_endpoint: str = ""
 
 
 @value
@@ -77,6 +80,65 @@ class RaftFetchResponse(Message):
     batches: tuple[RecordBatch, ...] = ()
     diverging_epoch: tuple[int, int] | None = None
     snapshot_id: tuple[int, int] | None = None  # (end offset, epoch)
+    leader_endpoint: str = ""  # with a refusal: who fetches may not know the leader (KIP-853)
 
     def wire_size(self) -> int:
         return HEADER + PER_PARTITION + sum([batch.size for batch in self.batches])
+
+
+@value
+class FetchSnapshotRequest(Message):
+    """A chunk of a snapshot from ``position``, in bytes, on (KIP-630)."""
+
+    replica_id: int
+    current_leader_epoch: int
+    snapshot_id: tuple[int, int]  # (end offset, epoch)
+    position: int
+    max_bytes: int = 8 * 1024 * 1024
+
+
+@value
+class FetchSnapshotResponse(Message):
+    """``items`` are the file's own from ``position`` on, with their sizes: (item, bytes)."""
+
+    error: Errors
+    leader_id: int
+    leader_epoch: int
+    snapshot_id: tuple[int, int] = (-1, -1)
+    size: int = 0  # of the whole snapshot
+    position: int = 0
+    items: tuple[tuple[Any, int], ...] = ()
+
+    def wire_size(self) -> int:
+        return HEADER + PER_PARTITION + sum([size for _, size in self.items])
+
+
+@value
+class AddRaftVoterRequest(Message):
+    """KIP-853: an observer becomes a voter."""
+
+    voter_id: int
+    directory_id: str
+    address: str
+
+
+@value
+class RemoveRaftVoterRequest(Message):
+    """KIP-853: a voter becomes an observer."""
+
+    voter_id: int
+    directory_id: str
+
+
+@value
+class UpdateRaftVoterRequest(Message):
+    """KIP-853: a voter listens elsewhere."""
+
+    voter_id: int
+    directory_id: str
+    address: str
+
+
+@value
+class RaftVoterResponse(Message):
+    error: Errors

@@ -117,12 +117,17 @@ def write_topic_id(files: Files, directory: str, topic_id: str, tp: TopicPartiti
     return None if file.read() is not None else file.write((tp, topic_id), 50)
 
 
+DELETED = "-delete"
+"""Suffix of the directory of a log that waits for its deletion (LogFileUtils.DELETE_DIR_SUFFIX)."""
+
+
 def logs_on_disk(files: Files, root: str) -> list[tuple[str, TopicPartition, str]]:
-    """Return (directory, partition, topic id) of every log below ``root`` (a path prefix)."""
+    """Return (directory, partition, topic id) of every log below ``root`` (a path prefix) that
+    does not wait for its deletion."""
     suffix = "/" + PARTITION_METADATA
     found = []
     for path in files.paths(root):
-        if path.endswith(suffix):
+        if path.endswith(suffix) and not path.endswith(DELETED + suffix):
             content = CheckpointFile(files, path).read()
             if content is not None:
                 tp, topic_id = content

@@ -69,6 +69,11 @@ class LocalLog:
         segments = self.segments
         segment = segments[-1]
         if offset >= segment.base_offset:
+            bases = segment.bases
+            if bases and bases[-1] == offset:  # the last batch: what most fetches are about
+                batch = segment.batches[-1]
+                fits = batch.size <= max_bytes or min_one
+                return (batch,) if fits and batch.last_offset < upper_bound else ()
             return segment.read(offset, max_bytes, upper_bound, min_one)
         index = self.segment_index(offset)
         while segments[index].next_offset <= offset:  # a gap up to the next segment
@@ -76,6 +81,12 @@ class LocalLog:
             if index == len(segments):
                 return ()
         return segments[index].read(offset, max_bytes, upper_bound, min_one)
+
+    @property
+    def last_batch(self) -> RecordBatch | None:
+        """The batch at the log end; None if the active segment is empty."""
+        batches = self.segments[-1].batches
+        return batches[-1] if batches else None
 
     def batches_from(self, offset: int) -> Iterator[RecordBatch]:
         """Iterate over the batches from the one that contains ``offset`` up to the log end."""

@@ -104,8 +104,17 @@ class Segment:
 
     def append(self, batch: RecordBatch, now_ms: int) -> None:
         """Write a batch; it is in the segment when this returns."""
-        self._files.append(self.log_path, batch, batch.size)
-        self._remember(batch, now_ms)
+        size = batch.size
+        self._files.append(self.log_path, batch, size)
+        # _remember, in place: the hottest call of a log.
+        timestamp = batch.max_timestamp_ms
+        if not self.bases:
+            self.first_timestamp_ms = timestamp if timestamp >= 0 else now_ms
+        if timestamp > self.largest_timestamp_ms:
+            self.largest_timestamp_ms = timestamp
+        self.batches.append(batch)
+        self.bases.append(batch.base_offset)
+        self.size += size
 
     def index(self, last_offset: int, position: int, size: int) -> None:
         """Account for an append of ``size`` bytes at ``position``, and index it when it is time."""

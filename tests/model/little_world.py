@@ -29,6 +29,7 @@ from model.effects import (
     Respond,
     Response,
     Send,
+    Then,
 )
 from model.facts import FACTS
 from model.storage.files import MemoryFiles
@@ -130,6 +131,8 @@ class World:
                 self.rng.randrange(2, 20),
                 lambda: self.give(name, Posted(effect.handler, effect.message)),
             )
+        elif kind is Then:
+            effect.handler(self.now)
         elif kind is Flush:
             self.later(2000, lambda: self.give(name, Flushed(effect.handler, None)))
         elif kind is Exit:

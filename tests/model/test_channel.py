@@ -63,7 +63,27 @@ def test_an_answer_goes_to_its_request_once(peer: Peer) -> None:
     peer.process.handle(Opened(1), 5)
     peer.process.handle(Response(1, 1, "A"), 9)
     peer.process.handle(Response(1, 1, "again"), 10)
-    assert (peer.log, peer.process.timers.next_deadline()) == ([("A", 9)], None)
+    assert peer.log == [("A", 9)]
+
+
+def test_the_timer_of_an_answered_request_finds_nothing_to_do(peer: Peer) -> None:
+    peer.send("a", 0)
+    peer.process.handle(Opened(1), 5)
+    peer.process.handle(Response(1, 1, "A"), 9)
+    peer.effects()
+    peer.fire(1_000_000)
+    assert (peer.effects(), peer.process.timers.next_deadline()) == ([], None)
+
+
+def test_an_idle_timer_does_not_shorten_the_next_request(peer: Peer) -> None:
+    peer.send("a", 0)
+    peer.process.handle(Opened(1), 5)
+    peer.process.handle(Response(1, 1, "A"), 9)
+    peer.send("b", 600_000)
+    peer.fire(1_000_000)
+    assert peer.log == [("A", 9)]
+    peer.fire(1_600_000)
+    assert peer.log[1:] == [(Failed("timeout"), 1_600_000)]
 
 
 def test_a_lost_connection_fails_all_in_flight(peer: Peer) -> None:

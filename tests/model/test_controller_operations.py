@@ -1,0 +1,339 @@
+"""What operators ask the controller for: reassignments, deletion, settings, unregistering."""
+
+from __future__ import annotations
+
+from model.controller.rules import ControllerRules
+from model.errors import Errors
+from model.facts import ConfigChanged, PartitionChanged, TopicDeleted
+from model.messages import (
+    AlterableConfig,
+    AlterPartitionData,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionRequest,
+    BrokerHeartbeatRequest,
+    BrokerRegistrationRequest,
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    UnregisterBrokerRequest,
+)
+from model.records import TopicPartition
+from tests.model.controller_harness import Harness
+
+SECOND = 1_000_000
+TP = TopicPartition("t", 0)
+
+
+def reassign(h: Harness, *replicas: int, tp: TopicPartition = TP) -> Errors:
+    """Ask for replicas; none of them cancels."""
+    wanted = ReassignablePartition(tp, replicas or None)
+    answer = h.ask(AlterPartitionReassignmentsRequest((wanted,)))
+    assert answer.error is Errors.NONE
+    return answer.results[0][1]
+
+
+def propose(h: Harness, topic: str, leader: int, *isr: int) -> object:
+    """Let a leader propose an ISR and return the result of it."""
+    state = h.controller.image.partition(topic, 0)
+    broker_epoch = h.controller.image.brokers[leader].epoch
+    members = tuple((member, -1) for member in isr)
+    data = AlterPartitionData(topic, 0, state.leader_epoch, members, state.partition_epoch)
+    return h.ask(AlterPartitionRequest(leader, broker_epoch, (data,))).partitions[0]
+
+
+def moving(h: Harness, topic: str) -> tuple[tuple[int, ...], ...]:
+    state = h.controller.image.partition(topic, 0)
+    return state.replicas, state.adding_replicas, state.removing_replicas
+
+
+def six_brokers(rules: ControllerRules | None = None) -> Harness:
+    return Harness(rules).activate().up(1, 2, 3, 4, 5, 6)
+
+
+def test_a_reassignment_is_target_and_removed_replicas_until_all_targets_are_in_sync() -> None:
+    h = six_brokers()
+    topic = h.create("t", (1, 2, 3))
+    assert reassign(h, 4, 5, 1) is Errors.NONE
+    assert moving(h, topic) == ((4, 5, 1, 2, 3), (4, 5), (2, 3))
+    assert h.partition(topic) == (1, 0, 1, (1, 2, 3))
+    propose(h, topic, 1, 1, 2, 3, 4)
+    assert moving(h, topic) == ((4, 5, 1, 2, 3), (4, 5), (2, 3))
+    done = propose(h, topic, 1, 1, 2, 3, 4, 5)
+    assert moving(h, topic) == ((4, 5, 1), (), ())
+    assert h.partition(topic) == (1, 1, 3, (1, 4, 5))  # replicas removed: another leader epoch
+    assert (done.error, done.leader_epoch) == (Errors.NONE, 1)
+    last = h.facts_of(PartitionChanged)[-1]
+    assert (last.reason, last.adding_replicas, last.replicas) == ("reassignment", (), (4, 5, 1))
+
+
+def test_completion_that_removes_the_leader_answers_new_leader_elected() -> None:
+    h = six_brokers()
+    topic = h.create("t", (1, 2))
+    reassign(h, 3, 4)
+    propose(h, topic, 1, 1, 2, 3)
+    done = propose(h, topic, 1, 1, 2, 3, 4)
+    assert done.error is Errors.NEW_LEADER_ELECTED
+    assert h.partition(topic) == (3, 1, 3, (3, 4))
+
+
+def test_one_target_in_sync_completes_only_under_the_old_rule() -> None:
+    """B29."""
+
+    class AnyTarget(ControllerRules):
+        def reassignment_is_complete(self, replicas: object, isr: tuple[int, ...]) -> bool:
+            return bool(isr)
+
+    for rules, isr in ((None, (1, 2, 3, 4)), (AnyTarget(), (4,))):
+        h = six_brokers(rules)
+        topic = h.create("t", (1, 2, 3))
+        reassign(h, 4, 5, 6)
+        propose(h, topic, 1, 1, 2, 3, 4)
+        assert h.partition(topic)[3] == isr
+
+
+def test_cancelling_goes_back_to_the_replicas_that_were_not_added() -> None:
+    h = six_brokers()
+    topic = h.create("t", (1, 2, 3))
+    assert reassign(h) is Errors.NO_REASSIGNMENT_IN_PROGRESS
+    reassign(h, 4, 2, 3)
+    propose(h, topic, 1, 1, 2, 3)
+    assert reassign(h) is Errors.NONE
+    assert moving(h, topic) == ((2, 3, 1), (), ())
+    assert h.partition(topic)[3] == (1, 2, 3)
+    assert h.ask(ListPartitionReassignmentsRequest(None)).partitions == ()
+
+
+def test_a_cancellation_that_leaves_no_isr_is_refused() -> None:
+    h = six_brokers()
+    topic = h.create("t", (1, 2))
+    reassign(h, 3, 4)
+    propose(h, topic, 1, 1, 2, 3)
+    for broker in (1, 2):
+        h.heartbeat(broker, want_fence=True)
+    assert h.partition(topic)[0] == 3
+    assert h.partition(topic)[3] == (3,)
+    assert reassign(h) is Errors.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_wrong_reassignments_are_refused() -> None:
+    h = six_brokers()
+    h.create("t", (1, 2))
+    assert reassign(h, 1, 1) is Errors.INVALID_REPLICA_ASSIGNMENT
+    assert reassign(h, 1, 9) is Errors.INVALID_REPLICA_ASSIGNMENT
+    nowhere = TopicPartition("t", 7)
+    assert reassign(h, 1, 2, tp=nowhere) is Errors.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_ongoing_reassignments_are_listed() -> None:
+    h = six_brokers()
+    h.create("t", (1, 2), (2, 3))
+    reassign(h, 4, 2)
+    (ongoing,) = h.ask(ListPartitionReassignmentsRequest(None)).partitions
+    assert (ongoing.tp, ongoing.replicas) == (TP, (4, 2, 1))
+    assert (ongoing.adding_replicas, ongoing.removing_replicas) == ((4,), (1,))
+    other = ListPartitionReassignmentsRequest((TopicPartition("t", 1),))
+    assert h.ask(other).partitions == ()
+
+
+def test_a_deleted_topic_comes_back_as_another_one() -> None:
+    h = six_brokers()
+    old = h.create("t", (1, 2), min_insync_replicas="2")
+    assert h.ask(DeleteTopicsRequest((("t", ""), ("u", "")))).results == (
+        ("t", old, Errors.NONE, ""),
+        (
+            "u",
+            "",
+            Errors.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        ),
+    )
+    assert h.facts_of(TopicDeleted)[0].topic_id == old
+    assert h.controller.image.configs == {}
+    new = h.create("t", (1, 2))
+    assert new != old
+    unknown = h.ask(DeleteTopicsRequest((("", old),))).results[0][2]
+    assert unknown is Errors.UNKNOWN_TOPIC_ID
+    assert h.ask(DeleteTopicsRequest((("", new),))).results[0][:3] == ("t", new, Errors.NONE)
+
+
+def alter(h: Harness, kind: str, name: str, **settings: str | None) -> Errors:
+    changes = tuple((key.replace("_", "."), text) for key, text in settings.items())
+    request = IncrementalAlterConfigsRequest((AlterableConfig(kind, name, changes),))
+    return h.ask(request).results[0][2]
+
+
+def test_topic_settings_change_and_go_back() -> None:
+    h = six_brokers()
+    h.create("t", (1, 2))
+    assert alter(h, "topic", "t", min_insync_replicas="2") is Errors.NONE
+    assert h.controller.image.configs == {"t": {"min.insync.replicas": "2"}}
+    assert h.facts_of(ConfigChanged)[-1].resource == "topic:t"
+    assert alter(h, "topic", "t", min_insync_replicas=None) is Errors.NONE
+    assert h.controller.image.configs == {"t": {}}
+    assert alter(h, "topic", "t", min_insync_replicas="-1") is Errors.INVALID_CONFIG
+    assert alter(h, "topic", "u", min_insync_replicas="1") is Errors.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_default_of_all_brokers_decides_elections_of_topics_without_their_own() -> None:
+    h = six_brokers()
+    topic = h.create("t", (1, 2))
+    propose(h, topic, 1, 1)
+    h.heartbeat(1, want_fence=True)
+    assert h.partition(topic)[0] == -1
+    assert alter(h, "broker", "", unclean_leader_election_enable="true") is Errors.NONE
+    h.advance(301 * SECOND)  # unclean.leader.election.interval.ms; all sessions end meanwhile
+    for broker in (2, 3):
+        h.heartbeat(broker)
+    assert h.partition(topic)[0] == 2
+    assert alter(h, "broker", "2", num_io_threads="4") is Errors.INVALID_REQUEST
+
+
+def test_an_unregistered_broker_leaves_isrs_and_its_heartbeats_are_stale() -> None:
+    h = six_brokers()
+    topic = h.create("t", (1, 2, 3))
+    epoch = h.controller.image.brokers[1].epoch
+    assert h.ask(UnregisterBrokerRequest(1)).error is Errors.NONE
+    assert h.partition(topic)[::3] == (2, (2, 3))
+    heartbeat = BrokerHeartbeatRequest(1, epoch, 1000, False, False)
+    assert h.ask(heartbeat).error is Errors.STALE_BROKER_EPOCH
+    assert h.ask(UnregisterBrokerRequest(1)).error is Errors.BROKER_ID_NOT_REGISTERED
+
+
+def test_the_first_process_of_a_duplicate_node_id_stays_a_zombie() -> None:
+    h = six_brokers()
+    old = h.controller.image.brokers[1].epoch
+    second = BrokerRegistrationRequest(1, "1-second", "broker-1b", None)
+    assert h.ask(second).error is Errors.DUPLICATE_BROKER_REGISTRATION
+    h.advance(10 * SECOND)  # nobody is heard any more
+    assert h.ask(second).error is Errors.NONE
+    heartbeat = BrokerHeartbeatRequest(1, old, 10**6, False, False)
+    assert h.ask(heartbeat).error is Errors.STALE_BROKER_EPOCH
+
+
+def test_a_read_waits_for_what_a_timer_wrote_before_it() -> None:
+    """The fencing is not committed: an answer that rests on it must not be given yet."""
+    h = six_brokers()
+    h.create("t", (1, 2))
+    controller = h.controller
+    controller.append(controller.managers.replication.fence(2), h.now)
+    listed = h.send(ListPartitionReassignmentsRequest(None))
+    assert listed not in h.answers
+    h.raft.lead(2, h.now)  # another controller; what was not committed is gone
+    h.drain()
+    assert h.answers[listed].error is Errors.NOT_CONTROLLER
+    assert not controller.image.brokers[2].fenced
+    assert controller.image.contents() == controller.committed.image.contents()
+
+
+def test_losing_leadership_reverts_exactly_to_what_is_committed() -> None:
+    h = six_brokers()
+    topic = h.create("t", (1, 2, 3))
+    before = h.controller.image.contents()
+    wanted = ReassignablePartition(TP, (4, 5, 6))
+    pending = [
+        h.send(AlterPartitionReassignmentsRequest((wanted,))),
+        h.send(ElectLeadersRequest(0, None)),
+        h.send(DeleteTopicsRequest((("t", ""),))),
+    ]
+    assert topic not in h.controller.image.topics
+    h.raft.lead(3, h.now)
+    h.drain()
+    assert [h.answers[each].error for each in pending] == [Errors.NOT_CONTROLLER] * 3
+    assert h.controller.image.contents() == before
+
+
+def test_an_event_of_more_than_10000_records_is_several_batches() -> None:
+    h = six_brokers()
+    for name in ("a", "b"):
+        topic = CreatableTopic(name, 6000, 3)
+        assert h.ask(CreateTopicsRequest((topic,), 1000)).results[0][1] is Errors.NONE
+    batches = len(h.raft.log)
+    for broker in (1, 2, 3, 4):
+        h.heartbeat(broker, want_fence=True)
+    assert all(len(batch.records) <= 10_000 for batch in h.raft.log[batches:])
+    leaders = [p.leader for t in h.controller.image.topics.values() for p in t.partitions.values()]
+    assert all(leader in (-1, 5, 6) for leader in leaders)
+    too_many = CreatableTopic("c", 10_001, 3)
+    refused = h.ask(CreateTopicsRequest((too_many,), 1000)).results[0][1]
+    assert refused is Errors.POLICY_VIOLATION
+
+
+def test_balancing_elects_a_thousand_leaders_an_event_and_goes_on_at_once() -> None:
+    h = six_brokers()
+    topic = h.create("t", *([(1, 2)] * 1500))
+    h.heartbeat(1, want_fence=True)
+    h.heartbeat(1)
+    for number in range(1500):
+        state = h.controller.image.partition(topic, number)
+        data = AlterPartitionData(
+            topic, number, state.leader_epoch, ((2, -1), (1, -1)), state.partition_epoch
+        )
+        epoch = h.controller.image.brokers[2].epoch
+        h.send(AlterPartitionRequest(2, epoch, (data,)))
+    h.commit()
+    first = h.controller.managers.replication.balance_leaders()
+    assert len(first) == 1000
+    h.controller.append(first, h.now)
+    h.commit()
+    assert len(h.controller.managers.replication.balance_leaders()) == 500
+
+
+def eligible(**topic: str) -> tuple[Harness, str]:
+    """A cluster with ELR and a topic on 1, 2, 3 with min.insync.replicas=2."""
+    h = Harness()
+    h.controller.features["eligible.leader.replicas.version"] = 1
+    h.activate().up(1, 2, 3)
+    return h, h.create("t", (1, 2, 3), min_insync_replicas="2", **topic)
+
+
+def elr(h: Harness, topic: str) -> tuple[tuple[int, ...], ...]:
+    state = h.controller.image.partition(topic, 0)
+    return state.isr, state.elr, state.last_known_elr
+
+
+def test_who_leaves_the_isr_below_min_isr_stays_eligible_and_is_elected() -> None:
+    h, topic = eligible()
+    h.heartbeat(3, want_fence=True)
+    assert elr(h, topic) == ((1, 2), (), ())
+    h.heartbeat(2, want_fence=True)
+    assert elr(h, topic) == ((1,), (2,), ())
+    h.heartbeat(1, want_fence=True)
+    assert elr(h, topic) == ((), (2, 1), (1,))
+    assert h.partition(topic)[0] == -1
+    h.heartbeat(3)  # not eligible
+    assert h.partition(topic)[0] == -1
+    h.heartbeat(2)
+    assert h.partition(topic)[0] == 2
+    assert elr(h, topic)[:2] == ((2,), (1,))
+    assert not h.facts_of(PartitionChanged)[-1].unclean
+
+
+def test_an_unclean_restart_leaves_isr_and_elr_and_the_last_known_leader_waits_to_be_alive() -> (
+    None
+):
+    h, topic = eligible()
+    for broker in (3, 2, 1):
+        h.heartbeat(broker, want_fence=True)
+    for broker in (2, 1):
+        h.register(broker, "unclean")  # its clean shutdown file is not there: epoch −1
+    assert elr(h, topic) == ((), (), (1,))
+    h.heartbeat(3)
+    assert h.partition(topic)[0] == -1  # B31: the last known leader is not alive
+    h.heartbeat(1)
+    assert h.partition(topic)[0] == 1
+    assert h.facts_of(PartitionChanged)[-1].unclean
+    assert elr(h, topic) == ((1,), (), ())
+
+
+def test_a_clean_restart_stays_eligible() -> None:
+    h, topic = eligible()
+    for broker in (3, 2, 1):
+        h.heartbeat(broker, want_fence=True)
+    epoch = h.controller.image.brokers[2].epoch
+    clean = BrokerRegistrationRequest(2, "2-b", "broker-2", None, epoch)
+    assert h.ask(clean).error is Errors.NONE
+    assert elr(h, topic)[1] == (2, 1)

@@ -1,0 +1,119 @@
+"""Operator verbs: what a scenario may say, and what a cluster makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from model import facts
+from scenarios.runner import Run
+from scenarios.spec import ScenarioError, parse
+
+
+def scenario(*operations: dict[str, Any], duration: str = "12s") -> Any:
+    return parse(
+        {
+            "name": "operated",
+            "claim": "Operators are answered.",
+            "duration": duration,
+            "cluster": {"brokers": 3, "controllers": 1,
+                        "config": {"offsets.topic.num.partitions": 1}},
+            "topics": [{"name": "orders", "partitions": 2, "replication-factor": 3}],
+            "workload": [
+                {"kind": "producer", "rate": "20/s", "stop": "8s"},
+                {"kind": "consumer-group", "group": "billing"},
+            ],
+            "operations": list(operations),
+        },
+        "test",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        ({"kind": "reassign", "at": "1s"}, "operations.0.topic: is missing"),
+        ({"kind": "reassign", "at": "1s", "topic": "orders"}, "give either replicas or cancel"),
+        (
+            {"kind": "delete-topic", "at": "1s", "topic": "order"},
+            "operations.0.topic: no topic 'order'; allowed: orders",
+        ),
+        (
+            {"kind": "delete-topic", "at": "1s", "topic": "orders", "kill": True},
+            "operations.0.kill: delete-topic takes topic",
+        ),
+        ({"kind": "alter-config", "at": "1s", "config": {}}, "give either topic or node"),
+        ({"kind": "restart", "at": "1s"}, "operations.0.node: is missing"),
+        (
+            {"kind": "reset-offsets", "at": "1s", "topic": "orders", "group": "x"},
+            "operations.0.group: no group 'x'",
+        ),
+    ],
+)
+def test_a_verb_says_what_it_needs_and_takes(operation: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message.replace(".", r"\.")):
+        scenario(operation)
+
+
+def _answers(spec: Any) -> tuple[Run, list[tuple[str, str, str]]]:
+    run = Run(spec, 1, None, [])
+    told: list[tuple[str, str, str]] = []
+    run.trace.subscribe(
+        facts.Operated,
+        lambda _seq, _t, _node, fact: told.append((fact.operation, fact.target, fact.error)),
+    )
+    result = run.execute()
+    assert result.verdict == "pass", (result.anomalies, result.missing)
+    return run, told
+
+
+def test_what_the_cluster_answers_is_in_the_trace() -> None:
+    run, told = _answers(
+        scenario(
+            {"kind": "create-topic", "at": "1s", "topic": "new", "replication-factor": 3},
+            {"kind": "create-topic", "at": "2s", "topic": "new"},
+            {"kind": "alter-config", "at": "2s", "topic": "new",
+             "config": {"min.insync.replicas": 2}},
+            {"kind": "alter-config", "at": "2s", "node": "broker-1",
+             "config": {"num.io.threads": 2}},
+            {"kind": "elect-leader", "at": "3s", "topic": "orders", "partition": 0},
+            {"kind": "elect-leader", "at": "3s", "topic": "orders", "partition": 7},
+            {"kind": "delete-records", "at": "4s", "topic": "orders", "partition": 0, "offset": 5},
+            {"kind": "delete-topic", "at": "5s", "topic": "new"},
+            {"kind": "reset-offsets", "at": "6s", "group": "billing", "topic": "orders"},
+        )
+    )  # fmt: skip
+    assert sorted(told) == sorted([
+        ("create-topic", "new", "NONE"),
+        ("create-topic", "new", "TOPIC_ALREADY_EXISTS"),
+        ("alter-config", "topic:new", "NONE"),
+        ("alter-config", "broker:1", "INVALID_REQUEST"),
+        ("elect-leader", "orders-0", "ELECTION_NOT_NEEDED"),
+        ("elect-leader", "orders-7", "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("delete-records", "orders-0", "NONE"),
+        ("delete-topic", "new", "NONE"),
+        ("reset-offsets", "billing orders-0", "UNKNOWN_MEMBER_ID"),
+        ("reset-offsets", "billing orders-1", "UNKNOWN_MEMBER_ID"),
+    ])  # fmt: skip
+    orders = next(id_ for id_, fact in run.progress.topics.items() if fact.topic == "orders")
+    log = run.cluster.log("broker-1", orders, 0)
+    assert log.log_start_offset == 5
+
+
+def test_a_replaced_disk_is_filled_again_and_an_unregistered_broker_comes_back() -> None:
+    run, told = _answers(
+        scenario(
+            {"kind": "replace-disk", "at": "1s", "node": "broker-2", "pause": "1s"},
+            {"kind": "stop", "at": "9s", "node": "broker-3"},
+            {"kind": "unregister-broker", "at": "14s", "node": "broker-3"},
+            duration="20s",
+        )
+    )
+    assert told == [
+        ("replace-disk", "broker-2", "NONE"),
+        ("stop", "broker-3", "NONE"),
+        ("unregister-broker", "broker-3", "NONE"),
+    ]
+    assert not run.faults.budget.outside  # the others had it all
+    assert run.observer.seen["isr-shrink:controlled-shutdown"]
