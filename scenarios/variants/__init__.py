@@ -1,7 +1,8 @@
 """Variants: rules that Kafka once had, or never should have; each shows that a check bites.
 
-A variant is a subclass of one part's rules that overrides named methods. Several compose; two that
-override one method are an error. Only ids travel to workers. Nothing is patched.
+A variant is a subclass of one part's rules (or of several parts') that overrides named methods.
+Several compose; two that override one method are an error. Only ids travel to workers. Nothing is
+patched.
 """
 
 from __future__ import annotations
@@ -12,33 +13,54 @@ from typing import Any
 
 from scenarios.rules import PARTS, Rules
 
+Override = tuple[str, str]
+"""A part and the name of one of its rules."""
+
 
 @dataclass(frozen=True)
 class Variant:
-    """A broken or older rule: where it comes from, what it breaks, which scenario shows it."""
+    """A broken or older rule: where it comes from, what it breaks, which scenario shows it.
+
+    ``breaks`` is the invariant that fires first in ``scenario``; LIVE is a run that does not
+    converge, or that does not show, or shows, what its ``expect`` table says.
+    """
 
     id: str
     source: str
-    part: str
-    rules: type
+    rules: tuple[type, ...]
     breaks: str
     scenario: str
     claim: str
 
-    def overridden(self) -> list[str]:
-        """Return the methods that the variant replaces."""
-        return sorted(name for name in vars(self.rules) if not name.startswith("_"))
+    def overridden(self) -> dict[Override, Any]:
+        """Return the methods that the variant replaces, by part and name."""
+        found: dict[Override, Any] = {}
+        for rules in self.rules:
+            part = part_of(rules)
+            for base in rules.__mro__:
+                if base is PARTS[part]:
+                    break
+                for name, method in vars(base).items():
+                    if not name.startswith("_"):
+                        found.setdefault((part, name), method)
+        return found
 
 
 class VariantError(ValueError):
     """No such variant, or two that override the same method."""
 
 
+def part_of(rules: type) -> str:
+    """Return the part of the model whose rules a class overrides."""
+    return next(part for part, base in PARTS.items() if issubclass(rules, base))
+
+
 def catalogue() -> dict[str, Variant]:
-    """Return every variant by id."""
+    """Return every variant by id: the historical bugs, then the mutations."""
+    from scenarios.variants.bugs import BUGS
     from scenarios.variants.mutations import MUTATIONS
 
-    return {variant.id: variant for variant in MUTATIONS}
+    return {variant.id: variant for variant in (*BUGS, *MUTATIONS)}
 
 
 def compose(ids: Sequence[str]) -> Rules:
@@ -48,22 +70,20 @@ def compose(ids: Sequence[str]) -> Rules:
         VariantError: an unknown id, or two variants that override one method.
     """
     known = catalogue()
-    rules = Rules()
-    owner: dict[tuple[str, str], str] = {}
-    chosen: dict[str, list[type]] = {}
+    owner: dict[Override, tuple[str, Any]] = {}
+    chosen: dict[str, dict[type, None]] = {}
     for name in ids:
         variant = known.get(name)
         if variant is None:
             raise VariantError(f"no variant {name!r}; allowed: {', '.join(known)}")
-        for method in variant.overridden():
-            other = owner.setdefault((variant.part, method), name)
-            if other != name:
-                raise VariantError(
-                    f"variants {other} and {name} both override {variant.part}.{method}"
-                )
-        chosen.setdefault(variant.part, []).append(variant.rules)
-    made: dict[str, Any] = {}
-    for part, classes in chosen.items():
-        unique = list(dict.fromkeys(classes))
-        made[part] = type(f"Variant{PARTS[part].__name__}", tuple(unique), {})()
-    return replace(rules, **made)
+        for (part, method), body in variant.overridden().items():
+            other, same = owner.setdefault((part, method), (name, body))
+            if same is not body:
+                raise VariantError(f"variants {other} and {name} both override {part}.{method}")
+        for rules in variant.rules:
+            chosen.setdefault(part_of(rules), {})[rules] = None
+    made: dict[str, Any] = {
+        part: type(f"Variant{PARTS[part].__name__}", tuple(classes), {})()
+        for part, classes in chosen.items()
+    }
+    return replace(Rules(), **made)

@@ -15,6 +15,7 @@ from model.raft.rules import RaftRules
 from model.replication.rules import ReplicationRules
 from model.storage.rules import StorageRules
 from scenarios.variants import Variant
+from scenarios.variants.zookeeper import ZOOKEEPER_MUTATIONS
 
 
 class HighWatermarkIgnoresFollowers(ReplicationRules):
@@ -109,39 +110,40 @@ class AsyncCommitRetried(ClientRules):
 
 MUTATIONS = (
     Variant(
-        "M01-hw-ignores-followers", "KIP-101", "replication", HighWatermarkIgnoresFollowers,
+        "M01-hw-ignores-followers", "KIP-101", (HighWatermarkIgnoresFollowers,),
         "ISRDATA", "steady", "A leader that exposes what no follower has breaks acks=all.",
     ),
     Variant(
-        "M02-isr-expands-unchecked", "KAFKA-7128", "replication", IsrExpandsUnchecked,
+        "M02-isr-expands-unchecked", "KAFKA-7128", (IsrExpandsUnchecked,),
         "ISRDATA", "lagging-joiner", "A follower in the ISR must hold what is exposed.",
     ),
     Variant(
-        "M03-no-truncation", "KIP-101", "replication", NoTruncation,
+        "M03-no-truncation", "KIP-101", (NoTruncation,),
         "no-progress", "deposed-leader", "A follower that keeps its own tail diverges for good.",
     ),
     Variant(
-        "M04-no-epoch-fencing", "KIP-320", "replication", NoEpochFencing,
+        "M04-no-epoch-fencing", "KIP-320", (NoEpochFencing,),
         "ISRDATA", "two-epochs-late", "A late fetch of an older epoch tells of a log that was cut.",
     ),
     Variant(
-        "M05-no-min-isr", "KIP-966", "replication", NoMinIsr,
+        "M05-no-min-isr", "KIP-966", (NoMinIsr,),
         "MINISR", "last-replica", "min.insync.replicas is what makes acks=all mean more than one.",
     ),
     Variant(
-        "M06-vote-not-durable", "KIP-595", "raft", VoteNotDurable,
+        "M06-vote-not-durable", "KIP-595", (VoteNotDurable,),
         "ONELEADER", "forgotten-vote", "A forgotten vote elects two leaders of one epoch.",
     ),
     Variant(
-        "M07-no-generation-check", "KAFKA-1716", "group", NoGenerationCheck,
+        "M07-no-generation-check", "KAFKA-1716", (NoGenerationCheck,),
         "offset-regression", "zombie-consumer", "A removed member overwrites the new owner's commit.",
     ),
     Variant(
-        "M08-no-sequence-check", "KIP-98", "storage", NoSequenceCheck,
+        "M08-no-sequence-check", "KIP-98", (NoSequenceCheck,),
         "NODUP", "flaky-network", "Retries without sequences are stored twice.",
     ),
     Variant(
-        "M09-commits-alone", "KIP-595", "raft", CommitsAlone,
+        "M09-commits-alone", "KIP-595", (CommitsAlone,),
         "META", "controller-split-brain", "A controller that commits alone commits what is undone.",
     ),
+    *ZOOKEEPER_MUTATIONS,
 )  # fmt: skip
