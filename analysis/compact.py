@@ -1,7 +1,8 @@
-"""Gather the traces of a fleet's runs in a few large files: ``<out>/trace/part-NNNNN.parquet``.
+"""Gather the traces of a fleet's runs, one table per kind of fact: ``<out>/trace/kind=K/part-N.parquet``.
 
-Thousands of small files cost Spark more than their rows do. A part holds whole runs, in the order
-of their names, with the columns run, seed and scenario in front. ``index.json`` is written last; it
+Thousands of small files cost Spark more than their rows do, and so do a hundred columns of which a
+kind of fact has ten. A table has the columns run, seq, t_us, node and its kind's own, the runs in the
+order of their names; a kind that nobody recorded has an empty one. ``index.json`` is written last; it
 names the parts and the digest of every run inside, by which a reader knows that they are current.
 """
 
@@ -10,37 +11,37 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis.runs import COMPACTED, INDEX, TRACE, Run, compacted, digests, find_runs
-from model.facts import SCHEMA_VERSION
+from analysis.runs import COMPACTED, INDEX, TRACE, Run, compacted, digests, find_runs, kind_columns
+from model.facts import FACTS, SCHEMA_VERSION
 
 PART_ROWS = 4_000_000
-GROUP_ROWS = 262_144
+"""From how many rows on a kind goes on in another file."""
+
+HELD_ROWS = 131_072
+"""How many rows of all kinds, and how many of each, are in memory before they are written."""
 
 
 def compact(out: Path) -> int:
     """Write the compacted trace of all whole runs below ``out`` unless it is current.
 
-    Returns the number of parts, 0 when no run has a trace.
+    Returns the number of files, 0 when no run has a trace.
     """
     found, _ = find_runs(out, skip_bad=True)
     runs = [run for run in found if not run.crashed]
     current = compacted(out, runs)
     if current or not runs:
-        return len(current)
+        return sum(map(len, current.values()))
     target = out / COMPACTED
     temporary = out / f".tmp-{COMPACTED}"
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    parts: dict[str, int] = {}
-    for group in _groups(runs):
-        name = f"part-{len(parts):05d}.parquet"
-        parts[name] = _write(temporary / name, group)
+    parts = split(runs, temporary, tuple(FACTS))
     index = {"schema_version": SCHEMA_VERSION, "parts": parts, "runs": digests(runs)}
     (temporary / INDEX).write_text(json.dumps(index, indent=1, sort_keys=True) + "\n")
     shutil.rmtree(target, ignore_errors=True)
@@ -48,42 +49,77 @@ def compact(out: Path) -> int:
     return len(parts)
 
 
-def _groups(runs: Sequence[Run]) -> list[list[Run]]:
-    groups: list[list[Run]] = []
-    room = 0
-    for run in runs:
-        rows = int(run.manifest.get("rows", 0))
-        if not groups or rows > room:
-            groups.append([])
-            room = PART_ROWS
-        groups[-1].append(run)
-        room -= rows
-    return groups
+def split(runs: Sequence[Run], target: Path, kinds: Sequence[str]) -> dict[str, int]:
+    """Write the rows of some kinds of all ``runs`` below ``target``; return files and their rows."""
+    columns = list(dict.fromkeys(name for kind in kinds for name in kind_columns(kind)))
+    return write_kinds((_labelled(run, columns) for run in runs), target, kinds)
 
 
-def _write(path: Path, runs: Sequence[Run]) -> int:
-    rows = 0
-    writer: pq.ParquetWriter | None = None
-    try:
-        for run in runs:
-            table = _labelled(run)
-            rows += table.num_rows
-            if writer is None:
-                writer = pq.ParquetWriter(path, table.schema, compression="zstd")
-            writer.write_table(table, row_group_size=GROUP_ROWS)
-    finally:
-        if writer is not None:
-            writer.close()
-    return rows
+def write_kinds(tables: Iterable[pa.Table], target: Path, kinds: Sequence[str]) -> dict[str, int]:
+    """Write wide tables with the column ``run`` as a table per kind; return files and their rows."""
+    writers = [_KindWriter(target, kind) for kind in kinds]
+    for table in _gathered(tables):
+        names = table.column("kind")
+        for writer in writers:
+            rows = table.select(writer.columns).filter(pc.equal(names, writer.kind))
+            writer.write(rows)
+    return {name: rows for writer in writers for name, rows in writer.close().items()}
 
 
-def _labelled(run: Run) -> pa.Table:
-    table = pq.read_table(run.directory / TRACE, partitioning=None)
-    labels = {
-        "run": pa.scalar(run.name, pa.string()),
-        "seed": pa.scalar(int(run.manifest["seed"]), pa.int64()),
-        "scenario": pa.scalar(str(run.manifest["scenario"]), pa.string()),
-    }
-    for place, (name, value) in enumerate(labels.items()):
-        table = table.add_column(place, name, pa.repeat(value, table.num_rows))
-    return table
+def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(table.num_rows for table in held) >= HELD_ROWS:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _labelled(run: Run, columns: Sequence[str]) -> pa.Table:
+    mine = ["kind", *(name for name in columns if name != "run")]
+    table = pq.read_table(run.directory / TRACE, columns=mine, partitioning=None)
+    return table.append_column("run", pa.repeat(pa.scalar(run.name), table.num_rows))
+
+
+class _KindWriter:
+    """The files of one kind of fact."""
+
+    def __init__(self, target: Path, kind: str) -> None:
+        self.kind = kind
+        self.columns = kind_columns(kind)
+        self._target = target
+        self._held: list[pa.Table] = []
+        self._parts: dict[str, int] = {}
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        """Add rows."""
+        self._held.append(table)
+        if sum(table.num_rows for table in self._held) >= HELD_ROWS:
+            self._flush()
+
+    def close(self) -> dict[str, int]:
+        """Write what is left; return the files and their rows."""
+        if self._held:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+        return self._parts
+
+    def _flush(self) -> None:
+        table = pa.concat_tables(self._held)
+        self._held = []
+        if self._writer is None:
+            name = f"kind={self.kind}/part-{len(self._parts):05d}.parquet"
+            self._parts[name] = 0
+            path = self._target / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(path, table.schema, compression="zstd")
+        name = next(reversed(self._parts))
+        self._writer.write_table(table)
+        self._parts[name] += table.num_rows
+        if self._parts[name] >= PART_ROWS:
+            self._writer.close()
+            self._writer = None

@@ -285,8 +285,10 @@ def _run_all(
         future = pool.submit(rdd.collect)
         try:
             while not future.done():
+                began = time.monotonic()
                 watch.report()
-                wait_for([future], timeout=POLL_SECONDS)
+                looking = time.monotonic() - began  # a look at many runs is not free
+                wait_for([future], timeout=max(POLL_SECONDS, 20 * looking))
         except BaseException:
             context.cancelAllJobs()
             raise

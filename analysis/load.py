@@ -1,64 +1,68 @@
-"""Read the traces of many runs as one DataFrame, with an explicit schema.
+"""Put the traces of many runs before Spark: a temporary view per kind of fact, with its schema.
 
-A fleet's compacted trace is read where it is there, complete and current, else the directories of
-the runs. What a run is, and which are refused, stands in runs.py.
+A fleet's compacted trace is read where it is there, complete and current; else the runs' own files
+are split by kind into a scratch directory first, so that there is one way only. What a run is, and
+which are refused, stands in runs.py.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from functools import reduce
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import SparkSession
 
-from analysis.runs import TRACE, Run, compacted
+from analysis.checks.base import JUDGED_KINDS, SHARED
+from analysis.compact import split
+from analysis.runs import Run, by_kind, compacted, kind_columns
 from model.facts import COLUMNS
 
-_SPARK_TYPES: dict[str, T.DataType] = {
-    "int64": T.LongType(),
-    "string": T.StringType(),
-    "bool": T.BooleanType(),
-    "list<int64>": T.ArrayType(T.LongType()),
-    "list<string>": T.ArrayType(T.StringType()),
+SMALL_ROWS = 5_000_000
+"""Up to how many rows a kind is one partition, so that no check shuffles: a check is one task."""
+
+_SQL_TYPES = {
+    "int64": "BIGINT",
+    "string": "STRING",
+    "bool": "BOOLEAN",
+    "list<int64>": "ARRAY<BIGINT>",
+    "list<string>": "ARRAY<STRING>",
 }
 
-TRACE_SCHEMA = T.StructType(
-    [T.StructField(name, _SPARK_TYPES[kind]) for name, kind in COLUMNS.items()]
-)
-"""The wide trace table as Spark sees it."""
 
-RUN_SCHEMA = T.StructType([T.StructField("run", T.StringType()), *TRACE_SCHEMA.fields])
-"""The trace of many runs."""
-
-
-def traces(spark: SparkSession, directory: Path, runs: Sequence[Run]) -> DataFrame:
-    """Return the rows of all runs with the column ``run`` in front."""
-    parts = compacted(directory, runs)
-    if parts:
-        frame = spark.read.schema(RUN_SCHEMA).parquet(*map(str, parts))
-        return frame.select("run", *COLUMNS)
+@contextmanager
+def traces(spark: SparkSession, directory: Path, runs: Sequence[Run]) -> Iterator[None]:
+    """Have the views that checks read: the kinds of fact of all runs, and what they share."""
     whole = [run for run in runs if not run.crashed]
-    if not whole:
-        return spark.createDataFrame([], RUN_SCHEMA)
-    by_depth: dict[str, list[Run]] = {}
-    for run in whole:
-        plain = re.fullmatch(r"[\w./=-]+", run.name, re.ASCII) is not None
-        depth = len(Path(run.name).parts) if plain else 0
-        alone = depth == 0 or not str(run.directory).endswith(run.name)
-        by_depth.setdefault(run.name if alone else f"/{depth}", []).append(run)
-    frames = [_read(spark, key, group) for key, group in sorted(by_depth.items())]
-    return reduce(DataFrame.unionByName, frames)
+    rows = sum(int(run.manifest.get("rows", 0)) for run in whole)
+    with tempfile.TemporaryDirectory(prefix="kafkasim-kinds-") as scratch:
+        parts = compacted(directory, whole)
+        if not parts:
+            target = Path(scratch)
+            parts = by_kind(target, split(whole, target, JUDGED_KINDS))
+        with views(spark, parts, small=rows <= SMALL_ROWS):
+            yield
 
 
-def _read(spark: SparkSession, key: str, runs: Sequence[Run]) -> DataFrame:
-    """Read runs whose names are the last ``/N`` parts of their paths, or one run named ``key``."""
-    frame = spark.read.schema(TRACE_SCHEMA).parquet(*[str(run.directory / TRACE) for run in runs])
-    if not key.startswith("/"):
-        return frame.select(F.lit(key).alias("run"), *COLUMNS)
-    tail = "/".join(["[^/]+"] * int(key[1:]))
-    name = F.regexp_extract(F.col("_metadata.file_path"), f"({tail})/{TRACE}$", 1)
-    return frame.select(name.alias("run"), *COLUMNS)
+@contextmanager
+def views(
+    spark: SparkSession, parts: Mapping[str, Sequence[Path]], *, small: bool = True
+) -> Iterator[None]:
+    """Have the views over the files of each kind."""
+    try:
+        for kind in JUDGED_KINDS:
+            frame = spark.read.schema(schema(kind)).parquet(*map(str, parts[kind]))
+            (frame.coalesce(1) if small else frame).createOrReplaceTempView(kind)
+        for name, text in SHARED.items():
+            spark.sql(text).createOrReplaceTempView(name)
+        yield
+    finally:
+        for name in (*JUDGED_KINDS, *SHARED):
+            spark.catalog.dropTempView(name)
+
+
+def schema(kind: str) -> str:
+    """Return the columns of a kind's table as SQL declares them."""
+    types = {**COLUMNS, "run": "string"}
+    return ", ".join(f"`{name}` {_SQL_TYPES[types[name]]}" for name in kind_columns(kind))

@@ -8,15 +8,15 @@ so that a truncated or foreign file is one clear line that names it. Needs no Sp
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from model.facts import SCHEMA_VERSION
+from model.facts import FACTS, SCHEMA_VERSION
 
 TRACE = "trace.parquet"
 MANIFEST = "manifest.json"
@@ -82,22 +82,37 @@ def run_name(place: Path, directory: Path) -> str:
     return "/".join(parts[1:] if parts[:1] == (RUNS,) else parts) or directory.resolve().name
 
 
-def compacted(directory: Path, runs: Sequence[Run]) -> list[Path]:
-    """Return the files of the compacted trace if they hold exactly these runs, else nothing."""
+def kind_columns(kind: str) -> list[str]:
+    """Return the columns of the compacted table of one kind of fact."""
+    return ["run", "seq", "t_us", "node", *(field.name for field in fields(FACTS[kind]))]
+
+
+def compacted(directory: Path, runs: Sequence[Run]) -> dict[str, list[Path]]:
+    """Return the files of the compacted trace by kind if they hold exactly these runs, else nothing."""
     try:
         index = json.loads((directory / COMPACTED / INDEX).read_text())
     except (OSError, ValueError):
-        return []
+        return {}
     if not isinstance(index, dict) or index.get("schema_version") != SCHEMA_VERSION:
-        return []
+        return {}
     if index.get("runs") != digests(runs):
-        return []
+        return {}
     parts = {directory / COMPACTED / name: rows for name, rows in index["parts"].items()}
     try:
         whole = all(pq.read_metadata(path).num_rows == rows for path, rows in parts.items())
     except (pa.ArrowInvalid, OSError):
-        return []
-    return sorted(parts) if whole else []
+        return {}
+    found = by_kind(directory / COMPACTED, index["parts"])
+    return found if whole and list(found) == sorted(FACTS) else {}
+
+
+def by_kind(target: Path, parts: Iterable[str]) -> dict[str, list[Path]]:
+    """Return the files ``kind=K/…`` below ``target`` by kind."""
+    found: dict[str, list[Path]] = {}
+    for name in sorted(parts):
+        kind = name.partition("/")[0].removeprefix("kind=")
+        found.setdefault(kind, []).append(target / name)
+    return found
 
 
 def digests(runs: Sequence[Run]) -> dict[str, str]:

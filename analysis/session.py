@@ -41,10 +41,14 @@ def session(
         "spark.speculation": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(min(8, os.cpu_count() or 2)),
-        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.enabled": "false",  # checks do not shuffle: there is nothing to adapt
+        "spark.sql.autoBroadcastJoinThreshold": "-1",  # both sides lie together by run already
+        "spark.sql.requireAllClusterKeysForCoPartition": "false",
+        "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(where / "warehouse"),
         "spark.local.dir": str(where / "local"),
         "spark.driver.memory": "3g",
+        "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
         " -XX:+UseSerialGC -XX:TieredStopAtLevel=1",

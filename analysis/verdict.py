@@ -9,28 +9,26 @@ a Wilson 95 % interval.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.interval import wilson
 from analysis.runs import Run, find_runs
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from rich.table import Table
-
-Z_95 = 1.959963984540054
 
 RUN_CHECK = "run"
 
-MANY_ROWS = 100_000
-"""From how many rows on Spark generates code for the checks."""
-
 NEVER_EXCUSED = ("double-owner", "ONELEADER", "ISRELIG", "ISRREASON", "MINISR", "no-progress")
 """What no lost data explains. All else is judged by offset, and lost data frees offsets."""
+
+FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
+"""What follows when the partition that holds a group's offsets loses data: the group starts from an
+older commit, or from where auto.offset.reset sends it."""
 
 EXIT_CODES = {"pass": 0, "expected": 0, "crash": 1, "safety": 10, "liveness": 11}
 
@@ -47,6 +45,7 @@ class Found:
     count: int
     detail: str
     expected: str = ""
+    groups: tuple[str, ...] = ()  # the consumer groups concerned
 
 
 @dataclass(frozen=True)
@@ -159,50 +158,46 @@ def judge(directory: Path, skip_bad: bool = False, spark: SparkSession | None = 
             from analysis.session import session
 
             spark = session()
-        _suit(spark, sum(int(run.manifest.get("rows", 0)) for run in runs))
-        found = check(traces(spark, directory, runs), runs)
+        with traces(spark, directory, runs):
+            found = check(spark, runs)
     return combine(runs, found, bad)
 
 
-def _suit(spark: SparkSession, rows: int) -> None:
-    """Set the session for the size of the trace.
-
-    The checks are some fifty small stages. Over few rows, generating and compiling code for each,
-    and planning anew behind each, costs more than the rows do; over many it pays.
-    """
-    large = rows > MANY_ROWS
-    settings = {
-        "spark.sql.adaptive.enabled": str(large).lower(),
-        "spark.sql.codegen.wholeStage": str(large).lower(),
-        "spark.sql.codegen.factoryMode": "FALLBACK" if large else "NO_CODEGEN",
-    }
-    for key, setting in settings.items():
-        spark.conf.set(key, setting)
-
-
-def check(trace: DataFrame, runs: Sequence[Run]) -> list[Found]:
-    """Run all checks over the trace of ``runs`` in one job, and excuse what is expected."""
-    from pyspark.sql import DataFrame
-
-    from analysis.checks import CHECKS
-
-    judged = reduce(DataFrame.unionByName, [judge_(trace) for judge_ in CHECKS.values()])
+def check(spark: SparkSession, runs: Sequence[Run]) -> list[Found]:
+    """Run all checks over the views of ``runs`` in one query, and excuse what is expected."""
     manifests = {run.name: run.manifest for run in runs}
     found = []
-    for row in judged.collect():
+    for row in spark.sql(query()).collect():
         manifest = manifests[row["run"]]
         topics = manifest.get("topics", {})
         raw = Found(
             row["run"], row["check"], row["anomaly"], row["topic_id"], row["partition"],
-            row["count"], row["detail"],
+            row["count"], row["detail"], groups=tuple(row["groups"]),
         )  # fmt: skip
         named = topics.get(raw.topic, raw.topic) if raw.topic else None
         found.append(replace(raw, topic=named, expected=excuse(raw, manifest)))
-    return sorted(found, key=lambda f: (f.run, f.check, f.topic or "", f.partition or 0))
+    return sorted(
+        found, key=lambda f: (f.run, f.check, f.topic or "", f.partition or 0, f.anomaly, f.groups)
+    )
 
 
-def excuse(found: Found, manifest: dict[str, Any]) -> str:
-    """Return why a finding is expected in this run, or nothing. ``found.topic`` is the id."""
+def query() -> str:
+    """Return all checks as one query: a row per run, check, anomaly, partition and groups."""
+    from analysis.checks import CHECKS
+
+    each = [f"SELECT '{name}' AS check, * FROM ({text})" for name, text in CHECKS.items()]
+    return f"""
+        SELECT run, check, anomaly, topic_id, partition, groups, count(1) AS count,
+               min_by(detail, seq) AS detail
+        FROM ({" UNION ALL ".join(each)})
+        GROUP BY run, check, anomaly, topic_id, partition, groups"""
+
+
+def excuse(found: Found, manifest: Mapping[str, Any]) -> str:
+    """Return why a finding is expected in this run, or nothing. ``found.topic`` is the id.
+
+    Its partition lost data, or the offsets of all groups concerned did, or it is permitted.
+    """
     topic = manifest.get("topics", {}).get(found.topic, found.topic)
     permits = manifest.get("permits", [])
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
@@ -211,6 +206,10 @@ def excuse(found: Found, manifest: dict[str, Any]) -> str:
         for topic_id, partition, reason in manifest.get("forgiven", []):
             if (topic_id, partition) == (found.topic, found.partition):
                 return str(reason)
+    if found.anomaly in FROM_OFFSETS and found.groups:
+        lost = manifest.get("forgiven_groups", {})
+        if all(group in lost for group in found.groups):
+            return str(lost[found.groups[0]])
     return ""
 
 
@@ -266,17 +265,3 @@ def _rate(name: str, found: Sequence[Found], runs: int) -> Rate:
     low, high = wilson(len(violated), runs)
     rate = len(violated) / runs if runs else 0.0
     return Rate(name, runs, len(violated), len(excused), rate, low, high)
-
-
-def wilson(hits: int, total: int) -> tuple[float, float]:
-    """Return the Wilson 95 % interval of a rate of ``hits`` in ``total``."""
-    assert 0 <= hits <= total, f"{hits} of {total}"
-    if total == 0:
-        return 0.0, 1.0
-    rate = hits / total
-    square = Z_95 * Z_95 / total
-    middle = rate + square / 2
-    spread = Z_95 * math.sqrt(rate * (1 - rate) / total + square / (4 * total))
-    low = (middle - spread) / (1 + square)
-    high = (middle + spread) / (1 + square)
-    return (0.0 if hits == 0 else max(0.0, low)), (1.0 if hits == total else min(1.0, high))

@@ -1,6 +1,7 @@
 """Build the hosts of a scenario: controllers, brokers and clients on a world.
 
 Names: ``controller-N`` (node ids from 3001 on, as KRaft examples number them apart from brokers),
+in ZooKeeper mode ``zookeeper-N`` in their place (a broker is the controller),
 ``broker-N``, ``producer-N``, ``consumer-N``, ``admin-1``.
 """
 
@@ -12,21 +13,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from model.broker.base import BrokerBase
 from model.broker.broker import Broker
 from model.broker.rules import BrokerRules
+from model.broker.zk_broker import ZkBroker
 from model.client.process import ClientProcess
 from model.client.producer import producer_config as configure
 from model.config import BrokerConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from model.controller.controller import Controller
+from model.zookeeper.config import ZooKeeperConfig
+from model.zookeeper.server import ZooKeeperServer
 from scenarios.rules import Rules
 from scenarios.spec import ConsumerGroup, Producer, Scenario
+from scenarios.versions import BROKER, CONSUMER, PRODUCER, with_version
 from scenarios.workloads import Control, consumer_application, producer_application
 from sim.apps import Applications
 from sim.host import Host
 from sim.world import World
 
 FIRST_CONTROLLER_ID = 3001
-KAFKA_3_9: dict[str, Any] = {"linger.ms": 0}
 
 
 @dataclass
@@ -45,20 +50,29 @@ class Cluster:
     def __init__(self, world: World, scenario: Scenario, rules: Rules) -> None:
         self.world = world
         self.scenario = scenario
-        self.rules = rules
+        self.rules = rules = with_version(rules, scenario.cluster.kafka_version)
         self.clients = Clients()
         self._factories: dict[str, Callable[..., Any]] = {}
-        count = scenario.cluster.controllers
+        self.duplicates: list[Host] = []
+        self.zookeeper = scenario.cluster.mode == "zookeeper"
+        count = 0 if self.zookeeper else scenario.cluster.controllers
         self.voters = {FIRST_CONTROLLER_ID + i: f"controller-{i + 1}" for i in range(count)}
         self.controllers = [self._add_controller(node) for node in self.voters]
+        count = scenario.cluster.zookeepers if self.zookeeper else 0
+        self.ensemble = {i: f"zookeeper-{i}" for i in range(1, count + 1)}
+        self.zookeepers = [self._add_zookeeper(number) for number in self.ensemble]
         self.brokers = [self._add_broker(i) for i in range(1, scenario.cluster.brokers + 1)]
         self._add_clients()
         self.admin_host = world.add_host("admin-1")
 
     def start_servers(self) -> None:
-        """Start all controllers, then all brokers."""
-        for host in [*self.controllers, *self.brokers]:
-            host.start(self._factories[host.name])
+        """Start all controllers or the ensemble, then all brokers."""
+        for host in [*self.controllers, *self.zookeepers, *self.brokers]:
+            spec = self.scenario.cluster.nodes.get(host.name)
+            if spec is None or not spec.start:
+                host.start(self._factories[host.name])
+            else:
+                self.world.at(self.world.now + spec.start, host.start, self._factories[host.name])
 
     def start_admin(self, application: Any) -> None:
         """Start the admin client with an application on it."""
@@ -70,10 +84,10 @@ class Cluster:
         for after_us, node, start in self.clients.starts:
             self.world.at(self.world.now + after_us, start, self.world.hosts[node])
 
-    def broker_process(self, node: str) -> Broker | None:
+    def broker_process(self, node: str) -> BrokerBase | None:
         """Return the broker that runs on a node, or None."""
         process = self.world.hosts[node].process
-        assert process is None or isinstance(process, Broker), process
+        assert process is None or isinstance(process, BrokerBase), process
         return process
 
     def log(self, node: str, topic_id: str, partition: int) -> Any:
@@ -86,12 +100,27 @@ class Cluster:
                 return hosted.log
         return None
 
+    def start_duplicate(self, node: str) -> None:
+        """Start a second process with the node id of a broker, on a host of its own."""
+        name = f"{node}b"
+        host = self.world.add_host(name, rack="rack-0")
+        self.duplicates.append(host)
+        host.start(self._broker_factory(name, int(node.rpartition("-")[2]), None))
+
+    def stop_duplicates(self) -> None:
+        """Kill the second processes and leave them down."""
+        for host in self.duplicates:
+            host.crash()
+            del self.world.hosts[host.name]
+        self.duplicates.clear()
+
     # Servers.
 
     def _config(self, node: str) -> BrokerConfig:
         spec = self.scenario.cluster
         own = spec.nodes[node].config if node in spec.nodes else {}
-        return BrokerConfig.from_properties({**spec.config, **own})
+        defaults = BROKER.get(spec.kafka_version, {})
+        return BrokerConfig.from_properties({**defaults, **spec.config, **own})
 
     def _rack(self, node: str, index: int) -> str | None:
         spec = self.scenario.cluster
@@ -103,9 +132,25 @@ class Cluster:
         name = self.voters[node_id]
         rack = self._rack(name, node_id - FIRST_CONTROLLER_ID)
         config = self._config(name)
+        features = self.scenario.cluster.features
 
         def factory(files: Any, rng: random.Random, now: int) -> Controller:
-            return Controller(name, node_id, self.voters, config, self.rules, files, rng, now)
+            return Controller(
+                name, node_id, self.voters, config, self.rules, files, rng, now, features
+            )
+
+        host = self.world.add_host(name, rack=rack or "rack-0")
+        self._factories[name] = factory
+        return host
+
+    def _add_zookeeper(self, number: int) -> Host:
+        name = self.ensemble[number]
+        rack = self._rack(name, number - 1)
+        config = ZooKeeperConfig.from_properties(self.scenario.cluster.zookeeper_config)
+        rules = self.rules.zookeeper
+
+        def factory(files: Any, rng: random.Random, now: int) -> ZooKeeperServer:
+            return ZooKeeperServer(name, number, self.ensemble, config, rules, files, rng, now)
 
         host = self.world.add_host(name, rack=rack or "rack-0")
         self._factories[name] = factory
@@ -114,16 +159,24 @@ class Cluster:
     def _add_broker(self, broker_id: int) -> Host:
         name = f"broker-{broker_id}"
         rack = self._rack(name, broker_id - 1)
-        config = self._config(name)
-        part = self.rules
-        rules = BrokerRules(part.replication, part.storage, part.raft, part.group)
+        host = self.world.add_host(name, rack=rack or "rack-0")
+        self._factories[name] = self._broker_factory(name, broker_id, rack)
+        return host
 
-        def factory(files: Any, rng: random.Random, now: int) -> Broker:
+    def _broker_factory(self, name: str, broker_id: int, rack: str | None) -> Callable[..., Any]:
+        config = self._config(f"broker-{broker_id}")
+        part = self.rules
+        rules = BrokerRules(
+            part.replication, part.storage, part.raft, part.group, part.zk_controller
+        )
+        servers = tuple(self.ensemble.values())
+
+        def factory(files: Any, rng: random.Random, now: int) -> BrokerBase:
+            if servers:
+                return ZkBroker(name, broker_id, config, rack, servers, rules, files, rng, now)
             return Broker(name, broker_id, config, rack, self.voters, rules, files, rng, now)
 
-        host = self.world.add_host(name, rack=rack or "rack-0")
-        self._factories[name] = factory
-        return host
+        return factory
 
     # Clients.
 
@@ -161,7 +214,8 @@ class Cluster:
     def _add_consumer(self, index: int, number: int, spec: ConsumerGroup) -> None:
         node = f"consumer-{index}"
         topics = spec.topics or [self.scenario.topics[0].name]
-        properties = {"group.id": spec.group, "client.id": node, **spec.config}
+        defaults = CONSUMER.get(self.scenario.cluster.kafka_version, {})
+        properties = {**defaults, "group.id": spec.group, "client.id": node, **spec.config}
         if spec.commit != "auto":
             properties.setdefault("enable.auto.commit", False)
         config = ConsumerConfig.from_properties(properties)
@@ -205,7 +259,6 @@ class Cluster:
 def producer_config(scenario: Scenario, properties: Mapping[str, Any], node: str) -> ProducerConfig:
     """Return a producer's configuration with the defaults of the scenario's Kafka version."""
     merged: dict[str, Any] = {"client.id": node}
-    if scenario.cluster.kafka_version == "3.9":
-        merged.update(KAFKA_3_9)
+    merged.update(PRODUCER.get(scenario.cluster.kafka_version, {}))
     merged.update(properties)
     return configure(merged)

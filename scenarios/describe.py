@@ -2,12 +2,18 @@
 
 ``topics`` has the lines of kafka-topics.sh --describe, ``groups`` the columns of
 kafka-consumer-groups.sh --describe, ``quorum`` the lines of kafka-metadata-quorum.sh describe
---status, ``brokers`` those of kafka-cluster.sh list-endpoints with what else is known. What the
-trace does not tell is printed as —. HOST is the name of a simulated host.
+--status, ``brokers`` those of kafka-cluster.sh list-endpoints with what else is known,
+``reassignments`` those of kafka-reassign-partitions.sh --list, ``log-dirs`` the JSON of
+kafka-log-dirs.sh --describe. What the trace does not tell is printed as —, in JSON as null. HOST
+is the name of a simulated host; the cluster id stands for scenario and seed.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,19 +68,28 @@ def topics(state: State, selection: Selection) -> list[str]:
 
 def _partition_line(topic: str, row: Row) -> str:
     leader = "none" if row["leader"] == -1 else row["leader"]
+    moving = ""
+    if _reassigning(row):
+        adding, removing = _ids(row["adding_replicas"]), _ids(row["removing_replicas"])
+        moving = f"\tAdding Replicas: {adding}\tRemoving Replicas: {removing}"
     return (
         f"Topic: {topic}\tPartition: {row['partition']}\tLeader: {leader}"
-        f"\tReplicas: {_ids(row['replicas'])}\tIsr: {_ids(row['isr'])}"
-        f"\tElr: {UNKNOWN}\tLastKnownElr: {UNKNOWN}"
+        f"\tReplicas: {_ids(row['replicas'])}\tIsr: {_ids(row['isr'])}{moving}"
+        f"\tElr: {_ids(row['elr'] or ())}\tLastKnownElr: {_ids(row['last_known_elr'] or ())}"
     )
+
+
+def _reassigning(row: Row) -> bool:
+    return bool(row["adding_replicas"] or row["removing_replicas"])
 
 
 def _selected(state: State, created: Row, row: Row, selection: Selection) -> bool:
     if not selection.conditional:
         return True
-    isr, minimum = len(row["isr"]), created["min_isr"]
+    isr, minimum = len(row["isr"]), state.min_isr(created)
+    factor = len(row["replicas"]) - len(row["adding_replicas"] or ())
     return (
-        (selection.under_replicated and isr < len(row["replicas"]))
+        (selection.under_replicated and isr < factor)
         or (selection.under_min_isr and isr < minimum)
         or (selection.at_min_isr and isr == minimum)
         or (selection.unavailable and not state.alive(row["leader"]))
@@ -82,7 +97,10 @@ def _selected(state: State, created: Row, row: Row, selection: Selection) -> boo
 
 
 def _configs(state: State, created: Row) -> str:
-    """Return the topic's own properties; of an internal topic the trace tells one."""
+    """Return the topic's own properties."""
+    own = state.configs.get(created["topic"])
+    if own is not None:
+        return ",".join(f"{key}={text}" for key, text in sorted(own.items()))
     spec = state.manifest.get("spec", {})
     for topic in spec.get("topics", []):
         if topic["name"] == created["topic"]:
@@ -96,6 +114,59 @@ def _plain(value: object) -> str:
 
 def _ids(replicas: Sequence[int]) -> str:
     return ",".join(str(replica) for replica in replicas)
+
+
+# ---------------------------------------------------------------------- reassignments, log-dirs
+
+
+def reassignments(state: State) -> list[str]:
+    """Return the lines of kafka-reassign-partitions.sh --list."""
+    lines = []
+    for created in sorted(state.topics.values(), key=lambda row: str(row["topic"])):
+        for partition in range(created["partitions"]):
+            row = state.partitions.get((created["topic_id"], partition))
+            if row is not None and _reassigning(row):
+                lines.append(
+                    f"{created['topic']}-{partition}: replicas: {_ids(row['replicas'])}."
+                    f" adding: {_ids(row['adding_replicas'])}."
+                    f" removing: {_ids(row['removing_replicas'])}."
+                )
+    if not lines:
+        return ["No partition reassignments found."]
+    return ["Current partition reassignments:", *lines]
+
+
+LOG_DIR = "/var/lib/kafka/data"
+"""The one log directory of a simulated broker."""
+
+
+def log_dirs(state: State, only: str | None = None) -> list[str]:
+    """Return what kafka-log-dirs.sh --describe prints; the state must have followed the logs.
+
+    offsetLag is how far a replica's log end is behind its leader's high watermark.
+    """
+    brokers = []
+    for broker in sorted(state.brokers):
+        node = f"broker-{broker}"
+        entries = []
+        for (topic_id, number), row in sorted(state.partitions.items()):
+            topic = state.topics[topic_id]["topic"]
+            if broker in row["replicas"] and only in (None, topic):
+                end = state.log_ends.get((node, (topic_id, number)), 0)
+                leader = state.leaders.get((topic_id, number))
+                lag = 0 if leader is None else max(0, leader.high_watermark - end)
+                entries.append({
+                    "partition": f"{topic}-{number}", "size": None, "offsetLag": lag,
+                    "isFuture": False,
+                })  # fmt: skip
+        entries.sort(key=lambda entry: str(entry["partition"]))
+        directory = {"logDir": LOG_DIR, "error": None, "partitions": entries}
+        brokers.append({"broker": broker, "logDirs": [directory]})
+    return [
+        "Querying brokers for log directories information",
+        f"Received log directory information from brokers {_ids(sorted(state.brokers))}",
+        json.dumps({"version": 1, "brokers": brokers}, separators=(",", ":")),
+    ]
 
 
 # --------------------------------------------------------------------------------------- groups
@@ -173,26 +244,37 @@ def quorum(state: State) -> list[str]:
     leading = [row for row in state.raft.values() if row["role"] == "leader"]
     leader = max(leading, key=lambda row: int(row["epoch"])) if leading else None
     committed = [int(row["offset"]) for row in state.applied.values()]
-    lag = _metadata_lag(state, None if leader is None else str(leader["node"]))
+    lag, lag_ms = _metadata_lag(state, names, None if leader is None else str(leader["node"]))
     values = {
-        "ClusterId": UNKNOWN,
+        "ClusterId": _cluster_id(state),
         "LeaderId": -1 if leader is None else leader["leader"],
         "LeaderEpoch": max((int(row["epoch"]) for row in state.raft.values()), default=0),
         "HighWatermark": max(committed) + 1 if committed else UNKNOWN,
         "MaxFollowerLag": lag,
-        "MaxFollowerLagTimeMs": UNKNOWN,
+        "MaxFollowerLagTimeMs": lag_ms,
         "CurrentVoters": f"[{_ids(voters)}]",
         "CurrentObservers": f"[{_ids(observers)}]",
     }
     return [f"{f'{name}:':<24}{value}" for name, value in values.items()]
 
 
-def _metadata_lag(state: State, leader: str | None) -> str:
-    """Return how far the slowest replica's applied offset is behind the leader's."""
+def _cluster_id(state: State) -> str:
+    """Return an id as Kafka prints it, the same for every run of a scenario's seed."""
+    text = f"{state.manifest.get('scenario')}/{state.manifest.get('seed')}"
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:16]).decode()[:22]
+
+
+def _metadata_lag(state: State, voters: Sequence[str], leader: str | None) -> tuple[str, str]:
+    """Return how far the slowest voter's applied offset is behind the leader's, and since when."""
     if leader is None or leader not in state.applied:
-        return UNKNOWN
-    ahead = int(state.applied[leader]["offset"])
-    return str(max(0, ahead - min(int(row["offset"]) for row in state.applied.values())))
+        return UNKNOWN, UNKNOWN
+    known = [state.applied[name] for name in voters if name in state.applied]
+    slowest = min(int(row["offset"]) for row in known)
+    lag = max(0, int(state.applied[leader]["offset"]) - slowest)
+    if lag == 0:
+        return "0", "0"
+    missed = bisect_right(state.commits, (slowest, 1 << 62))  # the first that it lacks
+    return str(lag), str((state.at_us - state.commits[missed][1]) // 1000)
 
 
 # -------------------------------------------------------------------------------------- brokers

@@ -13,11 +13,24 @@ from scenarios.properties import merge
 from scenarios.spec import Scenario, ScenarioError, override, parse, read_toml
 
 CATALOGUE = Path(__file__).parent / "catalogue"
+BUGS = CATALOGUE / "bugs"
+"""The scripts of the historical bugs: run by name as the others are, listed with the variants."""
 
 
 def names() -> list[str]:
     """Return the names of the built-in scenarios."""
     return sorted(path.stem for path in CATALOGUE.glob("*.toml"))
+
+
+def scripts() -> list[str]:
+    """Return the names of the scripts that find a historical bug."""
+    return sorted(path.stem for path in BUGS.glob("*.toml"))
+
+
+def path(name: str) -> Path:
+    """Return the file of a built-in scenario or script."""
+    script = BUGS / f"{name}.toml"
+    return script if script.exists() else CATALOGUE / f"{name}.toml"
 
 
 def source(name: str) -> tuple[dict[str, Any], str]:
@@ -30,6 +43,8 @@ def source(name: str) -> tuple[dict[str, Any], str]:
     """
     if name.endswith(".toml") or "/" in name:
         return read_toml(Path(name)), name
+    if name in scripts():
+        return read_toml(path(name)), f"bugs/{name}.toml"
     known = names()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)

@@ -18,6 +18,7 @@ OBSERVATIONS: dict[str, str] = {
     "leader-change": "a partition got another leader; detail: the reason",
     "leaderless": "a partition had no leader",
     "leader-down": "a broker stopped while partitions named it their leader",
+    "stopped-early": "a broker shut down before those who lead after it had heard of it",
     "unclean-election": "a leader was elected outside the ISR",
     "fenced": "the controller fenced a broker",
     "unfenced": "the controller unfenced a broker that was fenced",
@@ -30,14 +31,33 @@ OBSERVATIONS: dict[str, str] = {
     "coordinator-moved": "another broker took a group coordinator over",
     "expired": "retention deleted segments of a log",
     "recovered": "a log was recovered after an unclean stop",
+    "follower-read": "a consumer was sent to a replica of its own rack (KIP-392)",
+    "back-to-leader": "a consumer left such a replica before its lease was over",
+    "records-deleted": "a leader raised a log start for DeleteRecords",
     "redelivered": "a group got a record twice",
     "commit-refused": "a commit was refused for its generation or member; detail: the error",
     "retried": "a batch was acknowledged after more than one attempt",
     "indeterminate": "a producer gave a batch up that may be in the log all the same",
     "hot-partition": "one partition of a topic took more than half of its first 400 records",
+    "control-refused": "a broker refused a ZooKeeper controller's request; detail: the error",
+    "session-expired": "a broker's ZooKeeper session expired",
+    "bounced": "a broker came back before the ZooKeeper controller had missed it",
     "min-isr-refused": "an acks=all record failed with NOT_ENOUGH_REPLICAS",
-    "metadata-without-quorum": "metadata was committed while most controllers were down",
-    "acked-without-quorum": "a send was acknowledged while most controllers were down",
+    "operated": "an operator's action succeeded; detail: the verb",
+    "refused": "an operator's action was refused; detail: the error",
+    "reassigning": "a reassignment began",
+    "reassigned": "a reassignment completed",
+    "reassignment-cancelled": "a reassignment was cancelled",
+    "duplicate-refused": "a second process of a node id was refused its registration",
+    "topic-deleted": "a topic was deleted",
+    "topic-recreated": "a topic was created under the name of a deleted one",
+    "log-deleted": "a broker dropped a replica",
+    "elected-from-elr": "a leader was elected out of the ELR, the ISR being empty",
+    "out-of-elr": "an unclean restart took a replica out of the ELR",
+    "isr-empty": "a partition had no ISR (with ELR only)",
+    "snapshot": "a metadata snapshot; detail: created, loaded (a leader's), cleaned (log start)",
+    "metadata-without-quorum": "metadata was committed while most controllers or ZooKeeper servers were down",
+    "acked-without-quorum": "a send was acknowledged while most controllers or ZooKeeper servers were down",
 }
 
 HOT_AFTER = 400
@@ -53,6 +73,9 @@ class Observer:
         self.ready_us: int | None = None
         self._isr: dict[tuple[str, int], tuple[int, ...]] = {}
         self._leader: dict[tuple[str, int], int] = {}
+        self._state: dict[tuple[str, int], facts.PartitionChanged] = {}
+        self._deleted: dict[str, str] = {}  # topic -> id of the deleted one
+        self._heirs: dict[tuple[str, int], tuple[int, int]] = {}  # (leader epoch, who led before)
         self._fenced: dict[int, bool] = {}
         self._generation: dict[str, int] = {}
         self._coordinator: dict[int, str] = {}
@@ -65,19 +88,29 @@ class Observer:
             facts.Phase: self._on_phase,
             facts.PartitionChanged: self._on_partition,
             facts.BrokerRegistration: self._on_broker,
+            facts.BrokerState: self._on_broker_state,
+            facts.Operated: self._on_operated,
+            facts.TopicCreated: self._on_topic,
+            facts.TopicDeleted: self._on_topic_deleted,
+            facts.LogDeleted: self._on_log_deleted,
             facts.IsrChanged: self._on_isr,
             facts.Truncated: self._on_truncated,
             facts.ControllerActive: self._on_controller,
             facts.Acked: self._on_acked,
             facts.SendFailed: self._on_failed,
             facts.CommitResult: self._on_commit,
+            facts.ControlRequest: self._on_control_request,
+            facts.ZooKeeperSession: self._on_zk_session,
             facts.Polled: self._on_polled,
+            facts.ReadReplica: self._on_read_replica,
             facts.GroupState: self._on_group,
             facts.CoordinatorLoaded: self._on_coordinator,
             facts.LogLoaded: self._on_loaded,
             facts.LogStart: self._on_log_start,
+            facts.MetadataSnapshot: self._on_snapshot,
             facts.HostStarted: self._on_started,
             facts.HostStopped: self._on_stopped,
+            facts.BecameLeader: self._on_leader,
         }
         for kind, handler in handlers.items():
             trace.subscribe(kind, handler)
@@ -102,16 +135,63 @@ class Observer:
                 self.note(f"isr-expand:{fact.reason}", t_us)
         led, self._leader[key] = self._leader.get(key), fact.leader
         if led is not None and fact.leader != led:
+            if fact.reason == "controlled-shutdown" and fact.leader != -1:
+                self._heirs[key] = (fact.leader_epoch, led)
             if fact.leader == -1:
                 self.note("leaderless", t_us)
             else:
                 self.note(f"leader-change:{fact.reason}", t_us)
         if fact.unclean:
             self.note("unclean-election", t_us)
+        known, self._state[key] = self._state.get(key), fact
+        if known is not None and fact.partition_epoch > known.partition_epoch:
+            self._note_replicas(t_us, known, fact)
+
+    def _note_replicas(
+        self, t_us: int, before: facts.PartitionChanged, fact: facts.PartitionChanged
+    ) -> None:
+        """Note what happens to a reassignment and to the ELR."""
+        was = before.adding_replicas or before.removing_replicas
+        now = fact.adding_replicas or fact.removing_replicas
+        if now and not was:
+            self.note("reassigning", t_us)
+        elif was and not now:
+            adding = before.adding_replicas
+            old = tuple([each for each in before.replicas if each not in adding])
+            self.note("reassignment-cancelled" if fact.replicas == old else "reassigned", t_us)
+        if not fact.isr and before.isr:
+            self.note("isr-empty", t_us)
+        if fact.leader in before.elr and fact.leader not in before.isr and not fact.unclean:
+            self.note("elected-from-elr", t_us)
+        if fact.reason == "registered" and any(each not in fact.elr for each in before.elr):
+            self.note("out-of-elr", t_us)
+
+    def _on_broker_state(self, _seq: int, t_us: int, _node: str, fact: facts.BrokerState) -> None:
+        if fact.state == "DUPLICATE_BROKER_REGISTRATION":
+            self.note("duplicate-refused", t_us)
+
+    def _on_operated(self, _seq: int, t_us: int, _node: str, fact: facts.Operated) -> None:
+        if fact.error == "NONE":
+            self.note(f"operated:{fact.operation}", t_us)
+        else:
+            self.note(f"refused:{fact.error}", t_us)
+
+    def _on_topic(self, _seq: int, t_us: int, _node: str, fact: facts.TopicCreated) -> None:
+        if self._deleted.get(fact.topic, fact.topic_id) != fact.topic_id:
+            self.note("topic-recreated", t_us)
+
+    def _on_topic_deleted(self, _seq: int, t_us: int, _node: str, fact: facts.TopicDeleted) -> None:
+        self._deleted[fact.topic] = fact.topic_id
+        self.note("topic-deleted", t_us)
+
+    def _on_log_deleted(self, _seq: int, t_us: int, _node: str, _fact: facts.LogDeleted) -> None:
+        self.note("log-deleted", t_us)
 
     def _on_broker(self, _seq: int, t_us: int, _node: str, fact: facts.BrokerRegistration) -> None:
         if fact.change == "fenced":
             self.note("fenced", t_us)
+        if fact.change == "bounced":
+            self.note("bounced", t_us)
         if fact.change == "unfenced" and self.ready_us is not None:
             self.note("unfenced", t_us)
         self._fenced[fact.broker] = fact.fenced
@@ -148,9 +228,24 @@ class Observer:
             if total >= HOT_AFTER and 2 * max(acked.values()) > total:
                 self.note("hot-partition", t_us)
 
+    def _on_control_request(
+        self, _seq: int, t_us: int, _node: str, fact: facts.ControlRequest
+    ) -> None:
+        if fact.error != "NONE":
+            self.note(f"control-refused:{fact.error}", t_us)
+
+    def _on_zk_session(
+        self, _seq: int, t_us: int, _node: str, fact: facts.ZooKeeperSession
+    ) -> None:
+        if fact.event == "expired" and self.ready_us is not None:
+            self.note("session-expired", t_us)
+
     def _on_commit(self, _seq: int, t_us: int, _node: str, fact: facts.CommitResult) -> None:
         if fact.error in COMMIT_REFUSED:
             self.note(f"commit-refused:{fact.error}", t_us)
+
+    def _on_read_replica(self, _seq: int, t_us: int, _node: str, fact: facts.ReadReplica) -> None:
+        self.note("follower-read" if fact.replica >= 0 else "back-to-leader", t_us)
 
     def _on_polled(self, _seq: int, t_us: int, _node: str, fact: facts.Polled) -> None:
         if not fact.offsets:
@@ -182,24 +277,36 @@ class Observer:
         if not fact.clean and self.ready_us is not None:
             self.note("recovered", t_us)
 
+    def _on_snapshot(self, _seq: int, t_us: int, _n: str, fact: facts.MetadataSnapshot) -> None:
+        self.note(f"snapshot:{fact.event}", t_us)
+
     def _on_log_start(self, _seq: int, t_us: int, _node: str, fact: facts.LogStart) -> None:
         if fact.reason == "retention":
             self.note("expired", t_us)
+        elif fact.reason == "delete-records":
+            self.note("records-deleted", t_us)
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
-        if node.startswith("controller"):
+        if node.startswith(("controller", "zookeeper")):
             self._controllers[node] = True
             self._watch_quorum()
 
     def _on_stopped(self, _seq: int, t_us: int, node: str, fact: facts.HostStopped) -> None:
-        if node.startswith("broker"):
+        if node.startswith("broker") and node[-1].isdigit():  # "broker-1b" leads nothing
             if fact.reason == "shutdown":
                 self.note("controlled-shutdown", t_us)
+                if any(led == int(node.rpartition("-")[2]) for _, led in self._heirs.values()):
+                    self.note("stopped-early", t_us)
             if int(node.rpartition("-")[2]) in self._leader.values():
                 self.note("leader-down", t_us)
-        elif node.startswith("controller"):
+        elif node.startswith(("controller", "zookeeper")):
             self._controllers[node] = False
             self._watch_quorum()
+
+    def _on_leader(self, _seq: int, _t: int, _node: str, fact: facts.BecameLeader) -> None:
+        key = (fact.topic_id, fact.partition)
+        if key in self._heirs and fact.leader_epoch >= self._heirs[key][0]:
+            del self._heirs[key]
 
     def _watch_quorum(self) -> None:
         """Follow commits and acknowledgements only while there is no quorum: they are many."""

@@ -32,9 +32,11 @@ class Progress:
         self.fenced: dict[int, bool] = {}
         self.leading: dict[Key, tuple[int, str]] = {}  # (leader epoch, node)
         self.exposed: dict[Key, tuple[int, int]] = {}  # (leader epoch, high watermark)
+        self.deleted: dict[str, None] = {}  # topic ids
         self.positions: dict[tuple[str, Key], tuple[int, str]] = {}  # (position, node)
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
+            (facts.TopicDeleted, self._on_topic_deleted),
             (facts.PartitionChanged, self._on_partition),
             (facts.BrokerRegistration, self._on_broker),
             (facts.BecameLeader, self._on_leader),
@@ -83,8 +85,17 @@ class Progress:
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self.topics.setdefault(fact.topic_id, fact)
 
+    def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        """Nothing is missing of a topic that is gone, not even that groups read it."""
+        self.deleted[fact.topic_id] = None
+        for known in (self.partitions, self.leading, self.exposed):
+            for key in [key for key in known if key[0] == fact.topic_id]:
+                del known[key]
+
     def _on_partition(self, _seq: int, _t: int, _node: str, fact: facts.PartitionChanged) -> None:
         key = (fact.topic_id, fact.partition)
+        if fact.topic_id in self.deleted:
+            return
         known = self.partitions.get(key)
         if known is None or fact.partition_epoch > known.partition_epoch:
             self.partitions[key] = fact
@@ -94,6 +105,8 @@ class Progress:
 
     def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition)
+        if fact.topic_id in self.deleted:
+            return
         if fact.leader_epoch >= self.leading.get(key, (-1, ""))[0]:
             self.leading[key] = (fact.leader_epoch, node)
         exposed = self.exposed.get(key, (-1, 0))
@@ -103,6 +116,8 @@ class Progress:
 
     def _on_high_watermark(self, _seq: int, _t: int, _n: str, fact: facts.HighWatermark) -> None:
         key = (fact.topic_id, fact.partition)
+        if fact.topic_id in self.deleted:
+            return
         if fact.leader_epoch >= self.exposed.get(key, (-1, 0))[0]:
             self.exposed[key] = (fact.leader_epoch, fact.high_watermark)
 
@@ -140,13 +155,15 @@ def _down(host: Any) -> bool:
 def limit_us(scenario: Scenario) -> int:
     """Return how long a healed cluster may take, from its configuration (in simulated time).
 
-    Twice the largest of: broker session, group session, max.poll.interval where a member got
+    Twice the largest of: broker session (or ZooKeeper session), group session, max.poll.interval where a member got
     stuck or a coordinator may have fallen silent under a JoinGroup, delivery.timeout, 1.5 ×
     replica lag, metadata.max.age (a client may not have been told); and 30 s.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)
-    longest = [broker.broker_session_timeout_ms, broker.replica_lag_time_max_ms * 3 // 2]
+    zookeeper = scenario.cluster.mode == "zookeeper"
+    session = broker.zookeeper_session_timeout_ms if zookeeper else broker.broker_session_timeout_ms
+    longest = [session, broker.replica_lag_time_max_ms * 3 // 2]
     for workload in scenario.workload:
         if workload.kind == "producer":
             longest.append(int(str(workload.config.get("delivery.timeout.ms", 120_000))))

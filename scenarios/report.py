@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from math import sqrt
 from pathlib import Path
-
-from rich.table import Table
 
 from scenarios.runner import Result
 
@@ -114,30 +111,3 @@ def _observed(result: Result) -> list[str]:
         if ":" in name or not any(other.startswith(f"{name}:") for other, _ in seen)
     ]
     return [f"  story: {', '.join(story)}"] if story else []
-
-
-def verdict_table(results: Sequence[Result]) -> Table:
-    """Return a table of what several runs of one scenario showed, with rates."""
-    table = Table("verdict", "anomalies", "runs", "rate (95 % interval)", "first seed",
-                  title=f"{results[0].scenario}: {len(results)} runs")  # fmt: skip
-    counts: dict[tuple[str, str], list[int]] = {}
-    for result in results:
-        counts.setdefault((result.verdict, ", ".join(result.anomalies)), []).append(result.seed)
-    for (verdict, anomalies), seeds in sorted(counts.items(), key=lambda item: -len(item[1])):
-        low, high = wilson(len(seeds), len(results))
-        rate = f"{len(seeds) / len(results):.1%} ({low:.1%} to {high:.1%})"
-        style = {"fail": "red", "expected": "yellow"}.get(verdict, "green")
-        table.add_row(verdict, anomalies or "—", str(len(seeds)), rate, str(seeds[0]), style=style)
-    return table
-
-
-def wilson(hits: int, runs: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval for a rate."""
-    assert 0 <= hits <= runs, (hits, runs)
-    if runs == 0:
-        return 0.0, 1.0
-    z = 1.959963984540054
-    rate, square = hits / runs, z * z / runs
-    middle = (rate + square / 2) / (1 + square)
-    half = z * sqrt(rate * (1 - rate) / runs + square / (4 * runs)) / (1 + square)
-    return max(0.0, middle - half), min(1.0, middle + half)

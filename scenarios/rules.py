@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from model.client.rules import ClientRules
 from model.controller.rules import ControllerRules
+from model.controller.zk.rules import ZkControllerRules
 from model.group.rules import GroupRules
 from model.raft.rules import RaftRules
 from model.replication.rules import ReplicationRules
 from model.storage.rules import StorageRules
+from model.zookeeper.rules import ZooKeeperRules
 
 
 @dataclass
@@ -22,6 +24,8 @@ class Rules:
     replication: ReplicationRules = field(default_factory=ReplicationRules)
     group: GroupRules = field(default_factory=GroupRules)
     client: ClientRules = field(default_factory=ClientRules)
+    zk_controller: ZkControllerRules = field(default_factory=ZkControllerRules)
+    zookeeper: ZooKeeperRules = field(default_factory=ZooKeeperRules)
 
 
 PARTS: dict[str, type] = {
@@ -31,4 +35,6 @@ PARTS: dict[str, type] = {
     "replication": ReplicationRules,
     "group": GroupRules,
     "client": ClientRules,
+    "zk_controller": ZkControllerRules,
+    "zookeeper": ZooKeeperRules,
 }

@@ -34,6 +34,7 @@ from sim.world import World
 BOOT_LIMIT_US = 120_000_000
 STEP_US = 100_000
 PRODUCE_AFTER_HEAL_US = 2_000_000
+NEVER = 1 << 62
 
 
 @dataclass
@@ -129,7 +130,13 @@ class Run:
 
     async def _create_topics(self, port: Any) -> None:
         wanted = tuple(
-            CreatableTopic(t.name, t.partitions, t.replication_factor, (), _strings(t.config))
+            CreatableTopic(
+                t.name,
+                -1 if t.assignment else t.partitions,
+                -1 if t.assignment else t.replication_factor,
+                tuple([tuple(replicas) for replicas in t.assignment]),
+                _strings(t.config),
+            )
             for t in self.scenario.topics
         )
         await port.call("admin.create_topics", wanted)
@@ -152,7 +159,8 @@ class Run:
         self.faults.heal()  # what faults armed before the heal still restart
         control = self.cluster.clients.control
         control.producing = False
-        limit = limit_us(self.scenario)
+        within = self.scenario.expect.within
+        limit = limit_us(self.scenario) if within is None else within
         if not self._until(lambda: not missing(self.cluster, self.progress), limit):
             self.missing = missing(self.cluster, self.progress)
 
@@ -195,6 +203,9 @@ class Run:
         seen = self.observer.seen
         for name in expect.must_see:
             if name not in seen:
+                found[f"missing:{name}"] = False
+        for name in expect.in_time:
+            if seen.get(name, NEVER) > self.ready_us + self.scenario.duration:
                 found[f"missing:{name}"] = False
         for name in expect.never:
             if name in seen:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from scenarios.report import screen
 from scenarios.runner import Result, run
 from scenarios.spec import parse
-from scenarios.swarm import draw
+from scenarios.swarm import draw, mode_of
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,14 @@ class Tally:
     seeds: int = 0
     sim_seconds: float = 0.0
     verdicts: dict[str, int] = field(default_factory=dict)
+    modes: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, finding: Finding) -> None:
         """Count one seed."""
         self.seeds += 1
+        mode = mode_of(finding.seed)
+        self.modes[mode] = self.modes.get(mode, 0) + 1
         self.sim_seconds += finding.sim_seconds
         self.verdicts[finding.verdict] = self.verdicts.get(finding.verdict, 0) + 1
         if finding.failed:

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from scenarios.units import Duration, DurationSpan, Rate, Size, Span
+from scenarios.verbs import VERBS
 from sim.faults import KINDS
 
 
@@ -39,7 +40,7 @@ def flatten(table: Any, prefix: str = "") -> Any:
 Properties = Annotated[dict[str, str | int | float | bool | list[str]], BeforeValidator(flatten)]
 
 FAULT_KINDS = (*KINDS, "nemesis")
-OPERATIONS = ("rolling-restart", "stop", "start")
+OPERATIONS = tuple(VERBS)
 
 ANOMALIES = (
     "lost-write",
@@ -71,27 +72,39 @@ class Section(BaseModel):
 
 
 class Host(Section):
-    """What one node has that the others have not."""
+    """What one node has that the others have not; ``start`` is how much later it is switched on."""
 
     config: Properties = {}
     rack: str | None = None
     fsync: Duration | None = None
+    start: Duration = 0
 
 
 class Cluster(Section):
     """The servers. ``config`` holds broker properties (server.properties) for every broker.
 
-    ``config-file``, a path beside the scenario, is read into ``config`` before (properties.py).
+    ``features`` are what kafka-storage format --feature sets. ``config-file``, a path beside the scenario, is read into ``config`` before (properties.py).
     """
 
-    mode: Literal["kraft"] = "kraft"
-    kafka_version: Literal["3.9", "4.0"] = "4.0"
+    mode: Literal["kraft", "zookeeper"] = "kraft"
+    kafka_version: Literal["2.8-zk", "3.9", "4.0"] = "4.0"
     brokers: int = Field(3, ge=1, le=100)
     controllers: Literal[1, 3, 5] = 3
+    zookeepers: Literal[1, 3, 5] = 3  # servers of the ensemble; in ZooKeeper mode there are no
+    zookeeper_config: Properties = {}  # controllers but the brokers. Keys of zoo.cfg
     racks: list[str] = []
     config: Properties = {}
+    features: dict[str, int] = {}
     nodes: dict[str, Host] = {}
     variants: list[str] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _version(cls, data: Any) -> Any:
+        """In ZooKeeper mode the newest version that still has it is the default."""
+        if isinstance(data, Mapping) and data.get("mode") == "zookeeper":
+            return {"kafka-version": "3.9", **data}
+        return data
 
 
 class Topic(Section):
@@ -100,6 +113,7 @@ class Topic(Section):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
     partitions: int = Field(1, ge=1, le=10000)
     replication_factor: int = Field(1, ge=1)
+    assignment: list[list[int]] = []  # brokers of each partition, preferred leader first
     config: Properties = {}
 
 
@@ -159,6 +173,7 @@ class Fault(Section):
     coordinator:GROUP, any-broker, any-controller, any-consumer, any-producer, @node (the node of
     the fact in ``when``). ``peers`` is the far side of a link, all other nodes by default. A crash
     or power loss lasts ``for``; without it the node stays down until the end of the faults.
+    ``until`` ends the fault at a fact that comes after its start, if ``for`` is not over before.
     """
 
     kind: Literal[FAULT_KINDS]  # type: ignore[valid-type]
@@ -171,6 +186,7 @@ class Fault(Section):
     count: int = Field(1, ge=1, le=10000)
     for_: DurationSpan | None = Field(None, alias="for")
     when: When | None = None
+    until: When | None = None
     extra: Duration | None = None
     loss: float | None = Field(None, ge=0, le=1)
     factor: float | None = Field(None, ge=1)
@@ -186,7 +202,7 @@ class Fault(Section):
 
 
 class Operation(Section):
-    """What an operator does at a time."""
+    """What an operator does at a time; which verb takes what is in :mod:`scenarios.verbs`."""
 
     kind: Literal[OPERATIONS]  # type: ignore[valid-type]
     at: DurationSpan
@@ -196,17 +212,32 @@ class Operation(Section):
     pause: DurationSpan = Span(5_000_000, 5_000_000)
     topic: str | None = None
     config: Properties = {}
+    remove: list[str] = []  # settings that alter-config takes away
+    partition: int | None = Field(None, ge=0)
+    replicas: list[int] = []
+    cancel: bool = False
+    election: Literal["preferred", "unclean"] = "preferred"
+    partitions: int = Field(1, ge=1, le=10000)
+    replication_factor: int = Field(1, ge=1)
+    assignment: list[list[int]] = []
+    offset: int = Field(-1, ge=-1)
+    group: str | None = None
+    to: Literal["earliest", "latest"] | int = "latest"
 
 
 class Expect(Section):
     """What a run may show and must show.
 
     ``permits``: anomalies that this configuration allows, in one topic as ``anomaly:TOPIC``.
-    ``must-see``: observations that every run must show; ``never``: observations no run may show.
+    ``must-see``: observations that every run must show; ``never``: observations no run may show;
+    ``in-time``: what it must show before its faults are healed. ``within`` is how long it may take
+    to converge after that; without it the limit comes from the configuration.
     """
 
     permits: list[str] = []
     must_see: list[str] = []
+    in_time: list[str] = []
+    within: Duration | None = None
     fleet_must_see: list[str] = []
     never: list[str] = []
 
@@ -228,7 +259,7 @@ class Twin(Section):
 class Scenario(Section):
     """One phenomenon. Durations count from the moment the cluster is ready."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$")
     claim: str
     duration: Duration
     cluster: Cluster = Field(default_factory=lambda: Cluster.model_validate({}))

@@ -65,12 +65,17 @@ class State:
         self.raft: dict[str, Row] = {}  # node -> the newest RaftRole
         self.applied: dict[str, Row] = {}  # node -> the newest MetadataCommitted
         self.active: tuple[int, str] = (-1, "")
+        self.configs: dict[str, dict[str, str]] = {}  # topic -> its own settings
+        self.commits: list[tuple[int, int]] = []  # (metadata offset, when it was first committed)
+        self.log_ends: dict[tuple[str, Key], int] = {}  # (node, partition) -> log end offset
         self._handlers: dict[str, Callable[[Row], None]] = {
             "HostStarted": self._on_host_started,
             "HostStopped": self._on_host_stopped,
             "HostPaused": self._on_host_paused,
             "HostResumed": self._on_host_resumed,
             "TopicCreated": self._on_topic_created,
+            "TopicDeleted": self._on_topic_deleted,
+            "ConfigChanged": self._on_config_changed,
             "PartitionChanged": self._on_partition_changed,
             "BrokerRegistration": self._on_broker_registration,
             "RaftRole": self._on_raft_role,
@@ -83,6 +88,13 @@ class State:
             "OffsetCommitted": self._on_offset_committed,
             "ConsumerAssigned": self._on_consumer_assigned,
         }
+
+    def follow_logs(self) -> None:
+        """Take into account what every replica's log holds, too."""
+        for kind in ("Appended", "Replicated"):
+            self._handlers[kind] = self._on_log_grown
+        for kind in ("LogLoaded", "Truncated", "LogDeleted"):
+            self._handlers[kind] = self._on_log_cut
 
     def kinds(self) -> list[str]:
         """Return the kinds of facts that matter."""
@@ -116,6 +128,39 @@ class State:
     def _on_topic_created(self, row: Row) -> None:
         self.topics.setdefault(row["topic_id"], row)
 
+    def _on_topic_deleted(self, row: Row) -> None:
+        created = self.topics.pop(row["topic_id"], None)
+        if created is not None:
+            self.configs.pop(created["topic"], None)
+        for key in [key for key in self.partitions if key[0] == row["topic_id"]]:
+            del self.partitions[key]
+            self.leaders.pop(key, None)
+
+    def _on_config_changed(self, row: Row) -> None:
+        kind, _, name = row["resource"].partition(":")
+        if kind == "topic":
+            entries = self.configs.setdefault(name, {})
+            if row["value"] is None:
+                entries.pop(row["config"], None)
+            else:
+                entries[row["config"]] = row["value"]
+
+    def min_isr(self, created: Row) -> int:
+        """Return a topic's min.insync.replicas."""
+        own = self.configs.get(created["topic"], {}).get("min.insync.replicas")
+        return int(created["min_isr"]) if own is None else int(own)
+
+    def _on_log_grown(self, row: Row) -> None:
+        self.log_ends[row["node"], (row["topic_id"], row["partition"])] = row["next_offset"]
+
+    def _on_log_cut(self, row: Row) -> None:
+        place = (row["node"], (row["topic_id"], row["partition"]))
+        if row["kind"] == "LogDeleted":
+            self.log_ends.pop(place, None)
+        else:
+            end = row["offset"] if row["kind"] == "Truncated" else row["log_end_offset"]
+            self.log_ends[place] = end
+
     def _on_partition_changed(self, row: Row) -> None:
         key = (row["topic_id"], row["partition"])
         known = self.partitions.get(key)
@@ -132,6 +177,8 @@ class State:
 
     def _on_metadata_committed(self, row: Row) -> None:
         self.applied[row["node"]] = row
+        if not self.commits or row["offset"] > self.commits[-1][0]:
+            self.commits.append((row["offset"], row["t_us"]))
 
     def _on_controller_active(self, row: Row) -> None:
         if row["active"] and row["epoch"] >= self.active[0]:
@@ -217,8 +264,8 @@ def last_moment(directory: Path) -> int:
     return int(times[-1].as_py()) if len(times) else 0
 
 
-def state_at(directory: Path, at: str) -> State:
-    """Return the state of a stored run at a moment.
+def state_at(directory: Path, at: str, logs: bool = False) -> State:
+    """Return the state of a stored run at a moment; ``logs`` with what each replica's log holds.
 
     Raises:
         ManifestError: there is no whole run in the directory.
@@ -227,6 +274,8 @@ def state_at(directory: Path, at: str) -> State:
     manifest = read_manifest(directory)
     at_us = moment_us(at, manifest, last_moment(directory))
     state = State(manifest, at_us)
+    if logs:
+        state.follow_logs()
     for row in rows(directory, state.kinds(), at_us):
         state.replay(row)
     return state

@@ -24,9 +24,11 @@ class Story:
         self.ready_us = int(manifest.get("ready_us", 0))
         self.lines: list[tuple[int, int, str]] = []  # (t_us, row, text)
         self._topics: dict[str, str] = {}
+        self._fresh: dict[str, int] = {}
         self._partitions: dict[tuple[str, int], Row] = {}
         self._registrations: dict[int, int] = {}
         self._generation: dict[str, int] = {}
+        self._session_zxid = -1
         self._open: dict[str, tuple[int, int, list[str]]] = {}  # text -> since, row, partitions
         self._counted: dict[str, tuple[int, int, int]] = {}  # text -> since, row, records
         self.handlers: dict[str, Callable[[Row], None]] = {
@@ -34,6 +36,9 @@ class Story:
             "TopicCreated": self._on_topic,
             "PartitionChanged": self._on_partition,
             "BrokerRegistration": self._on_broker,
+            "TopicDeleted": self._on_topic_deleted,
+            "ConfigChanged": self._on_config,
+            "Operated": self._on_operated,
             "ControllerActive": self._on_controller,
             "FaultStarted": self._on_fault,
             "FaultEnded": self._on_fault,
@@ -45,6 +50,8 @@ class Story:
             "CoordinatorLoaded": self._on_coordinator,
             "GroupState": self._on_group,
             "SendFailed": self._on_send_failed,
+            "ControlRequest": self._on_control_request,
+            "ZooKeeperSession": self._on_session,
         }
 
     def replay(self, row: Row) -> None:
@@ -102,6 +109,7 @@ class Story:
 
     def _on_topic(self, row: Row) -> None:
         self._topics.setdefault(row["topic_id"], row["topic"])
+        self._fresh[f"topic:{row['topic']}"] = row["t_us"]  # settings it was created with
 
     def _on_partition(self, row: Row) -> None:
         key = (row["topic_id"], row["partition"])
@@ -117,6 +125,12 @@ class Story:
             self._gather(row, f"broker {broker} leaves the ISR ({row['reason']}) of {{}}")
         for broker in joined:
             self._gather(row, f"broker {broker} joins the ISR ({row['reason']}) of {{}}")
+        was = (before["adding_replicas"] or []) + (before["removing_replicas"] or [])
+        now = (row["adding_replicas"] or []) + (row["removing_replicas"] or [])
+        replicas = ",".join(str(broker) for broker in row["replicas"])
+        if now != was:
+            word = f"is being reassigned to {replicas}" if now else f"now has replicas {replicas}"
+            self._gather(row, f"{{}} {word}")
         if row["leader"] == before["leader"]:
             return
         if row["leader"] == -1:
@@ -125,6 +139,19 @@ class Story:
         how = "UNCLEAN election" if row["unclean"] else "elected"
         old = before["leader"] if before["leader"] != -1 else "nobody"
         self._gather(row, f"broker {row['leader']} {how} after {old} ({row['reason']}) for {{}}")
+
+    def _on_topic_deleted(self, row: Row) -> None:
+        self._tell(row, f"topic {row['topic']} is deleted")
+
+    def _on_config(self, row: Row) -> None:
+        if row["t_us"] > self.ready_us and row["t_us"] != self._fresh.get(row["resource"]):
+            change = "unset" if row["value"] is None else f"= {row['value']}"
+            self._tell(row, f"{row['resource']}: {row['config']} {change}")
+
+    def _on_operated(self, row: Row) -> None:
+        detail = f" ({row['reason']})" if row["reason"] else ""
+        word = "done" if row["error"] == "NONE" else row["error"]
+        self._tell(row, f"operator: {row['operation']} {row['target']}: {word}{detail}")
 
     def _on_broker(self, row: Row) -> None:
         if row["offset"] <= self._registrations.get(row["broker"], -1):
@@ -179,6 +206,19 @@ class Story:
                 f"group {row['group']}: generation {row['generation']} with"
                 f" {len(row['member_ids'])} members ({row['reason']})",
             )
+
+    def _on_control_request(self, row: Row) -> None:
+        if row["error"] != "NONE":
+            self._tell(
+                row,
+                f"{row['node']} refuses {row['api']} of controller {row['controller']} (epoch"
+                f" {row['controller_epoch']}): {row['error']}",
+            )
+
+    def _on_session(self, row: Row) -> None:
+        if row["event"] == "expired" and row["zxid"] > self._session_zxid:
+            self._session_zxid = row["zxid"]
+            self._tell(row, f"ZooKeeper: the session of {row['client']} expires")
 
     def _on_send_failed(self, row: Row) -> None:
         may = ", may have been appended" if row["indeterminate"] else ""

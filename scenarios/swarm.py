@@ -16,22 +16,14 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from sim.nemesis import WEIGHTS
+from scenarios.swarm_faults import faults, operations
 
-ODD_KINDS = ("flush-error", "disk-full", "rack-loss")
-"""Drawn rarely by a nemesis: most claims exclude them."""
+MODES = ("kraft", "zookeeper")
 
 
-LATE_REPLIES = ("Fetch", "Fetch", "AlterPartition", "Produce", "BrokerHeartbeat", "RaftFetch")
-"""Whose replies a targeted fault keeps back: Kafka's API names."""
-
-MOMENTS = (
-    ("BecameLeader", "@node"), ("BecameFollower", "@node"), ("IsrChanged", "@node"),
-    ("Truncated", "@node"), ("Replicated", "@node"), ("LogLoaded", "@node"),
-    ("ControllerActive", "active-controller"), ("PartitionChanged", "@node"),
-    ("HighWatermark", "@node"),
-)  # fmt: skip
-"""A fact, and the node that pauses or crashes when it happens."""
+def mode_of(seed: int) -> str:
+    """Return the mode that a seed draws: even ones KRaft, odd ones ZooKeeper."""
+    return MODES[seed % 2]
 
 
 def draw(seed: int) -> dict[str, Any]:
@@ -46,17 +38,15 @@ def draw(seed: int) -> dict[str, Any]:
         "name": f"swarm-{seed}",
         "claim": "Whatever this cluster is put through within its budget, it keeps its promises.",
         "duration": f"{rng.randrange(4, 11)}s",
-        "cluster": _cluster(rng, brokers),
+        "cluster": _cluster(rng, brokers, mode_of(seed)),
         "topics": [topic],
         "workload": workload,
-        "faults": _faults(rng, brokers),
+        "faults": faults(rng, brokers, mode_of(seed)),
         "expect": {"permits": permitted(workload, unclean)},
     }
-    if rng.random() < 0.2:
-        at = f"{rng.randrange(1, 8)}s"
-        data["operations"] = [
-            {"kind": "rolling-restart", "at": at, "pause": "1s", "kill": rng.random() < 0.3}
-        ]
+    drawn = operations(rng, brokers, mode_of(seed), topic)
+    if drawn:
+        data["operations"] = drawn
     return data
 
 
@@ -79,7 +69,7 @@ def permitted(workload: Iterable[dict[str, Any]], unclean: bool) -> list[str]:
     return sorted(dict.fromkeys(permits))
 
 
-def _cluster(rng: random.Random, brokers: int) -> dict[str, Any]:
+def _cluster(rng: random.Random, brokers: int, mode: str) -> dict[str, Any]:
     session = rng.choice((2000, 3000, 6000, 9000))
     config: dict[str, Any] = {
         "replica.lag.time.max.ms": rng.choice((1000, 1500, 3000, 10_000)),
@@ -100,16 +90,36 @@ def _cluster(rng: random.Random, brokers: int) -> dict[str, Any]:
         config["leader.imbalance.check.interval.seconds"] = 3
     if rng.random() < 0.2:
         config["num.io.threads"] = 1
-    cluster: dict[str, Any] = {
-        "brokers": brokers,
-        "controllers": rng.choice((1, 3, 3)),
-        "config": config,
-    }
+    if rng.random() < 0.15:
+        config["replica.selector.class"] = "RackAwareReplicaSelector"
+    cluster: dict[str, Any] = {"brokers": brokers, "config": config}
+    if mode == "zookeeper":
+        _zookeeper(rng, cluster)
+    else:
+        _kraft(rng, cluster)
     if rng.random() < 0.3:
         cluster["racks"] = ["rack-a", "rack-b", "rack-c"]
+    return cluster
+
+
+def _kraft(rng: random.Random, cluster: dict[str, Any]) -> None:
+    cluster["controllers"] = rng.choice((1, 3, 3))
     if rng.random() < 0.2:
         cluster["kafka-version"] = "3.9"
-    return cluster
+    if rng.random() < 0.2:
+        cluster["features"] = {"eligible.leader.replicas.version": 1}
+
+
+def _zookeeper(rng: random.Random, cluster: dict[str, Any]) -> None:
+    """Draw an ensemble; an older inter.broker.protocol.version changes the ISR in the znode and
+    truncates by lookup."""
+    cluster["mode"] = "zookeeper"
+    cluster["kafka-version"] = rng.choice(("2.8-zk", "3.9"))
+    cluster["zookeepers"] = rng.choice((1, 3, 3))
+    cluster["zookeeper-config"] = {"tickTime": rng.choice((300, 500, 1000))}
+    cluster["config"]["zookeeper.session.timeout.ms"] = rng.choice((2000, 3000, 6000))
+    if rng.random() < 0.3:
+        cluster["config"]["inter.broker.protocol.version"] = "2.6"
 
 
 def _topic(rng: random.Random, brokers: int) -> dict[str, Any]:
@@ -175,67 +185,3 @@ def _group(rng: random.Random, name: str) -> dict[str, Any]:
     if rng.random() < 0.2:
         group["handover"] = True
     return group
-
-
-def _faults(rng: random.Random, brokers: int) -> list[dict[str, Any]]:
-    faults = [_nemesis(rng) for _ in range(rng.choice((0, 1, 1, 2)))]
-    if rng.random() < 0.4:
-        faults += [_late_replies(rng, brokers) for _ in range(rng.choice((1, 2)))]
-    if rng.random() < 0.3:
-        faults.append(_stalled_metadata(rng, brokers))
-    if not faults or rng.random() < 0.3:
-        faults += [_at_a_moment(rng) for _ in range(rng.choice((1, 1, 2)))]
-    return faults
-
-
-def _late_replies(rng: random.Random, brokers: int) -> dict[str, Any]:
-    """Hold one broker's replies (or requests) of one API, then let them go."""
-    return {
-        "kind": "hold",
-        "node": f"broker-{rng.randrange(1, brokers + 1)}",
-        "api": rng.choice(LATE_REPLIES),
-        "direction": rng.choice(("response", "response", "request")),
-        **_times(rng),
-    }
-
-
-def _stalled_metadata(rng: random.Random, brokers: int) -> dict[str, Any]:
-    """Hold what a broker fetches of the metadata log: the next delta spans what it missed."""
-    return {
-        "kind": "hold",
-        "node": f"broker-{rng.randrange(1, brokers + 1)}",
-        "purpose": "raft-fetch",
-        **_times(rng),
-    }
-
-
-def _at_a_moment(rng: random.Random) -> dict[str, Any]:
-    fact, node = rng.choice(MOMENTS)
-    return {
-        "kind": rng.choice(("gc-pause", "gc-pause", "crash")),
-        "node": node,
-        "for": ["300ms", f"{rng.choice((1, 3, 6))}s"],
-        "when": {"fact": fact, "count": rng.choice((1, 2, 3, 5, 8))},
-    }
-
-
-def _times(rng: random.Random) -> dict[str, Any]:
-    times: dict[str, Any] = {
-        "at": ["100ms", "5s"],
-        "for": ["100ms", f"{rng.choice((1, 2, 4))}s"],
-    }
-    if rng.random() < 0.5:
-        times |= {"every": ["1s", "3s"], "count": rng.choice((2, 3))}
-    return times
-
-
-def _nemesis(rng: random.Random) -> dict[str, Any]:
-    known = [kind for kind in WEIGHTS if kind not in ODD_KINDS]
-    kinds = rng.sample(known, rng.choice((1, 2, 3, 5, len(known))))
-    longest = rng.choice((1, 2, 5))
-    return {
-        "kind": "nemesis",
-        "kinds": kinds,
-        "gap": rng.choice(("600ms", "1s", "2s")),
-        "for": ["300ms", f"{longest}s"],
-    }

@@ -10,6 +10,7 @@ from sim.faults import KINDS, Fault, Parameter, When
 
 if TYPE_CHECKING:
     from scenarios.spec import Fault as FaultSpec
+    from scenarios.spec import When as WhenSpec
 
 OFFSETS_PARTITIONS = 50
 
@@ -39,9 +40,10 @@ def translate(
         targets,
         others,
         at_us,
-        None if spec.when is None else _condition(spec),
+        None if spec.when is None else condition(spec.when),
         None if spec.for_ is None else spec.for_.draw(rng),
         _parameters(spec),
+        until=None if spec.until is None else condition(spec.until),
     )
 
 
@@ -59,9 +61,9 @@ def select(
     return name
 
 
-def _condition(spec: FaultSpec) -> When:
-    assert spec.when is not None
-    return When(spec.when.fact, tuple(spec.when.fields.items()), spec.when.node, spec.when.count)
+def condition(spec: WhenSpec) -> When:
+    """Return the simulator's condition for a scenario's."""
+    return When(spec.fact, tuple(spec.fields.items()), spec.node, spec.count)
 
 
 def _parameters(spec: FaultSpec) -> tuple[tuple[str, Parameter], ...]:

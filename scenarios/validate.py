@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from model.client.producer import producer_config
 from model.config import (
     BrokerConfig,
     Config,
@@ -17,20 +18,24 @@ from model.config import (
     ProducerConfig,
     TopicConfig,
 )
+from model.controller.records import ELR_FEATURE
 from model.facts import FACTS
+from model.zookeeper.config import ZooKeeperConfig
 from scenarios.observations import OBSERVATIONS
 from scenarios.translate import translate
+from scenarios.verbs import ALL_BROKERS, check_operation
 from sim.faults import KINDS, FaultError, validate
 
 if TYPE_CHECKING:
-    from scenarios.spec import Fault, Scenario
+    from scenarios.spec import Fault, Scenario, Topic
 
 SELECTORS = ("leader:", "follower:", "coordinator:", "active-controller", "any-", "@node")
-ANY = ("any-broker", "any-controller", "any-producer", "any-consumer")
+ANY = ("any-broker", "any-controller", "any-zookeeper", "any-producer", "any-consumer")
 
 
 def check(scenario: Scenario) -> None:
     """Raise ValueError for the first mistake."""
+    _check_mode(scenario)
     _check_topics(scenario)
     _check_configs(scenario)
     _check_workloads(scenario)
@@ -39,18 +44,40 @@ def check(scenario: Scenario) -> None:
         _check_fault(f"faults.{index}", fault, scenario, nodes)
     for index, operation in enumerate(scenario.operations):
         for name in [operation.node, *operation.nodes]:
-            if name is not None:
-                _check_node(f"operations.{index}.node", name, scenario, nodes)
-        if operation.kind in ("stop", "start") and operation.node is None:
-            raise ValueError(f"operations.{index}.node: is missing")
+            if name not in (None, ALL_BROKERS):
+                _check_node(f"operations.{index}.node", str(name), scenario, nodes)
+        topics = [topic.name for topic in scenario.topics]
+        topics += [o.topic for o in scenario.operations if o.kind == "create-topic" and o.topic]
+        check_operation(f"operations.{index}", operation, scenario, topics)
     _check_observations(scenario)
+
+
+def _check_mode(scenario: Scenario) -> None:
+    """Each mode has its own servers and its own versions of Kafka."""
+    cluster = scenario.cluster
+    given = cluster.model_fields_set
+    if cluster.mode == "zookeeper":
+        if "controllers" in given:
+            raise ValueError("cluster.controllers: in mode zookeeper a broker is the controller")
+        if cluster.kafka_version == "4.0":
+            raise ValueError("cluster.kafka-version: 4.0 has no ZooKeeper; allowed: 2.8-zk, 3.9")
+        _properties("cluster.zookeeper-config", ZooKeeperConfig, cluster.zookeeper_config)
+    else:
+        for name, key in (("zookeepers",) * 2, ("zookeeper_config", "zookeeper-config")):
+            if name in given:
+                raise ValueError(f'cluster.{key}: needs mode = "zookeeper"')
+        if cluster.kafka_version == "2.8-zk":
+            raise ValueError('cluster.kafka-version: 2.8-zk needs mode = "zookeeper"')
 
 
 def node_names(scenario: Scenario) -> list[str]:
     """Return the names of all hosts: broker-1…, controller-1…, producer-1…, consumer-1…."""
     cluster = scenario.cluster
     names = [f"broker-{i}" for i in range(1, cluster.brokers + 1)]
-    names += [f"controller-{i}" for i in range(1, cluster.controllers + 1)]
+    if cluster.mode == "zookeeper":
+        names += [f"zookeeper-{i}" for i in range(1, cluster.zookeepers + 1)]
+    else:
+        names += [f"controller-{i}" for i in range(1, cluster.controllers + 1)]
     producers = sum(w.count for w in scenario.workload if w.kind == "producer")
     consumers = sum(w.count for w in scenario.workload if w.kind == "consumer-group")
     names += [f"producer-{i}" for i in range(1, producers + 1)]
@@ -70,6 +97,7 @@ def _check_topics(scenario: Scenario) -> None:
                 f"{place}.replication-factor: {topic.replication_factor} is more than the"
                 f" {scenario.cluster.brokers} brokers; allowed: 1 to {scenario.cluster.brokers}"
             )
+        _check_assignment(place, topic, scenario.cluster.brokers)
         minimum = topic.config.get("min.insync.replicas")
         if isinstance(minimum, int) and minimum > topic.replication_factor:
             raise ValueError(
@@ -79,7 +107,26 @@ def _check_topics(scenario: Scenario) -> None:
         _properties(f"{place}.config", TopicConfig, topic.config)
 
 
+def _check_assignment(place: str, topic: Topic, brokers: int) -> None:
+    if not topic.assignment:
+        return
+    if len(topic.assignment) != topic.partitions:
+        raise ValueError(f"{place}.assignment: has not one list for each of the partitions")
+    for replicas in topic.assignment:
+        if len(replicas) != topic.replication_factor or len(dict.fromkeys(replicas)) != len(
+            replicas
+        ):
+            raise ValueError(
+                f"{place}.assignment: {replicas} are not {topic.replication_factor} brokers"
+            )
+        if not all(1 <= replica <= brokers for replica in replicas):
+            raise ValueError(f"{place}.assignment: {replicas} are not all in 1 to {brokers}")
+
+
 def _check_configs(scenario: Scenario) -> None:
+    for name, level in scenario.cluster.features.items():
+        if name != ELR_FEATURE or level not in (0, 1):
+            raise ValueError(f"cluster.features.{name}: allowed is {ELR_FEATURE} with 0 or 1")
     _properties("cluster.config", BrokerConfig, scenario.cluster.config)
     nodes = node_names(scenario)
     for name, host in scenario.cluster.nodes.items():
@@ -182,6 +229,7 @@ def _check_observations(scenario: Scenario) -> None:
             raise ValueError(f"expect.permits: no topic {topic!r}; allowed: {_some(topics)}")
     for key, names in (
         ("must-see", expect.must_see),
+        ("in-time", expect.in_time),
         ("fleet-must-see", expect.fleet_must_see),
         ("never", expect.never),
     ):
@@ -195,17 +243,13 @@ def _check_observations(scenario: Scenario) -> None:
 def _properties(place: str, config: type[Config], properties: object) -> None:
     assert isinstance(properties, dict), properties
     try:
-        config.from_properties(_for_validation(config, properties))
+        if config is ProducerConfig:
+            config.from_properties({"enable.idempotence": False, **properties})  # each on its own
+            producer_config(properties)
+        else:
+            config.from_properties(properties)
     except ConfigError as error:
         raise ValueError(f"{place}.{error.key}: {error.message}") from None
-
-
-def _for_validation(config: type[Config], properties: dict[str, object]) -> dict[str, object]:
-    """Fill in what a client sets silently: acks below all switches idempotence off (KIP-679)."""
-    if config is ProducerConfig and "enable.idempotence" not in properties:
-        weak = str(properties.get("acks", "all")) not in ("all", "-1")
-        return {**properties, "enable.idempotence": not weak}
-    return properties
 
 
 def _some(names: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
-from model.effects import Call, Request
+from model.effects import Call, Request, Response
 from sim.clock import HostClock
 from sim.disk import Disk
 from sim.kernel import Kernel, Local
@@ -70,8 +70,41 @@ class Engine(Outbox):
 
     def call(self, call: Call) -> None:
         """Give an application's call to the process, on lane ``main``, at this instant."""
+        process = self.process
         assert self.running, f"{self.name} does not run: {call}"
-        self.deliver(self.lane("main"), call)
+        assert process is not None, call
+        lane = self._lanes.get("main") or self.lane("main")
+        if lane.free:
+            offset = self.clock.plain_offset_us
+            now = self.local_now() if offset is None else self.kernel._now + offset
+            process.on_call(call, now)
+            if (process.out or self.disk.written) and self._drain(lane):
+                lane.free -= 1
+            if not self._app_running:
+                self._settle()  # else it follows when the application waits
+        else:
+            lane.queue.append(call)
+
+    def receive_response(self, socket: Socket, packet: Packet) -> None:
+        """Give an answer to its channel, if that is still there, or to the queue of its lane."""
+        lane = socket.lane
+        assert lane is not None
+        if not lane.free:
+            answer = Response(socket.connection, packet.correlation, packet.message)
+            lane.queue.append(answer)
+            return
+        process = self.process
+        assert process is not None
+        channel = process.channels.get(socket.connection)
+        if channel is not None:
+            offset = self.clock.plain_offset_us
+            now = self.local_now() if offset is None else self.kernel._now + offset
+            channel.on_response(packet.correlation, packet.message, now)
+            if (process.out or self.disk.written) and self._drain(lane):
+                lane.free -= 1
+            heap = self._timer_heap
+            if (heap and heap[0][0] < self._wake_local) or self._app_ready:
+                self._settle()
 
     def receive_input(self, socket: Socket, item: Any) -> None:
         """Give an input that belongs to an outbound connection to its lane, now or on resume."""
@@ -108,8 +141,9 @@ class Engine(Outbox):
         kind = type(packet.message)
         lane = self._lane_of_request.get(kind)
         if lane is None:
-            assert self.process is not None
-            lane = self.lane(self.process.request_lanes.get(kind, "requests"))
+            process = self.process
+            assert process is not None
+            lane = self.lane(process.request_lanes.get(kind, process.default_lane))
             self._lane_of_request[kind] = lane
         if len(lane.queue) >= self._queued_max:
             socket.inbox.appendleft(packet)
@@ -125,13 +159,21 @@ class Engine(Outbox):
         packet.lane = lane
         offset = self.clock.plain_offset_us
         packet.received_us = self.local_now() if offset is None else self.kernel._now + offset
-        if lane.free:
+        if not lane.free:
+            lane.queue.append(packet)
+        elif lane.busy_until_us > self.kernel._now:
             lane.free -= 1
             self._serve(lane, packet)
-        else:
-            lane.queue.append(packet)
+        else:  # _serve, in place, where no thread has a debt to pay: the usual case
+            lane.free -= 1
+            packet.pauses_us = self._paused_us
+            packet.callbacks = self._served
+            kernel = self.kernel
+            ends = kernel._now + self.service_us + (packet.size * self.service_us_per_kib >> 10)
+            heappush(kernel._queue, (ends, 1, next(kernel._eid), packet))
 
     def _serve(self, lane: Lane, packet: Packet) -> None:
+        """Let a thread begin with a request; its handler runs at the end of the service time."""
         kernel = self.kernel
         duration = self.service_us + (packet.size * self.service_us_per_kib >> 10)
         if lane.busy_until_us > kernel._now and not lane.free:
@@ -148,7 +190,7 @@ class Engine(Outbox):
             self._stretch(packet)
             return
         offset = self.clock.plain_offset_us
-        process.handle(
+        process.on_request(
             Request(
                 packet.socket.connection, packet.correlation, packet.message, packet.received_us
             ),
@@ -208,18 +250,22 @@ class Engine(Outbox):
 
     def _on_wake(self, event: Local) -> None:
         process = self.process
-        if event is not self._wake_event or process is None:
-            return
-        self._wake_event = None
-        self._wake_local = FAR
+        if event.item is None or process is None:
+            return  # forgotten, or one of the same instant came first
+        armed = self._armed
+        while event.item is not None:
+            armed.pop().item = None
+        self._wake_local = armed[-1].item if armed else FAR
         if not self.running:
             return  # resume looks for what is due
         now = self.local_now()
-        due = []
-        while (entry := process.timers.pop_due(now)) is not None:
-            due.append(entry)
-        for entry in due:
-            self._run_timer(Local(None, process, None, entry))
+        heap = self._timer_heap
+        if heap and heap[0][0] <= now:
+            due = []
+            while (entry := process.timers.pop_due(now)) is not None:
+                due.append(entry)
+            for entry in due:
+                self._run_timer(Local(None, process, None, entry))
         if self.running and self.process is process:
             self._run_due_app(now)
             self._arm()
@@ -240,41 +286,54 @@ class Engine(Outbox):
         if (process.out or self.disk.written) and self._drain(lane):
             lane.free -= 1
 
+    def _forget_wakes(self) -> None:
+        for event in self._armed:
+            event.item = None
+        self._armed.clear()
+        self._wake_local = FAR
+
     def _settle(self) -> None:
         """After inputs: run the application if it was answered, then look at the wake-up."""
         if self._app_ready and not self._app_running and self.running:
-            self._run_app()
+            self._run_app(self.local_now())
         self._arm()
 
     def _run_due_app(self, now: int) -> None:
         if self.app is not None:
             deadline = self.app.next_deadline()
             if self._app_ready or (deadline is not None and deadline <= now):
-                self._run_app()
+                self._run_app(now)
 
-    def _run_app(self) -> None:
+    def _run_app(self, now: int) -> None:
         """Let the application run until it has nothing ready, however its calls are answered."""
         assert not self._app_running
         self._app_running = True
         self._app_ready = True
         while self._app_ready and self.app is not None:
-            self._app_ready = False
-            self.app.run(self.local_now())
-        self._app_ready = False
+            self._app_ready = False  # set again if one was attached meanwhile
+            self.app.run(now)
         self._app_running = False
 
     def _arm(self) -> None:
-        """Arm the wake-up for the earliest deadline, if it is earlier than the one armed."""
+        """Arm a wake-up for the earliest deadline, unless one is armed for then or before.
+
+        Later ones stay on the kernel's queue and count again when this one is over.
+        """
         process = self.process
         if process is None:
             return
-        deadline = process.timers.next_deadline()
+        heap = self._timer_heap
+        deadline = heap[0][0] if heap else None
+        if deadline is not None and deadline < self._wake_local:
+            deadline = process.timers.next_deadline()  # the top may be stale
         if self.app is not None:
             wanted = self.app.next_deadline()
             if wanted is not None and (deadline is None or wanted < deadline):
                 deadline = wanted
         if deadline is not None and deadline < self._wake_local:
             self._wake_local = deadline
-            self._wake_event = Local(self._wakes, process, None, None)
-            at = self.clock.simulated(deadline, self.kernel._now)
-            self.kernel.push(at, self._wake_event)
+            event = Local(self._wakes, process, None, deadline)
+            self._armed.append(event)
+            kernel = self.kernel
+            at = self.clock.simulated(deadline, kernel._now)
+            heappush(kernel._queue, (at, 1, next(kernel._eid), event))

@@ -62,6 +62,7 @@ class Fault:
     duration_us: int | None = None
     parameters: tuple[tuple[str, Parameter], ...] = ()
     guarded: bool = False
+    until: When | None = None  # ends it, if its duration has not yet
 
     def parameter(self, name: str) -> Any:
         """Return a parameter, or the default of its kind."""
@@ -174,28 +175,31 @@ def validate(fault: Fault, places: Mapping[str, Any] | None = None) -> None:
         raise FaultError("at", f"must not be negative, is {fault.at_us}")
     _validate_duration(fault, kind)
     _validate_parameters(fault, kind)
-    if fault.when is not None:
-        validate_when(fault.when)
+    for key, condition in (("when", fault.when), ("until", fault.until)):
+        if condition is not None:
+            validate_when(condition, key)
+    if fault.until is not None and kind.duration != "optional":
+        raise FaultError("until", f"{fault.kind} does not last until a fact")
 
 
-def validate_when(when: When) -> None:
-    """Check a condition.
+def validate_when(when: When, key: str = "when") -> None:
+    """Check a condition; ``key`` is what errors call it.
 
     Raises:
         FaultError: one line that names the field and what is allowed.
     """
     fact = FACTS.get(when.fact)
     if fact is None:
-        raise FaultError("when.fact", f"{when.fact!r} is none of {', '.join(FACTS)}")
+        raise FaultError(f"{key}.fact", f"{when.fact!r} is none of {', '.join(FACTS)}")
     fields = list(fact.__dataclass_fields__)  # type: ignore[attr-defined]
     if "topic_id" in fields and "topic" not in fields:
         fields.append("topic")
     for name, _ in when.fields:
         if name not in fields:
             allowed = ", ".join(fields) or "no field"
-            raise FaultError(f"when.{name}", f"{when.fact} has {allowed}")
+            raise FaultError(f"{key}.{name}", f"{when.fact} has {allowed}")
     if when.count < 1:
-        raise FaultError("when.count", f"must be at least 1, is {when.count}")
+        raise FaultError(f"{key}.count", f"must be at least 1, is {when.count}")
 
 
 def _validate_place(field: str, name: str, fault: Fault, places: Mapping[str, Any] | None) -> None:

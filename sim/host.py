@@ -22,7 +22,7 @@ from sim.clock import HostClock
 from sim.disk import Disk
 from sim.engine import Engine
 from sim.kernel import Local
-from sim.outbox import FAR, Loop
+from sim.outbox import Loop
 from sim.sockets import Socket
 
 if TYPE_CHECKING:
@@ -158,8 +158,7 @@ class Host(Engine):
         process.out.clear()
         self.process = None
         self.running = False
-        self._wake_event = None
-        self._wake_local = FAR
+        self._forget_wakes()
         self._timer_heap = []
         self._backlog.clear()
         self._stretched.clear()
@@ -225,7 +224,6 @@ class Host(Engine):
             callback(event)
         if self.running and self.process is process:
             self._run_due_app(self.local_now())
-            self._wake_local = FAR
             self._arm()
 
     def _due_timers(self, process: Process, index: int) -> list[Any]:
@@ -249,7 +247,7 @@ class Host(Engine):
     def set_drift(self, drift_ppm: int) -> None:
         """Let the monotonic clock gain ``drift_ppm`` µs a second from now on."""
         self.clock.set_drift(drift_ppm, self.kernel._now)
-        self._wake_local = FAR
+        self._forget_wakes()
         self._arm()
 
     def _tell_wall_clock(self) -> None:

@@ -63,7 +63,11 @@ class Injector:
             if fault.when is None:
                 self.world.at(ready_us + fault.at_us, self._start_armed, fault, None)
             else:
-                _Watch(self, fault, fault.when)
+                self.watch(fault.when, fault.at_us, self._start_armed, fault)
+
+    def watch(self, when: When, after_us: int, act: Callable[..., None], what: Any) -> None:
+        """Call ``act(what, node)`` so long after the fact that meets a condition."""
+        _Watch(self, when, after_us, act, what)
 
     def start(self, fault: Fault, node: str | None = None) -> bool:
         """Start a fault now; ``node`` is what ``@node`` stands for. False if it was skipped."""
@@ -87,6 +91,8 @@ class Injector:
         self._active[number] = (fault, heals)
         if fault.duration_us is not None:
             self.world.at(self.world.now + fault.duration_us, self._end, number)
+        if fault.until is not None:
+            self.watch(fault.until, 0, self._end, number)
         return True
 
     def heal_all(self) -> None:
@@ -108,7 +114,7 @@ class Injector:
         if self.armed:
             self.start(fault, node)
 
-    def _end(self, number: int) -> None:
+    def _end(self, number: int, _: str | None = None) -> None:
         ended = self._active.pop(number, None)
         if ended is not None:
             for heal in ended[1]:
@@ -172,9 +178,13 @@ class Injector:
 class _Watch:
     """Waits for the n-th fact that meets a condition."""
 
-    def __init__(self, injector: Injector, fault: Fault, when: When) -> None:
+    def __init__(
+        self, injector: Injector, when: When, after_us: int, act: Callable[..., None], what: Any
+    ) -> None:
         self._injector = injector
-        self._fault = fault
+        self._after_us = after_us
+        self._act = act
+        self._what = what
         self._when = when
         self._left = when.count
         self._type = FACTS[when.fact]
@@ -190,8 +200,7 @@ class _Watch:
         if not self._left:
             injector = self._injector
             injector._trace.unsubscribe(self._type, self._on_fact)
-            at = injector.world.now + self._fault.at_us
-            injector.world.at(at, injector._start_armed, self._fault, node)
+            injector.world.at(injector.world.now + self._after_us, self._act, self._what, node)
 
     def _found(self, fact: Any, name: str) -> Any:
         if name == "topic" and not hasattr(fact, "topic"):

@@ -21,12 +21,13 @@ the run, when nothing they do can be seen any more.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import sys
 import warnings
 from _thread import get_ident
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
@@ -132,11 +133,13 @@ class HostLoop(asyncio.AbstractEventLoop):
             return
         assert not self._running, f"{self.name}: the loop runs already"
         assert now >= self.now, (self.name, now, self.now)
+        if sys.get_asyncgen_hooks()[1] is not _finalize_generator:
+            with generator_hooks():
+                self.run(now)
+            return
         self.now = now
         outer = asyncio._get_running_loop()
-        hooks = sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)
-        sys.set_asyncgen_hooks(None, self._finalize_generator)
         self._running = True
         _inside[0] = get_ident()
         try:
@@ -144,7 +147,6 @@ class HostLoop(asyncio.AbstractEventLoop):
         finally:
             _inside[0] = None
             self._running = False
-            sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(outer)
         if self._errors:
             raise self._errors[0]
@@ -321,9 +323,25 @@ class HostLoop(asyncio.AbstractEventLoop):
             if error is not None:
                 self._errors.append(error)
 
-    def _finalize_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        if not self.dead:
-            self.create_task(generator.aclose())
+
+@contextlib.contextmanager
+def generator_hooks() -> Iterator[None]:
+    """Let the loop that drops an async generator close it, as asyncio's own loop does.
+
+    Python keeps one such hook for a thread, and to set it is slow: a world does so once a run.
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, _finalize_generator)
+    try:
+        yield
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
+
+
+def _finalize_generator(generator: AsyncGenerator[Any, Any]) -> None:
+    loop = asyncio._get_running_loop()
+    if isinstance(loop, HostLoop) and not loop.dead:
+        loop.create_task(generator.aclose())
 
 
 def _unseen(task: HostTask) -> bool:

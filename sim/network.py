@@ -19,7 +19,7 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, Protocol
 
-from model.effects import Closed, Response
+from model.effects import Closed
 from sim.connector import Connector
 from sim.kernel import Kernel
 from sim.rules import DROP, HOLD, PASS, REQUEST, RESPONSE, Rule
@@ -243,10 +243,7 @@ class Network(Verbs):
             sender.unread -= packet.size
             if sender.queue:
                 self.room_made(sender)
-            host.deliver(
-                socket.lane,  # type: ignore[arg-type]
-                Response(socket.connection, packet.correlation, packet.message),
-            )
+            host.receive_response(socket, packet)
 
     def _arrive_at_nobody(self, packet: Packet) -> None:
         socket = packet.socket

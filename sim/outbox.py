@@ -21,9 +21,11 @@ from model.effects import (
     Post,
     Posted,
     Process,
+    Push,
     Reply,
     Respond,
     Send,
+    Then,
 )
 from sim.clock import HostClock
 from sim.disk import Disk
@@ -33,6 +35,7 @@ from sim.network import Network
 from sim.sockets import Socket
 
 FAR = 2**62
+IN_PLACE = (Send, Respond)  # effects that are performed in the loop itself: they are the bulk
 HOLD_US = 1000  # page-cache writes that take this long hold their outbox
 POST_MIN_US = 5
 POST_SPAN_US = 46  # a post takes 5–50 µs
@@ -50,7 +53,7 @@ class Loop(Protocol):
     """An application's event loop on a host (sim/apps.py)."""
 
     def on_reply(self, reply: Reply, now: int) -> None:
-        """Note the answer to a call; :meth:`run` follows."""
+        """Note the answer to a call; :meth:`run` follows, or takes it up if it is in progress."""
         ...
 
     def run(self, now: int) -> None:
@@ -102,30 +105,32 @@ class Outbox:
         self._departs_us = 0  # how long after now the effects being performed leave the host
         self._timer_heap: list[Any] = []
         self._wake_local = FAR
-        self._wake_event: Local | None = None
+        self._armed: list[Local] = []  # wake-ups on the kernel's queue, the earliest last
         self._app_ready = False
         self._app_running = False
         self._backlog: list[tuple[int, float, int, Callable[[Any], None], Any]] = []
         self._paused_us = 0  # total of all pauses
         self._pause_began_us = 0
         self._draw = random.Random(0).random
-        self._posts = (self._on_posted,)
-        self._hold_ends = (self._on_hold_over,)
+        self._transmit = network.transmit
+        self._posts, self._hold_ends = (self._on_posted,), (self._on_hold_over,)
         self._performers: dict[type, Callable[[Any, Lane], bool | None]] = {
-            Send: self._send,
-            Respond: self._respond,
+            Push: self._push,
             Post: self._post,
             Open: self._open,
             Close: self._close,
             Flush: self._flush,
             Barrier: _hold_here,
+            Then: self._then,
             Reply: self._reply,
             Exit: self._exit,
         }
 
     def local_now(self) -> int:
         """Return the host's monotonic time."""
-        return self.clock.read(self.kernel._now)
+        offset = self.clock.plain_offset_us
+        now = self.kernel._now
+        return self.clock.read(now) if offset is None else now + offset
 
     # -------------------------------------------------------------------------------- effects
 
@@ -136,10 +141,24 @@ class Outbox:
         out = process.out
         if self.disk.written and self._charge(lane):
             return True
-        performer_of = self._performers.get
-        for index, effect in enumerate(out, 1):
-            perform = performer_of(type(effect))
-            if perform is None:
+        index = 0
+        for effect in out:
+            index += 1
+            kind = type(effect)
+            if kind is Send or kind is Respond:
+                socket = self.sockets.get(effect.connection)
+                if socket is None:
+                    continue  # it is gone, and Closed is on its way
+                message = effect.message
+                if message is not None:
+                    self._transmit(socket, effect.correlation, message, self._departs_us)
+                if kind is Respond:
+                    assert socket.muted, f"{self.name} answers twice: {effect}"
+                    self.network.exchanges += 1
+                    socket.muted = False
+                    if socket.inbox:
+                        self._read_next(socket)
+            elif (perform := self._performers.get(kind)) is None:
                 self.trace.record(self.kernel._now, process.name, effect)
             elif perform(effect, lane):
                 if self.process is process:
@@ -158,6 +177,8 @@ class Outbox:
         if disk.stalled:
             disk.wait_stalled(self._on_durable, self._hold(lane, 0))
             return True
+        if not cost:
+            return False
         now = self.kernel._now
         cost = lane.add_debt(cost, now)
         if cost < HOLD_US:
@@ -175,7 +196,7 @@ class Outbox:
         rest, record = [], self.trace.record
         now = self.kernel._now
         for effect in process.out[index:]:
-            if type(effect) in self._performers:
+            if type(effect) in self._performers or type(effect) in IN_PLACE:
                 rest.append(effect)
             else:
                 record(now, process.name, effect)
@@ -202,23 +223,10 @@ class Outbox:
             self._release(held.lane)
         self._settle()
 
-    def _send(self, effect: Send, lane: Lane) -> None:
+    def _push(self, effect: Push, lane: Lane) -> None:
         socket = self.sockets.get(effect.connection)
-        if socket is not None:  # else it is gone, and Closed is on its way
+        if socket is not None:
             self.network.transmit(socket, effect.correlation, effect.message, self._departs_us)
-
-    def _respond(self, effect: Respond, lane: Lane) -> None:
-        socket = self.sockets.get(effect.connection)
-        if socket is None:
-            return
-        assert socket.muted, f"{self.name} answers twice: {effect}"
-        network = self.network
-        network.exchanges += 1
-        if effect.message is not None:
-            network.transmit(socket, effect.correlation, effect.message, self._departs_us)
-        socket.muted = False
-        if socket.inbox:
-            self._read_next(socket)
 
     def _post(self, effect: Post, lane: Lane) -> None:
         event = Local(
@@ -252,10 +260,13 @@ class Outbox:
         token.item = Flushed(token.item, error)
         self._receive(token)
 
+    def _then(self, effect: Then, lane: Lane) -> None:
+        effect.handler(self.local_now())
+
     def _reply(self, effect: Reply, lane: Lane) -> None:
         if self.app is not None:
             self.app.on_reply(effect, self.local_now())
-            self._app_ready = True
+            self._app_ready = not self._app_running  # it takes the answer up in this very run
 
     def _exit(self, effect: Exit, lane: Lane) -> bool:
         if effect.clean:

@@ -133,26 +133,26 @@ def fact_table(rows: Sequence[tuple[int, int, str, str, tuple[Any, ...]]], schem
             places[row[3]].append(place)
         else:
             places[row[3]] = [place]
-    parts: dict[str, list[tuple[str, Any]]] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    order: list[int] = []  # the rows kind by kind
     for kind, indices in places.items():
+        order += indices
         values = zip(*[rows[place][4] for place in indices])
         for name, column in zip(_FIELDS[kind], values):
-            parts.setdefault(name, []).append((kind, _column(kind, name, column, schema)))
+            parts.setdefault(name, {})[kind] = _column(kind, name, column, schema)
+    gather = pc.sort_indices(pa.array(order, pa.int32()))  # where each row is in that order
     seqs, times, nodes, kinds, _ = zip(*rows)
     columns: dict[str, Any] = {"seq": seqs, "t_us": times, "node": nodes, "kind": kinds}
-    gathers: dict[tuple[str, ...], Any] = {}
     arrays = []
     for field in schema:
-        if field.name in columns:
-            arrays.append(pa.array(columns[field.name], field.type))
-        elif field.name not in parts:
+        name = field.name
+        if name in columns:
+            arrays.append(pa.array(columns[name], field.type))
+        elif name not in parts:
             arrays.append(pa.nulls(len(rows), field.type))
         else:
-            owners = tuple(kind for kind, _ in parts[field.name])
-            if owners not in gathers:
-                gathers[owners] = _gather(owners, places, len(rows))
-            values = pa.concat_arrays([array for _, array in parts[field.name]])
-            arrays.append(pc.take(values, gathers[owners], boundscheck=False))
+            chunks = _with_gaps(parts[name], places, field.type)
+            arrays.append(pc.take(pa.concat_arrays(chunks), gather, boundscheck=False))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -164,15 +164,21 @@ def _column(kind: str, name: str, values: tuple[Any, ...], schema: Any) -> Any:
         raise TypeError(f"{kind}.{name} must be {COLUMNS[name]}: {error}") from error
 
 
-def _gather(owners: tuple[str, ...], places: dict[str, list[int]], rows: int) -> Any:
-    """Return, per row, its index in the concatenated columns of ``owners``, or null."""
-    indices: list[int | None] = [None] * rows
-    index = 0
-    for kind in owners:
-        for place in places[kind]:
-            indices[place] = index
-            index += 1
-    return pa.array(indices, pa.int32())
+def _with_gaps(owned: dict[str, Any], places: dict[str, list[int]], arrow_type: Any) -> list[Any]:
+    """Return a column's arrays kind by kind, with nulls for the kinds that lack it."""
+    chunks = []
+    missing = 0
+    for kind, indices in places.items():
+        if kind in owned:
+            if missing:
+                chunks.append(pa.nulls(missing, arrow_type))
+                missing = 0
+            chunks.append(owned[kind])
+        else:
+            missing += len(indices)
+    if missing:
+        chunks.append(pa.nulls(missing, arrow_type))
+    return chunks
 
 
 def _leaf(name: str, declared: str) -> str:

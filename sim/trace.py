@@ -29,8 +29,6 @@ Subscriber: TypeAlias = Callable[[int, int, str, Any], None]
 
 BATCH_ROWS = 16_384
 
-_NOBODY: tuple[Subscriber, ...] = ()
-
 
 class Trace:
     """Records facts; a context manager that closes.
@@ -51,8 +49,12 @@ class Trace:
         self._rows: list[Row] = []
         self._next_seq = 0
         self._batch_rows = batch_rows
+        self._flush_at = batch_rows - 1  # the seq that fills the buffer
         self._check_types = check_types
-        self._subscribers: dict[type, tuple[Subscriber, ...]] = dict.fromkeys(ROW, _NOBODY)
+        # Per kind of fact: its name, what makes its row, who wants to hear of it.
+        self._kinds: dict[type, tuple[str, Callable[[Any], Any], tuple[Subscriber, ...]]] = {
+            kind: (kind.__name__, row, ()) for kind, row in ROW.items()
+        }
         self._hash = hashlib.sha256()
         self._writer = None if directory is None else FactWriter(directory / TRACE_FILE)
         self.closed = False
@@ -72,12 +74,11 @@ class Trace:
         """Append a fact of ``node`` at simulated time ``t_us`` and tell its subscribers."""
         seq = self._next_seq
         self._next_seq = seq + 1
-        kind = type(fact)
-        rows = self._rows
-        rows.append((seq, t_us, node, kind.__name__, ROW[kind](fact)))
-        for callback in self._subscribers[kind]:
+        kind, row, subscribers = self._kinds[type(fact)]
+        self._rows.append((seq, t_us, node, kind, row(fact)))
+        for callback in subscribers:
             callback(seq, t_us, node, fact)
-        if len(rows) >= self._batch_rows:
+        if seq >= self._flush_at:
             self._flush()
 
     def subscribe(self, fact_type: type, callback: Subscriber) -> None:
@@ -89,12 +90,14 @@ class Trace:
         Raises:
             KeyError: ``fact_type`` is no kind of fact.
         """
-        self._subscribers[fact_type] = (*self._subscribers[fact_type], callback)
+        kind, row, subscribers = self._kinds[fact_type]
+        self._kinds[fact_type] = (kind, row, (*subscribers, callback))
 
     def unsubscribe(self, fact_type: type, callback: Subscriber) -> None:
         """Undo a :meth:`subscribe`; a callback that is not there is not an error."""
-        kept = tuple(known for known in self._subscribers[fact_type] if known != callback)
-        self._subscribers[fact_type] = kept
+        kind, row, subscribers = self._kinds[fact_type]
+        kept = tuple([known for known in subscribers if known != callback])
+        self._kinds[fact_type] = (kind, row, kept)
 
     def close(self) -> None:
         """Write what is buffered and end the file. Nothing can be recorded afterwards."""
@@ -122,6 +125,7 @@ class Trace:
             return
         assert not self.closed, f"recorded after the trace was closed: {rows[0]}"
         self._rows = []
+        self._flush_at = self._next_seq + self._batch_rows - 1
         if self._check_types:
             _check(rows)
         self._hash.update("\n".join(map(repr, rows)).encode())

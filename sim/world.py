@@ -12,6 +12,7 @@ from typing import Any
 from sim.clock import HostClock
 from sim.host import Host
 from sim.kernel import Kernel
+from sim.loop import generator_hooks
 from sim.network import Network
 from sim.outbox import Recorder
 from sim.streams import Streams
@@ -81,7 +82,8 @@ class World:
 
     def run(self, until_us: int) -> None:
         """Run until a simulated time (events at it excluded), or until :meth:`halt`."""
-        self.kernel.run_until(until_us)
+        with generator_hooks():
+            self.kernel.run_until(until_us)
 
     def halt(self) -> None:
         """Let :meth:`run` return after the present event."""

@@ -1,89 +1,94 @@
-"""What every check shares: the shape of violations, and small pieces of DataFrame.
+"""What every check shares: its form, and the views it reads.
 
-A check is a function from the trace (all runs) to violations, in Spark's built-in functions only:
-one row per run, anomaly and partition, with a count and the first detail. It is linear in the trace
-and works per run and partition.
+A check is one SQL query of Spark's built-in functions over temporary views: one per kind of fact,
+named after it (``Acked``, ``Polled``, …; columns run, seq, t_us, node and the fact's own), and those
+of ``SHARED``. It returns the offending rows of all runs with anomaly, concerned groups and a text;
+the verdict sums them up. It is linear in the trace and works per run and partition.
+
+SQL, not DataFrame calls: a text is parsed, analysed and planned once, where each call was analysed
+again through the gateway; that was most of the time of judging a small fleet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+JUDGED_KINDS = (
+    "Acked", "BecameLeader", "BrokerRegistration", "FinalReplica", "GroupAssigned",
+    "HighWatermark", "OffsetCommitted", "OffsetFetched", "PartitionChanged", "Phase", "Polled",
+    "Positioned", "Processed", "TopicCreated",
+)  # fmt: skip
+"""The facts that checks look at: each is a view."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.window import Window
-
-VIOLATION_COLUMNS = ("run", "check", "anomaly", "topic_id", "partition", "count", "detail")
-PARTITION = ("run", "topic_id", "partition")
-
-Check = Callable[[DataFrame], DataFrame]
-
-
-def rows(trace: DataFrame, kind: str, *columns: str) -> DataFrame:
-    """Return the facts of one kind: run, seq, t_us, node and the columns named."""
-    return trace.where(F.col("kind") == kind).select("run", "seq", "t_us", "node", *columns)
+NOBODY = "CAST(array() AS ARRAY<STRING>)"
+"""No consumer group is concerned."""
 
 
-def violations(found: DataFrame, check: str, anomaly: str | Column, detail: Column) -> DataFrame:
-    """Sum offending rows up to one violation per run, anomaly and partition.
+def offending(found: str, anomaly: str, detail: str, groups: str = NOBODY) -> str:
+    """Return the query of a check.
 
-    ``found`` needs run, topic_id, partition and seq; ``detail`` is the text of one row, and the
-    first row's (by seq) is kept.
+    ``found`` is a query with run, topic_id, partition and seq (the first row's text by seq is
+    shown); the others are expressions over its columns.
     """
-    named = F.lit(anomaly) if isinstance(anomaly, str) else anomaly
-    return (
-        found.select(
-            "run", "topic_id", "partition", "seq", named.alias("anomaly"), detail.alias("detail")
-        )
-        .groupBy("run", "anomaly", "topic_id", "partition")
-        .agg(F.count(F.lit(1)).alias("count"), F.min_by("detail", "seq").alias("detail"))
-        .select(
-            "run",
-            F.lit(check).alias("check"),
-            "anomaly",
-            "topic_id",
-            "partition",
-            "count",
-            "detail",
-        )
-    )
+    return f"""
+        SELECT run, topic_id, partition, seq, {anomaly} AS anomaly, {groups} AS groups,
+               format_string({detail}) AS detail
+        FROM ({found})"""
 
 
-def text(template: str, *columns: str | Column) -> Column:
-    """Return a printf-style text of columns."""
-    return F.format_string(template, *[F.col(c) if isinstance(c, str) else c for c in columns])
+FINAL_LEADERS = """
+    -- The FinalReplica of each partition's leader: the one of the highest leader epoch.
+    SELECT * FROM (
+        SELECT *, row_number() OVER (
+            PARTITION BY run, topic_id, partition ORDER BY leader_epoch DESC) AS rank
+        FROM FinalReplica WHERE leading)
+    WHERE rank = 1"""
 
+FINAL_RECORDS = """
+    -- What the final leaders hold, as record_id and offset. record_counts cuts record_ids into
+    -- batches, and a batch is dense from its base offset.
+    SELECT run, topic_id, partition, record_id, offset FROM (
+        SELECT run, topic_id, partition, record_ids,
+               flatten(transform(arrays_zip(base_offsets, record_counts), batch ->
+                   IF(batch.record_counts > 0,
+                      sequence(batch.base_offsets, batch.base_offsets + batch.record_counts - 1),
+                      CAST(array() AS ARRAY<BIGINT>)))) AS offsets
+        FROM final_leaders)
+    LATERAL VIEW inline(arrays_zip(record_ids, offsets)) AS record_id, offset"""
 
-def final_leaders(trace: DataFrame) -> DataFrame:
-    """Return the FinalReplica of each partition's leader (the one of the highest leader epoch)."""
-    final = trace.where((F.col("kind") == "FinalReplica") & F.col("leading"))
-    newest = Window.partitionBy(*PARTITION).orderBy(F.desc("leader_epoch"))
-    return final.withColumn("_rank", F.row_number().over(newest)).where(F.col("_rank") == 1)
+ACKED_RECORDS = """
+    -- Acknowledged records, with offset −1 where it is unknown.
+    SELECT run, topic_id, partition, seq, record_id,
+           IF(base_offset >= 0, base_offset + place, -1) AS offset
+    FROM Acked LATERAL VIEW posexplode(record_ids) AS place, record_id"""
 
+POLLED_RECORDS = """
+    SELECT run, topic_id, partition, seq, group, member_id, offset, record_id
+    FROM Polled LATERAL VIEW inline(arrays_zip(offsets, record_ids)) AS offset, record_id"""
 
-def final_records(trace: DataFrame) -> DataFrame:
-    """Return run, topic_id, partition, record_id, offset: what the final leaders hold.
+FIRST_POSITIONS = """
+    -- Where each group began to read each partition.
+    SELECT run, topic_id, partition, group, min(offset) AS start
+    FROM Positioned WHERE reason != 'none'
+    GROUP BY run, topic_id, partition, group"""
 
-    ``record_counts`` cuts ``record_ids`` into batches, and a batch is dense from its base offset.
-    """
-    offsets = F.flatten(
-        F.transform(
-            F.arrays_zip("base_offsets", "record_counts"),
-            lambda batch: F.when(
-                batch["record_counts"] > 0,
-                F.sequence(
-                    batch["base_offsets"], batch["base_offsets"] + batch["record_counts"] - 1
-                ),
-            ).otherwise(F.array().cast("array<bigint>")),
-        )
-    )
-    records = F.explode(F.arrays_zip(F.col("record_ids"), offsets.alias("offsets")))
-    return (
-        final_leaders(trace)
-        .select(*PARTITION, records.alias("record"))
-        .select(
-            *PARTITION,
-            F.col("record.record_ids").alias("record_id"),
-            F.col("record.offsets").alias("offset"),
-        )
-    )
+PARTITION_CHANGES = """
+    -- The committed changes, each metadata record once.
+    SELECT * FROM (
+        SELECT *, row_number() OVER (
+            PARTITION BY run, topic_id, partition, partition_epoch ORDER BY seq) AS times
+        FROM PartitionChanged)
+    WHERE times = 1"""
+
+TOPICS = """
+    SELECT DISTINCT run, topic, topic_id, least(min_isr, replication_factor) AS needed
+    FROM TopicCreated"""
+
+SHARED = {
+    "final_leaders": FINAL_LEADERS,
+    "final_records": FINAL_RECORDS,
+    "acked_records": ACKED_RECORDS,
+    "polled_records": POLLED_RECORDS,
+    "first_positions": FIRST_POSITIONS,
+    "partition_changes": PARTITION_CHANGES,
+    "topics": TOPICS,
+}
+"""Views that several checks read, by name, each after those it reads itself."""

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from analysis.checks.base import offending
 
-from analysis.checks.base import rows, text, violations
-
-CONVERGED = "converged"
-
-
-def no_progress(trace: DataFrame) -> DataFrame:
-    """The run's last phase says what was missing at the limit of its liveness phase."""
-    ended = rows(trace, "Phase", "phase", "reason").where(
-        (F.col("phase") == "end") & (F.col("reason") != CONVERGED)
-    )
-    stuck = ended.select(
-        "run",
-        "seq",
-        "reason",
-        F.lit(None).cast("string").alias("topic_id"),
-        F.lit(None).cast("long").alias("partition"),
-    )
-    return violations(stuck, "no-progress", "no-progress", text("%s", "reason"))
+NO_PROGRESS = offending(
+    # The run's last phase says what was missing at the limit of its liveness phase.
+    """
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, reason
+    FROM Phase WHERE phase = 'end' AND reason != 'converged'""",
+    "'no-progress'",
+    "'%s', reason",
+)

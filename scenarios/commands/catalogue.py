@@ -8,8 +8,10 @@ import typer
 from rich.table import Table
 
 from scenarios import library
-from scenarios.commands.common import console, say_json
+from scenarios.commands.common import console, say, say_json
 from scenarios.variants import catalogue
+from scenarios.variants.bugs import BUGS
+from scenarios.variants.proof import page
 
 
 def listing(
@@ -17,8 +19,14 @@ def listing(
     variants: Annotated[
         bool, typer.Option("--variants", help="List variants: rules that break what Kafka keeps.")
     ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the page of the historical bugs instead.")
+    ] = False,
 ) -> None:
     """List the built-in scenarios, each with its claim and the anomalies it permits."""
+    if markdown:
+        say(page(BUGS))
+        return
     if variants:
         _variants(json)
         return

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from model.config import ConfigError
 from scenarios.runner import Result
@@ -92,6 +93,23 @@ def exit_code(results: Sequence[Result]) -> int:
     if not failures:
         return OK
     return LIVENESS if all(failure == "liveness" for failure in failures) else SAFETY
+
+
+def verdict_table(results: Sequence[Result]) -> Table:
+    """Return a table of what several runs of one scenario showed, with rates."""
+    from analysis.interval import wilson
+
+    table = Table("verdict", "anomalies", "runs", "rate (95 % interval)", "first seed",
+                  title=f"{results[0].scenario}: {len(results)} runs")  # fmt: skip
+    counts: dict[tuple[str, str], list[int]] = {}
+    for result in results:
+        counts.setdefault((result.verdict, ", ".join(result.anomalies)), []).append(result.seed)
+    for (verdict, anomalies), seeds in sorted(counts.items(), key=lambda item: -len(item[1])):
+        low, high = wilson(len(seeds), len(results))
+        rate = f"{len(seeds) / len(results):.1%} ({low:.1%} to {high:.1%})"
+        style = {"fail": "red", "expected": "yellow"}.get(verdict, "green")
+        table.add_row(verdict, anomalies or "—", str(len(seeds)), rate, str(seeds[0]), style=style)
+    return table
 
 
 def make_directory(path: Path) -> Path:

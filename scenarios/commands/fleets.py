@@ -74,7 +74,7 @@ def fleet_progress() -> Iterator[Callable[[int, int, Mapping[str, int]], None]]:
 
 def run_fleet(
     names: Sequence[str], seeds: range, settings: Sequence[str], variants: Sequence[str],
-    out: Path, master: str,
+    out: Path, master: str, twin: bool = False,
 ) -> Summary:  # fmt: skip
     """Check the scenarios, run all seeds of all and return what the fleet did.
 
@@ -84,13 +84,13 @@ def run_fleet(
         VariantError: an unknown variant, or two that do not go together.
     """
     for name in names:
-        job(name, list(settings), list(variants))
+        job(name, list(settings), list(variants), twin)
     make_directory(out)
     with input_errors():
         from analysis.fleet import Configuration
         from analysis.fleet import run_fleet as run_all
 
-        wanted = [Configuration(n, tuple(settings), False, tuple(variants)) for n in names]
+        wanted = [Configuration(n, tuple(settings), twin, tuple(variants)) for n in names]
         with fleet_progress() as progress:
             return run_all(wanted, seeds, out, master, progress)
 
@@ -129,6 +129,9 @@ def fleet(
     seed_from: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     settings: Settings = None,
     variant: Variants = None,
+    twin: Annotated[
+        bool, typer.Option("--twin", help="Run the twins: their checks must fail, so exit code 10.")
+    ] = False,
     out: Annotated[
         Path, typer.Option(help="Where the runs go; all Spark workers must see it.")
     ] = FLEET_DIRECTORY,
@@ -142,7 +145,7 @@ def fleet(
     compared.
     """
     seeds = range(seed_from, seed_from + runs)
-    summary = run_fleet(scenarios, seeds, settings or [], variant or [], out, master)
+    summary = run_fleet(scenarios, seeds, settings or [], variant or [], out, master, twin)
     verdicts = judge(out)
     code = summary.exit_code or verdicts.exit_code
     if json:

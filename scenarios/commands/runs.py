@@ -25,6 +25,7 @@ from scenarios.commands.common import (
     say,
     say_json,
     status,
+    verdict_table,
 )
 from scenarios.runner import Result
 from scenarios.runner import run as run_once
@@ -173,7 +174,7 @@ def _run_many(asked: Job, seeds: range, out: Path | None, json: bool, explain: b
     for result in failed[:1]:
         told = [] if result.directory is None else tell(Path(result.directory), SHORT_STORY)
         say(_screen(asked, result, told))
-    console().print(report.verdict_table(results))
+    console().print(verdict_table(results))
     return exit_code(results)
 
 

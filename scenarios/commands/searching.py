@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from scenarios.commands.common import OK, SAFETY, progress_bar, say, say_json
+from scenarios.commands.common import OK, SAFETY, InputError, progress_bar, say, say_json
 from scenarios.search import Tally, command
 from scenarios.search import search as run_search
+from scenarios.swarm import MODES, mode_of
 from scenarios.variants import compose
 
 
@@ -21,6 +22,9 @@ def search(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds at most.")] = 100,
     first: Annotated[int, typer.Option(min=0, help="The first seed.")] = 1,
+    mode: Annotated[
+        str | None, typer.Option(help="kraft (the even seeds) or zookeeper (the odd ones) only.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
 ) -> int:
@@ -32,9 +36,15 @@ def search(
     """
     variants = list(variant or [])
     compose(variants)
+    if mode is not None and mode not in MODES:
+        raise InputError(f"--mode {mode}: allowed are {' and '.join(MODES)}")
+    span = range(first, first + seeds)
+    if mode is not None:
+        start = first + (mode_of(first) != mode)
+        span = range(start, start + 2 * seeds, 2)
     tally = Tally()
     with progress_bar("searching", seeds) as advance:
-        for finding in run_search(range(first, first + seeds), variants, jobs):
+        for finding in run_search(span, variants, jobs):
             tally.add(finding)
             advance()
             if finding.failed and not json:
@@ -45,7 +55,7 @@ def search(
     if json:
         say_json({
             "variants": variants, "first": first, "seeds": tally.seeds,
-            "sim_seconds": round(tally.sim_seconds, 1), "verdicts": tally.verdicts,
+            "sim_seconds": round(tally.sim_seconds, 1), "modes": tally.modes, "verdicts": tally.verdicts,
             "found": None if hit is None else {"seed": hit.seed, "anomalies": hit.anomalies},
             "failures": [{"seed": f.seed, "verdict": f.verdict, "anomalies": f.anomalies}
                          for f in tally.findings],
@@ -60,7 +70,8 @@ def search(
 def _conclude(tally: Tally, variants: list[str], hit: int | None) -> None:
     hours = tally.sim_seconds / 3600
     counts = ", ".join(f"{count} {name}" for name, count in tally.verdicts.items())
-    say(f"{tally.seeds} seeds, {hours:.2f} simulated hours: {counts}")
+    modes = ", ".join(f"{count} {mode}" for mode, count in tally.modes.items())
+    say(f"{tally.seeds} seeds ({modes}), {hours:.2f} simulated hours: {counts}")
     if not variants:
         return
     names = " + ".join(variants)

@@ -20,6 +20,8 @@ class View(StrEnum):
     groups = "groups"
     quorum = "quorum"
     brokers = "brokers"
+    reassignments = "reassignments"
+    log_dirs = "log-dirs"
 
 
 RunDirectory = Annotated[
@@ -35,7 +37,7 @@ def describe(
     run: RunDirectory,
     what: Annotated[View, typer.Argument(help="What to describe.")],
     at: Moment = "end",
-    topic: Annotated[str | None, typer.Option(help="topics: only this topic.")] = None,
+    topic: Annotated[str | None, typer.Option(help="topics, log-dirs: only this topic.")] = None,
     group: Annotated[str | None, typer.Option(help="groups: only this group.")] = None,
     exclude_internal: Annotated[
         bool, typer.Option("--exclude-internal", help="topics: without internal topics.")
@@ -54,12 +56,12 @@ def describe(
         bool, typer.Option("--unavailable", help="topics: only partitions without a live leader.")
     ] = False,
 ) -> int:
-    """Show topics, groups, quorum or brokers of a run at a moment, as Kafka's own tools do.
+    """Show the cluster of a run at a moment, as Kafka's own tools do.
 
     The state is rebuilt from the trace: what the controller, the leaders and the group coordinators
     had committed by then. What a trace does not tell is shown as —.
     """
-    state = state_at(run_directory(run), at)
+    state = state_at(run_directory(run), at, logs=what is View.log_dirs)
     if what is View.topics:
         selection = views.Selection(
             topic, exclude_internal, under_replicated, under_min_isr, at_min_isr, unavailable
@@ -67,6 +69,10 @@ def describe(
         lines = views.topics(state, selection)
     elif what is View.groups:
         lines = views.groups(state, group)
+    elif what is View.reassignments:
+        lines = views.reassignments(state)
+    elif what is View.log_dirs:
+        lines = views.log_dirs(state, topic)
     elif what is View.quorum:
         lines = views.quorum(state)
     else:

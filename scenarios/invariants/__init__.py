@@ -1,6 +1,6 @@
 """Online invariants (section 0 of the facts): they see every host and judge while the run goes on.
 
-ACKED, MATCH, ISRDATA, HWMONO, MINISR, NODUP (logs.py); META, ISRELIG, ONELEADER (metadata.py);
+ACKED, MATCH, ISRDATA, HWMONO, MINISR, NODUP (logs.py); META, ISRELIG, ONELEADER (metadata.py, zookeeper.py);
 STABLEREAD, EXCL, OFFSET (clients.py); LOGORDER, EPOCHCACHE, PIDSTATE, ORDER (final.py).
 """
 
@@ -15,6 +15,7 @@ from scenarios.invariants.clients import Clients
 from scenarios.invariants.final import check_log, check_producer_state
 from scenarios.invariants.logs import Logs
 from scenarios.invariants.metadata import Metadata
+from scenarios.invariants.zookeeper import ZooKeeperWrites
 
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
@@ -29,6 +30,7 @@ class Invariants:
         self.cluster = Cluster(trace, view, forgive)
         self._logs = Logs(self.cluster)
         self._metadata = Metadata(self.cluster)
+        self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)
         trace.subscribe(facts.FinalReplica, self._on_final)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from model import facts
-from scenarios.invariants.base import Cluster, PartitionState, ReplicaLog, node_of
+from scenarios.invariants.base import Cluster, PartitionState, ReplicaLog, broker_of, node_of
 
 _ALL = 1 << 60
 
@@ -32,8 +32,10 @@ class Logs:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._partition = cluster.partition
+        self._view = cluster.view
         self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int]] = {}
         self._hw: dict[tuple[str, int, int, str], int] = {}
+        self._least_min_isr: dict[str, int] = {}  # config resource -> the least it was set to
         self._start: dict[tuple[str, int, int], int] = {}
         trace = cluster.trace
         trace.subscribe(facts.TopicCreated, self._on_topic)
@@ -46,6 +48,9 @@ class Logs:
         trace.subscribe(facts.BecameLeader, self._on_leader)
         trace.subscribe(facts.PartitionChanged, self._on_changed)
         trace.subscribe(facts.HostStopped, self._on_stopped)
+        trace.subscribe(facts.LogDeleted, self._on_deleted)
+        trace.subscribe(facts.DiskReplaced, self._on_disk_replaced)
+        trace.subscribe(facts.ConfigChanged, self._on_config)
 
     # Following the logs.
 
@@ -62,16 +67,28 @@ class Logs:
             ids[0] if ids else None,
             ids[-1] if ids else None,
         )
+        replica = state.replicas.get(node) or state.replica(node)
         self._extend(
-            state, seq, t, node, fact.base_offset, fact.next_offset, fact.leader_epoch, content
-        )
+            state, replica, seq, t, node, fact.base_offset, fact.next_offset, fact.leader_epoch,
+            content,
+        )  # fmt: skip
         if fact.base_sequence >= 0:
             self._check_no_duplicate(state, seq, t, node, fact)
 
     def _on_replicated(self, seq: int, t: int, node: str, fact: facts.Replicated) -> None:
         state = self._partition(fact.topic_id, fact.partition)
-        log = self._log(state.replica(node), node, fact)
-        for batch in _read(log, fact.base_offset, fact.next_offset):
+        replica = state.replicas.get(node) or state.replica(node)
+        log = replica.log or self._log(replica, node, fact)
+        batch = log.last_batch
+        if (
+            batch is not None
+            and batch.base_offset == fact.base_offset
+            and batch.last_offset + 1 == fact.next_offset
+        ):
+            batches = [batch]  # the usual case, without a search
+        else:
+            batches = _read(log, fact.base_offset, fact.next_offset)
+        for batch in batches:
             first, last = batch.records[0].value, batch.records[-1].value
             user = type(first) is int
             content = (
@@ -82,15 +99,14 @@ class Logs:
                 last if user else None,
             )
             self._extend(
-                state, seq, t, node, batch.base_offset, batch.last_offset + 1,
+                state, replica, seq, t, node, batch.base_offset, batch.last_offset + 1,
                 batch.leader_epoch, content,
             )  # fmt: skip
 
     def _extend(
-        self, state: PartitionState, seq: int, t: int, node: str,
+        self, state: PartitionState, replica: ReplicaLog, seq: int, t: int, node: str,
         base: int, end: int, epoch: int, content: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        replica = state.replica(node)
         before = replica.hashes[-1] if replica.hashes else 0
         prefix = hash((before, base, end, epoch, content))
         known = state.canonical.setdefault((end, epoch), prefix)
@@ -130,7 +146,24 @@ class Logs:
             replica = state.replicas.get(node)
             if replica is not None:
                 replica.log = None
-                replica.suspect = replica.suspect or fact.reason == "power-loss"
+                if fact.reason == "power-loss" and broker_of(node) in state.isr:
+                    replica.suspect = True
+
+    def _on_deleted(self, _seq: int, _t: int, node: str, fact: facts.LogDeleted) -> None:
+        self._partition(fact.topic_id, fact.partition).replicas.pop(node, None)
+
+    def _on_disk_replaced(self, _seq: int, _t: int, node: str, _f: facts.DiskReplaced) -> None:
+        for state in self.cluster.partitions.values():
+            if state.replicas.pop(node, None) is not None and broker_of(node) in state.isr:
+                state.replica(node).suspect = True
+
+    def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
+        """Ask for the least min.insync.replicas there was: a leader hears of a change later."""
+        if fact.config == "min.insync.replicas":
+            least = 1 if fact.value is None else int(fact.value)
+            self._least_min_isr[fact.resource] = min(
+                least, self._least_min_isr.get(fact.resource, least)
+            )
 
     # What must hold.
 
@@ -167,6 +200,9 @@ class Logs:
         created = self.cluster.topics.get(fact.topic_id)
         if created is not None:
             needed = min(created.min_isr, created.replication_factor)
+            for resource, least in self._least_min_isr.items():
+                if resource in (f"topic:{created.topic}", "broker:"):
+                    needed = min(needed, least)
             if len(fact.acknowledged) < needed:
                 self.cluster.violated(
                     "MINISR", seq, t, state.key,
@@ -174,28 +210,25 @@ class Logs:
                     f" known to have it; effective min.insync.replicas is {needed}",
                 )  # fmt: skip
         if hw > state.exposed:
-            leader = state.replica(node)
-            if leader.log_end_offset < hw:
+            leader = state.replicas.get(node) or state.replica(node)
+            if not leader.nexts or leader.nexts[-1] < hw:
                 self.cluster.violated(
                     "LOGORDER", seq, t, state.key,
                     f"{node} has high watermark {hw} above its log end {leader.log_end_offset}",
                 )  # fmt: skip
             state.exposed = hw
-            state.exposed_hash = leader.prefix(hw)
-            for broker in state.isr:
-                member = node_of(broker)
-                self._check_isr_member(
-                    state, seq, t, member, state.replica(member), "is in the ISR"
-                )
+            state.exposed_hash = exposed_hash = leader.prefix(hw)
+            for member in state.members:
+                replica = state.replicas.get(member) or state.replica(member)
+                if not (replica.suspect or replica.holds(hw, exposed_hash)):
+                    self._check_isr_member(state, seq, t, member, replica, "is in the ISR")
 
     def _check_isr_member(
         self, state: PartitionState, seq: int, t: int, node: str, replica: ReplicaLog, what: str
     ) -> None:
         if replica.suspect or int(node.rpartition("-")[2]) not in state.isr:
             return
-        if replica.log_end_offset < state.exposed or (
-            replica.prefix(state.exposed) != state.exposed_hash
-        ):
+        if not replica.holds(state.exposed, state.exposed_hash):
             self.cluster.violated(
                 "ISRDATA", seq, t, state.key,
                 f"{node} {what} of leader epoch {state.leader_epoch} but does not hold what a"
@@ -230,6 +263,7 @@ class Logs:
             return  # another controller commits what the first already did
         joined = [broker for broker in fact.isr if broker not in state.isr]
         state.isr = fact.isr
+        state.members = tuple([node_of(broker) for broker in fact.isr])
         state.leader = fact.leader
         state.leader_epoch = fact.leader_epoch
         state.partition_epoch = fact.partition_epoch

@@ -1,4 +1,10 @@
-"""META, ISRELIG, ONELEADER: what controllers and brokers must agree on."""
+"""META, ISRELIG, ONELEADER: what controllers and brokers must agree on.
+
+With ZooKeeper the controller writes a partition at a time: first elections, then each dead broker
+leaves the ISRs. So there ISRELIG judges who joins an ISR, not who is still in it, and a partition
+without a leader may have any ISR. A metadata offset is then a zxid; see also
+:mod:`scenarios.invariants.zookeeper`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,8 @@ class Metadata:
         self._committed: dict[int, facts.PartitionChanged] = {}
         self._epochs: dict[tuple[str, int], tuple[int, int]] = {}
         self._brokers: dict[int, facts.BrokerRegistration] = {}
-        self._registered_offset = -1
+        self._registered: dict[int, int] = {}  # broker -> metadata offset
+        self._zookeeper = False
         self._leaders: dict[tuple[str, int, int], str] = {}
         self._raft_leaders: dict[int, str] = {}
         self._isr: dict[tuple[str, int], facts.PartitionChanged] = {}
@@ -26,6 +33,11 @@ class Metadata:
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.BecameLeader, self._on_leader)
         trace.subscribe(facts.RaftRole, self._on_role)
+        trace.subscribe(facts.ZkControllerWrite, self._on_zk_write)
+
+    def _on_zk_write(self, _seq: int, _t: int, _n: str, _fact: facts.ZkControllerWrite) -> None:
+        self._zookeeper = True
+        self.cluster.trace.unsubscribe(facts.ZkControllerWrite, self._on_zk_write)
 
     def finish(self) -> None:
         """Judge what waits for the end of a batch."""
@@ -41,13 +53,13 @@ class Metadata:
 
     def _on_broker(self, seq: int, t: int, _node: str, fact: facts.BrokerRegistration) -> None:
         self._check_fenced(t)
-        if fact.offset <= self._registered_offset:
+        if fact.offset <= self._registered.get(fact.broker, -1):
             return
         if fact.broker in self._fenced_at:  # its standing changes again at the same instant
             self._judge_fenced(fact.broker)
-        self._registered_offset = fact.offset
+        self._registered[fact.broker] = fact.offset
         self._brokers[fact.broker] = fact
-        if fact.fenced or fact.shutting_down:
+        if (fact.fenced or fact.shutting_down) and not self._zookeeper:
             self._fenced_at[fact.broker] = (t, seq)
 
     def _check_fenced(self, t: int) -> None:
@@ -79,21 +91,27 @@ class Metadata:
                 f" rise above {partition_epoch} at {offset}",
             )  # fmt: skip
         self._epochs[key] = (fact.partition_epoch, fact.offset)
-        self._isr[key] = fact
-        self._check_eligible(seq, t, key, fact)
+        before, self._isr[key] = self._isr.get(key), fact
+        stays = before.isr if self._zookeeper and before is not None else ()
+        self._check_eligible(seq, t, key, fact, stays)
 
     def _check_eligible(
-        self, seq: int, t: int, key: tuple[str, int], fact: facts.PartitionChanged
+        self,
+        seq: int,
+        t: int,
+        key: tuple[str, int],
+        fact: facts.PartitionChanged,
+        stays: tuple[int, ...],
     ) -> None:
-        if len(fact.isr) == 1 and fact.leader == -1:
-            return
+        if fact.leader == -1 and (len(fact.isr) <= 1 or self._zookeeper):
+            return  # the last member stays; with ELR nobody does
         if fact.leader not in fact.isr:
             self.cluster.violated(
                 "ISRELIG", seq, t, key,
                 f"leader {fact.leader} is not in the ISR {fact.isr} (leader epoch"
                 f" {fact.leader_epoch}, {fact.reason})",
             )  # fmt: skip
-        for broker in fact.isr:
+        for broker in [member for member in fact.isr if member not in stays]:
             known = self._brokers.get(broker)
             if known is None or known.fenced or known.shutting_down:
                 state = "not registered" if known is None else known.change

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from model import facts
 from sim.store import FactWriter, arrow_schema, fact_table, write_manifest
@@ -29,14 +28,12 @@ def dicts(case: Case) -> list[dict[str, Any]]:
     return list(table.to_pylist())
 
 
-def write_cases(path: Path, cases: Mapping[str, Case]) -> None:
-    """Write all cases to one Parquet file with the column run in front."""
-    tables = []
+def case_tables(cases: Mapping[str, Case]) -> Iterator[pa.Table]:
+    """Yield each case as the wide table of a run with the column run in front."""
     for name, case in cases.items():
         table = fact_table(rows(case), arrow_schema(facts.COLUMNS))
         run = pa.repeat(pa.scalar(name, pa.string()), table.num_rows)
-        tables.append(table.add_column(0, "run", run))
-    pq.write_table(pa.concat_tables(tables), path)
+        yield table.add_column(0, "run", run)
 
 
 def write_run(directory: Path, case: Case, **manifest: Any) -> Path:

@@ -13,6 +13,7 @@ from analysis_rows import (
     Case,
     acked,
     assigned,
+    case_tables,
     changed,
     committed,
     end,
@@ -25,7 +26,6 @@ from analysis_rows import (
     processed,
     registered,
     topic,
-    write_cases,
 )
 
 from analysis.runs import Run
@@ -120,14 +120,19 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
 def found(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, int]]:
-    from analysis.load import RUN_SCHEMA
+    from analysis.checks.base import JUDGED_KINDS
+    from analysis.compact import write_kinds
+    from analysis.load import views
+    from analysis.runs import by_kind
     from analysis.verdict import check
 
-    path = tmp_path_factory.mktemp("checks") / "cases.parquet"
-    write_cases(path, {name: case for name, (case, _) in CASES.items()})
-    trace = spark.read.schema(RUN_SCHEMA).parquet(str(path))
+    target = tmp_path_factory.mktemp("checks")
+    tables = case_tables({name: case for name, (case, _) in CASES.items()})
+    parts = by_kind(target, write_kinds(tables, target, JUDGED_KINDS))
     result: dict[str, dict[str, int]] = {name: {} for name in CASES}
-    for one in check(trace, [Run(name, Path(), {}) for name in CASES]):
+    with views(spark, parts):
+        everything = check(spark, [Run(name, Path(), {}) for name in CASES])
+    for one in everything:
         counts = result[one.run]
         counts[one.anomaly] = counts.get(one.anomaly, 0) + 1
     return result

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from analysis.interval import wilson
 from analysis.runs import Run
-from analysis.verdict import Found, combine, excuse, wilson
+from analysis.verdict import NEVER_EXCUSED, Found, combine, excuse
+from scenarios.invariants import INVARIANTS
+from scenarios.invariants.base import NEVER_EXCUSED as IN_MEMORY_NEVER_EXCUSED
 
 
 def a_run(name: str = "r", **manifest: Any) -> Run:
@@ -79,6 +82,21 @@ def test_permits_and_forgiven_partitions_excuse() -> None:
     assert [excuse(one, manifest) for one in (loss, other, owner, twice)] == [
         "last-replica-standing", "", "", "permitted",
     ]  # fmt: skip
+
+
+def test_a_group_whose_offsets_were_lost_is_excused_what_follows_from_offsets() -> None:
+    manifest = {"forgiven_groups": {"g": "last-replica-standing"}}
+
+    def of(anomaly: str, *groups: str) -> Found:
+        return Found("r", anomaly, anomaly, "id", 0, 1, "d", groups=groups)
+
+    cases = [of("duplicate", "g"), of("unseen", "g", "h"), of("duplicate"), of("lost-write", "g")]
+    assert [excuse(one, manifest) for one in cases] == ["last-replica-standing", "", "", ""]
+
+
+def test_both_judges_excuse_the_same_invariants() -> None:
+    spark = {"EXCL" if name == "double-owner" else name for name in NEVER_EXCUSED}
+    assert spark & set(INVARIANTS) == set(IN_MEMORY_NEVER_EXCUSED)
 
 
 def test_rates_count_runs() -> None:

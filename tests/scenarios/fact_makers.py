@@ -46,6 +46,11 @@ class FakeLog:
 
     high_watermark = log_end_offset
 
+    @property
+    def last_batch(self) -> Any:
+        """The batch at the log end."""
+        return self.batches[-1] if self.batches else None
+
     def read(self, offset: int, _max_bytes: int, upper: int) -> list[Any]:
         """Return the batches from ``offset`` that end at or below ``upper``."""
         return [b for b in self.batches if b.last_offset >= offset and b.last_offset < upper]

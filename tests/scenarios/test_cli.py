@@ -12,7 +12,7 @@ from scenarios import runner
 from scenarios.cli import invoke
 from scenarios.commands import runs
 from scenarios.commands.common import exit_code
-from scenarios.report import command, wilson
+from scenarios.report import command
 
 SMALL = """
 name = "small"
@@ -179,8 +179,3 @@ def test_a_replay_command_can_be_pasted() -> None:
     assert command(4, "a b.toml", ["x.y=[1, 2]"], ["M01"], twin=True) == (
         "kafkasim run 'a b.toml' --seed 4 --set 'x.y=[1, 2]' --variant M01 --twin --runs 1"
     )
-
-
-def test_wilson_interval() -> None:
-    assert wilson(0, 0) == (0.0, 1.0)
-    assert [round(bound, 4) for bound in wilson(10, 100)] == [0.0552, 0.1744]

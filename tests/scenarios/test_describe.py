@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,15 @@ import pytest
 
 from model import facts
 from model.facts import SCHEMA_VERSION
-from scenarios.describe import Selection, brokers, groups, quorum, topics
+from scenarios.describe import (
+    Selection,
+    brokers,
+    groups,
+    log_dirs,
+    quorum,
+    reassignments,
+    topics,
+)
 from scenarios.state import MomentError, moment_us, state_at
 from scenarios.story import tell
 from sim.store import write_manifest
@@ -66,7 +75,7 @@ def test_topics_as_kafka_topics_prints_them(stored: Path) -> None:
         ["Topic: orders", "TopicId: T", "PartitionCount: 1", "ReplicationFactor: 3",
          "Configs: min.insync.replicas=2"],
         ["", "Topic: orders", "Partition: 0", "Leader: 1", "Replicas: 1,2,3", "Isr: 1,2,3",
-         "Elr: —", "LastKnownElr: —"],
+         "Elr: ", "LastKnownElr: "],
     ]  # fmt: skip
 
 
@@ -104,15 +113,93 @@ def test_groups_as_kafka_consumer_groups_prints_them(stored: Path) -> None:
 
 def test_quorum_as_kafka_metadata_quorum_prints_it(stored: Path) -> None:
     assert quorum(state_at(stored, "0")) == [
-        "ClusterId:              —",
+        "ClusterId:              eRWX39RxJKfO1-hnlFEB5w",
         "LeaderId:               3001",
         "LeaderEpoch:            2",
         "HighWatermark:          10",
         "MaxFollowerLag:         0",
-        "MaxFollowerLagTimeMs:   —",
+        "MaxFollowerLagTimeMs:   0",
         "CurrentVoters:          [3001,3002,3003]",
         "CurrentObservers:       [1]",
     ]
+
+
+def _store(directory: Path, rows: list[tuple[int, str, Any]]) -> Path:
+    with Trace(directory) as trace:
+        for t_us, node, fact in rows:
+            trace.record(t_us, node, fact)
+    manifest = {"scenario": "s", "seed": 0, "variants": [], "code_version": "c",
+                "config_digest": "d", "schema_version": SCHEMA_VERSION, "rows": trace.rows,
+                "digest": trace.digest, "reason": "converged", "ready_us": 0,
+                "spec": {"topics": [], "cluster": {"controllers": 2}}}  # fmt: skip
+    write_manifest(directory, manifest)
+    return directory
+
+
+@pytest.fixture
+def moving(tmp_path: Path) -> Path:
+    """orders-0 moves from 1, 2 to 3, 2 with an ELR; controller-2 is 2 s behind."""
+    moved = facts.PartitionChanged(
+        6, "T", 0, 2, 1, 1, (2,), (3, 2, 1), "reassignment", False, (1,), (), (3,), (1,)
+    )
+    return _store(tmp_path, [
+        (0, "controller-1", facts.RaftRole("leader", 2, 3001)),
+        (0, "controller-2", facts.MetadataCommitted(5, 2, 0)),
+        (0, "controller-1", facts.BrokerRegistration(1, 1, 3, "unfenced", False, False, None)),
+        (0, "controller-1", facts.BrokerRegistration(2, 2, 3, "unfenced", False, False, None)),
+        (1, "controller-1", facts.TopicCreated(4, "T", "orders", 1, 2, 1)),
+        (1, "controller-1", facts.ConfigChanged(5, "topic:orders", "min.insync.replicas", "2")),
+        (2, "broker-2", facts.BecameLeader("T", 0, 1, 1, 0, 0, (2,))),
+        (3, "broker-2", facts.Appended("T", 0, 1, 0, 12, -1, -1, -1, ())),
+        (4, "broker-1", facts.Replicated("T", 0, 1, 1, 0, 7)),
+        (5, "broker-2", facts.HighWatermark("T", 0, 1, 9, 1, (2,))),
+        (SECOND, "controller-1", facts.MetadataCommitted(6, 2, 0)),
+        (SECOND, "controller-1", moved),
+        (3 * SECOND, "controller-1", facts.MetadataCommitted(9, 2, 0)),
+        (4 * SECOND, "controller-1", facts.TopicDeleted(10, "T", "orders")),
+    ])  # fmt: skip
+
+
+def test_reassignments_as_kafka_reassign_partitions_lists_them(moving: Path) -> None:
+    assert reassignments(state_at(moving, "0")) == ["No partition reassignments found."]
+    assert reassignments(state_at(moving, "3s")) == [
+        "Current partition reassignments:",
+        "orders-0: replicas: 3,2,1. adding: 3. removing: 1.",
+    ]
+
+
+def test_a_partition_that_moves_shows_its_elr_and_counts_without_what_is_added(
+    moving: Path,
+) -> None:
+    state = state_at(moving, "3s")
+    (_, line) = topics(state, Selection())
+    assert line.split("\t")[5:] == [
+        "Isr: 2", "Adding Replicas: 3", "Removing Replicas: 1", "Elr: 1", "LastKnownElr: ",
+    ]  # fmt: skip
+    assert len(topics(state, Selection(under_replicated=True))) == 1
+    assert len(topics(state, Selection(under_min_isr=True))) == 1  # the topic's own setting
+    assert "Configs: min.insync.replicas=2" in topics(state, Selection())[0]
+
+
+def test_a_deleted_topic_is_gone(moving: Path) -> None:
+    assert topics(state_at(moving, "end"), Selection()) == []
+
+
+def test_log_dirs_as_kafka_log_dirs_prints_them(moving: Path) -> None:
+    *head, text = log_dirs(state_at(moving, "3s", logs=True))
+    assert head[1] == "Received log directory information from brokers 1,2"
+    lags = [
+        entry["offsetLag"]
+        for broker in json.loads(text)["brokers"]
+        for entry in broker["logDirs"][0]["partitions"]
+    ]
+    assert lags == [2, 0]  # the leader's high watermark is 9, broker 1 holds 7
+
+
+def test_a_lagging_voter_is_as_late_as_the_first_offset_it_lacks(moving: Path) -> None:
+    lines = quorum(state_at(moving, "3s"))
+    assert "MaxFollowerLag:         4" in lines
+    assert "MaxFollowerLagTimeMs:   2000" in lines
 
 
 def test_brokers_tell_the_process_from_the_registration(stored: Path) -> None:

@@ -26,7 +26,7 @@ SEEDS = {
     "M07-no-generation-check": 1,
     "M08-no-sequence-check": 1,
 }
-TWINS = ("M09-commits-alone",)
+TWINS = ("M09-commits-alone", "M20-zk-any-controller-epoch", "M21-zk-no-bounce")
 """Mutations that the twin of a scenario of the catalogue shows."""
 
 

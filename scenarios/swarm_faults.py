@@ -1,0 +1,134 @@
+"""What a drawn cluster is put through: faults and an operator's actions (see scenarios/swarm.py)."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from sim.nemesis import WEIGHTS
+
+LATE_REPLIES = {
+    "kraft": ("Fetch", "Fetch", "AlterPartition", "Produce", "BrokerHeartbeat", "RaftFetch"),
+    "zookeeper": ("Fetch", "Fetch", "AlterPartition", "Produce", "LeaderAndIsr", "UpdateMetadata"),
+}
+"""Whose replies or requests a targeted fault keeps back: Kafka's API names."""
+
+METADATA = {"kraft": "raft-fetch", "zookeeper": "controller"}
+"""The purpose of the connections by which a broker hears of new metadata."""
+
+MOMENTS = {
+    "kraft": ("BecameLeader", "BecameFollower", "IsrChanged", "Truncated", "Replicated",
+              "LogLoaded", "ControllerActive", "PartitionChanged", "HighWatermark"),
+    "zookeeper": ("BecameLeader", "BecameFollower", "IsrChanged", "Truncated", "Replicated",
+                  "LogLoaded", "ControllerActive", "PartitionChanged", "ZooKeeperSession"),
+}  # fmt: skip
+"""Facts at which the node that tells of them pauses or crashes."""
+
+
+VERBS = {
+    "kraft": ("elect-leader", "elect-leader", "reassign", "reassign", "cancel", "restart"),
+    "zookeeper": ("elect-leader", "elect-leader", "restart"),
+}
+"""What an operator may do; reassignment is KRaft's only."""
+
+
+def faults(rng: random.Random, brokers: int, mode: str) -> list[dict[str, Any]]:
+    """Draw up to two nemeses and some targeted faults, at least one of them all."""
+    drawn = [_nemesis(rng) for _ in range(rng.choice((0, 1, 1, 2)))]
+    if rng.random() < 0.4:
+        apis = LATE_REPLIES[mode]
+        drawn += [_late(rng, brokers, apis) for _ in range(rng.choice((1, 2)))]
+    if rng.random() < 0.3:
+        drawn.append(_stalled_metadata(rng, brokers, METADATA[mode]))
+    if not drawn or rng.random() < 0.3:
+        drawn += [_at_a_moment(rng, MOMENTS[mode]) for _ in range(rng.choice((1, 1, 2)))]
+    return drawn
+
+
+def operations(
+    rng: random.Random, brokers: int, mode: str, topic: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Draw what an operator does meanwhile: nothing, most of the time."""
+    drawn: list[dict[str, Any]] = []
+    if rng.random() < 0.2:
+        drawn.append({
+            "kind": "rolling-restart", "at": f"{rng.randrange(1, 6)}s", "pause": "1s",
+            "kill": rng.random() < 0.3,
+        })  # fmt: skip
+    while rng.random() < 0.35:
+        drawn.append(_operation(rng, brokers, VERBS[mode], topic))
+    return drawn
+
+
+def _operation(
+    rng: random.Random, brokers: int, kinds: tuple[str, ...], topic: dict[str, Any]
+) -> dict[str, Any]:
+    what: dict[str, Any] = {"at": ["500ms", "8s"]}
+    kind = rng.choice(kinds)
+    partition = rng.randrange(topic["partitions"])
+    if kind == "elect-leader":
+        return {"kind": kind, **what}
+    if kind == "restart":
+        broker = f"broker-{rng.randrange(1, brokers + 1)}"
+        return {"kind": kind, "node": broker, "kill": rng.random() < 0.5, "pause": "300ms", **what}
+    place = {"kind": "reassign", "topic": topic["name"], "partition": partition, **what}
+    if kind == "cancel":
+        return {**place, "cancel": True}
+    count = topic["replication-factor"]
+    return {**place, "replicas": rng.sample(range(1, brokers + 1), count)}
+
+
+def _late(rng: random.Random, brokers: int, apis: tuple[str, ...]) -> dict[str, Any]:
+    """Hold one broker's replies (or requests) of one API, then let them go."""
+    return {
+        "kind": "hold",
+        "node": f"broker-{rng.randrange(1, brokers + 1)}",
+        "api": rng.choice(apis),
+        "direction": rng.choice(("response", "response", "request")),
+        **_times(rng),
+    }
+
+
+def _stalled_metadata(rng: random.Random, brokers: int, purpose: str) -> dict[str, Any]:
+    """Hold what tells a broker of new metadata: the next delta spans what it missed."""
+    return {
+        "kind": "hold",
+        "node": f"broker-{rng.randrange(1, brokers + 1)}",
+        "purpose": purpose,
+        **_times(rng),
+    }
+
+
+def _at_a_moment(rng: random.Random, moments: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "kind": rng.choice(("gc-pause", "gc-pause", "crash")),
+        "node": "@node",
+        "for": ["300ms", f"{rng.choice((1, 3, 6))}s"],
+        "when": {"fact": rng.choice(moments), "count": rng.choice((1, 2, 3, 5, 8))},
+    }
+
+
+def _times(rng: random.Random) -> dict[str, Any]:
+    times: dict[str, Any] = {
+        "at": ["100ms", "5s"],
+        "for": ["100ms", f"{rng.choice((1, 2, 4))}s"],
+    }
+    if rng.random() < 0.5:
+        times |= {"every": ["1s", "3s"], "count": rng.choice((2, 3))}
+    return times
+
+
+ODD_KINDS = ("flush-error", "disk-full", "rack-loss")
+"""Never drawn: most claims exclude them."""
+
+
+def _nemesis(rng: random.Random) -> dict[str, Any]:
+    known = [kind for kind in WEIGHTS if kind not in ODD_KINDS]
+    kinds = rng.sample(known, rng.choice((1, 2, 3, 5, len(known))))
+    longest = rng.choice((1, 2, 5))
+    return {
+        "kind": "nemesis",
+        "kinds": kinds,
+        "gap": rng.choice(("600ms", "1s", "2s")),
+        "for": ["300ms", f"{longest}s"],
+    }

@@ -1,0 +1,72 @@
+"""Every historical bug is found by its script: its invariant breaks first, and only with it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from scenarios import library
+from scenarios.cli import invoke
+from scenarios.runner import run
+from scenarios.variants import Variant, VariantError, catalogue, compose
+from scenarios.variants.bugs import BUGS
+from scenarios.variants.proof import fired, page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
+def test_a_bug_is_found_by_its_script(bug: Variant) -> None:
+    """What its script breaks anyway is a legal loss, outside the no-loss budget."""
+    scenario, _ = library.scenario(bug.scenario)
+    without = run(scenario, 1)
+    assert without.verdict in ("pass", "expected"), without.anomalies
+    legal = fired(without)
+    found = [name for name in fired(run(scenario, 1, variants=[bug.id])) if name not in legal]
+    assert found[:1] == [bug.breaks]
+
+
+def test_every_bug_has_its_script_and_every_script_its_bug() -> None:
+    assert sorted(bug.scenario for bug in BUGS) == library.scripts()
+    for name in library.scripts():
+        scenario, _ = library.scenario(name)
+        assert scenario.name == name
+        assert len(library.path(name).read_text(encoding="utf-8").splitlines()) < 200
+
+
+def test_the_page_of_the_bugs_is_up_to_date() -> None:
+    written = (library.BUGS / "README.md").read_text(encoding="utf-8")
+    assert written == page(BUGS) + "\n"
+
+
+def _listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, str]]:
+    assert invoke(["list", *arguments, "--json"]) == 0
+    listed: list[dict[str, str]] = json.loads(capsys.readouterr().out)
+    return listed
+
+
+def test_variants_are_listed_apart_from_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
+    variants = _listed(capsys, "--variants")
+    assert [variant["id"] for variant in variants] == list(catalogue())
+    assert list(variants[0]) == ["id", "source", "breaks", "scenario", "claim"]
+    scenarios = _listed(capsys)
+    assert [scenario["name"] for scenario in scenarios] == library.names()
+
+
+def test_two_variants_compose() -> None:
+    rules = compose(["B39-raft-no-check-quorum", "B43-no-pre-vote"])
+    assert (rules.raft.check_quorum_us(2_000_000), rules.raft.pre_vote()) == (None, False)
+
+
+def test_two_variants_that_override_one_rule_are_refused() -> None:
+    with pytest.raises(VariantError, match=r"both override controller\.eligible_for_isr"):
+        compose(["B24-fenced-replica-rejoins-isr", "B25-no-broker-epoch-in-isr"])
+
+
+def test_one_rule_under_two_names_composes() -> None:
+    compose(["B01-truncate-to-hw", "B02-truncate-to-hw-diverges"])
+
+
+def test_an_unknown_variant_is_refused() -> None:
+    with pytest.raises(VariantError, match="no variant 'B00'"):
+        compose(["B00"])
