@@ -18,7 +18,7 @@ from pathlib import Path
 import simpy
 
 from scenarios.runner import Run
-from scenarios.spec import Scenario, load
+from scenarios.spec import Cluster, Scenario, load
 
 REFERENCE = Path(__file__).parent / "bench.toml"
 ROOT = Path(__file__).parent.parent
@@ -72,15 +72,26 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="one more run under cProfile")
     options = parser.parse_args()
     scenario = load(REFERENCE)
+    older = scenario.model_copy(update={"cluster": in_zookeeper_mode(scenario.cluster)})
     print(f"Python {sys.version.split()[0]}, one process, full trace and invariants on; CPU time")
-    print("seed  exchanges     exch/s   bare simpy   ratio   s/run   rows  bytes/row  verdict")
+    print(
+        "mode       seed  exchanges     exch/s   bare simpy   ratio   s/run   rows  bytes/row  verdict"
+    )
     for seed in range(1, options.runs + 1):
         _measure(scenario, seed)
+    _measure(older, 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory of the process: {peak:.0f} MiB")
     print("targets: 25 000 exchanges/s and 2.5 s a run where bare simpy does 345 000: ratio 0.072")
     if options.profile:
         _profile(scenario)
+
+
+def in_zookeeper_mode(cluster: Cluster) -> Cluster:
+    """Return the same brokers on a ZooKeeper ensemble."""
+    return Cluster.model_validate(
+        {"mode": "zookeeper", "brokers": cluster.brokers, "config": cluster.config}
+    )
 
 
 def _measure(scenario: Scenario, seed: int) -> None:
@@ -93,7 +104,7 @@ def _measure(scenario: Scenario, seed: int) -> None:
     rate = result.exchanges / cpu
     bare = run.bare_exchanges / run.bare_seconds
     print(
-        f"{result.seed:4}  {result.exchanges:9}  {rate:9.0f}  {bare:11.0f}  {rate / bare:6.3f}"
+        f"{scenario.cluster.mode:9}  {result.seed:4}  {result.exchanges:9}  {rate:9.0f}  {bare:11.0f}  {rate / bare:6.3f}"
         f"  {cpu:6.2f}  {result.events:5}  {size / result.events:9.1f}  {result.verdict}"
     )
 
