@@ -18,7 +18,8 @@ Times are integers of microseconds on the host's monotonic clock; the wall clock
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from model.timers import Timers
@@ -233,6 +234,9 @@ class Process:
     Class attributes a subclass sets: ``lane_threads`` (lanes with more than one thread and their
     number), ``request_lanes`` (request type to lane; others go to ``requests``),
     ``queued_max_requests``.
+
+    A process that is part of another (``whole``: a broker and a controller in one) shares with it
+    what a host drains and wakes.
     """
 
     lane_threads: dict[str, int] = {}
@@ -240,16 +244,18 @@ class Process:
     default_lane = "requests"
     queued_max_requests = 500  # queued.max.requests: a full queue stops the network threads
 
-    def __init__(self, name: str, files: Files, rng: random.Random, now: int) -> None:
+    def __init__(
+        self, name: str, files: Files, rng: random.Random, now: int, whole: Process | None = None
+    ) -> None:
         self.name = name
         self.files = files
         self.rng = rng
         self.started_us = now
-        self.out: list[Any] = []
-        self.timers = Timers()
+        self.out: list[Any] = [] if whole is None else whole.out
+        self.timers: Timers = Timers() if whole is None else whole.timers
         self.clock_offset_us = 0
-        self.channels: dict[int, Answerable] = {}
-        self._last_connection = 0
+        self.channels: dict[int, Answerable] = {} if whole is None else whole.channels
+        self._connections: Iterator[int] = count(1) if whole is None else whole._connections
         self._dispatch: dict[type, Callable[[Any, int], None]] = {
             Request: self.on_request,
             Response: self._on_response,
@@ -275,11 +281,18 @@ class Process:
 
     def new_connection(self, channel: Answerable) -> int:
         """Return a fresh outbound connection number, whose inputs go to ``channel``."""
-        self._last_connection += 1
-        self.channels[self._last_connection] = channel
-        return self._last_connection
+        connection = next(self._connections)
+        self.channels[connection] = channel
+        return connection
 
     # Overridden by subclasses.
+
+    def accepted(self, connection: int, endpoint: str) -> None:
+        """Hear of an inbound connection to one of this process's endpoints."""
+
+    def lane_of(self, kind: type, connection: int) -> str:
+        """Return the lane that serves a type of request."""
+        return self.request_lanes.get(kind, self.default_lane)
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve a request that arrived at one of this process's endpoints."""

@@ -1,12 +1,14 @@
 """Build the hosts of a scenario: controllers, brokers and clients on a world.
 
 Names: ``controller-N`` (node ids from 3001 on, as KRaft examples number them apart from brokers),
-in ZooKeeper mode ``zookeeper-N`` in their place (a broker is the controller),
+in ZooKeeper mode ``zookeeper-N`` in their place (a broker is the controller), in combined mode
+``controller-N`` is another endpoint of host ``broker-N``,
 ``broker-N``, ``producer-N``, ``consumer-N``, ``admin-1``.
 """
 
 from __future__ import annotations
 
+import base64
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from typing import Any
 
 from model.broker.base import BrokerBase
 from model.broker.broker import Broker
+from model.broker.combined import CombinedNode
 from model.broker.rules import BrokerRules
 from model.broker.zk_broker import ZkBroker
 from model.client.process import ClientProcess
@@ -50,14 +53,22 @@ class Cluster:
     def __init__(self, world: World, scenario: Scenario, rules: Rules) -> None:
         self.world = world
         self.scenario = scenario
-        self.rules = rules = with_version(rules, scenario.cluster.kafka_version)
+        self.rules = with_version(rules, scenario.cluster.kafka_version)
+        self._variants = rules
+        self._rules_of: dict[str, Rules] = {scenario.cluster.kafka_version: self.rules}
+        self.versions: dict[str, str] = {}  # node -> version, where it is not the cluster's
+        self.own_config: dict[str, dict[str, Any]] = {}  # node -> what operators changed
+        self._directories: dict[str, tuple[Any, str]] = {}  # controller -> (disk, directory id)
         self.clients = Clients()
         self._factories: dict[str, Callable[..., Any]] = {}
         self.duplicates: list[Host] = []
         self.zookeeper = scenario.cluster.mode == "zookeeper"
         count = 0 if self.zookeeper else scenario.cluster.controllers
-        self.voters = {FIRST_CONTROLLER_ID + i: f"controller-{i + 1}" for i in range(count)}
-        self.controllers = [self._add_controller(node) for node in self.voters]
+        self.combined = scenario.cluster.combined
+        self.voters = {self._controller_id(i): f"controller-{i}" for i in range(1, count + 1)}
+        last = count + scenario.cluster.standby_controllers
+        hosts = range(self.combined + 1, last + 1)
+        self.controllers = [self._add_controller(number) for number in hosts]
         count = scenario.cluster.zookeepers if self.zookeeper else 0
         self.ensemble = {i: f"zookeeper-{i}" for i in range(1, count + 1)}
         self.zookeepers = [self._add_zookeeper(number) for number in self.ensemble]
@@ -87,6 +98,8 @@ class Cluster:
     def broker_process(self, node: str) -> BrokerBase | None:
         """Return the broker that runs on a node, or None."""
         process = self.world.hosts[node].process
+        if isinstance(process, CombinedNode):
+            return process.broker
         assert process is None or isinstance(process, BrokerBase), process
         return process
 
@@ -116,11 +129,25 @@ class Cluster:
 
     # Servers.
 
+    def version(self, node: str) -> str:
+        """Return which release a node's process runs, or will run when it is started."""
+        spec = self.scenario.cluster
+        first = spec.nodes[node].kafka_version if node in spec.nodes else None
+        return self.versions.get(node) or first or spec.kafka_version
+
     def _config(self, node: str) -> BrokerConfig:
         spec = self.scenario.cluster
         own = spec.nodes[node].config if node in spec.nodes else {}
-        defaults = BROKER.get(spec.kafka_version, {})
-        return BrokerConfig.from_properties({**defaults, **spec.config, **own})
+        defaults = BROKER.get(self.version(node), {})
+        changed = self.own_config.get(node, {})
+        return BrokerConfig.from_properties({**defaults, **spec.config, **own, **changed})
+
+    def _rules(self, node: str) -> Rules:
+        version = self.version(node)
+        rules = self._rules_of.get(version)
+        if rules is None:
+            self._rules_of[version] = rules = with_version(self._variants, version)
+        return rules
 
     def _rack(self, node: str, index: int) -> str | None:
         spec = self.scenario.cluster
@@ -128,16 +155,33 @@ class Cluster:
             return spec.nodes[node].rack
         return spec.racks[index % len(spec.racks)] if spec.racks else None
 
-    def _add_controller(self, node_id: int) -> Host:
-        name = self.voters[node_id]
-        rack = self._rack(name, node_id - FIRST_CONTROLLER_ID)
-        config = self._config(name)
-        features = self.scenario.cluster.features
+    def _controller_id(self, number: int) -> int:
+        """Return a controller's node id; in combined mode it is the broker's."""
+        return number if number <= self.combined else FIRST_CONTROLLER_ID + number - 1
+
+    def directory_id(self, node: str) -> str:
+        """Return the id of a controller's metadata directory, "" before its first start."""
+        return self._directories.get(node, (None, ""))[1]
+
+    def _format(self, node: str, files: Any) -> str:
+        """Return the directory id that kafka-storage format has written on a disk."""
+        disk, directory_id = self._directories.get(node, (None, ""))
+        if disk is not files:
+            rng = self.world.streams.stream(node, "directory", directory_id)
+            text = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).decode()
+            directory_id = text.rstrip("=")
+            self._directories[node] = (files, directory_id)
+        return directory_id
+
+    def _add_controller(self, number: int) -> Host:
+        name, node_id = f"controller-{number}", self._controller_id(number)
+        rack = self._rack(name, number - 1)
 
         def factory(files: Any, rng: random.Random, now: int) -> Controller:
             return Controller(
-                name, node_id, self.voters, config, self.rules, files, rng, now, features
-            )
+                name, node_id, self.voters, self._config(name), self._rules(name), files, rng, now,
+                self.scenario.cluster.features, self._format(name, files),
+            )  # fmt: skip
 
         host = self.world.add_host(name, rack=rack or "rack-0")
         self._factories[name] = factory
@@ -159,22 +203,38 @@ class Cluster:
     def _add_broker(self, broker_id: int) -> Host:
         name = f"broker-{broker_id}"
         rack = self._rack(name, broker_id - 1)
-        host = self.world.add_host(name, rack=rack or "rack-0")
-        self._factories[name] = self._broker_factory(name, broker_id, rack)
+        endpoints = (name, f"controller-{broker_id}") if broker_id <= self.combined else (name,)
+        host = self.world.add_host(name, rack=rack or "rack-0", endpoints=endpoints)
+        combined = broker_id <= self.combined
+        make = self._combined_factory if combined else self._broker_factory
+        self._factories[name] = make(name, broker_id, rack)
         return host
 
-    def _broker_factory(self, name: str, broker_id: int, rack: str | None) -> Callable[..., Any]:
-        config = self._config(f"broker-{broker_id}")
-        part = self.rules
-        rules = BrokerRules(
+    def _broker_rules(self, node: str) -> BrokerRules:
+        part = self._rules(node)
+        return BrokerRules(
             part.replication, part.storage, part.raft, part.group, part.zk_controller
         )
+
+    def _broker_factory(self, name: str, broker_id: int, rack: str | None) -> Callable[..., Any]:
+        node = f"broker-{broker_id}"  # a second process of it has another name
         servers = tuple(self.ensemble.values())
 
         def factory(files: Any, rng: random.Random, now: int) -> BrokerBase:
+            config, rules = self._config(node), self._broker_rules(node)
             if servers:
                 return ZkBroker(name, broker_id, config, rack, servers, rules, files, rng, now)
             return Broker(name, broker_id, config, rack, self.voters, rules, files, rng, now)
+
+        return factory
+
+    def _combined_factory(self, name: str, node_id: int, rack: str | None) -> Callable[..., Any]:
+        def factory(files: Any, rng: random.Random, now: int) -> CombinedNode:
+            return CombinedNode(
+                name, node_id, self._config(name), rack, self.voters, self._rules(name),
+                self._broker_rules(name), files, rng, now, self.scenario.cluster.features,
+                self._format(name, files),
+            )  # fmt: skip
 
         return factory
 

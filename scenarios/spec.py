@@ -78,10 +78,15 @@ class Host(Section):
     rack: str | None = None
     fsync: Duration | None = None
     start: Duration = 0
+    kafka_version: Literal["2.8-zk", "3.9", "4.0"] | None = None  # else the cluster's
 
 
 class Cluster(Section):
     """The servers. ``config`` holds broker properties (server.properties) for every broker.
+
+    Of the controllers the first ``combined`` run in the processes of broker-1… (process.roles =
+    broker,controller), the others on hosts of their own; ``standby-controllers`` follow them
+    without a vote until they are added (KIP-853).
 
     ``features`` are what kafka-storage format --feature sets. ``config-file``, a path beside the scenario, is read into ``config`` before (properties.py).
     """
@@ -90,6 +95,8 @@ class Cluster(Section):
     kafka_version: Literal["2.8-zk", "3.9", "4.0"] = "4.0"
     brokers: int = Field(3, ge=1, le=100)
     controllers: Literal[1, 3, 5] = 3
+    combined: int = Field(0, ge=0, le=5)
+    standby_controllers: int = Field(0, ge=0, le=5)
     zookeepers: Literal[1, 3, 5] = 3  # servers of the ensemble; in ZooKeeper mode there are no
     zookeeper_config: Properties = {}  # controllers but the brokers. Keys of zoo.cfg
     racks: list[str] = []

@@ -24,6 +24,7 @@ from model.zookeeper.config import ZooKeeperConfig
 from scenarios.observations import OBSERVATIONS
 from scenarios.translate import translate
 from scenarios.verbs import ALL_BROKERS, check_operation
+from scenarios.versions import MODES, VERSIONS
 from sim.faults import KINDS, FaultError, validate
 
 if TYPE_CHECKING:
@@ -57,8 +58,10 @@ def _check_mode(scenario: Scenario) -> None:
     cluster = scenario.cluster
     given = cluster.model_fields_set
     if cluster.mode == "zookeeper":
-        if "controllers" in given:
-            raise ValueError("cluster.controllers: in mode zookeeper a broker is the controller")
+        for name in ("controllers", "combined", "standby_controllers"):
+            if name in given:
+                key = name.replace("_", "-")
+                raise ValueError(f"cluster.{key}: in mode zookeeper a broker is the controller")
         if cluster.kafka_version == "4.0":
             raise ValueError("cluster.kafka-version: 4.0 has no ZooKeeper; allowed: 2.8-zk, 3.9")
         _properties("cluster.zookeeper-config", ZooKeeperConfig, cluster.zookeeper_config)
@@ -68,6 +71,22 @@ def _check_mode(scenario: Scenario) -> None:
                 raise ValueError(f'cluster.{key}: needs mode = "zookeeper"')
         if cluster.kafka_version == "2.8-zk":
             raise ValueError('cluster.kafka-version: 2.8-zk needs mode = "zookeeper"')
+        most = min(cluster.brokers, cluster.controllers)
+        if cluster.combined > most:
+            raise ValueError(
+                f"cluster.combined: {cluster.combined} is more than the brokers or the controllers;"
+                f" allowed: 0 to {most}"
+            )
+    for name, host in cluster.nodes.items():
+        if host.kafka_version is not None:
+            check_version(f"cluster.nodes.{name}.kafka-version", host.kafka_version, cluster.mode)
+
+
+def check_version(place: str, version: str, mode: str) -> None:
+    """Raise ValueError if a mode has no such version of Kafka."""
+    allowed = [each for each in VERSIONS if MODES[each] == mode or MODES[each] == ""]
+    if version not in allowed:
+        raise ValueError(f"{place}: {version} has no mode {mode}; allowed: {', '.join(allowed)}")
 
 
 def node_names(scenario: Scenario) -> list[str]:
@@ -77,7 +96,8 @@ def node_names(scenario: Scenario) -> list[str]:
     if cluster.mode == "zookeeper":
         names += [f"zookeeper-{i}" for i in range(1, cluster.zookeepers + 1)]
     else:
-        names += [f"controller-{i}" for i in range(1, cluster.controllers + 1)]
+        last = cluster.controllers + cluster.standby_controllers
+        names += [f"controller-{i}" for i in range(cluster.combined + 1, last + 1)]
     producers = sum(w.count for w in scenario.workload if w.kind == "producer")
     consumers = sum(w.count for w in scenario.workload if w.kind == "consumer-group")
     names += [f"producer-{i}" for i in range(1, producers + 1)]

@@ -12,6 +12,12 @@ from typing import Any
 from model.raft.rules import RaftRules
 from scenarios.rules import PARTS, Rules
 
+VERSIONS = ("2.8-zk", "3.9", "4.0")
+"""Oldest first."""
+
+MODES = {"2.8-zk": "zookeeper", "3.9": "", "4.0": "kraft"}
+"""Version to the one mode it has here; none: both."""
+
 PRODUCER: dict[str, dict[str, Any]] = {
     "2.8-zk": {"linger.ms": 0, "acks": "1", "enable.idempotence": False},  # KIP-679 came with 3.0
     "3.9": {"linger.ms": 0},  # KIP-1030

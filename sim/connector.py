@@ -105,7 +105,7 @@ class Connector:
             self._syn_again(handshake, now)
             return
         if server.listens(handshake.address):
-            accepted = server.accept(client)
+            accepted = server.accept(client, handshake.address)
             self.network.set_route(accepted)
             self.network.set_route(client)
             handshake.callbacks = self._accepted

@@ -131,20 +131,31 @@ class Engine(Outbox):
             self.postpone(self._receive, event)
 
     def postpone(self, callback: Callable[[Any], None], event: Any) -> None:
-        """Put aside what falls due during a pause."""
-        self._backlog.append((self.kernel._now, self._draw(), len(self._backlog), callback, event))
+        """Put aside what falls due during a pause; what one connection brings stays in order."""
+        now, backlog = self.kernel._now, self._backlog
+        tie = None
+        if type(event) is Packet:
+            for at, earlier, _, _, other in reversed(backlog):
+                if at != now:
+                    break
+                if type(other) is Packet and other.socket is event.socket:
+                    tie = earlier
+                    break
+        if tie is None:
+            tie = self._draw()
+        backlog.append((now, tie, len(backlog), callback, event))
 
     # ------------------------------------------------------------------------------- requests
 
     def receive_request(self, socket: Socket, packet: Packet) -> None:
         """Read a request from an unmuted connection, or leave it if the queue is full."""
         kind = type(packet.message)
-        lane = self._lane_of_request.get(kind)
+        lane = socket.lane_of_request.get(kind)
         if lane is None:
             process = self.process
             assert process is not None
-            lane = self.lane(process.request_lanes.get(kind, process.default_lane))
-            self._lane_of_request[kind] = lane
+            lane = self.lane(process.lane_of(kind, socket.connection))
+            socket.lane_of_request[kind] = lane
         if len(lane.queue) >= self._queued_max:
             socket.inbox.appendleft(packet)
             lane.blocked.append(socket)

@@ -87,7 +87,7 @@ class Host(Engine):
         self.process = process
         self.running = True
         self._lanes = {}
-        self._lane_of_request = {}
+        self._lanes_of_requests = {}
         self._queued_max = process.queued_max_requests
         self._timer_heap = process.timers.heap
         process.start(now)
@@ -265,13 +265,17 @@ class Host(Engine):
         """Return whether a process here accepts connections to the endpoint."""
         return self.process is not None and address in self.endpoints
 
-    def accept(self, client: Socket) -> Socket:
+    def accept(self, client: Socket, endpoint: str) -> Socket:
         """Create the server's end of a connection; the kernel does so even in a pause."""
+        process = self.process
+        assert process is not None, endpoint
         self._last_inbound -= 1
         socket = Socket(self, self._last_inbound, None, client.purpose, inbound=True)
         socket.peer = client
         client.peer = socket
         self.sockets[socket.connection] = socket
+        socket.lane_of_request = self._lanes_of_requests.setdefault(endpoint, {})
+        process.accepted(socket.connection, endpoint)
         return socket
 
     # ----------------------------------------------------------------------------------- disk

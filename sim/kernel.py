@@ -37,7 +37,7 @@ class Once:
     _ok = True
     _CALLBACKS: tuple[Callable[[Any], None], ...] = ()
 
-    def __init__(self, function: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def __init__(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
         self._function = function
         self._args = args
         self.callbacks: Any = Once._CALLBACKS
@@ -65,7 +65,7 @@ class Kernel(simpy.Environment):
         assert at_us >= self._now, (at_us, self._now)
         heappush(self._queue, (at_us, 1, next(self._eid), event))
 
-    def at(self, at_us: int, function: Callable[..., None], *args: Any) -> None:
+    def at(self, at_us: int, function: Callable[..., object], *args: Any) -> None:
         """Call ``function(*args)`` at an absolute time, or now if that has passed."""
         self.push(max(at_us, self._now), Once(function, args))
 

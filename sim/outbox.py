@@ -99,7 +99,7 @@ class Outbox:
         self.service_us_per_kib = 1
         self.interface_free_us = 0  # when the network interface has sent what it was given
         self._lanes: dict[str, Lane] = {}
-        self._lane_of_request: dict[type, Lane] = {}
+        self._lanes_of_requests: dict[str, dict[type, Lane]] = {}  # endpoint -> request -> lane
         self._queued_max = 500
         self._last_inbound = 0
         self._departs_us = 0  # how long after now the effects being performed leave the host

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from sim.host import Host
     from sim.lanes import Lane
 
+NO_LANES: dict[type, Lane] = {}
 END = -1  # the correlation of a packet that ends a connection; its message is the reason
 
 
@@ -31,6 +32,7 @@ class Socket:
         "inbox",
         "jitter_us",
         "lane",
+        "lane_of_request",
         "last_arrival_us",
         "latency_us",
         "muted",
@@ -49,6 +51,7 @@ class Socket:
         self.host = host
         self.connection = connection
         self.lane = lane  # where answers run; None at the server
+        self.lane_of_request: dict[type, Lane] = NO_LANES  # at the server: one table an endpoint
         self.purpose = purpose
         self.inbound = inbound
         self.peer: Socket | None = None

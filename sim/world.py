@@ -76,7 +76,7 @@ class World:
             self.network.endpoints[address] = host
         return host
 
-    def at(self, at_us: int, function: Callable[..., None], *args: Any) -> None:
+    def at(self, at_us: int, function: Callable[..., object], *args: Any) -> None:
         """Call a function at a simulated time."""
         self.kernel.at(at_us, function, *args)
 

@@ -25,7 +25,7 @@ from model.broker.publisher import MetadataPublisher
 from model.broker.rules import BrokerRules
 from model.broker.statistics import RequestStatistics
 from model.config import BrokerConfig
-from model.effects import Exit, Post, Request
+from model.effects import Post, Process, Request
 from model.group.coordinator import GroupCoordinator
 from model.raft.client import RaftClient
 from model.records import TopicPartition
@@ -41,7 +41,10 @@ METADATA_TOPIC = TopicPartition("__cluster_metadata", 0)
 
 
 class Broker(BrokerBase):
-    """A broker. ``voters``: controller id to endpoint address."""
+    """A broker. ``voters``: controller id to endpoint address.
+
+    Beside a controller in one process (``whole``) it follows that one's ``raft`` client.
+    """
 
     def __init__(
         self,
@@ -54,8 +57,10 @@ class Broker(BrokerBase):
         files: Files,
         rng: random.Random,
         now: int,
+        whole: Process | None = None,
+        raft: RaftClient | None = None,
     ) -> None:
-        super().__init__(name, files, rng, now)
+        super().__init__(name, files, rng, now, whole)
         self.lane_threads = {"requests": config.num_io_threads}
         self.broker_id = broker_id
         voters = dict(voters)  # the metadata log may change it (KIP-853)
@@ -66,20 +71,8 @@ class Broker(BrokerBase):
         self.failed = False  # the log directory is offline
         self._early: list[Request] = []  # before the first metadata
         self.publisher: MetadataPublisher = MetadataPublisher(self)
-        metadata_log = Log(
-            files,
-            self.out,
-            str(METADATA_TOPIC),
-            METADATA_TOPIC,
-            METADATA_TOPIC.topic,
-            config.metadata_log_config(),
-            rules.storage,
-            clean=False,
-            now_ms=self.wall_ms(now),
-        )
-        self.raft = RaftClient(
-            self, broker_id, voters, metadata_log, config, rules.raft, self.publisher, observer=True
-        )
+        self.owns_raft = raft is None
+        self.raft = self._observer(voters, rules, now) if raft is None else raft
         session_ms = config.broker_session_timeout_ms
         timeout_ms = config.request_timeout_ms
         self.heartbeat_link = ControllerLink(
@@ -107,11 +100,31 @@ class Broker(BrokerBase):
             self, f"{rng.getrandbits(64):016x}", -1 if clean_epoch is None else clean_epoch
         )
 
+    def _observer(self, voters: dict[int, str], rules: BrokerRules, now: int) -> RaftClient:
+        """Build the client that follows the metadata log without a vote."""
+        config = self.config
+        log = Log(
+            self.files,
+            self.out,
+            str(METADATA_TOPIC),
+            METADATA_TOPIC,
+            METADATA_TOPIC.topic,
+            config.metadata_log_config(),
+            rules.storage,
+            clean=False,
+            now_ms=self.wall_ms(now),
+        )
+        publisher = self.publisher
+        return RaftClient(
+            self, self.broker_id, voters, log, config, rules.raft, publisher, observer=True
+        )
+
     # --------------------------------------------------------------------------- start and stop
 
     def start(self, now: int) -> None:
         """Follow the metadata log and register."""
-        self.raft.start(now)
+        if self.owns_raft:
+            self.raft.start(now)
         self.lifecycle.start(now)
         self.statistics.start(now)
 
@@ -133,11 +146,12 @@ class Broker(BrokerBase):
         """Close all parts; the logs last, with the clean-shutdown marker."""
         self.stopping = True
         self.replicas.stop_fetchers(now)
-        self.raft.shutdown(now)
+        if self.owns_raft:
+            self.raft.shutdown(now)
         if self.publisher.published and not self.failed:
             self.replicas.logs.close_clean(self.broker_epoch, now, self._on_logs_closed)
         else:
-            self.out.append(Exit("shutdown", True))
+            self._on_logs_closed(None, now)
 
     # ----------------------------------------------------------------------------------- requests
 

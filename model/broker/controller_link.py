@@ -46,10 +46,9 @@ class ControllerLink:
         self.queue: deque[tuple[Any, int, Done]] = deque()
         self.in_flight = False
         self._timer = ("controller-link", purpose)
-        self._channels = {
-            node: Channel(process, address, purpose, purpose, request_timeout_ms, patient=True)
-            for node, address in voters.items()
-        }
+        self._voters = voters  # changes with the metadata log (KIP-853)
+        self._request_timeout_ms = request_timeout_ms
+        self._channels: dict[int, Channel] = {}
 
     def send(self, message: Any, now: int, done: Done) -> None:
         """Queue a request; ``done`` gets the controller's answer, or Failed on a retry timeout."""
@@ -60,12 +59,21 @@ class ControllerLink:
         timers = self.process.timers
         if self.in_flight or not self.queue or timers.armed(self._timer):
             return
-        channel = self._channels.get(self.raft.leader_id)
+        channel = self._channel(self.raft.leader_id)
         if channel is None:
             timers.arm(self._timer, now + RETRY_US, self.lane, self._retry)
             return
         self.in_flight = True
         channel.send(self.queue[0][0], now, self._on_answer)
+
+    def _channel(self, leader: int) -> Channel | None:
+        """Return the channel to a leader, None where nobody is known to lead."""
+        channel, address = self._channels.get(leader), self._voters.get(leader)
+        if channel is None and address is not None:
+            timeout_ms, purpose = self._request_timeout_ms, self.lane
+            channel = Channel(self.process, address, purpose, purpose, timeout_ms, patient=True)
+            self._channels[leader] = channel
+        return channel
 
     def _on_answer(self, answer: Any, now: int) -> None:
         self.in_flight = False

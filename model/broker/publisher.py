@@ -114,7 +114,7 @@ class MetadataPublisher:
             self.published = True
             broker.on_first_publish(now)
         size, self._applied_bytes = self._applied_bytes, 0
-        if self._snapshots.published(size, now):
+        if broker.owns_raft and self._snapshots.published(size, now):
             values = image_values(self.image, self._digest)
             broker.raft.create_snapshot(self._applied + 1, self._applied_epoch, values, now)
 

@@ -80,9 +80,10 @@ class Managers:
 
 
 class Controller(Process):
-    """One voter of the metadata quorum; active while it leads.
+    """One voter of the metadata quorum, or a standby that follows it; active while it leads.
 
-    ``features`` are what kafka-storage format --feature put into the bootstrap metadata.
+    ``features`` are what kafka-storage format --feature put into the bootstrap metadata, and
+    ``directory_id`` is the id that it gave the metadata log's directory.
     """
 
     default_lane = LANE
@@ -108,9 +109,12 @@ class Controller(Process):
         rng: random.Random,
         now: int,
         features: Mapping[str, int] | None = None,
+        directory_id: str = "",
+        whole: Process | None = None,
     ) -> None:
-        super().__init__(name, files, rng, now)
+        super().__init__(name, files, rng, now, whole)
         self.node_id = node_id
+        self.directory_id = directory_id
         self.features = dict(features or {})
         self.voters = dict(voters)  # the log may change it (KIP-853)
         self.config = config
@@ -141,7 +145,14 @@ class Controller(Process):
             clean=False,
             now_ms=self.wall_ms(now),
         )
-        return RaftClient(self, self.node_id, self.voters, log, self.config, rules.raft, self)
+        return RaftClient(
+            self, self.node_id, self.voters, log, self.config, rules.raft, self.raft_listener(),
+            directory_id=self.directory_id,
+        )  # fmt: skip
+
+    def raft_listener(self) -> Any:
+        """Return whom the Raft client tells: this controller."""
+        return self
 
     @property
     def active(self) -> bool:

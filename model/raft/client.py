@@ -114,16 +114,7 @@ class RaftClient:
         self.started = False
         self._shutdown_done: Callable[[int], None] | None = None
         self._shutting_down = False
-        self._on = {
-            VoteRequest: self.elections.on_vote,
-            BeginQuorumEpochRequest: self.elections.on_begin_quorum_epoch,
-            EndQuorumEpochRequest: self.elections.on_end_quorum_epoch,
-            RaftFetchRequest: self.server.on_fetch,
-            FetchSnapshotRequest: self.snapshots.on_fetch_snapshot,
-            AddRaftVoterRequest: self.voter_sets.on_add,
-            RemoveRaftVoterRequest: self.voter_sets.on_remove,
-            UpdateRaftVoterRequest: self.voter_sets.on_update,
-        }
+        self._on = self._handlers()
 
     # ---------------------------------------------------------------- called by the owner
 
@@ -299,6 +290,18 @@ class RaftClient:
             self.process.timers.arm(CHECK_QUORUM_TIMER, deadline, LANE, self._on_check_quorum)
 
     # ----------------------------------------------------------------------- the inside
+
+    def _handlers(self) -> dict[type, Callable[[Request, int], None]]:
+        return {
+            VoteRequest: self.elections.on_vote,
+            BeginQuorumEpochRequest: self.elections.on_begin_quorum_epoch,
+            EndQuorumEpochRequest: self.elections.on_end_quorum_epoch,
+            RaftFetchRequest: self.server.on_fetch,
+            FetchSnapshotRequest: self.snapshots.on_fetch_snapshot,
+            AddRaftVoterRequest: self.voter_sets.on_add,
+            RemoveRaftVoterRequest: self.voter_sets.on_remove,
+            UpdateRaftVoterRequest: self.voter_sets.on_update,
+        }
 
     def _enter(self, role: Role, now: int) -> None:
         """Change the role: durable first, then the trace, then who waits for the old one."""
