@@ -84,7 +84,8 @@ def run_name(place: Path, directory: Path) -> str:
 
 def kind_columns(kind: str) -> list[str]:
     """Return the columns of the compacted table of one kind of fact."""
-    return ["run", "seq", "t_us", "node", *(field.name for field in fields(FACTS[kind]))]
+    mine = [field.name for field in fields(FACTS[kind]) if field.name != "kind"]
+    return ["run", "seq", "t_us", "node", *mine]
 
 
 def compacted(directory: Path, runs: Sequence[Run]) -> dict[str, list[Path]]:

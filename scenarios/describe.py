@@ -234,7 +234,15 @@ def _client_id(member_id: str) -> str:
 
 
 def quorum(state: State) -> list[str]:
-    """Return the lines of kafka-metadata-quorum.sh describe --status."""
+    """Return the lines of kafka-metadata-quorum.sh describe --status.
+
+    In ZooKeeper mode: who /controller names, and what zkServer.sh status says of each server.
+    """
+    if state.ensemble:
+        epoch, node = state.active
+        lines = {"ControllerId": node.rpartition("-")[2] or -1, "ControllerEpoch": epoch}
+        lines |= {name: f"Mode: {row['role']}" for name, row in sorted(state.ensemble.items())}
+        return [f"{f'{name}:':<24}{value}" for name, value in lines.items()]
     controllers = state.manifest.get("spec", {}).get("cluster", {}).get("controllers")
     names = [f"controller-{n + 1}" for n in range(controllers or 0)] or sorted(
         node for node in state.applied if node.startswith("controller-")

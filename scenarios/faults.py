@@ -69,7 +69,9 @@ class Faults:
 
     def _nemesis(self, spec: FaultSpec, rng: random.Random) -> tuple[Fault, ...]:
         weights = {kind: WEIGHTS.get(kind, 1) for kind in spec.kinds} or WEIGHTS
-        servers = [node for node in self.nodes if node.startswith(("broker-", "controller-", "zookeeper-"))]
+        servers = [
+            node for node in self.nodes if node.startswith(("broker-", "controller-", "zookeeper-"))
+        ]
         clients = [node for node in self.nodes if node not in servers]
         options: dict[str, Any] = {} if spec.gap is None else {"mean_gap_us": spec.gap}
         if spec.for_ is not None:

@@ -81,6 +81,7 @@ class Observer:
         self._coordinator: dict[int, str] = {}
         self._controllers: dict[str, bool] = {}  # whether it runs
         self._quorum = True
+        self._metadata = -1  # the highest offset committed
         self._trace = trace
         self._polled: dict[tuple[str, str, int], int] = {}
         self._acked: dict[str, dict[int, int]] = {}  # topic id -> partition -> records
@@ -107,6 +108,7 @@ class Observer:
             facts.CoordinatorLoaded: self._on_coordinator,
             facts.LogLoaded: self._on_loaded,
             facts.LogStart: self._on_log_start,
+            facts.MetadataCommitted: self._on_metadata,
             facts.MetadataSnapshot: self._on_snapshot,
             facts.HostStarted: self._on_started,
             facts.HostStopped: self._on_stopped,
@@ -309,17 +311,19 @@ class Observer:
             del self._heirs[key]
 
     def _watch_quorum(self) -> None:
-        """Follow commits and acknowledgements only while there is no quorum: they are many."""
+        """Follow acknowledgements only while there is no quorum: they are many."""
         running = sum(self._controllers.values())
         quorum = self.ready_us is None or 2 * running > len(self._controllers)
         if quorum != self._quorum:
             self._quorum = quorum
             change = self._trace.unsubscribe if quorum else self._trace.subscribe
-            change(facts.MetadataCommitted, self._on_metadata)
             change(facts.Acked, self._on_acked_without_quorum)
 
-    def _on_metadata(self, _seq: int, t_us: int, _n: str, _fact: facts.MetadataCommitted) -> None:
-        self.note("metadata-without-quorum", t_us)
+    def _on_metadata(self, _seq: int, t_us: int, _n: str, fact: facts.MetadataCommitted) -> None:
+        if fact.offset > self._metadata:  # the leader is first; what others apply later is old
+            self._metadata = fact.offset
+            if not self._quorum:
+                self.note("metadata-without-quorum", t_us)
 
     def _on_acked_without_quorum(self, _seq: int, t_us: int, _n: str, _fact: facts.Acked) -> None:
         self.note("acked-without-quorum", t_us)

@@ -63,6 +63,7 @@ class State:
         self.groups: dict[str, Group] = {}
         self.member_nodes: dict[str, str] = {}
         self.raft: dict[str, Row] = {}  # node -> the newest RaftRole
+        self.ensemble: dict[str, Row] = {}  # node -> the newest ZooKeeperRole
         self.applied: dict[str, Row] = {}  # node -> the newest MetadataCommitted
         self.active: tuple[int, str] = (-1, "")
         self.configs: dict[str, dict[str, str]] = {}  # topic -> its own settings
@@ -79,6 +80,7 @@ class State:
             "PartitionChanged": self._on_partition_changed,
             "BrokerRegistration": self._on_broker_registration,
             "RaftRole": self._on_raft_role,
+            "ZooKeeperRole": self._on_zookeeper_role,
             "MetadataCommitted": self._on_metadata_committed,
             "ControllerActive": self._on_controller_active,
             "BecameLeader": self._exposed,
@@ -174,6 +176,9 @@ class State:
 
     def _on_raft_role(self, row: Row) -> None:
         self.raft[row["node"]] = row
+
+    def _on_zookeeper_role(self, row: Row) -> None:
+        self.ensemble[row["node"]] = row
 
     def _on_metadata_committed(self, row: Row) -> None:
         self.applied[row["node"]] = row

@@ -66,4 +66,5 @@ DOUBLE_OWNER = offending(
     GROUP BY run, group, generation, tp HAVING count(DISTINCT member_id) > 1""",
     "'double-owner'",
     "'%s has %d owners in generation %d of group %s', tp, owners, generation, group",
+    "array(group)",
 )

@@ -84,6 +84,8 @@ class KafkaProducer:
         self._tps: dict[tuple[str, int], PartitionQueue] = {}
         self._sizes: dict[tuple[int, int], int] = {}
         self._blocked: deque[Blocked] = deque()
+        self._retrying = False  # the blocked sends are being tried
+        self._freed = False  # memory was released meanwhile
         self._flushes: list[tuple[int, int]] = []  # (call, last batch number)
         self._closing: int | None = None
         self._closed = False
@@ -306,12 +308,19 @@ class KafkaProducer:
             self._retry_blocked(now)
 
     def _retry_blocked(self, now: int) -> None:
-        waiting = list(self._blocked)
-        for blocked in waiting:
-            if self._append(blocked.call, blocked.args, blocked.since, now, blocked):
-                self._blocked.remove(blocked)
-            else:
-                blocked.for_memory = blocked.args[0] in self.metadata.partition_counts
+        """Try the blocked sends in order; one with acks=0 is done at once and frees memory."""
+        self._freed = True
+        if self._retrying:
+            return
+        self._retrying = True
+        while self._freed:
+            self._freed = False
+            for blocked in list(self._blocked):
+                if self._append(blocked.call, blocked.args, blocked.since, now, blocked):
+                    self._blocked.remove(blocked)
+                else:
+                    blocked.for_memory = blocked.args[0] in self.metadata.partition_counts
+        self._retrying = False
         self._set_exhausted()
 
     def _set_exhausted(self) -> None:

@@ -65,7 +65,9 @@ class LogManager:
         self._high_watermarks = OffsetCheckpoint(files, HIGH_WATERMARK_CHECKPOINT)
         self._recovery_points = OffsetCheckpoint(files, RECOVERY_POINT_CHECKPOINT)
         self._log_starts = OffsetCheckpoint(files, LOG_START_CHECKPOINT)
-        self._known_high_watermarks = self._high_watermarks.read()
+        # As the file is when a log is opened (LazyOffsetCheckpoints): what was written since this
+        # start names only what was hosted by then. None: to be read again.
+        self._known_high_watermarks: dict[TopicPartition, int] | None = None
         self._known_recovery_points = self._recovery_points.read()
         self._known_log_starts = self._log_starts.read()
         self._on_disk: dict[TopicPartition, tuple[str, str]] = {
@@ -102,6 +104,9 @@ class LogManager:
     ) -> Log:
         process = self.process
         clean = not existed or self.clean_epoch is not None
+        high_watermarks = self._known_high_watermarks
+        if high_watermarks is None:
+            high_watermarks = self._known_high_watermarks = self._high_watermarks.read()
         log = Log(
             process.files,
             process.out,
@@ -113,7 +118,7 @@ class LogManager:
             clean=clean,
             recovery_point=self._known_recovery_points.get(tp, 0) if existed else 0,
             log_start_offset=self._known_log_starts.get(tp, 0) if existed else 0,
-            high_watermark=self._known_high_watermarks.get(tp, 0) if existed else 0,
+            high_watermark=high_watermarks.get(tp, 0) if existed else 0,
             now_ms=process.wall_ms(now),
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
         )
@@ -255,6 +260,7 @@ class LogManager:
         )
 
     def _write_high_watermarks(self) -> str:
+        self._known_high_watermarks = None
         return self._high_watermarks.write(
             {partition.tp: partition.log.high_watermark for partition in self._hosted()}
         )

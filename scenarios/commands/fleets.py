@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +14,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from scenarios import library
 from scenarios.commands.common import (
     OK,
+    SAFETY,
     InputError,
     console,
     make_directory,
@@ -130,7 +133,7 @@ def fleet(
     settings: Settings = None,
     variant: Variants = None,
     twin: Annotated[
-        bool, typer.Option("--twin", help="Run the twins: their checks must fail, so exit code 10.")
+        bool, typer.Option("--twin", help="Run the twins, which must fail as the scenarios say.")
     ] = False,
     out: Annotated[
         Path, typer.Option(help="Where the runs go; all Spark workers must see it.")
@@ -147,14 +150,58 @@ def fleet(
     seeds = range(seed_from, seed_from + runs)
     summary = run_fleet(scenarios, seeds, settings or [], variant or [], out, master, twin)
     verdicts = judge(out)
-    code = summary.exit_code or verdicts.exit_code
+    bites = [bite(name, verdicts) for name in scenarios] if twin else []
+    failure = max((one.exit_code for one in bites), default=0) if twin else verdicts.exit_code
+    code = summary.exit_code or failure
     if json:
-        say_json({**summary_json(summary), "verdict": verdicts.to_json(), "exit_code": code})
+        told = {**summary_json(summary), "verdict": verdicts.to_json(), "exit_code": code}
+        say_json(told | ({"twins": [asdict(one) for one in bites]} if twin else {}))
         return code
     show(verdicts)
-    for line in summary_lines(summary):
+    for line in (*summary_lines(summary), *(one.line() for one in bites)):
         say(line)
     return code
+
+
+@dataclass(frozen=True)
+class Bite:
+    """How many runs of a scenario's twin failed with everything that the scenario names."""
+
+    scenario: str
+    claim: str
+    fails: list[str]
+    runs: int
+    failed_as_named: int
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the check was seen to bite, as for ``run --twin``."""
+        return OK if self.failed_as_named else SAFETY
+
+    def line(self) -> str:
+        """Return this in words."""
+        wanted = ", ".join(self.fails)
+        if not self.failed_as_named:
+            return (
+                f"twin of {self.scenario}: did NOT fail with {wanted} in {self.runs} runs:"
+                " the check does not bite"
+            )
+        counts = f"{self.failed_as_named} of {self.runs} runs failed as they must"
+        return f"twin of {self.scenario}: {counts} ({wanted}): {self.claim}"
+
+
+def bite(name: str, verdicts: Verdicts) -> Bite:
+    """Return what the runs of a scenario's twin showed."""
+    scenario = library.scenario(name)[0]
+    assert scenario.twin is not None, name
+    label = f"{scenario.name}-twin"
+    mine = [run for run in verdicts.runs if run.run.partition("/")[0].startswith(label)]
+    failed = [
+        run
+        for run in mine
+        if run.verdict == "fail" and all(one in run.anomalies for one in scenario.twin.fails)
+    ]
+    return Bite(scenario.name, scenario.twin.claim, scenario.twin.fails, len(mine), len(failed))
 
 
 def summary_json(summary: Summary) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from scenarios.commands.common import OK, SAFETY, InputError, progress_bar, say, say_json
-from scenarios.search import Tally, command
+from scenarios.search import Finding, Tally, command
 from scenarios.search import search as run_search
 from scenarios.swarm import MODES, mode_of
 from scenarios.variants import compose
@@ -53,18 +53,22 @@ def search(
                 break
     hit = next((f for f in tally.findings if f.verdict == "fail"), None) if variants else None
     if json:
-        say_json({
-            "variants": variants, "first": first, "seeds": tally.seeds,
-            "sim_seconds": round(tally.sim_seconds, 1), "modes": tally.modes, "verdicts": tally.verdicts,
-            "found": None if hit is None else {"seed": hit.seed, "anomalies": hit.anomalies},
-            "failures": [{"seed": f.seed, "verdict": f.verdict, "anomalies": f.anomalies}
-                         for f in tally.findings],
-        })  # fmt: skip
+        _print_json(tally, variants, first, hit)
     else:
         _conclude(tally, variants, None if hit is None else hit.seed)
     if variants:
         return OK if hit is not None else SAFETY
     return SAFETY if tally.findings else OK
+
+
+def _print_json(tally: Tally, variants: list[str], first: int, hit: Finding | None) -> None:
+    say_json({
+        "variants": variants, "first": first, "seeds": tally.seeds,
+        "sim_seconds": round(tally.sim_seconds, 1), "modes": tally.modes, "verdicts": tally.verdicts,
+        "found": None if hit is None else {"seed": hit.seed, "anomalies": hit.anomalies},
+        "failures": [{"seed": f.seed, "verdict": f.verdict, "anomalies": f.anomalies}
+                     for f in tally.findings],
+    })  # fmt: skip
 
 
 def _conclude(tally: Tally, variants: list[str], hit: int | None) -> None:

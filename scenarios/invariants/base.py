@@ -20,9 +20,9 @@ Key = tuple[str, int]
 View = Callable[[str, str, int], Any]
 """``view(node, topic_id, partition)`` is that replica's log, or None when it has none."""
 
-NEVER_EXCUSED = ("EXCL", "ISRELIG", "MINISR", "ONELEADER")
-"""What no lost data explains (who leads, belongs and owns), as the Spark checks have it. All else is
-judged by offset, and lost data frees offsets."""
+NEVER_EXCUSED = ("ISRELIG", "MINISR", "ONELEADER")
+"""What no lost data explains (who leads and belongs), as the Spark checks have it. All else is judged
+by offset, and lost data frees offsets; with a group's offsets its generations are lost (EXCL)."""
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from analysis_rows import acked, end, write_run
 from analysis import fleet
 from analysis.compact import compact
 from analysis.runs import compacted, find_runs
+from model.facts import FACTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,17 +99,39 @@ def test_configurations_of_one_name_get_directories_of_their_own(
 def test_compacted_trace_is_used_only_while_it_is_current(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a" / "seed-000001", [acked(0, 1), end()])
     write_run(tmp_path / "runs" / "a" / "seed-000002", [end()], seed=2)
-    assert compact(tmp_path) == 1
+    count = compact(tmp_path)
     runs, _ = find_runs(tmp_path)
-    (part,) = compacted(tmp_path, runs)
-    table = pq.read_table(part, columns=["run", "seed", "scenario", "kind"])
-    assert [tuple(row.values()) for row in table.to_pylist()] == [
-        ("a/seed-000001", 1, "by-hand", "Acked"),
-        ("a/seed-000001", 1, "by-hand", "Phase"),
-        ("a/seed-000002", 2, "by-hand", "Phase"),
-    ]
-    assert compacted(tmp_path, runs[:1]) == []
+    parts = compacted(tmp_path, runs)
+    assert (list(parts), count) == (sorted(FACTS), len(FACTS))
+    (part,) = parts["Phase"]
+    assert part.relative_to(tmp_path) == Path("trace", "kind=Phase", "part-00000.parquet")
+    assert pq.read_table(part, partitioning=None).to_pylist() == [
+        row("a/seed-000001", 1), row("a/seed-000002", 0),
+    ]  # fmt: skip
+    assert pq.read_metadata(parts["Polled"][0]).num_rows == 0
+    assert compacted(tmp_path, runs[:1]) == {}
     part.write_bytes(part.read_bytes()[:-9])
-    assert compacted(tmp_path, runs) == []
-    assert compact(tmp_path) == 1
-    assert compacted(tmp_path, runs) == [part]
+    assert compacted(tmp_path, runs) == {}
+    assert compact(tmp_path) == count
+    assert compacted(tmp_path, runs) == parts
+
+
+def row(run: str, seq: int) -> dict[str, object]:
+    """Return the end of a run as its kind's table has it."""
+    return {
+        "run": run, "seq": seq, "t_us": seq * 1_000_000, "node": "world", "phase": "end",
+        "reason": "converged",
+    }  # fmt: skip
+
+
+def test_a_table_goes_on_in_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.compact.PART_ROWS", 2)
+    monkeypatch.setattr("analysis.compact.HELD_ROWS", 1)
+    for seed in (1, 2, 3):
+        write_run(tmp_path / "runs" / "a" / f"seed-00000{seed}", [end()], seed=seed)
+    compact(tmp_path)
+    files = compacted(tmp_path, find_runs(tmp_path)[0])["Phase"]
+    tables = [pq.read_table(file, partitioning=None, columns=["run"]) for file in files]
+    assert [table.column("run").to_pylist() for table in tables] == [
+        ["a/seed-000001", "a/seed-000002"], ["a/seed-000003"],
+    ]  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from model import facts
 from model.group.hashing import partition_for
 from scenarios.invariants import INVARIANTS, Invariants
+from scenarios.invariants.base import NEVER_EXCUSED
 from scenarios.invariants.final import disagreements
 from tests.scenarios.fact_makers import (
     FakeLog,
@@ -205,6 +206,12 @@ def test_facts_that_break_it(story: str) -> None:
 def test_a_loss_outside_the_budget_is_expected() -> None:
     rows = [*EXPOSED, ("broker-2", led(1))]
     assert judge(rows, "last-replica-standing") == [("ACKED", "last-replica-standing")]
+
+
+@pytest.mark.parametrize("story", [s for s in STORIES if s.split()[0] in NEVER_EXCUSED])
+def test_no_loss_excuses_who_leads_and_belongs(story: str) -> None:
+    before, _, bad = STORIES[story]
+    assert judge([*before, *bad], "last-replica-standing") == [(story.split()[0], "")]
 
 
 def test_what_a_group_was_promised_is_lost_with_its_offsets_partition() -> None:

@@ -54,6 +54,22 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"topics.0.config": {"min.insync.replicas": 4}},
         ("topics.0.config.min.insync.replicas: 4 is more than replication-factor 3",),
     ),
+    "assignment of too few partitions": (
+        {"topics.0.assignment": [[1, 2, 3]]},
+        ("topics.0.assignment: has not one list for each of the partitions",),
+    ),
+    "assignment with a broker twice": (
+        {"topics.0.assignment": [[1, 2, 3], [1, 1, 2]]},
+        ("topics.0.assignment: [1, 1, 2] are not 3 brokers",),
+    ),
+    "assignment to no broker": (
+        {"topics.0.assignment": [[1, 2, 3], [1, 2, 4]]},
+        ("topics.0.assignment: [1, 2, 4] are not all in 1 to 3",),
+    ),
+    "unknown fact to end at": (
+        {"faults.0.until": {"fact": "Elected"}},
+        ("faults.0.until.fact: 'Elected' is none of", "HostStopped"),
+    ),
     "fault on a node that does not exist": (
         {"faults.0.node": "broker-7"},
         ("faults.0.node: no node 'broker-7'", "allowed: broker-1", "leader:TOPIC-P"),

@@ -9,6 +9,7 @@ import pytest
 from scenarios import library
 from scenarios.cli import invoke
 from scenarios.runner import run
+from scenarios.spec import parse
 from scenarios.variants import Variant, VariantError, catalogue, compose
 from scenarios.variants.bugs import BUGS
 from scenarios.variants.proof import fired, page
@@ -70,3 +71,11 @@ def test_one_rule_under_two_names_composes() -> None:
 def test_an_unknown_variant_is_refused() -> None:
     with pytest.raises(VariantError, match="no variant 'B00'"):
         compose(["B00"])
+
+
+def test_an_observation_that_comes_after_the_heal_is_not_in_time() -> None:
+    data, place = library.source("B44-unfence-needs-log-end")
+    data["expect"] = {"in-time": ["unfenced"]}
+    assert run(parse(data, place), 1).anomalies == []
+    data["operations"][1]["at"] = "20s"  # never: what is down is started by the heal
+    assert run(parse(data, place), 1).anomalies == ["missing:unfenced"]

@@ -73,6 +73,11 @@ PLACES = {"broker-1": None, "broker-2": None, "rack-a": None}
             Fault("crash", ("broker-1",), when=When("HostStopped", count=0)),
             "when.count: must be at least 1, is 0",
         ),
+        (Fault("crash", ("broker-1",), until=When("Elected")), "until.fact: 'Elected' is none of "),
+        (
+            Fault("restart", ("broker-1",), until=When("HostStopped")),
+            "until: restart does not last until a fact",
+        ),
     ],
 )
 def test_invalid_fault_is_one_line_that_names_the_field(fault, message):
@@ -135,6 +140,22 @@ def test_fault_without_duration_lasts_until_all_is_healed():
         world.run(50)
         assert not world.hosts["broker-1"].powered
     assert names(log)[-2:] == [(50, "HostStarted", "broker-1"), (50, "FaultEnded", "world")]
+
+
+def test_fault_ends_at_a_fact_that_comes_after_its_start():
+    world, trace, log = make_world()
+    injector = Injector(world, trace)
+    until = When("HostStopped", (("reason", "halt"),))
+    injector.arm([Fault("crash", ("broker-1",), at_us=5, duration_us=50, until=until)])
+    for at_us in (3, 20, 30):
+        world.at(at_us, trace.record, at_us, "broker-2", HostStopped("halt"))
+    world.run(100)
+    assert [entry for entry in log if entry[1] != "broker-2"] == [
+        (5, "world", FaultStarted("crash", "broker-1")),
+        (5, "broker-1", HostStopped("crash")),
+        (20, "broker-1", HostStarted(1)),
+        (20, "world", FaultEnded("crash", "broker-1")),
+    ]
 
 
 def test_no_fault_starts_after_healing():
