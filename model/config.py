@@ -18,6 +18,7 @@ from typing import Any, Self, get_type_hints
 
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 RACK_AWARE = (
     "RackAwareReplicaSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -153,7 +154,9 @@ class TopicConfig(Config):
     flush_messages: int = setting(MAX_LONG, 1)
     flush_ms: int = setting(MAX_LONG, 0)
     max_message_bytes: int = setting(1048588, 0)
-    message_timestamp_type: str = setting("CreateTime", allowed=("CreateTime", "LogAppendTime"))
+    message_timestamp_type: str = setting("CreateTime", allowed=TIMESTAMP_TYPES)
+    message_timestamp_before_max_ms: int = setting(MAX_LONG, 0)
+    message_timestamp_after_max_ms: int = setting(3600000, 0)  # KIP-1030; before: MAX_LONG
     file_delete_delay_ms: int = setting(60000, 0)
     leader_replication_throttled_replicas: str = setting("")
     follower_replication_throttled_replicas: str = setting("")
@@ -226,6 +229,9 @@ class BrokerConfig(Config):
     log_segment_delete_delay_ms: int = setting(60000, 0)
     log_retention_check_interval_ms: int = setting(300000, 1)
     message_max_bytes: int = setting(1048588, 0)
+    log_message_timestamp_type: str = setting("CreateTime", allowed=TIMESTAMP_TYPES)
+    log_message_timestamp_before_max_ms: int = setting(MAX_LONG, 0)
+    log_message_timestamp_after_max_ms: int = setting(3600000, 0)
     # Groups
     group_min_session_timeout_ms: int = setting(6000, 0)
     group_max_session_timeout_ms: int = setting(1800000, 0)
@@ -277,6 +283,9 @@ class BrokerConfig(Config):
             "flush.messages": self.log_flush_interval_messages,
             "flush.ms": self.log_flush_interval_ms,
             "max.message.bytes": self.message_max_bytes,
+            "message.timestamp.type": self.log_message_timestamp_type,
+            "message.timestamp.before.max.ms": self.log_message_timestamp_before_max_ms,
+            "message.timestamp.after.max.ms": self.log_message_timestamp_after_max_ms,
             "file.delete.delay.ms": self.log_segment_delete_delay_ms,
         }
         return TopicConfig.from_properties({**defaults, **overrides})

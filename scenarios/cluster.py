@@ -26,6 +26,7 @@ from model.config import BrokerConfig, ClientConfig, ConsumerConfig, ProducerCon
 from model.controller.controller import Controller
 from model.zookeeper.config import ZooKeeperConfig
 from model.zookeeper.server import ZooKeeperServer
+from scenarios.nodes import controller_hosts, controller_id
 from scenarios.rules import Rules
 from scenarios.spec import ConsumerGroup, Producer, Scenario
 from scenarios.versions import BROKER, CONSUMER, PRODUCER, with_version
@@ -33,8 +34,6 @@ from scenarios.workloads import Control, consumer_application, producer_applicat
 from sim.apps import Applications
 from sim.host import Host
 from sim.world import World
-
-FIRST_CONTROLLER_ID = 3001
 
 
 @dataclass
@@ -65,12 +64,16 @@ class Cluster:
         self.zookeeper = scenario.cluster.mode == "zookeeper"
         count = 0 if self.zookeeper else scenario.cluster.controllers
         self.combined = scenario.cluster.combined
-        self.voters = {self._controller_id(i): f"controller-{i}" for i in range(1, count + 1)}
-        last = count + scenario.cluster.standby_controllers
+        ids = [controller_id(number, self.combined) for number in range(1, count + 1)]
+        self.voters = {node_id: f"controller-{i}" for i, node_id in enumerate(ids, 1)}
+        last = count + scenario.cluster.standby_controllers if count else 0
         hosts = range(self.combined + 1, last + 1)
         self.controllers = [self._add_controller(number) for number in hosts]
         count = scenario.cluster.zookeepers if self.zookeeper else 0
         self.ensemble = {i: f"zookeeper-{i}" for i in range(1, count + 1)}
+        self.hosts = self.ensemble or controller_hosts(last, self.combined)
+        """The hosts of the quorum, or of who may join it, by node id."""
+        self.first_voters = tuple(self.ensemble or self.voters)
         self.zookeepers = [self._add_zookeeper(number) for number in self.ensemble]
         self.brokers = [self._add_broker(i) for i in range(1, scenario.cluster.brokers + 1)]
         self._add_clients()
@@ -155,13 +158,12 @@ class Cluster:
             return spec.nodes[node].rack
         return spec.racks[index % len(spec.racks)] if spec.racks else None
 
-    def _controller_id(self, number: int) -> int:
-        """Return a controller's node id; in combined mode it is the broker's."""
-        return number if number <= self.combined else FIRST_CONTROLLER_ID + number - 1
-
-    def directory_id(self, node: str) -> str:
-        """Return the id of a controller's metadata directory, "" before its first start."""
-        return self._directories.get(node, (None, ""))[1]
+    def voter(self, node: str) -> tuple[int, str, str]:
+        """Return the key of the controller on a host, and where it listens: id, directory id (""
+        before its first start), address."""
+        node_id = next(each for each, host in self.hosts.items() if host == node)
+        directory_id = self._directories.get(node, (None, ""))[1]
+        return node_id, directory_id, f"controller-{node.rpartition('-')[2]}"
 
     def _format(self, node: str, files: Any) -> str:
         """Return the directory id that kafka-storage format has written on a disk."""
@@ -174,7 +176,7 @@ class Cluster:
         return directory_id
 
     def _add_controller(self, number: int) -> Host:
-        name, node_id = f"controller-{number}", self._controller_id(number)
+        name, node_id = f"controller-{number}", controller_id(number, self.combined)
         rack = self._rack(name, number - 1)
 
         def factory(files: Any, rng: random.Random, now: int) -> Controller:

@@ -1,19 +1,15 @@
 """Print the state of a cluster as Kafka's own tools do.
 
 ``topics`` has the lines of kafka-topics.sh --describe, ``groups`` the columns of
-kafka-consumer-groups.sh --describe, ``quorum`` the lines of kafka-metadata-quorum.sh describe
---status, ``brokers`` those of kafka-cluster.sh list-endpoints with what else is known,
-``reassignments`` those of kafka-reassign-partitions.sh --list, ``log-dirs`` the JSON of
-kafka-log-dirs.sh --describe. What the trace does not tell is printed as —, in JSON as null. HOST
-is the name of a simulated host; the cluster id stands for scenario and seed.
+kafka-consumer-groups.sh --describe, ``brokers`` those of kafka-cluster.sh list-endpoints with what
+else is known, ``reassignments`` those of kafka-reassign-partitions.sh --list, ``log-dirs`` the JSON
+of kafka-log-dirs.sh --describe; the quorum is in :mod:`scenarios.quorum`. What the trace does not
+tell is printed as —, in JSON as null. HOST is the name of a simulated host.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -187,7 +183,7 @@ def groups(state: State, only: str | None = None) -> list[str]:
         if not group.member_ids:
             lines += ["", f"Consumer group '{name}' has no active members."]
         table = [GROUP_COLUMNS, *_group_rows(state, name, group)]
-        lines += ["", *_aligned(table)]
+        lines += ["", *aligned(table)]
     return lines
 
 
@@ -230,61 +226,6 @@ def _client_id(member_id: str) -> str:
     return member_id.rpartition("-")[0] or member_id
 
 
-# --------------------------------------------------------------------------------------- quorum
-
-
-def quorum(state: State) -> list[str]:
-    """Return the lines of kafka-metadata-quorum.sh describe --status.
-
-    In ZooKeeper mode: who /controller names, and what zkServer.sh status says of each server.
-    """
-    if state.ensemble:
-        epoch, node = state.active
-        lines = {"ControllerId": node.rpartition("-")[2] or -1, "ControllerEpoch": epoch}
-        lines |= {name: f"Mode: {row['role']}" for name, row in sorted(state.ensemble.items())}
-        return [f"{f'{name}:':<24}{value}" for name, value in lines.items()]
-    controllers = state.manifest.get("spec", {}).get("cluster", {}).get("controllers")
-    names = [f"controller-{n + 1}" for n in range(controllers or 0)] or sorted(
-        node for node in state.applied if node.startswith("controller-")
-    )
-    voters = [3000 + int(name.rpartition("-")[2]) for name in names]
-    observers = sorted(state.brokers)
-    leading = [row for row in state.raft.values() if row["role"] == "leader"]
-    leader = max(leading, key=lambda row: int(row["epoch"])) if leading else None
-    committed = [int(row["offset"]) for row in state.applied.values()]
-    lag, lag_ms = _metadata_lag(state, names, None if leader is None else str(leader["node"]))
-    values = {
-        "ClusterId": _cluster_id(state),
-        "LeaderId": -1 if leader is None else leader["leader"],
-        "LeaderEpoch": max((int(row["epoch"]) for row in state.raft.values()), default=0),
-        "HighWatermark": max(committed) + 1 if committed else UNKNOWN,
-        "MaxFollowerLag": lag,
-        "MaxFollowerLagTimeMs": lag_ms,
-        "CurrentVoters": f"[{_ids(voters)}]",
-        "CurrentObservers": f"[{_ids(observers)}]",
-    }
-    return [f"{f'{name}:':<24}{value}" for name, value in values.items()]
-
-
-def _cluster_id(state: State) -> str:
-    """Return an id as Kafka prints it, the same for every run of a scenario's seed."""
-    text = f"{state.manifest.get('scenario')}/{state.manifest.get('seed')}"
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:16]).decode()[:22]
-
-
-def _metadata_lag(state: State, voters: Sequence[str], leader: str | None) -> tuple[str, str]:
-    """Return how far the slowest voter's applied offset is behind the leader's, and since when."""
-    if leader is None or leader not in state.applied:
-        return UNKNOWN, UNKNOWN
-    known = [state.applied[name] for name in voters if name in state.applied]
-    slowest = min(int(row["offset"]) for row in known)
-    lag = max(0, int(state.applied[leader]["offset"]) - slowest)
-    if lag == 0:
-        return "0", "0"
-    missed = bisect_right(state.commits, (slowest, 1 << 62))  # the first that it lacks
-    return str(lag), str((state.at_us - state.commits[missed][1]) // 1000)
-
-
 # -------------------------------------------------------------------------------------- brokers
 
 BROKER_COLUMNS = ("ID", "HOST", "RACK", "STATE", "EPOCH", "PROCESS", "LEADING", "REPLICAS")
@@ -306,9 +247,10 @@ def brokers(state: State) -> list[str]:
             str(broker), node, row["rack"] or "null", word, str(row["broker_epoch"]),
             state.processes.get(node, UNKNOWN), str(leading), str(replicas),
         ))  # fmt: skip
-    return _aligned(table)
+    return aligned(table)
 
 
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, its columns as wide as their widest cell."""
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
     return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in table]

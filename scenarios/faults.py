@@ -47,13 +47,16 @@ class Faults:
     def arm(self, ready_us: int) -> None:
         """Arm every fault and operation; their times count from ``ready_us``."""
         faults: list[Fault] = []
+        cluster = self.scenario.cluster
         for index, spec in enumerate(self.scenario.faults):
             rng = self.world.streams.stream("scenario", "fault", index)
             if spec.kind == "nemesis":
                 faults += self._nemesis(spec, rng)
             else:
                 faults += [
-                    translate(spec, self.nodes, rng, number, self._offsets_partitions)
+                    translate(
+                        spec, self.nodes, rng, number, self._offsets_partitions, cluster.combined
+                    )
                     for number in range(spec.count)
                 ]
         self.injector.arm(faults, ready_us)

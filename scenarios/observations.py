@@ -6,7 +6,7 @@ behind a colon (``isr-shrink:lag``); without the detail any will do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from model import facts
@@ -55,9 +55,10 @@ OBSERVATIONS: dict[str, str] = {
     "elected-from-elr": "a leader was elected out of the ELR, the ISR being empty",
     "out-of-elr": "an unclean restart took a replica out of the ELR",
     "isr-empty": "a partition had no ISR (with ELR only)",
+    "voters-changed": "a controller went by another set of voters (KIP-853)",
     "snapshot": "a metadata snapshot; detail: created, loaded (a leader's), cleaned (log start)",
-    "metadata-without-quorum": "metadata was committed while most controllers or ZooKeeper servers were down",
-    "acked-without-quorum": "a send was acknowledged while most controllers or ZooKeeper servers were down",
+    "metadata-without-quorum": "metadata was committed while most voters of the quorum (or ZooKeeper servers) were down",
+    "acked-without-quorum": "a send was acknowledged while most voters of the quorum (or ZooKeeper servers) were down",
 }
 
 HOT_AFTER = 400
@@ -67,7 +68,11 @@ COMMIT_REFUSED = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID
 class Observer:
     """Collects the observations of a run from the trace, with the time of the first of each."""
 
-    def __init__(self, trace: Any) -> None:
+    def __init__(
+        self, trace: Any, hosts: Mapping[int, str] | None = None, voters: Iterable[int] = ()
+    ) -> None:
+        """Subscribe; ``hosts`` are where controllers (or ZooKeeper servers) run, by node id, and
+        ``voters`` those of them that make the quorum at first."""
         self.seen: dict[str, int] = {}
         self.counts: dict[str, int] = {}
         self.ready_us: int | None = None
@@ -79,7 +84,10 @@ class Observer:
         self._fenced: dict[int, bool] = {}
         self._generation: dict[str, int] = {}
         self._coordinator: dict[int, str] = {}
-        self._controllers: dict[str, bool] = {}  # whether it runs
+        self._hosts = dict(hosts or {})
+        self._voters = tuple(voters)
+        self._voters_offset = -1
+        self._running = dict.fromkeys(self._hosts.values(), False)
         self._quorum = True
         self._metadata = -1  # the highest offset committed
         self._trace = trace
@@ -109,6 +117,7 @@ class Observer:
             facts.LogLoaded: self._on_loaded,
             facts.LogStart: self._on_log_start,
             facts.MetadataCommitted: self._on_metadata,
+            facts.VotersChanged: self._on_voters,
             facts.MetadataSnapshot: self._on_snapshot,
             facts.HostStarted: self._on_started,
             facts.HostStopped: self._on_stopped,
@@ -289,8 +298,8 @@ class Observer:
             self.note("records-deleted", t_us)
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
-        if node.startswith(("controller", "zookeeper")):
-            self._controllers[node] = True
+        if node in self._running:
+            self._running[node] = True
             self._watch_quorum()
 
     def _on_stopped(self, _seq: int, t_us: int, node: str, fact: facts.HostStopped) -> None:
@@ -301,8 +310,15 @@ class Observer:
                     self.note("stopped-early", t_us)
             if int(node.rpartition("-")[2]) in self._leader.values():
                 self.note("leader-down", t_us)
-        elif node.startswith(("controller", "zookeeper")):
-            self._controllers[node] = False
+        if node in self._running:
+            self._running[node] = False
+            self._watch_quorum()
+
+    def _on_voters(self, _seq: int, t_us: int, _node: str, fact: facts.VotersChanged) -> None:
+        if fact.offset > self._voters_offset:  # the leader is first
+            self._voters_offset = fact.offset
+            self._voters = fact.voters
+            self.note("voters-changed", t_us)
             self._watch_quorum()
 
     def _on_leader(self, _seq: int, _t: int, _node: str, fact: facts.BecameLeader) -> None:
@@ -312,8 +328,9 @@ class Observer:
 
     def _watch_quorum(self) -> None:
         """Follow acknowledgements only while there is no quorum: they are many."""
-        running = sum(self._controllers.values())
-        quorum = self.ready_us is None or 2 * running > len(self._controllers)
+        voters = self._voters
+        running = sum(self._running[self._hosts[voter]] for voter in voters)
+        quorum = self.ready_us is None or 2 * running > len(voters)
         if quorum != self._quorum:
             self._quorum = quorum
             change = self._trace.unsubscribe if quorum else self._trace.subscribe

@@ -79,6 +79,9 @@ class Operations:
             "delete-topic": self._delete_topic,
             "delete-records": self._delete_records,
             "unregister-broker": self._unregister_broker,
+            "add-voter": self._add_voter,
+            "remove-voter": self._remove_voter,
+            "describe-quorum": self._describe_quorum,
             "reset-offsets": self._reset_offsets,
         }
 
@@ -112,11 +115,14 @@ class Operations:
 
     def _select(self, operation: Operation, rng: random.Random) -> str:
         assert operation.node is not None, operation
-        return select(operation.node, self.nodes, rng, self._offsets_partitions)
+        combined = self.cluster.combined
+        return select(operation.node, self.nodes, rng, self._offsets_partitions, combined)
 
     # Machines.
 
     def _operate(self, operation: Operation, node: str) -> None:
+        if self._healed:
+            return
         self._machines[operation.kind](operation, node)
         self._record(operation.kind, (node, Errors.NONE, ""))
 
@@ -270,6 +276,32 @@ class Operations:
         broker_id = int(operation.node.rpartition("-")[2])
         answer = await port.call("admin.unregister_broker", broker_id)
         return [(operation.node, answer.error, answer.message)]
+
+    async def _add_voter(self, port: Any, operation: Operation) -> list[Outcome]:
+        assert operation.node is not None, operation
+        voter, directory_id, address = self.cluster.voter(operation.node)
+        answer = await port.call("admin.add_raft_voter", voter, directory_id, address)
+        return [(operation.node, answer.error, f"voter {voter}")]
+
+    async def _remove_voter(self, port: Any, operation: Operation) -> list[Outcome]:
+        """Remove the voter under the key that the quorum has for its id."""
+        assert operation.node is not None, operation
+        voter, directory_id, _ = self.cluster.voter(operation.node)
+        quorum = await port.call("admin.describe_quorum")
+        known = {replica.id: replica.directory_id for replica in quorum.voters}
+        directory_id = known.get(voter, directory_id)
+        answer = await port.call("admin.remove_raft_voter", voter, directory_id)
+        return [(operation.node, answer.error, f"voter {voter}")]
+
+    async def _describe_quorum(self, port: Any, operation: Operation) -> list[Outcome]:
+        answer = await port.call("admin.describe_quorum")
+        voters, observers = (
+            ", ".join(f"{replica.id} at {replica.log_end_offset}" for replica in replicas)
+            for replicas in (answer.voters, answer.observers)
+        )
+        told = f"leader {answer.leader_id} of epoch {answer.leader_epoch}; high watermark"
+        told += f" {answer.high_watermark}; voters {voters}; observers {observers or 'none'}"
+        return [("quorum", answer.error, told)]
 
     async def _reset_offsets(self, port: Any, operation: Operation) -> list[Outcome]:
         to = OFFSETS.get(str(operation.to))

@@ -63,6 +63,8 @@ class State:
         self.groups: dict[str, Group] = {}
         self.member_nodes: dict[str, str] = {}
         self.raft: dict[str, Row] = {}  # node -> the newest RaftRole
+        self.voters: dict[str, list[int]] = {}  # node -> the voters it goes by, where they changed
+        self.directories: dict[int, str] = {}  # voter -> directory id, where a record names it
         self.ensemble: dict[str, Row] = {}  # node -> the newest ZooKeeperRole
         self.applied: dict[str, Row] = {}  # node -> the newest MetadataCommitted
         self.active: tuple[int, str] = (-1, "")
@@ -80,6 +82,7 @@ class State:
             "PartitionChanged": self._on_partition_changed,
             "BrokerRegistration": self._on_broker_registration,
             "RaftRole": self._on_raft_role,
+            "VotersChanged": self._on_voters_changed,
             "ZooKeeperRole": self._on_zookeeper_role,
             "MetadataCommitted": self._on_metadata_committed,
             "ControllerActive": self._on_controller_active,
@@ -176,6 +179,12 @@ class State:
 
     def _on_raft_role(self, row: Row) -> None:
         self.raft[row["node"]] = row
+
+    def _on_voters_changed(self, row: Row) -> None:
+        self.voters[row["node"]] = list(row["voters"])
+        for voter, directory_id in zip(row["voters"], row["directory_ids"]):
+            if directory_id:
+                self.directories[voter] = directory_id
 
     def _on_zookeeper_role(self, row: Row) -> None:
         self.ensemble[row["node"]] = row

@@ -29,6 +29,7 @@ class Story:
         self._registrations: dict[int, int] = {}
         self._generation: dict[str, int] = {}
         self._session_zxid = -1
+        self._voters_offset = -1
         self._open: dict[str, tuple[int, int, list[str]]] = {}  # text -> since, row, partitions
         self._counted: dict[str, tuple[int, int, int]] = {}  # text -> since, row, records
         self.handlers: dict[str, Callable[[Row], None]] = {
@@ -40,6 +41,7 @@ class Story:
             "ConfigChanged": self._on_config,
             "Operated": self._on_operated,
             "ControllerActive": self._on_controller,
+            "VotersChanged": self._on_voters,
             "FaultStarted": self._on_fault,
             "FaultEnded": self._on_fault,
             "HostStopped": self._on_stopped,
@@ -164,6 +166,12 @@ class Story:
         if row["t_us"] > self.ready_us:
             word = "is the active controller" if row["active"] else "is no longer active"
             self._tell(row, f"{row['node']} {word} (epoch {row['epoch']})")
+
+    def _on_voters(self, row: Row) -> None:
+        if row["offset"] > self._voters_offset:  # the leader is first; the others follow
+            self._voters_offset = row["offset"]
+            voters = ", ".join(str(voter) for voter in row["voters"])
+            self._tell(row, f"{row['node']}: the voters of the metadata quorum are {voters} now")
 
     def _on_fault(self, row: Row) -> None:
         word = "begins" if row["kind"] == "FaultStarted" else "ends"

@@ -17,7 +17,7 @@ OFFSETS_PARTITIONS = 50
 
 def translate(
     spec: FaultSpec, nodes: list[str], rng: random.Random, repetition: int,
-    offsets_partitions: int = OFFSETS_PARTITIONS,
+    offsets_partitions: int = OFFSETS_PARTITIONS, combined: int = 0,
 ) -> Fault:  # fmt: skip
     """Return the simulator's fault for the ``repetition``-th time a scenario's fault strikes.
 
@@ -26,12 +26,12 @@ def translate(
     """
     names = [spec.rack] if spec.rack is not None else [spec.node, *spec.nodes]
     targets = tuple(
-        select(name, nodes, rng, offsets_partitions) for name in names if name is not None
+        select(name, nodes, rng, offsets_partitions, combined) for name in names if name is not None
     )
     others: tuple[str, ...] = ()
     if KINDS[spec.kind].link:
         far = spec.peers or [name for name in nodes if name not in targets]
-        others = tuple(select(name, nodes, rng, offsets_partitions) for name in far)
+        others = tuple(select(name, nodes, rng, offsets_partitions, combined) for name in far)
     at_us = 0 if spec.at is None else spec.at.draw(rng)
     if spec.every is not None:
         at_us += sum(spec.every.draw(rng) for _ in range(repetition))
@@ -48,12 +48,21 @@ def translate(
 
 
 def select(
-    name: str, nodes: list[str], rng: random.Random, offsets_partitions: int = OFFSETS_PARTITIONS
+    name: str,
+    nodes: list[str],
+    rng: random.Random,
+    offsets_partitions: int = OFFSETS_PARTITIONS,
+    combined: int = 0,
 ) -> str:
-    """Return the node for any-KIND selectors, the role for coordinator:GROUP, else the name."""
+    """Return the node for any-KIND selectors, the role for coordinator:GROUP, else the name.
+
+    The first ``combined`` brokers are controllers, too.
+    """
     if name.startswith("any-"):
         kind = name.removeprefix("any-")
         some = [node for node in nodes if node.startswith(f"{kind}-")]
+        if kind == "controller":
+            some += [f"broker-{number}" for number in range(1, combined + 1)]
         return some[int(rng.random() * len(some))]
     if name.startswith("coordinator:"):
         group = name.partition(":")[2]

@@ -56,7 +56,8 @@ def check(scenario: Scenario) -> None:
 def _check_mode(scenario: Scenario) -> None:
     """Each mode has its own servers and its own versions of Kafka."""
     cluster = scenario.cluster
-    given = cluster.model_fields_set
+    fields = type(cluster).model_fields
+    given = [name for name in fields if getattr(cluster, name) != fields[name].default]
     if cluster.mode == "zookeeper":
         for name in ("controllers", "combined", "standby_controllers"):
             if name in given:
@@ -200,16 +201,17 @@ def _check_fault(place: str, fault: Fault, scenario: Scenario, nodes: list[str])
     elif fault.node is None and not fault.nodes:
         raise ValueError(f"{place}.node: is missing")
     if fault.kind != "nemesis":
-        _check_as_data(place, fault, nodes)
+        _check_as_data(place, fault, scenario, nodes)
     for key, names in (("node", [fault.node]), ("nodes", fault.nodes), ("peers", fault.peers)):
         for name in names:
             if name is not None:
                 _check_node(f"{place}.{key}", name, scenario, nodes)
 
 
-def _check_as_data(place: str, fault: Fault, nodes: list[str]) -> None:
+def _check_as_data(place: str, fault: Fault, scenario: Scenario, nodes: list[str]) -> None:
     try:
-        validate(translate(fault, nodes, random.Random(0), 0))
+        combined = scenario.cluster.combined
+        validate(translate(fault, nodes, random.Random(0), 0, combined=combined))
     except FaultError as error:
         raise ValueError(f"{place}.{error.field}: {error.problem}") from None
 

@@ -7,6 +7,11 @@
     create-topic     topic, partitions, replication-factor, assignment, config
     delete-topic     topic                      delete-records         topic, partition, offset
     unregister-broker node                      reset-offsets          group, topic, to
+    add-voter        node                       remove-voter           node
+    describe-quorum
+
+``add-voter`` and ``remove-voter`` are kafka-metadata-quorum.sh add-controller (run on that node,
+whose directory id it reads) and remove-controller (with the directory id that the quorum knows).
 
 Without ``topic`` elect-leader means all partitions, without ``partition`` a verb means all of the
 topic. ``alter-config`` of the node ``brokers`` sets the default of all brokers.
@@ -18,10 +23,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scenarios.nodes import controller_hosts
+
 if TYPE_CHECKING:
     from scenarios.spec import Operation, Scenario
 
 ALL_BROKERS = "brokers"
+OF_THE_QUORUM = ("add-voter", "remove-voter", "describe-quorum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,9 @@ VERBS: Mapping[str, Verb] = {
     "delete-topic": Verb(("topic",)),
     "delete-records": Verb(("topic", "offset"), ("partition",)),
     "unregister-broker": Verb(("node",)),
+    "add-voter": Verb(("node",)),
+    "remove-voter": Verb(("node",)),
+    "describe-quorum": Verb(),
     "reset-offsets": Verb(("group", "topic"), ("to",)),
 }
 
@@ -63,6 +74,8 @@ def check_operation(
         if name not in ("kind", "at", *verb.needs, *verb.takes):
             allowed = ", ".join((*verb.needs, *verb.takes)) or "nothing"
             raise ValueError(f"{place}.{name}: {operation.kind} takes {allowed}")
+    if operation.kind in OF_THE_QUORUM:
+        _check_quorum(place, operation, scenario)
     known = list(topics)
     if operation.topic is not None and operation.topic not in known:
         raise ValueError(
@@ -75,3 +88,15 @@ def check_operation(
     groups = [w.group for w in scenario.workload if w.kind == "consumer-group"]
     if operation.group is not None and operation.group not in groups:
         raise ValueError(f"{place}.group: no group {operation.group!r}; allowed: {groups}")
+
+
+def _check_quorum(place: str, operation: Operation, scenario: Scenario) -> None:
+    cluster = scenario.cluster
+    if cluster.mode == "zookeeper":
+        raise ValueError(f'{place}.kind: {operation.kind} needs mode = "kraft"')
+    count = cluster.controllers + cluster.standby_controllers
+    hosts = list(controller_hosts(count, cluster.combined).values())
+    if operation.node is not None and operation.node not in hosts:
+        raise ValueError(
+            f"{place}.node: no controller runs on {operation.node!r}; allowed: {hosts}"
+        )

@@ -29,7 +29,10 @@ CONSUMER: dict[str, dict[str, Any]] = {
 }
 """Version to the consumer's defaults."""
 
-BROKER: dict[str, dict[str, Any]] = {}
+BROKER: dict[str, dict[str, Any]] = {
+    version: {"log.message.timestamp.after.max.ms": 2**63 - 1}  # KIP-1030
+    for version in ("2.8-zk", "3.9")
+}
 """Version to the servers' defaults."""
 
 

@@ -7,13 +7,25 @@ the *witnesses* of a loss; when the last one stops, is damaged or leaves the ISR
 partition is outside, for the rest of the run.
 
 Judged on processes, not on sessions: a witness that restarts at once has stopped all the same.
+
+In ZooKeeper mode only the memory of the controller tells that a broker bounced (KIP-380). One that
+lost data, is back before its session ends and finds a new controller stays in the ISR; when it leads,
+in its old epoch or by a clean election, the partition is outside, whoever the witnesses are. In KRaft
+the registration says that it bounced, and a loss of this kind is a bug.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from model.facts import HostStarted, HostStopped, PartitionChanged
+from model.facts import (
+    BecameLeader,
+    ControllerActive,
+    HostStarted,
+    HostStopped,
+    PartitionChanged,
+    ZkControllerWrite,
+)
 from sim.faults import KINDS
 from sim.trace import Trace
 
@@ -30,9 +42,15 @@ class Budget:
         self._up: dict[int, bool] = dict.fromkeys(brokers.values(), False)
         # Per partition, who lost data and is in the ISR since, with the witnesses left to it.
         self._losses: dict[Partition, dict[int, list[int]]] = {}
+        # Who of them has found a new controller since, in ZooKeeper mode.
+        self._forgotten: dict[Partition, dict[int, None]] = {}
+        self._zookeeper = False
         trace.subscribe(PartitionChanged, self._on_partition_changed)
         trace.subscribe(HostStarted, self._on_started)
         trace.subscribe(HostStopped, self._on_stopped)
+        trace.subscribe(BecameLeader, self._on_leader)
+        trace.subscribe(ControllerActive, self._on_controller)
+        trace.subscribe(ZkControllerWrite, self._on_zk_write)
 
     def data_lost(self, node: str, t_us: int, reason: str) -> None:
         """Note that a broker's disk lost data which was not there for any reason of Kafka's."""
@@ -83,12 +101,28 @@ class Budget:
             return
         for broker in [broker for broker in losses if broker not in fact.isr]:
             del losses[broker]
+            self._forgotten.get(partition, {}).pop(broker, None)
         for broker, witnesses in losses.items():
             kept = [witness for witness in witnesses if witness in fact.isr]
             losses[broker] = kept
             if witnesses and not kept:
                 left = f"the witnesses {witnesses} left the ISR before broker {broker}"
                 self._leave(partition, f"{left} at {t_us} µs")
+
+    def _on_zk_write(self, _: int, __: int, ___: str, ____: ZkControllerWrite) -> None:
+        self._zookeeper = True
+
+    def _on_controller(self, _: int, __: int, ___: str, fact: ControllerActive) -> None:
+        if fact.active and self._zookeeper:
+            for partition, losses in self._losses.items():
+                self._forgotten.setdefault(partition, {}).update(dict.fromkeys(losses))
+
+    def _on_leader(self, _: int, t_us: int, node: str, fact: BecameLeader) -> None:
+        partition = (fact.topic_id, fact.partition)
+        broker = self._brokers.get(node, -1)
+        if broker in self._forgotten.get(partition, ()):
+            why = f"{node}, which had lost data, leads in leader epoch {fact.leader_epoch}"
+            self._leave(partition, f"{why} at {t_us} µs: no controller remembers that it bounced")
 
     def _on_started(self, _: int, __: int, node: str, ___: HostStarted) -> None:
         if node in self._brokers:

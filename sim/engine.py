@@ -28,6 +28,8 @@ from sim.sockets import END, Packet, Socket
 class Engine(Outbox):
     """Runs the process of a host."""
 
+    __slots__ = ("_served", "_stretched", "_wakes", "arrives_at_client", "arrives_at_server")
+
     def __init__(
         self,
         name: str,
@@ -41,6 +43,8 @@ class Engine(Outbox):
         self._stretched: list[tuple[Packet, int]] = []  # requests in service: what remains
         self._served = (self._on_served,)
         self._wakes = (self._on_wake,)
+        self.arrives_at_server = (self._on_request,)
+        self.arrives_at_client = (self._on_response,)
 
     # --------------------------------------------------------------------------------- inputs
 
@@ -60,7 +64,7 @@ class Engine(Outbox):
             assert process is not None
             offset = self.clock.plain_offset_us
             process.handle(item, self.local_now() if offset is None else self.kernel._now + offset)
-            if (process.out or self.disk.written) and self._drain(lane):
+            if (self._out or self.disk.written) and self._drain(lane):
                 lane.free -= 1
             heap = self._timer_heap
             if (heap and heap[0][0] < self._wake_local) or self._app_ready:
@@ -78,33 +82,39 @@ class Engine(Outbox):
             offset = self.clock.plain_offset_us
             now = self.local_now() if offset is None else self.kernel._now + offset
             process.on_call(call, now)
-            if (process.out or self.disk.written) and self._drain(lane):
+            if (self._out or self.disk.written) and self._drain(lane):
                 lane.free -= 1
             if not self._app_running:
                 self._settle()  # else it follows when the application waits
         else:
             lane.queue.append(call)
 
+    def _on_response(self, packet: Packet) -> None:
+        """An answer arrives: give it to its channel here if nothing is in its way, as usual."""
+        socket = packet.socket
+        lane, sender = socket.lane, socket.peer
+        assert lane is not None
+        assert sender is not None
+        channel = self._channels.get(socket.connection)
+        if channel is None or not lane.free or not self.running or socket.dead or sender.queue:
+            self.network.arrive(packet)
+            return
+        sender.unread -= packet.size
+        now = self.kernel._now
+        offset = self.clock.plain_offset_us
+        now = self.local_now() if offset is None else now + offset
+        channel.on_response(packet.correlation, packet.message, now)
+        if (self._out or self.disk.written) and self._drain(lane):
+            lane.free -= 1
+        heap = self._timer_heap
+        if (heap and heap[0][0] < self._wake_local) or self._app_ready:
+            self._settle()
+
     def receive_response(self, socket: Socket, packet: Packet) -> None:
         """Give an answer to its channel, if that is still there, or to the queue of its lane."""
-        lane = socket.lane
-        assert lane is not None
-        if not lane.free:
-            answer = Response(socket.connection, packet.correlation, packet.message)
-            lane.queue.append(answer)
-            return
-        process = self.process
-        assert process is not None
-        channel = process.channels.get(socket.connection)
-        if channel is not None:
-            offset = self.clock.plain_offset_us
-            now = self.local_now() if offset is None else self.kernel._now + offset
-            channel.on_response(packet.correlation, packet.message, now)
-            if (process.out or self.disk.written) and self._drain(lane):
-                lane.free -= 1
-            heap = self._timer_heap
-            if (heap and heap[0][0] < self._wake_local) or self._app_ready:
-                self._settle()
+        assert socket.lane is not None
+        answer = Response(socket.connection, packet.correlation, packet.message)
+        self.deliver(socket.lane, answer)
 
     def receive_input(self, socket: Socket, item: Any) -> None:
         """Give an input that belongs to an outbound connection to its lane, now or on resume."""
@@ -147,6 +157,38 @@ class Engine(Outbox):
 
     # ------------------------------------------------------------------------------- requests
 
+    def _on_request(self, packet: Packet) -> None:
+        """A request arrives: read it and let a thread begin with it, if nothing is in its way."""
+        socket = packet.socket
+        lane = socket.lane_of_request.get(type(packet.message))
+        sender = socket.peer
+        assert sender is not None
+        kernel = self.kernel
+        now = kernel._now
+        if (
+            lane is None
+            or not lane.free
+            or lane.busy_until_us > now
+            or socket.muted
+            or socket.inbox
+            or not self.running
+            or socket.dead
+            or sender.queue
+        ):
+            self.network.arrive(packet)
+            return
+        sender.unread -= packet.size
+        socket.muted = True
+        lane.free -= 1
+        packet.process = self.process
+        packet.lane = lane
+        offset = self.clock.plain_offset_us
+        packet.received_us = self.local_now() if offset is None else now + offset
+        packet.pauses_us = self._paused_us
+        packet.callbacks = self._served
+        ends = now + self.service_us + (packet.size * self.service_us_per_kib >> 10)
+        heappush(kernel._queue, (ends, 1, next(kernel._eid), packet))
+
     def receive_request(self, socket: Socket, packet: Packet) -> None:
         """Read a request from an unmuted connection, or leave it if the queue is full."""
         kind = type(packet.message)
@@ -168,20 +210,12 @@ class Engine(Outbox):
         socket.muted = True
         packet.process = self.process
         packet.lane = lane
-        offset = self.clock.plain_offset_us
-        packet.received_us = self.local_now() if offset is None else self.kernel._now + offset
-        if not lane.free:
-            lane.queue.append(packet)
-        elif lane.busy_until_us > self.kernel._now:
+        packet.received_us = self.local_now()
+        if lane.free:
             lane.free -= 1
             self._serve(lane, packet)
-        else:  # _serve, in place, where no thread has a debt to pay: the usual case
-            lane.free -= 1
-            packet.pauses_us = self._paused_us
-            packet.callbacks = self._served
-            kernel = self.kernel
-            ends = kernel._now + self.service_us + (packet.size * self.service_us_per_kib >> 10)
-            heappush(kernel._queue, (ends, 1, next(kernel._eid), packet))
+        else:
+            lane.queue.append(packet)
 
     def _serve(self, lane: Lane, packet: Packet) -> None:
         """Let a thread begin with a request; its handler runs at the end of the service time."""
@@ -208,7 +242,7 @@ class Engine(Outbox):
             self.local_now() if offset is None else self.kernel._now + offset,
         )
         lane = packet.lane
-        if not ((process.out or self.disk.written) and self._drain(lane)):
+        if not ((self._out or self.disk.written) and self._drain(lane)):
             if lane.queue:
                 self._release(lane)
             else:
@@ -253,7 +287,7 @@ class Engine(Outbox):
                 process.timers.fire(item[0], item[1], self.local_now())
             else:
                 process.handle(item, self.local_now())
-            if (process.out or self.disk.written) and self._drain(lane):
+            if (self._out or self.disk.written) and self._drain(lane):
                 return
         lane.free += 1
 
@@ -294,7 +328,7 @@ class Engine(Outbox):
             lane.queue.append((key, sequence))
             return
         process.timers.fire(key, sequence, self.local_now())
-        if (process.out or self.disk.written) and self._drain(lane):
+        if (self._out or self.disk.written) and self._drain(lane):
             lane.free -= 1
 
     def _forget_wakes(self) -> None:

@@ -34,6 +34,21 @@ Factory = Callable[[Files, random.Random, int], Process]
 class Host(Engine):
     """One machine of a world. Build it with :meth:`sim.world.World.add_host`."""
 
+    __slots__ = (
+        "_disk_capacity",
+        "_disks",
+        "_epoch_us",
+        "_factory",
+        "_pause_ends_us",
+        "_streams",
+        "_world",
+        "clock_step_us",
+        "endpoints",
+        "incarnation",
+        "on_start",
+        "on_stop",
+    )
+
     def __init__(
         self,
         world: World,
@@ -90,6 +105,9 @@ class Host(Engine):
         self._lanes_of_requests = {}
         self._queued_max = process.queued_max_requests
         self._timer_heap = process.timers.heap
+        self._out = process.out
+        self._channels = process.channels
+        self._node = process.name
         process.start(now)
         main = self.lane("main")
         if self._drain(main):
@@ -160,6 +178,7 @@ class Host(Engine):
         self.running = False
         self._forget_wakes()
         self._timer_heap = []
+        self._channels = {}
         self._backlog.clear()
         self._stretched.clear()
         for lane in self._lanes.values():

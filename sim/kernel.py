@@ -1,9 +1,11 @@
 """The event loop: simpy's environment with a tighter loop, and the light events we put on it.
 
 simpy schedules whatever has ``callbacks`` and ``_ok``. Almost all of a run's events are deliveries
-and wake-ups, so those are objects of few slots with a shared tuple of callbacks, and one heap entry
-each; generators stay for faults, scripts and applications. ``run`` does what simpy's does, events
-at ``until`` itself excluded, without a method call and a try block per event.
+and wake-ups, so those are *light*: objects of few slots, and one heap entry each, whose callbacks
+are a shared tuple of one function; generators stay for faults, scripts and applications. ``run``
+does what simpy's does, events at ``until`` itself excluded, without a method call and a try block
+per event. What ends it is an event, too, before all others of its instant, so that the loop looks
+at nothing but the heap.
 """
 
 from __future__ import annotations
@@ -50,6 +52,14 @@ class Once:
 Once._CALLBACKS = (Once.run,)
 
 
+class _Stop:
+    """The event that ends one call of :meth:`Kernel.run_until`; a later call passes over it."""
+
+    __slots__ = ()
+
+    callbacks = None
+
+
 class Kernel(simpy.Environment):
     """The environment of one world; time is an int of microseconds."""
 
@@ -58,7 +68,7 @@ class Kernel(simpy.Environment):
 
     def __init__(self) -> None:
         super().__init__(0)
-        self._until = 0
+        self._stop = _Stop()
 
     def push(self, at_us: int, event: Any) -> None:
         """Schedule an event at an absolute time, behind all that is already due then."""
@@ -72,18 +82,26 @@ class Kernel(simpy.Environment):
     def run_until(self, until_us: int) -> None:
         """Run all events before ``until_us``, or until :meth:`halt`; the time is then that."""
         assert until_us >= self._now, (until_us, self._now)
-        self._until = until_us
+        self._stop = stop = _Stop()
+        self._stop_at(until_us)
         queue = self._queue
-        while queue and queue[0][0] < self._until:
+        while True:
             self._now, _, _, event = heappop(queue)
-            callbacks, event.callbacks = event.callbacks, None
-            for callback in callbacks:
-                callback(event)
-            if not event._ok and not hasattr(event, "_defused"):
-                raise event._value
-        if self._now < self._until:
-            self._now = self._until
+            callbacks = event.callbacks
+            if type(callbacks) is tuple:
+                callbacks[0](event)
+            elif event is stop:
+                return
+            elif callbacks is not None:
+                event.callbacks = None
+                for callback in callbacks:
+                    callback(event)
+                if not event._ok and not hasattr(event, "_defused"):
+                    raise event._value
 
     def halt(self) -> None:
         """Let :meth:`run_until` return after the event that runs now."""
-        self._until = self._now
+        self._stop_at(self._now)
+
+    def _stop_at(self, at_us: int) -> None:
+        heappush(self._queue, (at_us, -1, next(self._eid), self._stop))

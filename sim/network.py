@@ -70,7 +70,7 @@ class Network(Verbs):
         self._held: dict[Socket, None] = {}
         self._queue = kernel._queue
         self._eid = kernel._eid
-        self._arrives = (self._arrive,)
+        self._arrives = (self.arrive,)
         self._retransmits = (self._on_retransmit,)
         self.connector = Connector(self)
         topology.on_change.append(self._reroute)
@@ -94,11 +94,12 @@ class Network(Verbs):
         socket.unread = unread
         if size > 1024:
             departs = self._serialise(socket, size, departs)
-        arrival = departs + socket.latency_us + int(socket.random() * socket.jitter_us)
+        draw = socket.random
+        arrival = departs + socket.latency_us + int(draw() * socket.jitter_us)
         if arrival < socket.last_arrival_us:
             arrival = socket.last_arrival_us
         socket.last_arrival_us = arrival
-        packet.callbacks = self._arrives
+        packet.callbacks = peer.arrives
         heappush(self._queue, (arrival, 1, next(self._eid), packet))
 
     def _record(
@@ -223,13 +224,14 @@ class Network(Verbs):
 
     # ------------------------------------------------------------------------------- receiving
 
-    def _arrive(self, packet: Packet) -> None:
+    def arrive(self, packet: Packet) -> None:
+        """Let a packet arrive, whatever is in its way; hosts do it in place where nothing is."""
         socket = packet.socket
         host = socket.host
         if socket.dead:
             self._arrive_at_nobody(packet)
         elif not host.running:
-            host.postpone(self._arrive, packet)
+            host.postpone(self.arrive, packet)
         elif packet.correlation == END:
             self._arrive_end(socket, packet)
         elif socket.inbound:

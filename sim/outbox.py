@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from model.effects import (
+    Answerable,
     Barrier,
     Close,
     Exit,
@@ -75,6 +76,44 @@ class Outbox:
     ``running`` is False while the process is paused or dead.
     """
 
+    __slots__ = (
+        "_app_ready",
+        "_app_running",
+        "_armed",
+        "_backlog",
+        "_channels",
+        "_departs_us",
+        "_draw",
+        "_hold_ends",
+        "_lanes",
+        "_lanes_of_requests",
+        "_last_inbound",
+        "_node",
+        "_out",
+        "_pause_began_us",
+        "_paused_us",
+        "_performers",
+        "_posts",
+        "_queued_max",
+        "_timer_heap",
+        "_transmit",
+        "_wake_local",
+        "app",
+        "clock",
+        "disk",
+        "interface_free_us",
+        "kernel",
+        "name",
+        "network",
+        "powered",
+        "process",
+        "running",
+        "service_us",
+        "service_us_per_kib",
+        "sockets",
+        "trace",
+    )
+
     def __init__(
         self,
         name: str,
@@ -103,7 +142,11 @@ class Outbox:
         self._queued_max = 500
         self._last_inbound = 0
         self._departs_us = 0  # how long after now the effects being performed leave the host
+        # The process's own, kept here because they are asked for all the time.
         self._timer_heap: list[Any] = []
+        self._out: list[Any] = []
+        self._channels: dict[int, Answerable] = {}
+        self._node = name
         self._wake_local = FAR
         self._armed: list[Local] = []  # wake-ups on the kernel's queue, the earliest last
         self._app_ready = False
@@ -138,10 +181,11 @@ class Outbox:
         """Perform the outbox; return whether the thread is kept (or the process ended)."""
         process = self.process
         assert process is not None
-        out = process.out
+        out = self._out
         if self.disk.written and self._charge(lane):
             return True
         index = 0
+        transmit = self._transmit
         for effect in out:
             index += 1
             kind = type(effect)
@@ -151,7 +195,7 @@ class Outbox:
                     continue  # it is gone, and Closed is on its way
                 message = effect.message
                 if message is not None:
-                    self._transmit(socket, effect.correlation, message, self._departs_us)
+                    transmit(socket, effect.correlation, message, self._departs_us)
                 if kind is Respond:
                     assert socket.muted, f"{self.name} answers twice: {effect}"
                     self.network.exchanges += 1
@@ -159,7 +203,7 @@ class Outbox:
                     if socket.inbox:
                         self._read_next(socket)
             elif (perform := self._performers.get(kind)) is None:
-                self.trace.record(self.kernel._now, process.name, effect)
+                self.trace.record(self.kernel._now, self._node, effect)
             elif perform(effect, lane):
                 if self.process is process:
                     held = self._hold(lane, index)

@@ -21,6 +21,7 @@ class Socket:
     """
 
     __slots__ = (
+        "arrives",
         "bytes_per_us",
         "connection",
         "cut_off",
@@ -54,6 +55,8 @@ class Socket:
         self.lane_of_request: dict[type, Lane] = NO_LANES  # at the server: one table an endpoint
         self.purpose = purpose
         self.inbound = inbound
+        # What hears of a message that arrives here over a healthy network.
+        self.arrives = host.arrives_at_server if inbound else host.arrives_at_client
         self.peer: Socket | None = None
         self.dead = False  # this end is gone: nobody reads
         self.half_open = False  # what leaves here is lost for ever

@@ -98,6 +98,12 @@ class BrokerBase(BrokerProcess):
         topic = self.publisher.image.topic_by_name(tp.topic)
         return topic is not None and tp.partition in topic.partitions
 
+    def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
+        """Return leader and leader epoch in the metadata cache (getCurrentLeader)."""
+        topic = self.publisher.image.topic_by_name(tp.topic)
+        entry = None if topic is None else topic.partitions.get(tp.partition)
+        return None if entry is None else (entry.leader, entry.leader_epoch)
+
     # --------------------------------------------------------- the coordinator's port (GroupLog)
 
     def append(self, tp: TopicPartition, batch: RecordBatch, now: int) -> tuple[Errors, int]:

@@ -1,8 +1,9 @@
 """A queue of requests to whoever is the active controller (NodeToControllerChannelManager).
 
 One link per purpose, one request in flight per link. The active controller is the Raft leader that
-the broker's own observer knows; NOT_CONTROLLER, a lost connection or an unknown leader make the
-head of the queue wait RETRY_US and go to whom the observer then believes in. A request with a
+the broker's own observer knows, and stays the one that is asked whoever leads by then, until it says
+NOT_CONTROLLER or the connection is lost: the head of the queue then waits RETRY_US and goes to whom
+the observer believes in, as it does while no leader is known. A request with a
 ``retry_timeout_ms`` gives up at a retry after that long; the others never do.
 """
 
@@ -46,6 +47,7 @@ class ControllerLink:
         self.queue: deque[tuple[Any, int, Done]] = deque()
         self.in_flight = False
         self._timer = ("controller-link", purpose)
+        self._active = -1  # whom this link takes for the active controller
         self._voters = voters  # changes with the metadata log (KIP-853)
         self._request_timeout_ms = request_timeout_ms
         self._channels: dict[int, Channel] = {}
@@ -59,7 +61,9 @@ class ControllerLink:
         timers = self.process.timers
         if self.in_flight or not self.queue or timers.armed(self._timer):
             return
-        channel = self._channel(self.raft.leader_id)
+        if self._active not in self._channels:
+            self._active = self.raft.leader_id
+        channel = self._channel(self._active)
         if channel is None:
             timers.arm(self._timer, now + RETRY_US, self.lane, self._retry)
             return
@@ -78,6 +82,7 @@ class ControllerLink:
     def _on_answer(self, answer: Any, now: int) -> None:
         self.in_flight = False
         if isinstance(answer, Failed) or _is_not_controller(answer):
+            self._active = -1
             self.process.timers.arm(self._timer, now + RETRY_US, self.lane, self._retry)
             return
         _, _, done = self.queue.popleft()

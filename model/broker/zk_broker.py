@@ -4,12 +4,13 @@
     fetcher-N       one replica fetcher per source broker
     zookeeper       the ZooKeeper client
     zk-controller   KafkaController; zk-admin: topics; controller-to-N: its queue to broker N
+    zk-config       dynamic settings
     alter-partition, forwarding   links to the active controller
     group, purgatory, scheduler   as in every broker
 
 It registers by an ephemeral znode whose czxid is its broker epoch, and again in a new session when
 the last one expired; it serves clients all the same in between. Logs are loaded when the first
-LeaderAndIsr names them. Left out: dynamic configuration, quotas, transactions.
+LeaderAndIsr names them. Left out: quotas, transactions.
 """
 
 from __future__ import annotations
@@ -21,25 +22,32 @@ from model.broker.base import ISR_EXPIRATION, BrokerBase
 from model.broker.controller_link import ControllerLink
 from model.broker.rules import BrokerRules
 from model.broker.statistics import RequestStatistics
+from model.broker.zk_configs import ZkConfigManager
 from model.broker.zk_control import ControlRequests, ZkMetadataCache
 from model.broker.zk_isr import ZkIsrManager
 from model.broker.zk_shutdown import ZkControlledShutdown
 from model.channel import Channel, Done
 from model.config import BrokerConfig
+from model.controller.ports import failed
 from model.controller.zk.admin import ZkAdminManager
 from model.controller.zk.client import KafkaZkClient
 from model.controller.zk.controller import KafkaController
-from model.controller.zk.registries import BrokerInfo
+from model.controller.zk.registries import CONFIG_CHANGES, BrokerInfo
 from model.effects import Exit, Post, Request
+from model.errors import Errors
 from model.facts import BrokerState
 from model.group.coordinator import GroupCoordinator
 from model.messages import (
+    AddRaftVoterRequest,
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
+    DescribeQuorumRequest,
     EnvelopeRequest,
     LeaderAndIsrRequest,
+    RemoveRaftVoterRequest,
     StopReplicaRequest,
+    UnregisterBrokerRequest,
     UpdateMetadataRequest,
 )
 from model.replication.manager import ReplicaManager
@@ -52,6 +60,12 @@ if TYPE_CHECKING:
     from model.storage.files import Files
 
 SHUTDOWN = "shutdown"
+KRAFT_ONLY = (
+    AddRaftVoterRequest,
+    DescribeQuorumRequest,
+    RemoveRaftVoterRequest,
+    UnregisterBrokerRequest,
+)
 
 
 class ZkControllerLink(ControllerLink):
@@ -134,6 +148,7 @@ class ZkBroker(BrokerBase):
         self.controller = KafkaController(self, info, config, rules.zk, self.zk, self._registered)
         self.admin = ZkAdminManager(self.controller, self.cache.image, config, rng)
         self.control = ControlRequests(self, self.cache, rules.zk)
+        self.configs = ZkConfigManager(self)
         self.apis = KafkaApis(self)
         self._add_handlers()
         self.isr_manager = None if config.alter_partition_enabled else self._own_isr_changes()
@@ -154,6 +169,7 @@ class ZkBroker(BrokerBase):
                 AllocateProducerIdsRequest: self._ask_controller,
                 ControlledShutdownRequest: self._ask_controller,
                 EnvelopeRequest: self._ask_controller,
+                **dict.fromkeys(KRAFT_ONLY, self._refuse),
             }
         )
 
@@ -180,6 +196,7 @@ class ZkBroker(BrokerBase):
         if not first:
             return
         self._set_state("RUNNING")
+        self.configs.start()
         early, self._early = self._early, []
         for item in early:
             lane = self.request_lanes.get(type(item.message), self.default_lane)
@@ -233,14 +250,18 @@ class ZkBroker(BrokerBase):
             self.controller.startup()
         else:
             self.controller.on_new_session()
+            self.configs.process_notifications()
 
     def on_expired(self, now: int) -> None:
         """The session expired."""
         self.controller.on_expired(now)
 
     def on_watch(self, event: WatchEvent, now: int) -> None:
-        """A watch fired; all of them are the controller's."""
-        self.controller.on_watch(event)
+        """A watch fired: the controller's, or that of the settings."""
+        if event.path == CONFIG_CHANGES:
+            self.configs.process_notifications()
+        else:
+            self.controller.on_watch(event)
 
     # ----------------------------------------------------------------------------------- requests
 
@@ -250,6 +271,10 @@ class ZkBroker(BrokerBase):
             self._early.append(item)
         else:
             super().on_request(item, now)
+
+    def _refuse(self, item: Request, now: int) -> None:
+        """Refuse what only a KRaft cluster serves."""
+        self.apis.respond(item, failed(item.message, Errors.UNSUPPORTED_VERSION), now)
 
     def _ask_controller(self, item: Request, now: int) -> None:
         request = item.message

@@ -137,8 +137,8 @@ class ControlRequests:
         results: list[tuple[TopicPartition, Errors]] = []
         if error is NONE:
             self.cache.leader_id = request.controller_id
-            for topic, entries in request.configs:
-                self.cache.image.configs[topic] = dict(entries)
+            for topic, entries, zxid in request.configs:
+                self.broker.configs.learn(topic, entries, zxid)
             results = self._change_roles(request, now)
             self.broker.on_first_roles(now)
         self.broker.apis.respond(item, LeaderAndIsrResponse(error, tuple(results)), now)

@@ -56,7 +56,7 @@ class ProducerBatch:
     def __init__(self, queue: PartitionQueue, number: int, created_us: int, allocated: int) -> None:
         self.queue = queue
         self.number = number
-        self.created_us = created_us  # when the first record's send() was called
+        self.created_us = created_us  # when the first record got its memory
         self.allocated = allocated  # bytes of buffer.memory
         self.records: list[Record] = []
         self.ids: list[int] = []

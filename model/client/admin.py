@@ -20,16 +20,19 @@ from model.client.metadata import Metadata
 from model.effects import Reply
 from model.errors import RETRIABLE, Errors
 from model.messages import (
+    AddRaftVoterRequest,
     AlterPartitionReassignmentsRequest,
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
+    DescribeQuorumRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
     MetadataRequest,
     MetadataResponse,
+    RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
 )
 from model.records import TopicPartition
@@ -135,6 +138,9 @@ class KafkaAdmin:
             "list_partition_reassignments": self._method(ListPartitionReassignmentsRequest),
             "incremental_alter_configs": self._method(IncrementalAlterConfigsRequest),
             "unregister_broker": self._method(UnregisterBrokerRequest),
+            "add_raft_voter": self._method(AddRaftVoterRequest),
+            "remove_raft_voter": self._method(RemoveRaftVoterRequest),
+            "describe_quorum": self._method(DescribeQuorumRequest),
             "reset_offsets": self.reset_offsets,
             "delete_records": self.delete_records,
             "describe": self.describe,

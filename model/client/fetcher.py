@@ -287,7 +287,7 @@ class Fetcher:
             self.metadata.learn_leader(state.tp, fetch.response.current_leader, now)
             self.metadata.request_update(now)
             # Kafka fetches again at once; a fetch that is refused again costs a round trip only.
-        else:
+        elif error not in (Errors.UNKNOWN_LEADER_EPOCH, Errors.UNKNOWN_SERVER_ERROR):
             raise KafkaError(error.name, f"fetch of {state.tp}")
 
     def prefer(self, state: PartitionState, replica: int, now: int) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from model.client.connections import backoff_us
 from model.client.exceptions import LogTruncationError
 from model.client.subscription import AWAIT_RESET, AWAIT_VALIDATION, FETCHING, PartitionState
-from model.errors import INVALID_METADATA
 from model.facts import Positioned
 from model.messages import (
     EARLIEST_TIMESTAMP,
@@ -117,13 +116,14 @@ class OffsetFetcher:
             if state.state is not AWAIT_RESET or state.strategy != strategy:
                 continue  # a seek came first
             if part.error or part.offset < 0:
-                if part.error in INVALID_METADATA:
-                    self.metadata.request_update(now)
+                self.metadata.request_update(now)
                 self._retry([state], now)
                 continue
             if self.subscription.assignment.get(part.tp) is not state:
                 continue
-            state.seek(part.offset, part.leader_epoch, self.metadata.leaders[part.tp][1], False)
+            # Without an epoch (resetPositionIfNeeded): there is nothing to validate before a record
+            # has been read.
+            state.seek(part.offset, -1, self.metadata.leaders[part.tp][1], False)
             self.metadata.epoch_seen(part.tp, part.leader_epoch, now)
             self.positioned(state, strategy)
         self.consumer.positions_changed()
@@ -162,8 +162,7 @@ class OffsetFetcher:
             ):
                 continue  # moved meanwhile: asked again, or not ours any more
             if part.error:
-                if part.error in INVALID_METADATA:
-                    self.metadata.request_update(now)
+                self.metadata.request_update(now)
                 self._retry([state], now)
             else:
                 self._validated(state, part.leader_epoch, part.end_offset)

@@ -99,7 +99,7 @@ class KafkaProducer:
         if self._closed:
             self.process.out.append(Reply(call, None, KafkaError("CLOSED", "producer is closed")))
             return
-        if self._append(call, args, now, now, None):
+        if self._append(call, args, now, None):
             return
         waiting = Blocked(call, args, now, now + self.config.max_block_ms * 1000)
         waiting.for_memory = args[0] in self.metadata.partition_counts
@@ -129,9 +129,7 @@ class KafkaProducer:
 
     # Into the accumulator.
 
-    def _append(
-        self, call: int, args: tuple[Any, ...], since: int, now: int, retried: Blocked | None
-    ) -> bool:
+    def _append(self, call: int, args: tuple[Any, ...], now: int, retried: Blocked | None) -> bool:
         """Append a record; False if metadata or memory is missing."""
         topic, key, record_id, value_size, partition, want_ack = args
         count = self.metadata.partition_counts.get(topic)
@@ -172,7 +170,7 @@ class KafkaProducer:
         if batch is None:
             sizes = self._sizes
             size = sizes.get((key_size, value_size)) or self._learn_size(key_size, value_size)
-            error, batch = self._new_batch(queue, size, since, retried)
+            error, batch = self._new_batch(queue, size, now, retried)
             if batch is None:
                 if error is None:
                     if len(batches) == 1 and batches[0].full:
@@ -199,7 +197,7 @@ class KafkaProducer:
         return True
 
     def _new_batch(
-        self, queue: PartitionQueue, size: int, since: int, retried: Blocked | None
+        self, queue: PartitionQueue, size: int, now: int, retried: Blocked | None
     ) -> tuple[KafkaError | None, ProducerBatch | None]:
         config = self.config
         need = config.batch_size
@@ -211,11 +209,11 @@ class KafkaProducer:
             return None, None
         self.memory -= need
         self._last_number = number = self._last_number + 1
-        batch = ProducerBatch(queue, number, since, need)
+        batch = ProducerBatch(queue, number, now, need)
         self.incomplete[number] = batch
         queue.batches.append(batch)
         if not self._expiry_armed:
-            self._arm_expiry(since)
+            self._arm_expiry(now)
         return None, batch
 
     def _waits_before(self, retried: Blocked | None) -> bool:
@@ -316,7 +314,7 @@ class KafkaProducer:
         while self._freed:
             self._freed = False
             for blocked in list(self._blocked):
-                if self._append(blocked.call, blocked.args, blocked.since, now, blocked):
+                if self._append(blocked.call, blocked.args, now, blocked):
                     self._blocked.remove(blocked)
                 else:
                     blocked.for_memory = blocked.args[0] in self.metadata.partition_counts

@@ -91,11 +91,12 @@ class SubscriptionState:
         self.version += 1
 
     def consumed(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Return (position, epoch) of all partitions that have a position: what may be committed."""
+        """Return (position, epoch) of all partitions with a valid position: what may be committed
+        (allConsumed). One that waits for its validation has none."""
         return {
             tp: (state.position, state.offset_epoch)
             for tp, state in self.assignment.items()
-            if state.position >= 0 and state.state in (FETCHING, AWAIT_VALIDATION)
+            if state.position >= 0 and state.state is FETCHING
         }
 
     def mark_pending_revocation(self) -> None:

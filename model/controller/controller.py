@@ -42,6 +42,7 @@ from model.facts import ControllerActive
 from model.messages import (
     AddRaftVoterRequest,
     BeginQuorumEpochRequest,
+    DescribeQuorumRequest,
     EndQuorumEpochRequest,
     FetchSnapshotRequest,
     RaftFetchRequest,
@@ -95,6 +96,7 @@ class Controller(Process):
         AddRaftVoterRequest: "raft",
         RemoveRaftVoterRequest: "raft",
         UpdateRaftVoterRequest: "raft",
+        DescribeQuorumRequest: "raft",
         FetchSnapshotRequest: "raft",
     }
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from model.effects import Request
 from model.errors import Errors
 from model.messages import (
+    AddRaftVoterRequest,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartitionReassignmentsRequest,
@@ -18,16 +19,22 @@ from model.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    RaftVoterResponse,
+    RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
@@ -41,7 +48,14 @@ _FORWARDED: dict[type, type] = {
 }
 """Requests whose response is an error and a list."""
 
-OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, UnregisterBrokerRequest)
+_OF_THE_QUORUM: dict[type, type] = {
+    AddRaftVoterRequest: RaftVoterResponse,
+    DescribeQuorumRequest: DescribeQuorumResponse,
+    RemoveRaftVoterRequest: RaftVoterResponse,
+}
+"""Requests whose response can be an error alone, and which the Raft client serves."""
+
+OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, UnregisterBrokerRequest, *_OF_THE_QUORUM)
 """What operators ask any broker, which forwards it."""
 
 
@@ -68,6 +82,9 @@ def failed(request: Any, error: Errors) -> Any:
     response = _FORWARDED.get(type(request))
     if response is not None:
         return response(error, ())
+    response = _OF_THE_QUORUM.get(type(request))
+    if response is not None:
+        return response(error)
     if isinstance(request, UnregisterBrokerRequest):
         return UnregisterBrokerResponse(error)
     if isinstance(request, BrokerHeartbeatRequest):
@@ -76,6 +93,8 @@ def failed(request: Any, error: Errors) -> Any:
         return BrokerRegistrationResponse(error, -1)
     if isinstance(request, AlterPartitionRequest):
         return AlterPartitionResponse(error, ())
+    if isinstance(request, ControlledShutdownRequest):
+        return ControlledShutdownResponse(error)
     if isinstance(request, AllocateProducerIdsRequest):
         return AllocateProducerIdsResponse(error, -1, 0)
     assert isinstance(request, CreateTopicsRequest), request

@@ -50,6 +50,7 @@ from model.facts.metadata import (
     RaftRole,
     TopicCreated,
     TopicDeleted,
+    VotersChanged,
     ZkControllerWrite,
 )
 from model.facts.replication import (
@@ -204,6 +205,7 @@ __all__ = [
     "TopicCreated",
     "TopicDeleted",
     "Truncated",
+    "VotersChanged",
     "ZkControllerWrite",
     "ZooKeeperConnection",
     "ZooKeeperRole",

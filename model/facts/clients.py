@@ -9,7 +9,7 @@ from model.values import value
 class Acked:
     """A producer's batch was acknowledged. ``base_offset`` −1 when unknown (acks=0, duplicate).
 
-    ``acks`` is −1 for all. ``latency_us`` from the first record's send() to now.
+    ``acks`` is −1 for all. ``latency_us`` from the creation of the batch to now.
     """
 
     topic_id: str

@@ -15,6 +15,16 @@ class RaftRole:
 
 
 @value
+class VotersChanged:
+    """A controller goes by another set of voters (KIP-853): that of the record at ``offset`` of its
+    log, committed or not; −1: that of the configuration, the record being truncated."""
+
+    offset: int
+    voters: tuple[int, ...]
+    directory_ids: tuple[str, ...]  # "" for a voter of the configuration
+
+
+@value
 class MetadataCommitted:
     """A replica of the metadata log applied up to ``offset``; ``digest`` chains what it applied."""
 

@@ -1,7 +1,8 @@
 """What a ZooKeeper controller tells the brokers, and what a broker that shuts down asks it.
 
 ``configs`` of LeaderAndIsr is ours: a broker of Kafka reads /config/topics itself when it creates a
-log; here the controller, which has read them, sends a topic's own settings along.
+log; here the controller, which has read them, sends a topic's own settings along, with the zxid of
+their last change, so that a broker that knows newer ones keeps these.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class LeaderAndIsrRequest(Message):
     broker_epoch: int
     partitions: tuple[ControlPartition, ...]
     live_leaders: tuple[tuple[int, str], ...]
-    configs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    configs: tuple[tuple[str, tuple[tuple[str, str], ...], int], ...] = ()
 
     def wire_size(self) -> int:
         return HEADER + PER_PARTITION * len(self.partitions)

@@ -142,3 +142,32 @@ class UpdateRaftVoterRequest(Message):
 @value
 class RaftVoterResponse(Message):
     error: Errors
+
+
+@value
+class DescribeQuorumRequest(Message):
+    """What the leader knows of the quorum of the metadata log."""
+
+
+@value
+class QuorumReplica:
+    """A voter or observer in DescribeQuorum; times are on the leader's clock, −1 never."""
+
+    id: int
+    directory_id: str
+    log_end_offset: int
+    last_fetch_us: int
+    last_caught_up_us: int
+
+
+@value
+class DescribeQuorumResponse(Message):
+    error: Errors
+    leader_id: int = -1
+    leader_epoch: int = -1
+    high_watermark: int = -1
+    voters: tuple[QuorumReplica, ...] = ()
+    observers: tuple[QuorumReplica, ...] = ()
+
+    def wire_size(self) -> int:
+        return HEADER + PER_PARTITION * (1 + len(self.voters) + len(self.observers))

@@ -28,12 +28,15 @@ MAX_BATCH_BYTES = 8 * 1024 * 1024
 class Appends:
     """What a leader accepts and writes; empty in every other role."""
 
-    __slots__ = ("_batch_bytes", "_batches", "_next_offset", "client")
+    __slots__ = ("_batch_bytes", "_batches", "_max_batch_bytes", "_next_offset", "client")
 
     def __init__(self, client: RaftClient) -> None:
         self.client = client
         self._batches: list[list[Record]] = []  # accepted, not yet in the log
         self._batch_bytes = 0  # of the last of them
+        # Kafka refuses segments of less than 8 MiB; where one is smaller, a batch still fits it.
+        segment_bytes = client.config.metadata_log_segment_bytes
+        self._max_batch_bytes = min(MAX_BATCH_BYTES, segment_bytes // 2)
         self._next_offset = 0  # the offset the next accepted record will get
 
     def open_epoch(self, role: Leader, granting: tuple[int, ...], now: int) -> None:
@@ -53,7 +56,7 @@ class Appends:
         size = len(records) * RECORD_SIZE
         timestamp_ms = client.process.wall_ms(now)
         accepted = [Record(None, record, RECORD_SIZE, timestamp_ms) for record in records]
-        if self._batches and self._batch_bytes + size <= MAX_BATCH_BYTES:
+        if self._batches and self._batch_bytes + size <= self._max_batch_bytes:
             self._batches[-1].extend(accepted)
             self._batch_bytes += size
         else:

@@ -23,13 +23,11 @@ from model.effects import Exit, Post, Process, Request
 from model.errors import Errors
 from model.facts import RaftRole
 from model.messages import (
-    AddRaftVoterRequest,
     BeginQuorumEpochRequest,
+    DescribeQuorumResponse,
     EndQuorumEpochRequest,
     FetchSnapshotRequest,
     RaftFetchRequest,
-    RemoveRaftVoterRequest,
-    UpdateRaftVoterRequest,
     VoteRequest,
 )
 from model.raft import quorum
@@ -51,7 +49,7 @@ from model.raft.states import (
     Role,
     Unattached,
 )
-from model.raft.voters import QuorumInfo, VoterSets, describe
+from model.raft.voters import VoterSets, describe
 from model.storage.files import DiskError
 from model.storage.log import Log
 
@@ -247,7 +245,7 @@ class RaftClient:
             self.elections.learn(leader, epoch, now)
         return self.halted
 
-    def describe_quorum(self, now: int) -> QuorumInfo | None:
+    def describe_quorum(self, now: int) -> DescribeQuorumResponse | None:
         """Return what the leader knows of voters and observers; None elsewhere."""
         return describe(self, now)
 
@@ -298,9 +296,7 @@ class RaftClient:
             EndQuorumEpochRequest: self.elections.on_end_quorum_epoch,
             RaftFetchRequest: self.server.on_fetch,
             FetchSnapshotRequest: self.snapshots.on_fetch_snapshot,
-            AddRaftVoterRequest: self.voter_sets.on_add,
-            RemoveRaftVoterRequest: self.voter_sets.on_remove,
-            UpdateRaftVoterRequest: self.voter_sets.on_update,
+            **self.voter_sets.handlers(),
         }
 
     def _enter(self, role: Role, now: int) -> None:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from model.effects import Request, Respond
 from model.errors import Errors
-from model.messages import RaftFetchRequest, RaftFetchResponse
+from model.messages import QuorumReplica, RaftFetchRequest, RaftFetchResponse
 from model.raft.states import Leader
-from model.raft.voters import ReplicaState
 from model.records import RecordBatch
 from model.storage.files import DiskError
 from model.storage.log import Log
@@ -146,7 +145,7 @@ class FetchServer:
             key = (replica, request.replica_directory_id)
             before = role.observers.get(key)
             last = -1 if before is None else before.last_caught_up_us
-            role.observers[key] = ReplicaState(*key, offset, now, now if caught_up else last)
+            role.observers[key] = QuorumReplica(*key, offset, now, now if caught_up else last)
 
     def _refuse(self, item: Request, error: Errors) -> None:
         client = self.client

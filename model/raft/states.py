@@ -137,7 +137,7 @@ class Leader(Role):
         self.end_offsets = dict.fromkeys(others, -1)
         self.unacknowledged = dict.fromkeys(others, True)  # of BeginQuorumEpoch
         self.fetches: dict[int, tuple[int, int]] = {}  # voter -> last fetch, last caught up (µs)
-        self.observers: dict[tuple[int, str], Any] = {}  # (id, directory id) -> ReplicaState
+        self.observers: dict[tuple[int, str], Any] = {}  # (id, directory id) -> QuorumReplica
         self.heard: dict[int, bool] = {}  # voters that fetched since the check quorum timer began
         self.flushed = epoch_start  # own log up to here is durable
         self.high_watermark = -1  # −1 until a record of this epoch is committed

@@ -14,13 +14,18 @@ check of a new voter by ApiVersions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from model.effects import Request, Respond
 from model.errors import Errors
+from model.facts import VotersChanged
 from model.messages import (
     AddRaftVoterRequest,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    QuorumReplica,
     RaftVoterResponse,
     RemoveRaftVoterRequest,
     UpdateRaftVoterRequest,
@@ -57,28 +62,6 @@ class VotersRecord:
     voters: tuple[Voter, ...]
 
 
-@value
-class ReplicaState:
-    """A row of DescribeQuorum; times are on the leader's clock, −1 never."""
-
-    id: int
-    directory_id: str
-    log_end_offset: int
-    last_fetch_us: int
-    last_caught_up_us: int
-
-
-@value
-class QuorumInfo:
-    """What the leader says of the quorum (DescribeQuorum)."""
-
-    leader_id: int
-    leader_epoch: int
-    high_watermark: int
-    voters: tuple[ReplicaState, ...]
-    observers: tuple[ReplicaState, ...]
-
-
 class VoterSets:
     """The history of a replica's voter sets, and the changes its leader makes."""
 
@@ -112,6 +95,7 @@ class VoterSets:
             return
         record: VotersRecord = batch.records[0].value
         self._history.append((batch.base_offset, record.voters))
+        self._tell(batch.base_offset)
         self._apply(record.voters, now)
 
     def truncated(self, end_offset: int, now: int) -> None:
@@ -120,6 +104,7 @@ class VoterSets:
         while self._history[-1][0] >= end_offset:
             self._history.pop()
         if self.voters != before:
+            self._tell(self._history[-1][0])
             self._apply(self.voters, now)
 
     def loaded(self, end_offset: int, voters: tuple[Voter, ...] | None, now: int) -> None:
@@ -127,7 +112,15 @@ class VoterSets:
         del self._history[1:]
         if voters is not None:
             self._history.append((end_offset - 1, voters))
+            self._tell(end_offset - 1)
         self._apply(self.voters, now)
+
+    def _tell(self, offset: int) -> None:
+        """Write the set into the trace; of a broker's observer nobody asks it."""
+        if not self.client.observer:
+            ids = tuple([voter.id for voter in self.voters])
+            directory_ids = tuple([voter.directory_id for voter in self.voters])
+            self.client.process.out.append(VotersChanged(offset, ids, directory_ids))
 
     def _apply(self, voters: tuple[Voter, ...], now: int) -> None:
         """Take over a voter set that the log holds now."""
@@ -174,7 +167,23 @@ class VoterSets:
         peer = client.peers.get(replica)
         return "" if peer is None else peer.address
 
-    # ----------------------------------------------------------------------------- changes
+    # ----------------------------------------------------------------------------- requests
+
+    def handlers(self) -> dict[type, Callable[[Request, int], None]]:
+        """Return who serves what operators ask of the quorum."""
+        return {
+            AddRaftVoterRequest: self.on_add,
+            RemoveRaftVoterRequest: self.on_remove,
+            UpdateRaftVoterRequest: self.on_update,
+            DescribeQuorumRequest: self.on_describe,
+        }
+
+    def on_describe(self, item: Request, now: int) -> None:
+        """Tell what the leader knows of the quorum (DescribeQuorum)."""
+        answer = describe(self.client, now)
+        if answer is None:
+            answer = DescribeQuorumResponse(Errors.NOT_LEADER_OR_FOLLOWER)
+        self.client.process.out.append(Respond(item.connection, item.correlation, answer))
 
     def on_add(self, item: Request, now: int) -> None:
         """Add a voter that follows already as an observer (AddRaftVoter)."""
@@ -279,8 +288,8 @@ class VoterSets:
         )
 
 
-def describe(client: RaftClient, now: int) -> QuorumInfo | None:
-    """Return what the leader knows of the quorum; None elsewhere (DescribeQuorum).
+def describe(client: RaftClient, now: int) -> DescribeQuorumResponse | None:
+    """Return what the leader knows of the quorum; None elsewhere.
 
     Observers that have not fetched for 300 s are not in it.
     """
@@ -291,20 +300,25 @@ def describe(client: RaftClient, now: int) -> QuorumInfo | None:
     for voter in client.voter_sets.voters:
         if voter.id == client.node_id:
             own = client.log_end_offset
-            voters.append(ReplicaState(voter.id, voter.directory_id, own, now, now))
+            voters.append(QuorumReplica(voter.id, voter.directory_id, own, now, now))
         else:
             known = role.fetches.get(voter.id)
             end_offset = role.end_offsets[voter.id]
             fetched, caught_up = (-1, -1) if known is None else known
             voters.append(
-                ReplicaState(voter.id, voter.directory_id, end_offset, fetched, caught_up)
+                QuorumReplica(voter.id, voter.directory_id, end_offset, fetched, caught_up)
             )
     observers = [
         state for state in role.observers.values()
         if now - state.last_fetch_us < OBSERVER_SESSION_US
     ]  # fmt: skip
-    return QuorumInfo(
-        client.node_id, role.epoch, role.high_watermark, tuple(voters), tuple(observers)
+    return DescribeQuorumResponse(
+        Errors.NONE,
+        client.node_id,
+        role.epoch,
+        role.high_watermark,
+        tuple(voters),
+        tuple(observers),
     )
 
 

@@ -250,8 +250,8 @@ class ReplicaFetcher:
             elif answer.diverging_epoch is not None or answer.batches:
                 self._on_progress(state, answer, now)
             else:
-                partition = state.partition
-                log = partition.log
+                log = state.partition.log
+                state.lag = state.lag and max(0, answer.high_watermark - state.fetch_offset)
                 if (
                     log.high_watermark != answer.high_watermark
                     or log.log_start_offset < answer.log_start_offset
@@ -286,7 +286,7 @@ class ReplicaFetcher:
         partition = state.partition
         try:
             if answer.diverging_epoch is not None:
-                self._truncate(state, answer)
+                self._truncate(state, answer, now)
                 return
             batches = answer.batches
             for batch in batches:
@@ -315,14 +315,14 @@ class ReplicaFetcher:
         state.move(fetch_offset, last_fetched_epoch)
         self.changed[state.partition.tp] = None
 
-    def _truncate(self, state: FetchState, answer: FetchPartitionResponse) -> None:
+    def _truncate(self, state: FetchState, answer: FetchPartitionResponse, now: int) -> None:
         partition = state.partition
         rules = self.manager.rules
         assert answer.diverging_epoch is not None
         epoch, end = answer.diverging_epoch
         high_watermark = rules.follower_hw_from_diverging(answer)
         if high_watermark is not None:
-            partition.log.update_high_watermark(high_watermark)
+            partition.follow_offsets(high_watermark, answer.log_start_offset, now)
         log = partition.log
         partition.truncate_to(rules.truncation_offset(log, epoch, end, state.fetch_offset))
         self.move(state, log.log_end_offset, log.epochs.latest_epoch)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from model.replication.deletion import DelayedDeleteRecords
     from model.replication.manager import ReplicaManager
     from model.replication.purgatory import DelayedFetch, DelayedProduce
+    from model.replication.quota import ReplicationQuota
     from model.replication.replica import RemoteReplica
     from model.replication.rules import ReplicationRules
     from model.replication.sessions import CachedPartition, FetchSession
@@ -191,12 +192,13 @@ class LeaderPartition:
 
     def wake_followers(self, now: int) -> None:
         """The log grew: complete followers' fetches. A HW change alone never wakes them."""
+        quota = self.manager.leader_quota
         for entry in list(self.watchers):
             parked = entry.session.parked
             if parked is not None and entry.asked.fetch_offset < self.log.log_end_offset:
                 request = parked.item.message
-                if request.min_bytes <= 1 or self._session_bytes(entry.session, request) >= (
-                    request.min_bytes
+                if (quota is None and request.min_bytes <= 1) or (
+                    session_bytes(entry.session, request, quota, now) >= request.min_bytes
                 ):
                     parked.complete(now)
         if self.waiting_followers:
@@ -211,20 +213,6 @@ class LeaderPartition:
         for entry in self.watchers:
             if entry.clean:
                 entry.soil()
-
-    def _session_bytes(self, session: FetchSession, request: FetchRequest) -> int:
-        """Return what a parked session could read now, up to its ``min_bytes``."""
-        total = 0
-        for entry in session.dirty:
-            partition = entry.partition
-            if partition is not None and partition.leading:
-                log = partition.log
-                missing = request.min_bytes - total
-                for batch in log.read(entry.asked.fetch_offset, missing, log.log_end_offset):
-                    total += batch.size
-                if total >= request.min_bytes:
-                    break
-        return total
 
     def _wake_fetches(self, waiting: dict[DelayedFetch, FetchPartition], now: int) -> None:
         log, epoch = self.log, self.leader_epoch
@@ -343,3 +331,29 @@ class LeaderPartition:
         elif error not in STAY_PENDING:
             reason = "lag" if pending.change == "shrink" else "caught-up"
             self._submit(pending, reason, now)
+
+
+def session_bytes(
+    session: FetchSession, request: FetchRequest, quota: ReplicationQuota | None, now: int
+) -> int:
+    """Return what a session's fetch could read now, up to its ``min_bytes`` (DelayedFetch).
+
+    What the throttle holds back does not count. A follower on an older segment than the log's end
+    waits for nothing more: a read does not go beyond its segment.
+    """
+    total = 0
+    for entry in session.dirty:
+        partition = entry.partition
+        if partition is None or not partition.leading:
+            continue
+        if quota is not None and not quota.sends(partition, request.replica_id, now):
+            continue
+        log = partition.log
+        offset = entry.asked.fetch_offset
+        if offset < log.segments[-1].base_offset:
+            return request.min_bytes
+        for batch in log.read(offset, request.min_bytes - total, log.log_end_offset):
+            total += batch.size
+        if total >= request.min_bytes:
+            break
+    return total

@@ -156,7 +156,7 @@ class ReplicaManager(ReplicaServing):
             partition = self._get_or_create(tp, topic_id, failed, now)
             if partition is None:
                 continue
-            waits = partition.leading
+            waits = partition.leading or tp in self.settling  # may have led before that epoch
             if partition.make_follower(registration, now):
                 self._remove_from_fetchers(tp)
                 if registration.leader != -1:
@@ -184,6 +184,13 @@ class ReplicaManager(ReplicaServing):
             failed[tp] = Errors.INCONSISTENT_TOPIC_ID
             return None
         return partition
+
+    def config_changed(self, topic: str | None) -> None:
+        """Settings of a topic, or of this broker (None), are others in the image."""
+        if topic is None:
+            self._update_broker_config()
+        else:
+            self._update_config(topic)
 
     def _update_broker_config(self) -> None:
         """Take over dynamic settings: those that are defaults of topics (LogManager's)."""
@@ -305,8 +312,11 @@ class ReplicaManager(ReplicaServing):
             return ListOffsetsPartitionResponse(asked.tp, error, -1, -1, -1)
         log = partition.log
         if asked.timestamp == EARLIEST_TIMESTAMP:
-            found: tuple[int, int] | None = (-1, log.log_start_offset)
-        elif request.replica_id >= 0:
+            start = log.log_start_offset
+            epoch = log.epochs.epoch_for(start)
+            return ListOffsetsPartitionResponse(asked.tp, NONE, -1, start, epoch)
+        found: tuple[int, int] | None
+        if request.replica_id >= 0:
             found = (
                 (-1, log.log_end_offset)
                 if asked.timestamp == LATEST_TIMESTAMP

@@ -17,6 +17,10 @@ class BrokerProcess(Process):
         """Return whether the metadata cache has the partition."""
         raise NotImplementedError
 
+    def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
+        """Return leader and leader epoch in the metadata cache, None for an unknown partition."""
+        raise NotImplementedError
+
     def log_dir_failed(self, error: DiskError, now: int) -> None:
         """Take the log directory offline; it is the only one, so the broker halts."""
         raise NotImplementedError

@@ -78,6 +78,8 @@ class DelayedProduce:
         status.pending = False
         if error is not NONE:
             status.base_offset = -1
+            if error is Errors.NOT_LEADER_OR_FOLLOWER:
+                status.current_leader = self.manager.current_leader(status.tp)
         self.pending -= 1
         if not self.pending:
             self.done = True

@@ -83,6 +83,7 @@ class ReplicaServing(SessionServing):
             statuses.append(status)
             if partition is None:
                 status.error = self.unknown_partition(data.tp)
+                status.current_leader = self.current_leader(data.tp)
                 continue
             required = self._append(partition, data.batch, acks, status, now)
             if status.error is not NONE:
@@ -162,7 +163,11 @@ class ReplicaServing(SessionServing):
             self.fetch_in_session(item, now)
             return
         urgent, total, reads = self._read_all(request, now)
-        if not urgent and total < request.min_bytes:
+        if (
+            not urgent
+            and total < request.min_bytes
+            and (not total or self.available_bytes(request) < request.min_bytes)
+        ):
             partitions = [partition for partition, _, _ in reads if partition is not None]
             waiting = DelayedFetch(self, item, request, partitions, now)
             waiting.park()
@@ -342,6 +347,8 @@ class ReplicaServing(SessionServing):
             else:
                 bound = log.last_stable_offset if request.isolation_level else log.high_watermark
             if asked.fetch_offset < bound:
+                if log.segment_index(asked.fetch_offset) < log.segment_index(bound):
+                    return request.min_bytes  # a read ends with its segment: nothing to wait for
                 missing = min(asked.partition_max_bytes, request.min_bytes - total)
                 for batch in log.read(asked.fetch_offset, missing, bound):
                     total += batch.size
@@ -361,6 +368,14 @@ class ReplicaServing(SessionServing):
             return Errors.NOT_LEADER_OR_FOLLOWER
         return Errors.UNKNOWN_TOPIC_OR_PARTITION
 
+    def current_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
+        """Return leader and epoch for an answer (KIP-951): the replica's, else the metadata's."""
+        partition = self.partitions.get(tp)
+        if partition is not None:
+            return partition.leader, partition.leader_epoch
+        return self.process.cached_leader(tp)
+
     def _unknown(self, asked: FetchPartition) -> FetchPartitionResponse:
         error = self.unknown_partition(asked.tp)
-        return FetchPartitionResponse(asked.tp, error, -1, -1, -1, EMPTY)
+        leader = self.current_leader(asked.tp)
+        return FetchPartitionResponse(asked.tp, error, -1, -1, -1, EMPTY, None, leader)

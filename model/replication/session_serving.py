@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from model.effects import Request, Respond
 from model.errors import Errors
 from model.messages import FetchPartitionResponse, FetchRequest, FetchResponse
+from model.replication.leader import session_bytes
 from model.replication.purgatory import DelayedSessionFetch, Purgatory
 from model.replication.sessions import CachedPartition, FetchSession, FetchSessionCache
 
@@ -54,7 +55,15 @@ class SessionServing:
                 entry.soil()
         urgent, total, news = self._read_session(session, request, stale, now)
         session.last_fetch_us = now
-        if urgent or total >= request.min_bytes or request.max_wait_ms <= 0:
+        if (
+            urgent
+            or total >= request.min_bytes
+            or request.max_wait_ms <= 0
+            or (
+                total
+                and session_bytes(session, request, self.leader_quota, now) >= request.min_bytes
+            )
+        ):
             self._answer_session(item, session, news, now, now)
             return
         for entry in list(session.dirty):
@@ -119,9 +128,11 @@ class SessionServing:
         """Read again for a completed fetch and answer; the follower's state stays as it is."""
         session.parked = None
         request: FetchRequest = item.message
+        replica = request.replica_id
         budget = request.max_bytes
         total = 0
         news: News = []
+        quota = self.leader_quota
         for entry in session.dirty:
             partition = entry.partition or self._partition_of(entry)
             if partition is None:
@@ -130,13 +141,19 @@ class SessionServing:
             asked = entry.asked
             log = partition.log
             mark = log.high_watermark
-            answer = partition.check_fetch(asked, request.replica_id)
-            if answer is None and asked.fetch_offset < log.log_end_offset:
+            answer = partition.check_fetch(asked, replica)
+            if (
+                answer is None
+                and asked.fetch_offset < log.log_end_offset
+                and (quota is None or quota.sends(partition, replica, now))
+            ):
                 answer, size = self._read(
                     partition, asked, mark, log.log_end_offset, budget, total == 0, now
                 )
                 total += size
                 budget = max(0, budget - size)
+                if quota is not None:
+                    quota.sent(partition, size, now)
             if answer is not None:
                 news.append((entry, answer))
             elif mark != entry.sent_high_watermark or log.log_start_offset != entry.sent_log_start:

@@ -12,8 +12,8 @@ Facts: the log reports its own LogStart; Appended, Truncated, HighWatermark and 
 only the owner knows and are the owner's.
 
 Omitted: the log cleaner (offset gaps, as it leaves them, are legal everywhere), transactions (the
-last stable offset is the high watermark), tiered storage, message down-conversion, timestamp
-bounds, the delay before deleted files disappear.
+last stable offset is the high watermark), tiered storage, message down-conversion, the delay before
+deleted files disappear.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from model.config import TopicConfig
+from model.config import MAX_LONG, TopicConfig
 from model.effects import Barrier
 from model.errors import NONE, Errors
 from model.facts import FinalReplica, LogStart
@@ -34,7 +34,7 @@ from model.storage.local_log import LocalLog
 from model.storage.producers import ProducerStateManager
 from model.storage.rules import StorageRules
 from model.storage.segment import MAX_RELATIVE_OFFSET, Segment
-from model.storage.validation import invalid, stamped
+from model.storage.validation import invalid, out_of_range, stamped
 from model.values import value
 
 MAX_EPOCH = 2**31 - 1
@@ -98,6 +98,8 @@ class Log(LocalLog):
         self._flush_messages = config.flush_messages
         self._compacted = "compact" in config.cleanup_policy
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
+        self._timestamp_after_ms = config.message_timestamp_after_max_ms
+        self._has_oldest = config.message_timestamp_before_max_ms < MAX_LONG
 
     @property
     def last_stable_offset(self) -> int:
@@ -122,6 +124,10 @@ class Log(LocalLog):
             return AppendResult(Errors.RECORD_LIST_TOO_LARGE, None, -1, -1)
         if client:
             error = invalid(batch, self._compacted)
+            if error is NONE and (
+                batch.max_timestamp_ms > now_ms + self._timestamp_after_ms or self._has_oldest
+            ):
+                error = out_of_range(batch, now_ms, self.config)
             if error is not NONE:
                 return AppendResult(error, None, -1, -1)
         producer_id = batch.producer_id

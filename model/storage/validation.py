@@ -1,11 +1,12 @@
 """What a leader checks in a client's batch, and how it stamps it (LogValidator).
 
-Omitted: timestamp bounds (INVALID_TIMESTAMP), recompression and old formats. The CRC of a batch
-that arrived over the network is taken as right: the network is TCP.
+Omitted: recompression and old formats. The CRC of a batch that arrived over the network is taken as
+right: the network is TCP.
 """
 
 from __future__ import annotations
 
+from model.config import TopicConfig
 from model.errors import NONE, Errors
 from model.records import Record, RecordBatch
 from model.storage.segment import CorruptBatch
@@ -23,6 +24,20 @@ def invalid(batch: RecordBatch, compacted: bool) -> Errors:
         for record in batch.records:
             if record.key is None:
                 return Errors.INVALID_RECORD
+    return NONE
+
+
+def out_of_range(batch: RecordBatch, now_ms: int, config: TopicConfig) -> Errors:
+    """Return INVALID_TIMESTAMP for a record further from the broker's clock than its topic allows
+    (message.timestamp.before.max.ms, message.timestamp.after.max.ms); CreateTime only."""
+    if config.message_timestamp_type == "CreateTime":
+        before, after = (
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+        )
+        for record in batch.records:
+            if record.timestamp_ms >= 0 and not (-after <= now_ms - record.timestamp_ms <= before):
+                return Errors.INVALID_TIMESTAMP
     return NONE
 
 

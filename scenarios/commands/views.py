@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from scenarios import describe as views
+from scenarios import quorum as quorums
 from scenarios.commands.common import OK, run_directory, say
 from scenarios.state import state_at
 
@@ -52,6 +53,9 @@ def describe(
     at_min_isr: Annotated[
         bool, typer.Option("--at-min-isr", help="topics: only partitions with ISR = min ISR.")
     ] = False,
+    replication: Annotated[
+        bool, typer.Option("--replication", help="quorum: a row for each voter and observer.")
+    ] = False,
     unavailable: Annotated[
         bool, typer.Option("--unavailable", help="topics: only partitions without a live leader.")
     ] = False,
@@ -74,7 +78,7 @@ def describe(
     elif what is View.log_dirs:
         lines = views.log_dirs(state, topic)
     elif what is View.quorum:
-        lines = views.quorum(state)
+        lines = quorums.replication(state) if replication else quorums.status(state)
     else:
         lines = views.brokers(state)
     for line in lines:

@@ -2,8 +2,10 @@
 
 With ZooKeeper the controller writes a partition at a time: first elections, then each dead broker
 leaves the ISRs. So there ISRELIG judges who joins an ISR, not who is still in it, and a partition
-without a leader may have any ISR. A metadata offset is then a zxid; see also
-:mod:`scenarios.invariants.zookeeper`.
+without a leader may have any ISR. Before inter.broker.protocol.version 2.7 a leader writes its ISR
+itself, without the controller's check, and knows only which brokers its own metadata cache holds: a
+broker that dies or shuts down may join, so what leaders write is not judged. A metadata offset is
+then a zxid; see also :mod:`scenarios.invariants.zookeeper`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ class Metadata:
         self._brokers: dict[int, facts.BrokerRegistration] = {}
         self._registered: dict[int, int] = {}  # broker -> metadata offset
         self._zookeeper = False
+        self._written: set[int] = set()  # the zxids of all controllers' writes
         self._leaders: dict[tuple[str, int, int], str] = {}
         self._raft_leaders: dict[int, str] = {}
         self._isr: dict[tuple[str, int], facts.PartitionChanged] = {}
@@ -35,9 +38,9 @@ class Metadata:
         trace.subscribe(facts.RaftRole, self._on_role)
         trace.subscribe(facts.ZkControllerWrite, self._on_zk_write)
 
-    def _on_zk_write(self, _seq: int, _t: int, _n: str, _fact: facts.ZkControllerWrite) -> None:
+    def _on_zk_write(self, _seq: int, _t: int, _n: str, fact: facts.ZkControllerWrite) -> None:
         self._zookeeper = True
-        self.cluster.trace.unsubscribe(facts.ZkControllerWrite, self._on_zk_write)
+        self._written.add(fact.offset)
 
     def finish(self) -> None:
         """Judge what waits for the end of a batch."""
@@ -92,7 +95,10 @@ class Metadata:
             )  # fmt: skip
         self._epochs[key] = (fact.partition_epoch, fact.offset)
         before, self._isr[key] = self._isr.get(key), fact
-        stays = before.isr if self._zookeeper and before is not None else ()
+        stays: tuple[int, ...] = ()
+        if self._zookeeper:
+            by_leader = fact.offset not in self._written
+            stays = fact.isr if by_leader else () if before is None else before.isr
         self._check_eligible(seq, t, key, fact, stays)
 
     def _check_eligible(

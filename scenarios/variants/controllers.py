@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from model.client.rules import ClientRules
+from model.controller.rules import ControllerRules
 from model.controller.zk.rules import UNKNOWN_EPOCH, ZkControllerRules
+from model.errors import Errors
 from scenarios.variants import Variant
 
 
@@ -14,6 +16,30 @@ class RepeatedChangeIsRefused(ZkControllerRules):
 
     def is_repeated(self, data: Any, isr: tuple[int, ...], recovery: int) -> bool:
         return False
+
+
+class LaggingControllerFences(ControllerRules):
+    """A controller that is behind a leader's epoch takes that leader for the one behind."""
+
+    def alter_partition_epoch_order(self, broker_id: int, data: Any, partition: Any) -> Errors:
+        if data.leader_epoch != partition.leader_epoch:
+            return Errors.FENCED_LEADER_EPOCH
+        if data.partition_epoch != partition.partition_epoch:
+            return Errors.INVALID_UPDATE_VERSION
+        return super().alter_partition_epoch_order(broker_id, data, partition)
+
+
+class LaggingZkControllerFences(ZkControllerRules):
+    """So does one in ZooKeeper mode."""
+
+    def alter_partition_epochs_ahead(
+        self, data: Any, leader_epoch: int, partition_epoch: int
+    ) -> Errors:
+        if data.leader_epoch != leader_epoch:
+            return Errors.FENCED_LEADER_EPOCH
+        if data.partition_epoch > partition_epoch:
+            return Errors.INVALID_UPDATE_VERSION
+        return Errors.NONE
 
 
 class WritesUnguarded(ZkControllerRules):
@@ -64,6 +90,12 @@ CONTROLLERS: tuple[Variant, ...] = (
         "Asking again for an ISR that is there already succeeds.",
     ),
     Variant(
+        "B23-zombie-controller-answers-alter", "KAFKA-14154",
+        (LaggingControllerFences, LaggingZkControllerFences),
+        "LIVE", "B23-zombie-controller-answers-alter",
+        "A controller that is behind a leader's epoch says that it is no controller any more.",
+    ),
+    Variant(
         "B33-zk-write-without-epoch-check", "KAFKA-6082", (WritesUnguarded,),
         "META", "B33-zk-write-without-epoch-check",
         "A controller's write to ZooKeeper takes effect only while it is the controller.",
@@ -79,9 +111,9 @@ CONTROLLERS: tuple[Variant, ...] = (
         "A broker takes control requests for a later registration than it knows of.",
     ),
     Variant(
-        "B36-missed-bounce", "KAFKA-1120", (BounceIsMissed,),
-        "LIVE", "B36-missed-bounce",
-        "A broker that was away is told anew what it hosts, even if nobody saw it go.",
+        "B36-cached-zk-version-zombie-leader", "KAFKA-2729", (BounceIsMissed,),
+        "LIVE", "B36-cached-zk-version-zombie-leader",
+        "A leader whose session ended unseen is told of its successor under its new registration.",
     ),
     Variant(
         "B45-topic-recreated", "KAFKA-12257", (TopicsHaveNamesOnly,),

@@ -110,6 +110,13 @@ class KeepsEpochsAtLogEnd(StorageRules):
         return False
 
 
+class HighWatermarkBeforeTruncation(ReplicationRules):
+    """A follower takes the leader's high watermark from the reply that tells it to truncate."""
+
+    def follower_hw_from_diverging(self, response: Any) -> int | None:
+        return int(response.high_watermark)
+
+
 class UsesRepliesOfRemoved(ReplicationRules):
     """A fetch reply is applied though its partition is no longer fetched."""
 
@@ -171,6 +178,11 @@ TRUNCATION: tuple[Variant, ...] = (
         "B08-stale-epoch-at-log-end", "KAFKA-10706", (KeepsEpochsAtLogEnd,),
         "LIVE", "B08-stale-epoch-at-log-end",
         "Truncation at the log end still trims the epoch cache.",
+    ),
+    Variant(
+        "B10-follower-hw-before-truncate", "KAFKA-14704", (HighWatermarkBeforeTruncation,),
+        "STABLEREAD", "B10-follower-hw-before-truncate",
+        "A follower that diverges exposes nothing of what it is about to cut.",
     ),
     Variant(
         "B13-fetch-session-drops-epoch", "KAFKA-9338", (SessionDropsEpoch, FollowersAcceptAnyEpoch),

@@ -22,6 +22,13 @@ class BouncesUnseen(ZkControllerRules):
         return False
 
 
+class ReassignmentsForgotten(ZkControllerRules):
+    """What an API asked for is not in /admin/reassign_partitions, so a new controller leaves it."""
+
+    def resumes_reassignment(self, adding: tuple[int, ...], removing: tuple[int, ...]) -> bool:
+        return False
+
+
 class ZombieWrites(ZkControllerRules):
     """Nothing checks /controller_epoch, and the library goes on in a new session by itself."""
 
@@ -42,5 +49,9 @@ ZOOKEEPER_MUTATIONS: tuple[Variant, ...] = (
     Variant(
         "M21-zk-no-bounce", "KAFKA-1120", (BouncesUnseen,),
         "no-progress", "zk-fast-restart", "A broker started anew must hear anew what it hosts.",
+    ),
+    Variant(
+        "M22-zk-reassignment-forgotten", "KIP-455", (ReassignmentsForgotten,),
+        "LIVE", "zk-reassign-failover", "A new controller goes on with a reassignment it finds.",
     ),
 )  # fmt: skip

@@ -96,6 +96,10 @@ class Node(BrokerProcess):
     def knows_partition(self, tp: TopicPartition) -> bool:
         return tp == TP
 
+    def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
+        entry = self.topic.partitions.get(tp.partition) if tp == TP else None
+        return None if entry is None else (entry.leader, entry.leader_epoch)
+
     def log_dir_failed(self, error: DiskError, now: int) -> None:
         self.failures.append(error)
 

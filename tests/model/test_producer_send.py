@@ -121,6 +121,19 @@ def test_memory_blocks_until_max_block_ms() -> None:
     ]
 
 
+def test_delivery_timeout_counts_from_the_batch_not_from_the_blocked_send() -> None:
+    settings = {"request_timeout_ms": 1000, "delivery_timeout_ms": 1000}
+    h, log = start(linger_ms=0, buffer_memory=16384, retries=1, **settings)
+    log.script = [None]
+    h.call("send", "t", None, 1, 10, None, False)
+    h.run(200)
+    h.call("send", "t", None, 2, 10, None, False)  # no memory until the first one has failed
+    h.run(1500)
+    assert [f.record_ids for f in h.of(SendFailed)] == [(1,)]
+    (acked,) = h.of(Acked)
+    assert (acked.record_ids, acked.latency_us < 100_000) == ((2,), True)
+
+
 def test_an_unknown_topic_blocks_until_it_exists() -> None:
     h, _ = start(linger_ms=0)
     call = h.call("send", "u", None, 2, 10, None, False)

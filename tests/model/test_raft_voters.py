@@ -138,9 +138,9 @@ def test_a_change_needs_a_committed_record_of_the_leaders_epoch(rules, expected)
     leader = world.leader()
     raft = world.nodes[leader].raft
     # The observer is known although nothing of this epoch is committed.
-    from model.raft.voters import ReplicaState
+    from model.messages import QuorumReplica
 
-    raft.state.observers[4, ""] = ReplicaState(4, "", 0, world.now, world.now)
+    raft.state.observers[4, ""] = QuorumReplica(4, "", 0, world.now, world.now)
     assert raft.state.high_watermark == -1
     Answers(world).ask(leader, ADD, 0)
     assert sorted(raft.voters) == expected

@@ -41,6 +41,7 @@ def test_the_rate_is_measured_over_eleven_seconds() -> None:
 
 def test_a_leader_sends_nothing_above_the_rate_to_who_is_not_in_sync() -> None:
     trio = lagging(leader_replication_throttled_rate=10, replica_fetch_max_bytes=120)
+    trio.advance(12_000_000)  # what went to 2, who is in sync, counts as well
     trio.settle(6)
     first = len(trio.log(3))
     assert 0 < first < 10
@@ -60,3 +61,30 @@ def test_a_follower_waits_until_its_rate_allows_more() -> None:
         trio.advance(1_000_000)
         trio.settle(6)
     assert len(trio.log(3)) == 10
+
+
+def test_a_parked_fetch_is_neither_woken_nor_answered_with_throttled_records() -> None:
+    trio = lagging(leader_replication_throttled_rate=10)
+    trio.settle(6)
+    assert len(trio.log(3)) == 0
+    (session,) = [
+        each for each in trio.nodes[1].replicas.sessions.sessions.values() if each.replica_id == 3
+    ]
+    parked = session.parked
+    assert parked is not None
+    trio.produce(1, 10)
+    trio.settle(6)
+    assert (session.parked is parked, len(trio.log(2)), len(trio.log(3))) == (True, 11, 0)
+    trio.advance(500_000)  # its time is over: it is answered, still without records
+    assert (parked.done, len(trio.log(3))) == (True, 0)
+
+
+def test_a_follower_learns_from_an_answer_without_records_that_it_is_in_sync() -> None:
+    trio = Trio(follower_replication_throttled_rate=10)
+    trio.tell()
+    trio.settle()
+    state = trio.nodes[2].replicas.fetchers[(1, 0)].fetching[TP]
+    assert state.lag == 1
+    trio.advance(500_000)
+    trio.settle()
+    assert state.lag == 0

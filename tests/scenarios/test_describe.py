@@ -15,10 +15,10 @@ from scenarios.describe import (
     brokers,
     groups,
     log_dirs,
-    quorum,
     reassignments,
     topics,
 )
+from scenarios.quorum import status
 from scenarios.state import MomentError, moment_us, state_at
 from scenarios.story import tell
 from sim.store import write_manifest
@@ -112,7 +112,7 @@ def test_groups_as_kafka_consumer_groups_prints_them(stored: Path) -> None:
 
 
 def test_quorum_as_kafka_metadata_quorum_prints_it(stored: Path) -> None:
-    assert quorum(state_at(stored, "0")) == [
+    assert status(state_at(stored, "0")) == [
         "ClusterId:              eRWX39RxJKfO1-hnlFEB5w",
         "LeaderId:               3001",
         "LeaderEpoch:            2",
@@ -197,7 +197,7 @@ def test_log_dirs_as_kafka_log_dirs_prints_them(moving: Path) -> None:
 
 
 def test_a_lagging_voter_is_as_late_as_the_first_offset_it_lacks(moving: Path) -> None:
-    lines = quorum(state_at(moving, "3s"))
+    lines = status(state_at(moving, "3s"))
     assert "MaxFollowerLag:         4" in lines
     assert "MaxFollowerLagTimeMs:   2000" in lines
 

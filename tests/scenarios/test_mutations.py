@@ -22,11 +22,16 @@ SEEDS = {
     "M03-no-truncation": 1,
     "M04-no-epoch-fencing": 1,
     "M05-no-min-isr": 1,
-    "M06-vote-not-durable": 1,
+    "M06-vote-not-durable": 10,
     "M07-no-generation-check": 1,
     "M08-no-sequence-check": 1,
 }
-TWINS = ("M09-commits-alone", "M20-zk-any-controller-epoch", "M21-zk-no-bounce")
+TWINS = (
+    "M09-commits-alone",
+    "M20-zk-any-controller-epoch",
+    "M21-zk-no-bounce",
+    "M22-zk-reassignment-forgotten",
+)
 """Mutations that the twin of a scenario of the catalogue shows."""
 
 

@@ -60,7 +60,7 @@ def test_two_variants_compose() -> None:
 
 
 def test_two_variants_that_override_one_rule_are_refused() -> None:
-    with pytest.raises(VariantError, match=r"both override controller\.eligible_for_isr"):
+    with pytest.raises(VariantError, match=r"both override replication\.is_eligible"):
         compose(["B24-fenced-replica-rejoins-isr", "B25-no-broker-epoch-in-isr"])
 
 

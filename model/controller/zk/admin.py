@@ -1,9 +1,10 @@
 """ZkAdminManager: topics are created and deleted by writing znodes; the controller's watches see it.
+Settings are written below /config and announced below /config/changes to all brokers.
 
 Only the active controller serves these requests, on a thread of its own (lane ``zk-admin``; in Kafka
 it is the request handler's). Checks and placement are those of the KRaft controller, on the
 broker's metadata cache; that a topic exists is what ZooKeeper says. Left out: waiting for the
-leaders of new topics (DelayedCreatePartitions), settings of existing topics and of brokers.
+leaders of new topics (DelayedCreatePartitions).
 """
 
 from __future__ import annotations
@@ -11,27 +12,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from model.controller.configs import ConfigurationControlManager
 from model.controller.placement import UsableBroker
 from model.controller.ports import failed
 from model.controller.records import ConfigRecord, PartitionRecord, TopicRecord
 from model.controller.topics import TopicControlManager
 from model.controller.zk.events import Event, EventQueue, Steps
 from model.controller.zk.registries import (
+    CONFIG_CHANGES,
     DELETE_TOPICS,
+    ConfigChange,
     ReplicaAssignment,
+    Settings,
     TopicAssignment,
-    TopicSettings,
+    broker_config_path,
     config_path,
     topic_path,
 )
 from model.errors import Errors
+from model.facts import ConfigChanged
 from model.messages import (
+    AlterableConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
-from model.zookeeper.ops import Create, SetData, ZkError
+from model.messages.admin import TOPIC
+from model.zookeeper.ops import Create, GetData, SetData, ZkError
 
 if TYPE_CHECKING:
     import random
@@ -43,6 +53,7 @@ if TYPE_CHECKING:
 LANE = "zk-admin"
 NONE, OK = Errors.NONE, ZkError.OK
 Answer = Callable[[Any, int], None]
+SERVED = (CreateTopicsRequest, DeleteTopicsRequest, IncrementalAlterConfigsRequest)
 
 
 class _LiveBrokers:
@@ -57,7 +68,7 @@ class _LiveBrokers:
 
 
 class ZkAdminManager:
-    """Serves CreateTopics and DeleteTopics."""
+    """Serves CreateTopics, DeleteTopics and IncrementalAlterConfigs."""
 
     def __init__(
         self,
@@ -69,12 +80,13 @@ class ZkAdminManager:
         self.controller = controller
         self.image = image
         self.topics = TopicControlManager(image, _LiveBrokers(image), config, rng)  # type: ignore[arg-type]
+        self.configs = ConfigurationControlManager(image, config)
         self.queue = EventQueue(controller.process, controller.zk, LANE)
 
     def serve(self, request: Any, answer: Answer) -> None:
         """Serve a request that was sent or forwarded to this broker as the controller."""
         controller = self.controller
-        if isinstance(request, CreateTopicsRequest | DeleteTopicsRequest):
+        if isinstance(request, SERVED):
 
             def run(_: int) -> Steps:
                 response = failed(request, Errors.NOT_CONTROLLER)
@@ -88,10 +100,12 @@ class ZkAdminManager:
         else:
             controller.requests.serve(request, answer)
 
-    def _serve(self, request: CreateTopicsRequest | DeleteTopicsRequest) -> Steps:
+    def _serve(self, request: Any) -> Steps:
         if isinstance(request, CreateTopicsRequest):
             return self._create(request)
-        return self._delete(request)
+        if isinstance(request, DeleteTopicsRequest):
+            return self._delete(request)
+        return self._alter_configs(request)
 
     def _create(self, request: CreateTopicsRequest) -> Steps:
         """Write settings, then the assignment, of each topic (AdminZkClient.createTopic…)."""
@@ -99,7 +113,7 @@ class ZkAdminManager:
         topics = [record for record in records if isinstance(record, TopicRecord)]
         results = {name: (error, message) for name, error, message in response.results}
         for topic in topics:
-            settings = TopicSettings(
+            settings = Settings(
                 tuple(
                     [
                         (record.name, record.value)
@@ -134,3 +148,35 @@ class ZkAdminManager:
         fine = [name for name, _, error, _ in response.results if error is NONE]
         yield tuple([Create(f"{DELETE_TOPICS}/{name}", ()) for name in fine])
         return DeleteTopicsResponse(NONE, response.results)
+
+    def _alter_configs(self, request: IncrementalAlterConfigsRequest) -> Steps:
+        """Change settings, each resource on its own (incrementalAlterConfigs)."""
+        results: list[tuple[str, str, Errors, str]] = []
+        for resource in request.resources:
+            _, response = self.configs.alter(IncrementalAlterConfigsRequest((resource,)))
+            result = response.results[0]
+            if result[2] is NONE:
+                yield from self._write_settings(resource)
+            results.append(result)
+        return IncrementalAlterConfigsResponse(NONE, tuple(results))
+
+    def _write_settings(self, resource: AlterableConfig) -> Steps:
+        """Read, change and write a resource's settings, the last writer wins; announce it."""
+        kind, name = resource.resource_type, resource.resource_name
+        path = config_path(name) if kind == TOPIC else broker_config_path(name)
+        (found,) = yield (GetData(path),)
+        entries = dict(found.data.entries) if found.error is OK else {}
+        for key, text in resource.configs:
+            if text is None:
+                entries.pop(key, None)
+            else:
+                entries[key] = text
+        settings = Settings(tuple(entries.items()))
+        (written,) = yield (SetData(path, settings),)
+        if written.error is ZkError.NONODE:
+            (written,) = yield (Create(path, settings),)
+        out = self.controller.process.out
+        for key, text in resource.configs:
+            out.append(ConfigChanged(written.zxid, f"{kind}:{name}", key, text))
+        change = ConfigChange(kind, name)
+        yield (Create(f"{CONFIG_CHANGES}/config_change_", change, sequential=True),)

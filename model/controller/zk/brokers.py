@@ -67,7 +67,7 @@ class BrokerChanges:
         every = context.replicas_on(brokers)
         controller.replicas.to_online([key for key in every if not context.deleting(key[0].topic)])
         yield from controller.partitions.trigger_online()
-        yield from controller.maintenance.resume_reassignments()
+        yield from controller.reassignments.on_brokers_up(brokers)
         waiting = [tp.topic for tp, _ in every if context.deleting(tp.topic)]
         if waiting:
             yield from controller.deletion.resume_for(list(dict.fromkeys(waiting)))

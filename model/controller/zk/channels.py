@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 RETRY_US = 100_000
 SOCKET_TIMEOUT_MS = 30_000  # controller.socket.timeout.ms
 PURPOSE = "controller"
+NO_SETTINGS: tuple[tuple[tuple[str, str], ...], int] = ((), -1)
 
 Answered = Callable[[int, Any, Any, int], None]  # (broker, request, response, now)
 
@@ -151,7 +152,7 @@ class RequestBatch:
             of_broker = self._leader_and_isr.setdefault(broker, {})
             before = of_broker.get(tp)
             new = is_new or (before is not None and before.is_new)
-            of_broker[tp] = self._partition(tp, known, assignment, new)
+            of_broker[tp] = self._partition(tp, known, assignment, known.state.leader, new)
         self.add_update_metadata(self.context.live_or_shutting_down(), (tp,))
 
     def add_stop_replica(self, broker: int, tp: TopicPartition, delete: bool) -> None:
@@ -176,17 +177,24 @@ class RequestBatch:
         for tp in partitions:
             known, assignment = context.leaderships.get(tp), context.assignments.get(tp)
             if known is not None and assignment is not None:
-                self._update[tp] = self._partition(tp, known, assignment, False)
+                gone = context.deleting(tp.topic)
+                leader = LEADER_DURING_DELETE if gone else known.state.leader
+                self._update[tp] = self._partition(tp, known, assignment, leader, False)
 
     def _partition(
-        self, tp: TopicPartition, known: Leadership, assignment: ReplicaAssignment, is_new: bool
+        self,
+        tp: TopicPartition,
+        known: Leadership,
+        assignment: ReplicaAssignment,
+        leader: int,
+        is_new: bool,
     ) -> ControlPartition:
         state: PartitionState = known.state
         return ControlPartition(
             tp,
             self.context.topic_ids.get(tp.topic, ""),
             state.controller_epoch,
-            LEADER_DURING_DELETE if self.context.deleting(tp.topic) else state.leader,
+            leader,
             state.leader_epoch,
             state.isr,
             known.version,
@@ -236,5 +244,5 @@ class RequestBatch:
             *self._head(broker),
             tuple(partitions.values()),
             tuple([(b, context.brokers[b].address) for b in leaders if b in context.brokers]),
-            tuple([(topic, context.configs.get(topic, ())) for topic in topics]),
+            tuple([(topic, *context.configs.get(topic, NO_SETTINGS)) for topic in topics]),
         )

@@ -40,7 +40,8 @@ class ControllerContext:
         self.broker_epochs: dict[int, int] = {}
         self.shutting_down: dict[int, None] = {}
         self.topic_ids: dict[str, str] = {}  # all topics
-        self.configs: dict[str, tuple[tuple[str, str], ...]] = {}
+        # A topic's own settings, and the zxid of their last change.
+        self.configs: dict[str, tuple[tuple[tuple[str, str], ...], int]] = {}
         self.assignments: dict[TopicPartition, ReplicaAssignment] = {}
         self.leaderships: dict[TopicPartition, Leadership] = {}
         self.partition_states: dict[TopicPartition, str] = {}
@@ -116,6 +117,7 @@ class ControllerContext:
             del self.assignments[tp]
             self.leaderships.pop(tp, None)
             self.partition_states.pop(tp, None)
+            self.reassigning.pop(tp, None)
         for key in [key for key in self.replica_states if key[0].topic == topic]:
             del self.replica_states[key]
         self.topic_ids.pop(topic, None)

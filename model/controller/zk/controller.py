@@ -7,7 +7,7 @@ to the brokers, and reacts to what its watches tell. Everything runs on one thre
     Startup, Reelect       compete (elect); ControllerChange: somebody else has won (maybeResign)
     Expire                 resign before a new session begins; RegisterBrokerAndReelect: in it
     BrokerChange, TopicChange, TopicDeletion, IsrChangeNotification…   watches
-    AlterPartition, ControlledShutdown, LeaderAndIsr answers…          requests
+    AlterPartition, ControlledShutdown, ApiPartitionReassignment…      requests
 
 The epoch is the fence: it rises with every election in one multi with the creation of /controller,
 every write checks it, and brokers refuse control requests of a lower one. Left out: log directory
@@ -16,6 +16,7 @@ events, broker modifications, features, migration to KRaft.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from model.controller.zk.brokers import BrokerChanges
@@ -26,6 +27,7 @@ from model.controller.zk.events import ControllerMoved, Event, EventQueue, Pause
 from model.controller.zk.loading import Loading
 from model.controller.zk.maintenance import Maintenance
 from model.controller.zk.partition_states import PartitionStateMachine
+from model.controller.zk.reassignments import Reassignments
 from model.controller.zk.registries import (
     BROKER_IDS,
     CONTROLLER,
@@ -34,10 +36,12 @@ from model.controller.zk.registries import (
     ISR_CHANGES,
     PERSISTENT_PATHS,
     PREFERRED_ELECTION,
+    REASSIGN_PARTITIONS,
     TOPICS,
     BrokerInfo,
     ControllerInfo,
     broker_path,
+    state_path,
 )
 from model.controller.zk.replica_states import ReplicaStateMachine
 from model.controller.zk.requests import ControllerRequests
@@ -103,6 +107,7 @@ class KafkaController:
         self.broker_changes = BrokerChanges(self)
         self.topic_changes = TopicChanges(self)
         self.maintenance = Maintenance(self)
+        self.reassignments = Reassignments(self)
         self.requests = ControllerRequests(self)
         self._last_owner = 0  # the session that registered this broker last
 
@@ -165,6 +170,31 @@ class KafkaController:
             self.put("IsrChangeNotification", self._if_active(self.maintenance.isr_changes))
         elif path == PREFERRED_ELECTION:
             self.put("ReplicaLeaderElection", self._if_active(self.maintenance.zk_preferred))
+        elif path == REASSIGN_PARTITIONS:
+            if event.type == "NodeCreated":
+                self.on_reassign_znode()
+        else:
+            self._on_state(path)
+
+    def _on_state(self, path: str) -> None:
+        """A partition's state has changed, which only matters while it is being reassigned."""
+        for tp in self.context.reassigning:
+            if state_path(tp) == path:
+                steps = self._if_active(partial(self.reassignments.maybe_complete, tp))
+                self.put("PartitionReassignmentIsrChange", steps)
+
+    def on_reassign_znode(self) -> None:
+        """Look into /admin/reassign_partitions, watching."""
+        self.put("ZkPartitionReassignment", self._if_active(self.reassignments.from_znode))
+
+    def enable_unclean(self, topic: str | None = None) -> None:
+        """Unclean elections are allowed from now on, of a topic or by default."""
+        if topic is None:
+            name, steps = "UncleanLeaderElectionEnable", self.partitions.trigger_online
+        else:
+            name = "TopicUncleanLeaderElectionEnable"
+            steps = partial(self.partitions.trigger_online, topic)
+        self.put(name, self._if_active(steps))
 
     def _if_active(self, steps: Callable[[], Steps]) -> Callable[[], Steps]:
         def run() -> Steps:
@@ -250,7 +280,10 @@ class KafkaController:
         self.active_id = self.info.id
         epoch = self.context.epoch
         self.process.out.append(ControllerActive(epoch, True))
-        yield from self._failover()
+        try:
+            yield from self._failover()
+        except ZkFailed:
+            yield from self._trigger_move()
 
     def _take_epoch(self) -> Steps:
         """Create /controller and raise the epoch in one multi (registerController…).
@@ -293,10 +326,19 @@ class KafkaController:
         yield from self.replicas.startup()
         yield from self.partitions.startup()
         self.broker_changes.tell_dead()
-        yield from self.maintenance.resume_reassignments()
+        yield from self.reassignments.initialize()
         yield from self.deletion.resume()
         yield from self.maintenance.zk_preferred()
         self.maintenance.start()
+
+    def _trigger_move(self) -> Steps:
+        """Becoming active failed: let somebody else try (triggerControllerMove)."""
+        yield from self._read_controller()
+        if self.is_active:
+            delete = self.store.guarded(Delete(CONTROLLER))
+            self.active_id = -1
+            self._resign()
+            yield (delete,)
 
     def _expire(self) -> Steps:
         if self.is_active:
@@ -316,6 +358,7 @@ class KafkaController:
 
     def shutdown(self, now: int) -> None:
         """The broker stops."""
+        self.queue.close()
         if self.is_active:
             self.active_id = -1
             self._resign()

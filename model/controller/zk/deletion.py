@@ -63,9 +63,11 @@ class TopicDeletionManager:
 
     def resume_for(self, topics: list[str]) -> Steps:
         """What kept these topics is over."""
-        for topic in topics:
+        waiting = [topic for topic in topics if self.context.deleting(topic)]
+        for topic in waiting:
             self.context.topics_ineligible.pop(topic, None)
-        yield from self.resume()
+        if waiting:
+            yield from self.resume()
 
     def fail(self, replicas: list[Replica]) -> Steps:
         """Replicas could not be deleted: their broker is down, or it refused."""

@@ -47,6 +47,10 @@ class ZkFailed(Exception):
     """ZooKeeper answered what nobody expected; the event ends."""
 
 
+class StateChangeFailed(ZkFailed):
+    """A partition is not in a state from which the change can be made."""
+
+
 @value
 class Event:
     """``run(now)`` makes the generator; ``preempt`` answers in its place when the queue goes."""
@@ -75,6 +79,7 @@ class EventQueue:
         self.current: Event | None = None
         self._steps: Steps | None = None
         self._woken = False
+        self._closed = False
         self._timer = ("events", lane)
 
     def put(self, event: Event) -> None:
@@ -90,8 +95,16 @@ class EventQueue:
                 each.preempt(now)
         self._wake()
 
+    def close(self) -> None:
+        """The process stops: what waits is dropped, and what runs goes no further."""
+        self._closed = True
+        self.queue.clear()
+        steps, self._steps = self._steps, None
+        if steps is not None:
+            steps.close()
+
     def _wake(self) -> None:
-        if self._steps is None and not self._woken:
+        if self._steps is None and not self._woken and not self._closed:
             self._woken = True
             self.process.out.append(Post(self.lane, self._run, None))
 
@@ -104,6 +117,8 @@ class EventQueue:
             self._advance(None)
 
     def _resume(self, results: Results, now: int) -> None:
+        if self._closed:
+            return
         self.now = now
         if any(result.error is ZkError.SESSIONEXPIRED for result in results):
             self._advance(None, SessionExpired())

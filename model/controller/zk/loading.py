@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from model.controller.zk.channels import NO_SETTINGS
 from model.controller.zk.events import Steps
 from model.controller.zk.registries import (
     BROKER_IDS,
@@ -50,7 +51,8 @@ class Loading:
         for topic in deleted:
             if topic in context.topic_ids:
                 context.topics_to_delete[topic] = None
-                if any(not context.online(r) for _, r in context.replicas_of_topic(topic)):
+                down = any(not context.online(r) for _, r in context.replicas_of_topic(topic))
+                if down or any(tp.topic == topic for tp in context.reassigning):
                     context.topics_ineligible[topic] = None
 
     def _clear_isr_changes(self) -> Steps:
@@ -91,10 +93,15 @@ class Loading:
             if topic.error is not OK:
                 continue
             context.topic_ids[name] = topic.data.topic_id
-            context.configs[name] = config.data.entries if config.error is OK else ()
+            if config.error is OK:
+                context.configs[name] = config.data.entries, config.stat.mzxid
             for number, assignment in topic.data.partitions:
                 tp = TopicPartition(name, number)
                 context.assignments[tp] = assignment
+                if self.controller.rules.resumes_reassignment(
+                    assignment.adding, assignment.removing
+                ):
+                    context.reassigning[tp] = None
                 added.append(tp)
             self._tell_topic(name, topic.stat.czxid)
         return added
@@ -103,7 +110,7 @@ class Loading:
         controller = self.controller
         context = controller.context
         partitions = context.partitions_of(name)
-        minimum = dict(context.configs[name]).get("min.insync.replicas")
+        minimum = dict(context.configs.get(name, NO_SETTINGS)[0]).get("min.insync.replicas")
         controller.process.out.append(
             TopicCreated(
                 zxid,

@@ -121,13 +121,9 @@ class Maintenance:
         if known:
             context.leaderships.update((yield from controller.store.read_states(known)))
             yield from controller.send_update_metadata(context.live_or_shutting_down(), known)
+            for tp in known:
+                yield from controller.reassignments.maybe_complete(tp)
         yield from controller.store.write(*[Delete(path) for path in paths])
-
-    # --------------------------------------------------------------------------------- reassigning
-
-    def resume_reassignments(self) -> Steps:
-        """Reassignments are left out for now."""
-        yield from ()
 
     # -------------------------------------------------------------------------------- producer ids
 

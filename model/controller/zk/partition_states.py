@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from model.controller.zk.context import NEW, NON_EXISTENT, OFFLINE, ONLINE, Leadership
 from model.controller.zk.elections import Strategy, elect
 from model.controller.zk.events import Steps
-from model.controller.zk.registries import PartitionState
+from model.controller.zk.registries import PartitionState, config_path
 from model.records import TopicPartition
+from model.zookeeper.ops import GetData, ZkError
 
 if TYPE_CHECKING:
     from model.controller.zk.channels import RequestBatch
@@ -47,12 +48,15 @@ class PartitionStateMachine:
                 context.partition_states[tp] = ONLINE if alive else OFFLINE
         yield from self.trigger_online()
 
-    def trigger_online(self) -> Steps:
-        """Elect for all partitions that are offline or new (triggerOnlinePartitionStateChange)."""
+    def trigger_online(self, topic: str | None = None) -> Steps:
+        """Elect for all partitions, or those of a topic, that are offline or new
+        (triggerOnlinePartitionStateChange)."""
         waiting = [
             tp
             for tp, state in self.context.partition_states.items()
-            if state in (OFFLINE, NEW) and not self.context.deleting(tp.topic)
+            if state in (OFFLINE, NEW)
+            and not self.context.deleting(tp.topic)
+            and topic in (None, tp.topic)
         ]
         yield from self.to_online(waiting, Strategy.OFFLINE)
 
@@ -104,14 +108,13 @@ class PartitionStateMachine:
         """
         context = self.context
         found = yield from self.store.read_states(partitions)
+        allowed = yield from self._unclean_enabled(found, strategy)
         wanted: dict[TopicPartition, Leadership] = {}
         unclean: Partitions = []
         for tp, known in found.items():
             if known.state.controller_epoch > context.epoch:
                 continue  # another controller has written it
-            willing = strategy is Strategy.UNCLEAN or (
-                strategy is Strategy.OFFLINE and self._unclean_enabled(tp.topic)
-            )
+            willing = strategy is Strategy.UNCLEAN or tp.topic in allowed
             assignment = context.assignments[tp]
             state = elect(strategy, context, assignment, known, willing)
             if state is not None:
@@ -119,15 +122,37 @@ class PartitionStateMachine:
                 if state.leader not in known.state.isr:
                     unclean.append(tp)
         written, retry = yield from self.store.update_states(wanted, tuple(unclean))
-        including = strategy is Strategy.CONTROLLED_SHUTDOWN
         for tp in written:
-            replicas = context.assignments[tp].replicas
-            live = [r for r in replicas if context.online(r, including)]
-            self.batch.add_leader_and_isr(live, tp)
+            replicas = context.assignments[tp].targets
+            if strategy is not Strategy.REASSIGN:
+                replicas = context.assignments[tp].replicas
+            if strategy in (Strategy.OFFLINE, Strategy.UNCLEAN):
+                replicas = tuple([each for each in replicas if context.online(each)])
+            self.batch.add_leader_and_isr(replicas, tp)
         return list(written), retry
 
-    def _unclean_enabled(self, topic: str) -> bool:
-        for key, text in self.context.configs.get(topic, ()):
-            if key == "unclean.leader.election.enable":
-                return text == "true"
-        return self.unclean_default
+    def _unclean_enabled(
+        self, found: dict[TopicPartition, Leadership], strategy: Strategy
+    ) -> Steps:
+        """Return the topics that may elect anybody, of those that have no live replica in sync;
+        their settings are read anew (collectUncleanLeaderElectionState)."""
+        if strategy is not Strategy.OFFLINE:
+            return []
+        online = self.context.online
+        topics = dict.fromkeys(
+            [
+                tp.topic
+                for tp, known in found.items()
+                if not any(online(member) for member in known.state.isr)
+            ]
+        )
+        if not topics:
+            return []
+        results = yield tuple([GetData(config_path(topic)) for topic in topics])
+        allowed: list[str] = []
+        for topic, result in zip(topics, results, strict=True):
+            own = dict(result.data.entries) if result.error is ZkError.OK else {}
+            text = own.get("unclean.leader.election.enable")
+            if self.unclean_default if text is None else text == "true":
+                allowed.append(topic)
+        return allowed

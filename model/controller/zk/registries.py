@@ -19,6 +19,9 @@ PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 ISR_CHANGES = "/isr_change_notification"
 TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+CONFIG_CHANGES = "/config/changes"
+EVERY_BROKER_NAME = "<default>"
 PRODUCER_IDS = "/latest_producer_id_block"
 
 PERSISTENT_PATHS = (
@@ -27,6 +30,8 @@ PERSISTENT_PATHS = (
     TOPICS,
     "/config",
     TOPIC_CONFIGS,
+    BROKER_CONFIGS,
+    CONFIG_CHANGES,
     "/admin",
     DELETE_TOPICS,
     ISR_CHANGES,
@@ -62,9 +67,29 @@ class ReplicaAssignment:
     removing: tuple[int, ...] = ()
 
     @property
+    def origins(self) -> tuple[int, ...]:
+        """The replicas as they would be without the reassignment; their order may be lost."""
+        return tuple([replica for replica in self.replicas if replica not in self.adding])
+
+    @property
     def targets(self) -> tuple[int, ...]:
         """The replicas once the reassignment is done."""
         return tuple([replica for replica in self.replicas if replica not in self.removing])
+
+    @property
+    def being_reassigned(self) -> bool:
+        """Whether a reassignment is in progress."""
+        return bool(self.adding or self.removing)
+
+    def reassign_to(self, target: tuple[int, ...]) -> ReplicaAssignment:
+        """Return the assignment on the way to ``target``: the targets first, then the rest."""
+        origins = self.origins
+        every = tuple(dict.fromkeys((*target, *origins)))
+        return ReplicaAssignment(
+            every,
+            tuple([replica for replica in every if replica not in origins]),
+            tuple([replica for replica in every if replica not in target]),
+        )
 
 
 @value
@@ -108,10 +133,18 @@ class Reassignment:
 
 
 @value
-class TopicSettings:
-    """``/config/topics/T``."""
+class Settings:
+    """``/config/topics/T``, ``/config/brokers/N`` and ``/config/brokers/<default>``."""
 
     entries: tuple[tuple[str, str], ...]
+
+
+@value
+class ConfigChange:
+    """``/config/changes/config_change_N``: the settings of a topic or broker have changed."""
+
+    resource_type: str
+    resource_name: str
 
 
 @value
@@ -151,3 +184,8 @@ def state_path(tp: TopicPartition) -> str:
 def config_path(topic: str) -> str:
     """Return ``/config/topics/T``."""
     return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(broker: str) -> str:
+    """Return ``/config/brokers/N``; the empty name is the default of all brokers."""
+    return f"{BROKER_CONFIGS}/{broker or EVERY_BROKER_NAME}"

@@ -26,6 +26,17 @@ from model.controller.zk.events import Steps
 from model.controller.zk.registries import NO_LEADER
 from model.records import TopicPartition
 
+FROM: dict[str, tuple[str | None, ...]] = {
+    NEW: (None,),
+    ONLINE: (NEW, ONLINE, OFFLINE, DELETION_INELIGIBLE),
+    OFFLINE: (NEW, ONLINE, OFFLINE, DELETION_INELIGIBLE),
+    DELETION_STARTED: (OFFLINE,),
+    DELETION_SUCCESSFUL: (DELETION_STARTED,),
+    DELETION_INELIGIBLE: (OFFLINE, DELETION_STARTED),
+    NON_EXISTENT: (DELETION_SUCCESSFUL,),
+}
+"""The states from which each one is reached; a replica in any other stays where it is."""
+
 if TYPE_CHECKING:
     from model.controller.zk.channels import RequestBatch
     from model.controller.zk.context import ControllerContext
@@ -56,11 +67,20 @@ class ReplicaStateMachine:
         self.to_online(online)
         yield from self.to_offline(offline)
 
+    def _valid(self, replicas: list[Replica], state: str) -> list[Replica]:
+        """Return the replicas that may go to a state (checkValidReplicaStateChange)."""
+        before, states = FROM[state], self.context.replica_states
+        return [key for key in replicas if states.get(key) in before]
+
     def to_new(self, replicas: list[Replica]) -> None:
-        """New replicas hear of their partition if it has a leader already."""
+        """New replicas hear of their partition if it has a leader already, which none of them
+        may be."""
         self.batch.new_batch()
-        for tp, broker in replicas:
-            if tp in self.context.leaderships:
+        for tp, broker in self._valid(replicas, NEW):
+            known = self.context.leaderships.get(tp)
+            if known is not None:
+                if known.state.leader == broker:
+                    continue
                 self.batch.add_leader_and_isr((broker,), tp, is_new=True)
             self.context.replica_states[tp, broker] = NEW
         self.batch.send(self.now)
@@ -69,7 +89,7 @@ class ReplicaStateMachine:
         """Replicas whose broker came up hear of their partitions; new ones have heard already."""
         self.batch.new_batch()
         states = self.context.replica_states
-        for key in replicas:
+        for key in self._valid(replicas, ONLINE):
             tp, broker = key
             if states.get(key) != NEW and tp in self.context.leaderships:
                 self.batch.add_leader_and_isr((broker,), tp)
@@ -80,7 +100,7 @@ class ReplicaStateMachine:
         """Stop replicas and take them out of the ISR, broker by broker."""
         self.batch.new_batch()
         by_broker: dict[int, list[TopicPartition]] = {}
-        for tp, broker in replicas:
+        for tp, broker in self._valid(replicas, OFFLINE):
             by_broker.setdefault(broker, []).append(tp)
             self.batch.add_stop_replica(broker, tp, delete=False)
         context = self.context
@@ -92,6 +112,8 @@ class ReplicaStateMachine:
                     others = [r for r in context.assignments[tp].replicas if r != broker]
                     self.batch.add_leader_and_isr(others, tp)
             for tp in partitions:
+                if tp not in context.leaderships:
+                    self.batch.add_update_metadata(context.live_or_shutting_down(), (tp,))
                 context.replica_states[tp, broker] = OFFLINE
         self.batch.send(self.now)
 
@@ -127,7 +149,7 @@ class ReplicaStateMachine:
             NON_EXISTENT,
         ), state
         self.batch.new_batch()
-        for key in replicas:
+        for key in self._valid(replicas, state):
             if state == NON_EXISTENT:
                 self.context.replica_states.pop(key, None)
                 continue

@@ -1,5 +1,5 @@
 """What brokers and clients ask the controller: AlterPartition, ControlledShutdown, ElectLeaders,
-AllocateProducerIds, and what brokers answer to control requests.
+reassignments, AllocateProducerIds, and what brokers answer to control requests.
 
 Each request is an event; one that is dropped or finds another controller answers NOT_CONTROLLER.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from model.controller.ports import failed, not_controller
 from model.controller.zk.context import Leadership, Replica
 from model.controller.zk.elections import RECOVERED, RECOVERING, Strategy
 from model.controller.zk.events import Steps
@@ -17,8 +18,8 @@ from model.errors import Errors
 from model.facts import BrokerRegistration
 from model.messages import (
     AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
     AlterPartitionData,
+    AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResult,
@@ -26,6 +27,7 @@ from model.messages import (
     ControlledShutdownResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
     StopReplicaRequest,
 )
 from model.records import TopicPartition
@@ -47,17 +49,22 @@ class ControllerRequests:
             ControlledShutdownRequest: self._controlled_shutdown,
             ElectLeadersRequest: self._elect_leaders,
             AllocateProducerIdsRequest: self._allocate,
+            AlterPartitionReassignmentsRequest: controller.reassignments.alter,
+            ListPartitionReassignmentsRequest: controller.reassignments.ongoing,
         }
 
     def serve(self, request: Any, answer: Answer) -> None:
         """Serve a request as an event. Callable on any lane."""
-        moved = _not_controller(request)
-        handle = self._serve[type(request)]
+        moved = not_controller(request)
+        handle = self._serve.get(type(request))
         queue = self.controller.queue
 
         def steps() -> Steps:
             if not self.controller.is_active:
                 answer(moved, queue.now)
+                return
+            if handle is None:
+                answer(failed(request, Errors.UNSUPPORTED_VERSION), queue.now)
                 return
             response = moved
             try:
@@ -66,6 +73,8 @@ class ControllerRequests:
                 answer(moved, queue.now)
                 raise
             answer(response, queue.now)
+            if isinstance(response, AlterPartitionResponse):
+                yield from self._complete_reassignments(response)
 
         self.controller.put(type(request).__name__, steps, lambda now: answer(moved, now))
 
@@ -110,6 +119,15 @@ class ControllerRequests:
             brokers = context.live_or_shutting_down()
             yield from controller.send_update_metadata(brokers, list(written))
         return AlterPartitionResponse(NONE, tuple(results.values()))
+
+    def _complete_reassignments(self, response: AlterPartitionResponse) -> Steps:
+        """An ISR may have grown by the last target of a reassignment."""
+        controller = self.controller
+        names = {topic_id: name for name, topic_id in controller.context.topic_ids.items()}
+        for result in response.partitions:
+            if result.error is NONE:
+                tp = TopicPartition(names[result.topic_id], result.partition)
+                yield from controller.reassignments.maybe_complete(tp)
 
     def _wanted(self, tp: TopicPartition, data: AlterPartitionData) -> Leadership:
         context = self.controller.context
@@ -241,7 +259,7 @@ class ControllerRequests:
         deleted = [each.tp for each in request.partitions if each.delete_partition]
         if not deleted:
             return
-        failed = dict(response.partitions)
+        refused = dict(response.partitions)
         controller = self.controller
 
         def steps() -> Steps:
@@ -252,7 +270,7 @@ class ControllerRequests:
             ok: list[Replica] = []
             bad: list[Replica] = []
             for tp in mine:
-                error = response.error if response.error is not NONE else failed.get(tp, NONE)
+                error = response.error if response.error is not NONE else refused.get(tp, NONE)
                 (ok if error is NONE else bad).append((tp, broker))
             if bad:
                 yield from controller.deletion.fail(bad)
@@ -273,14 +291,3 @@ def _success(key: tuple[str, int], known: Leadership) -> AlterPartitionResult:
         known.version,
         state.leader_recovery_state,
     )
-
-
-def _not_controller(request: Any) -> Any:
-    error = Errors.NOT_CONTROLLER
-    if isinstance(request, AlterPartitionRequest):
-        return AlterPartitionResponse(error, ())
-    if isinstance(request, ControlledShutdownRequest):
-        return ControlledShutdownResponse(error)
-    if isinstance(request, ElectLeadersRequest):
-        return ElectLeadersResponse(error, ())
-    return AllocateProducerIdsResponse(error, -1, -1)

@@ -48,6 +48,16 @@ class ZkControllerRules:
             return EPOCH_DURING_DELETE
         return NO_EPOCH if leader_epoch is None else leader_epoch
 
+    def resumes_reassignment(self, adding: tuple[int, ...], removing: tuple[int, ...]) -> bool:
+        """Return whether a new controller goes on with what it finds in a topic's znode: replicas
+        being added or removed (KIP-455; before it only /admin/reassign_partitions was there)."""
+        return bool(adding or removing)
+
+    def is_reassignment_complete(self, targets: tuple[int, ...], isr: tuple[int, ...]) -> bool:
+        """Return whether a reassignment may drop the replicas that it removes: all targets are in
+        sync (KAFKA-15665 was the KRaft controller's fault; B29)."""
+        return all(replica in isr for replica in targets)
+
     # ------------------------------------------------------------------ brokers, control requests
 
     def accepts_controller_epoch(self, epoch: int, largest: int) -> bool:

@@ -61,13 +61,12 @@ class ControllerStore:
             ControllerMoved: another controller has been elected.
         """
         context = self.context
-        guards = self.rules.guards(Check(CONTROLLER_EPOCH, context.epoch_zk_version))
-        multis: list[Op] = [Multi((*guards, op)) for op in ops]  # type: ignore[arg-type]
+        multis: list[Op] = [self.guarded(op) for op in ops]
         results = yield tuple(multis)
         answers: list[ZkResult] = []
         for op, result in zip(ops, results, strict=True):
-            if result.error is ZkError.BADVERSION and guards:
-                if result.results and result.results[0].error is ZkError.BADVERSION:
+            if result.error is ZkError.BADVERSION and len(result.results) > 1:
+                if result.results[0].error is ZkError.BADVERSION:
                     raise ControllerMoved(op.path)
             # A multi's own answer says what went wrong first: that of its only other operation.
             own = result.results[-1] if result.results else ZkResult(result.error)
@@ -76,6 +75,11 @@ class ControllerStore:
                 self.out.append(ZkControllerWrite(result.zxid, context.epoch, op.path, version))
             answers.append(ZkResult(result.error, own.path, own.data, own.stat, zxid=result.zxid))
         return tuple(answers)
+
+    def guarded(self, op: Create | Delete | SetData) -> Multi:
+        """Return an operation behind the check of the controller epoch."""
+        guards = self.rules.guards(Check(CONTROLLER_EPOCH, self.context.epoch_zk_version))
+        return Multi((*guards, op))  # type: ignore[arg-type]
 
     def delete_recursive(self, path: str) -> Steps:
         """Delete a znode and all below it, leaves first (deleteRecursive)."""
