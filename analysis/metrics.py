@@ -117,21 +117,23 @@ def _gauges(line: Timeline) -> list[Metric]:
     counts = dict.fromkeys(
         ("UnderReplicatedPartitions", "UnderMinIsrPartitionCount", "AtMinIsrPartitionCount"), 0
     )
-    offline = 0
+    offline = imbalance = 0
     led: dict[int, int] = {}
     for key, states in line.partitions.items():
         state = states[-1]
         needed = line.min_isr.get(key[0], 1)
-        counts["UnderReplicatedPartitions"] += len(state.isr) < len(state.replicas)
+        counts["UnderReplicatedPartitions"] += state.under_replicated
         counts["UnderMinIsrPartitionCount"] += len(state.isr) < needed
         counts["AtMinIsrPartitionCount"] += len(state.isr) == needed
         offline += state.leader == -1
+        imbalance += state.leader != state.replicas[0]
         for replica in state.replicas:
             led.setdefault(replica, 0)
         if state.leader >= 0:
             led[state.leader] = led.get(state.leader, 0) + 1
     found = [Metric(REPLICA_MANAGER, name, "", "Value", count) for name, count in counts.items()]
     found.append(Metric(CONTROLLER, "OfflinePartitionsCount", "", "Value", offline))
+    found.append(Metric(CONTROLLER, "PreferredReplicaImbalanceCount", "", "Value", imbalance))
     return found + [
         Metric(REPLICA_MANAGER, "LeaderCount", f"broker-{broker}", "Value", led[broker])
         for broker in sorted(led)
@@ -261,7 +263,7 @@ def _durations(line: Timeline) -> list[Metric]:
         for began, ended, state in line.spans(key):
             lasted = max(0, ended - max(began, line.ready_us))
             under_min += lasted * (len(state.isr) < needed)
-            under_replicated += lasted * (len(state.isr) < len(state.replicas))
+            under_replicated += lasted * state.under_replicated
             leaderless += lasted * (state.leader == -1)
     return [
         Metric(OURS, "under-min-isr-ms", "", "Value", under_min / 1000),

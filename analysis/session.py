@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -34,7 +36,7 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    where = scratch or Path(tempfile.mkdtemp(prefix="kafkasim-spark-"))
+    where = scratch or _scratch()
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -64,3 +66,17 @@ def session(
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _scratch() -> Path:
+    """Return a directory for Spark's own files that goes when this process ends."""
+    path = Path(tempfile.mkdtemp(prefix="kafkasim-spark-"))
+    atexit.register(_leave, path)
+    return path
+
+
+def _leave(path: Path) -> None:
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        running.stop()
+    shutil.rmtree(path, ignore_errors=True)

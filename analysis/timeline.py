@@ -31,6 +31,12 @@ class State:
     reason: str
     unclean: bool
     leader_epoch: int
+    adding: tuple[int, ...] = ()
+
+    @property
+    def under_replicated(self) -> bool:
+        """Whether the ISR is short of the replicas; those a reassignment adds are not owed yet."""
+        return len(self.isr) < len(self.replicas) - len(self.adding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ KINDS = (
 COLUMNS = (
     "phase", "topic_id", "topic", "min_isr", "replication_factor", "partition", "leader",
     "leader_epoch", "partition_epoch", "isr", "replicas", "reason", "unclean", "duration_us",
-    "fault", "target",
+    "fault", "target", "adding_replicas",
 )  # fmt: skip
 
 
@@ -153,7 +159,7 @@ def _partition(line: Timeline, epochs: dict[Key, int], row: Row) -> None:
     epochs[key] = row["partition_epoch"]
     state = State(
         row["t_us"], row["leader"], tuple(row["isr"]), tuple(row["replicas"]), row["reason"],
-        row["unclean"], row["leader_epoch"],
+        row["unclean"], row["leader_epoch"], tuple(row["adding_replicas"] or ()),
     )  # fmt: skip
     line.partitions.setdefault(key, []).append(state)
 

@@ -262,6 +262,12 @@ class BrokerConfig(Config):
         write them themselves."""
         return self.inter_broker_protocol_version not in ("2.4", "2.5", "2.6")
 
+    @property
+    def leader_recovery_supported(self) -> bool:
+        """Whether an unclean leader is marked as RECOVERING (KIP-704, IBP_3_2_IV0)."""
+        protocol = self.inter_broker_protocol_version
+        return not protocol or IBP_VERSIONS.index(protocol) >= IBP_VERSIONS.index("3.2")
+
     def metadata_log_config(self) -> TopicConfig:
         """Return the settings of the metadata log; snapshots are its retention (KIP-630)."""
         return TopicConfig(

@@ -14,6 +14,8 @@ from model import facts
 OBSERVATIONS: dict[str, str] = {
     "isr-shrink": "a replica left an ISR; detail: lag, fenced, controlled-shutdown, unclean",
     "isr-expand": "a replica joined an ISR",
+    "isr-refused": "an ISR change that a leader proposed was refused; detail: the error",
+    "epochs-skipped": "a replica became leader or follower without one of the leader epochs between",
     "isr-of-one": "a leader's ISR shrank to the leader itself",
     "leader-change": "a partition got another leader; detail: the reason",
     "leaderless": "a partition had no leader",
@@ -84,6 +86,7 @@ class Observer:
         self._fenced: dict[int, bool] = {}
         self._generation: dict[str, int] = {}
         self._coordinator: dict[int, str] = {}
+        self._epochs: dict[tuple[str, str, int], int] = {}
         self._hosts = dict(hosts or {})
         self._voters = tuple(voters)
         self._voters_offset = -1
@@ -103,6 +106,8 @@ class Observer:
             facts.TopicDeleted: self._on_topic_deleted,
             facts.LogDeleted: self._on_log_deleted,
             facts.IsrChanged: self._on_isr,
+            facts.IsrUpdateFailed: self._on_isr_refused,
+            facts.BecameFollower: self._on_epoch,
             facts.Truncated: self._on_truncated,
             facts.ControllerActive: self._on_controller,
             facts.Acked: self._on_acked,
@@ -210,6 +215,20 @@ class Observer:
     def _on_isr(self, _seq: int, t_us: int, _node: str, fact: facts.IsrChanged) -> None:
         if fact.change == "shrink" and len(fact.isr) == 1:
             self.note("isr-of-one", t_us)
+
+    def _on_isr_refused(
+        self, _seq: int, t_us: int, _node: str, fact: facts.IsrUpdateFailed
+    ) -> None:
+        self.note(f"isr-refused:{fact.error}", t_us)
+
+    def _on_epoch(
+        self, _seq: int, t_us: int, node: str, fact: facts.BecameLeader | facts.BecameFollower
+    ) -> None:
+        key = (node, fact.topic_id, fact.partition)
+        known = self._epochs.get(key)
+        self._epochs[key] = fact.leader_epoch
+        if known is not None and fact.leader_epoch > known + 1:
+            self.note("epochs-skipped", t_us)
 
     def _on_truncated(self, _seq: int, t_us: int, _node: str, fact: facts.Truncated) -> None:
         if fact.offset < fact.log_end_offset:
@@ -321,7 +340,8 @@ class Observer:
             self.note("voters-changed", t_us)
             self._watch_quorum()
 
-    def _on_leader(self, _seq: int, _t: int, _node: str, fact: facts.BecameLeader) -> None:
+    def _on_leader(self, seq: int, t_us: int, node: str, fact: facts.BecameLeader) -> None:
+        self._on_epoch(seq, t_us, node, fact)
         key = (fact.topic_id, fact.partition)
         if key in self._heirs and fact.leader_epoch >= self._heirs[key][0]:
             del self._heirs[key]

@@ -27,9 +27,9 @@ MOMENTS = {
 
 VERBS = {
     "kraft": ("elect-leader", "elect-leader", "reassign", "reassign", "cancel", "restart"),
-    "zookeeper": ("elect-leader", "elect-leader", "restart"),
+    "zookeeper": ("elect-leader", "elect-leader", "reassign", "reassign", "cancel", "restart"),
 }
-"""What an operator may do; reassignment is KRaft's only."""
+"""What an operator may do."""
 
 
 def faults(rng: random.Random, brokers: int, mode: str) -> list[dict[str, Any]]:

@@ -185,23 +185,25 @@ class Outbox:
         if self.disk.written and self._charge(lane):
             return True
         index = 0
-        transmit = self._transmit
+        sockets, transmit = self.sockets, self._transmit
         for effect in out:
             index += 1
             kind = type(effect)
-            if kind is Send or kind is Respond:
-                socket = self.sockets.get(effect.connection)
+            if kind is Respond:
+                socket = sockets.get(effect.connection)
                 if socket is None:
                     continue  # it is gone, and Closed is on its way
-                message = effect.message
-                if message is not None:
-                    transmit(socket, effect.correlation, message, self._departs_us)
-                if kind is Respond:
-                    assert socket.muted, f"{self.name} answers twice: {effect}"
-                    self.network.exchanges += 1
-                    socket.muted = False
-                    if socket.inbox:
-                        self._read_next(socket)
+                assert socket.muted, f"{self.name} answers twice: {effect}"
+                if effect.message is not None:
+                    transmit(socket, effect.correlation, effect.message, self._departs_us)
+                self.network.exchanges += 1
+                socket.muted = False
+                if socket.inbox:
+                    self._read_next(socket)
+            elif kind is Send:
+                socket = sockets.get(effect.connection)
+                if socket is not None:
+                    transmit(socket, effect.correlation, effect.message, self._departs_us)
             elif (perform := self._performers.get(kind)) is None:
                 self.trace.record(self.kernel._now, self._node, effect)
             elif perform(effect, lane):

@@ -22,7 +22,7 @@ class RequestStatistics:
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        # api -> [count, errors, total, queue, remote, slowest]
+        # api -> [count, errors, queue, remote, slowest]
         self.sums: dict[str, list[int]] = {}
 
     def start(self, now: int) -> None:
@@ -33,22 +33,22 @@ class RequestStatistics:
         """Add a completed request."""
         sums = self.sums.get(api)
         if sums is None:
-            sums = self.sums[api] = [0, 0, 0, 0, 0, 0]
+            sums = self.sums[api] = [0, 0, 0, 0, 0]
         total = now - received_us
         sums[0] += 1
         if failed:
             sums[1] += 1
-        sums[2] += total
-        sums[3] += started_us - received_us
-        sums[4] += now - started_us
-        if total > sums[5]:
-            sums[5] = total
+        if started_us != now:
+            sums[3] += now - started_us
+        sums[2] += started_us - received_us
+        if total > sums[4]:
+            sums[4] = total
 
     def _report(self, now: int) -> None:
         self.start(now)
-        for api, (count, errors, total, queue, remote, slowest) in self.sums.items():
+        for api, (count, errors, queue, remote, slowest) in self.sums.items():
             if count:
                 self.process.out.append(
-                    RequestStats(api, count, errors, total, queue, 0, remote, slowest)
+                    RequestStats(api, count, errors, queue + remote, queue, 0, remote, slowest)
                 )
-                self.sums[api] = [0, 0, 0, 0, 0, 0]
+                self.sums[api] = [0, 0, 0, 0, 0]

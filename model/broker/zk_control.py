@@ -136,7 +136,6 @@ class ControlRequests:
         error = self._refusal(request)
         results: list[tuple[TopicPartition, Errors]] = []
         if error is NONE:
-            self.cache.leader_id = request.controller_id
             for topic, entries, zxid in request.configs:
                 self.broker.configs.learn(topic, entries, zxid)
             results = self._change_roles(request, now)
@@ -154,7 +153,11 @@ class ControlRequests:
             tp = state.tp
             partition = hosted.get(tp)
             current = -1 if partition is None else partition.leader_epoch
-            if not self.rules.accepts_leader_epoch(state, current):
+            if partition is not None and partition.offline:
+                results[tp] = Errors.KAFKA_STORAGE_ERROR
+            elif partition is not None and partition.topic_id != state.topic_id:
+                results[tp] = Errors.INCONSISTENT_TOPIC_ID
+            elif not self.rules.accepts_leader_epoch(state, current):
                 results[tp] = Errors.STALE_CONTROLLER_EPOCH
             elif broker.broker_id not in state.replicas:
                 results[tp] = Errors.UNKNOWN_TOPIC_OR_PARTITION

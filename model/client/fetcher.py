@@ -251,7 +251,7 @@ class Fetcher:
             Polled(
                 self.config.group_id,
                 self.consumer.member_id,
-                self.metadata.topic_ids.get(tp.topic, ""),
+                self.metadata.last_ids.get(tp.topic, ""),
                 tp.partition,
                 state.position,
                 state.high_watermark,
@@ -307,7 +307,7 @@ class Fetcher:
 
     def _record_replica(self, state: PartitionState, replica: int) -> None:
         tp = state.tp
-        topic_id = self.metadata.topic_ids.get(tp.topic, "")
+        topic_id = self.metadata.last_ids.get(tp.topic, "")
         self.process.out.append(ReadReplica(self.config.group_id, topic_id, tp.partition, replica))
 
     def _read_replica(self, state: PartitionState, now: int) -> int:

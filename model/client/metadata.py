@@ -39,6 +39,7 @@ class Metadata:
         self.leaders: dict[TopicPartition, tuple[int, int]] = {}  # (leader or −1, leader epoch)
         self.partition_counts: dict[str, int] = {}
         self.topic_ids: dict[str, str] = {}
+        self.last_ids: dict[str, str] = {}  # also of topics that brokers deny now: facts name them
         self.topic_errors: dict[str, Errors] = {}
         self.version = 0
         self.listeners: list[Callable[[int], None]] = []
@@ -163,7 +164,7 @@ class Metadata:
             return topic.error in INVALID_METADATA and name in self.topics
         if self.rules.is_another_topic(self.topic_ids.get(name), topic.topic_id):
             self._forget(name)
-        self.topic_ids[name] = topic.topic_id
+        self.topic_ids[name] = self.last_ids[name] = topic.topic_id
         self.partition_counts[name] = len(topic.partitions)
         incomplete = False
         for partition in topic.partitions:

@@ -46,7 +46,7 @@ class OffsetFetcher:
             Positioned(
                 self.config.group_id,
                 self.consumer.member_id,
-                self.metadata.topic_ids.get(tp.topic, ""),
+                self.metadata.last_ids.get(tp.topic, ""),
                 tp.partition,
                 state.position,
                 reason,

@@ -268,7 +268,7 @@ class Sender:
         out = self.process.out
         out.append(
             Acked(
-                self.metadata.topic_ids.get(tp.topic, ""),
+                self.metadata.last_ids.get(tp.topic, ""),
                 tp.partition,
                 base_offset,
                 tuple(batch.ids),

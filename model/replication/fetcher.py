@@ -230,8 +230,7 @@ class ReplicaFetcher:
             return
         self.session_id = response.session_id
         self.session_epoch += 1
-        fetching = self.fetching
-        accepts = self.manager.rules.accepts_fetch_reply
+        fetching, rules = self.fetching, self.manager.rules
         lookup: FetchState | None = None
         for answer in response.partitions:
             asked = session[answer.tp]
@@ -240,7 +239,7 @@ class ReplicaFetcher:
                 if answer.tp in self.removed:
                     self._on_removed(self.removed[answer.tp], answer, now)
                 continue
-            if state.asked is not asked and not accepts(asked, state):
+            if state.asked is not asked and not rules.accepts_fetch_reply(asked, state):
                 continue
             if answer.error is not NONE:
                 if answer.error is Errors.OFFSET_OUT_OF_RANGE and lookup is None:

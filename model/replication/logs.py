@@ -87,7 +87,10 @@ class LogManager:
                 for path in process.files.paths(directory + "/"):
                     process.files.delete(path)
                 known = None
-            log = self._load(tp, topic_id, overrides, known is not None, now)
+            # A power loss may leave batches without partition.metadata: a log all the same.
+            nameless = known is None and bool(process.files.paths(directory + "/"))
+            clean = not nameless and (known is None or self.clean_epoch is not None)
+            log = self._load(tp, topic_id, overrides, known is not None or nameless, clean, now)
         except DiskError as error:
             process.log_dir_failed(error, now)
             return None
@@ -100,10 +103,10 @@ class LogManager:
         topic_id: str,
         overrides: Mapping[str, str],
         existed: bool,
+        clean: bool,
         now: int,
     ) -> Log:
         process = self.process
-        clean = not existed or self.clean_epoch is not None
         high_watermarks = self._known_high_watermarks
         if high_watermarks is None:
             high_watermarks = self._known_high_watermarks = self._high_watermarks.read()
@@ -288,6 +291,12 @@ class LogManager:
         for key in PERIODIC:
             self.process.timers.cancel(key)
         logs = [partition.log for partition in self._hosted()]
+        if self.clean_epoch is None:
+            try:
+                logs += self._recover_unopened(now)
+            except DiskError as error:
+                done(error, now)
+                return
         ends = [log.log_end_offset for log in logs]
 
         def flush_logs() -> tuple[str, ...]:
@@ -302,6 +311,17 @@ class LogManager:
             return (write_clean_marker(self.process.files, "", broker_epoch),)
 
         self._in_turn([flush_logs, write_checkpoints, write_marker], now, done)
+
+    def _recover_unopened(self, now: int) -> list[Log]:
+        """Recover what nobody has asked for since an unclean start.
+
+        Kafka does it at the start, with all logs (loadLogs); the marker vouches for these too.
+        """
+        found: list[Log] = []
+        for tp, (_, topic_id) in list(self._on_disk.items()):
+            found.append(self._load(tp, topic_id, {}, True, False, now))
+            del self._on_disk[tp]
+        return found
 
     def _in_turn(
         self,

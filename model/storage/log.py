@@ -215,11 +215,11 @@ class Log(LocalLog):
             ):
                 segment = self.roll(batches[0].base_offset)
                 written = 0
-        update = self.producers.update
+        producers = self.producers
         for batch in batches:
             segment.append(batch, now_ms)
             self.log_end_offset = batch.last_offset + 1  # as soon as it is in the file (B79)
-            update(batch)
+            producers.update(batch)
         segment.index(last.last_offset, written, size)
         if self.log_end_offset - self._barrier_offset >= self._flush_messages:
             self.out.append(Barrier(self.files_from(self._barrier_offset)))

@@ -11,6 +11,7 @@ from scenarios.search import Finding, Tally, command
 from scenarios.search import search as run_search
 from scenarios.swarm import MODES, mode_of
 from scenarios.variants import compose
+from scenarios.variants import mode as variant_mode
 
 
 def search(
@@ -32,12 +33,14 @@ def search(
 
     Without a variant all seeds run and every failure is a bug of the simulator (exit code 10). With
     one the search ends at the first seed that fails with it and passes without it (exit code 0);
-    when the seeds were not enough it says so (exit code 10).
+    when the seeds were not enough it says so (exit code 10). A variant that shows in one mode only
+    is sought in that mode, unless --mode says otherwise.
     """
     variants = list(variant or [])
     compose(variants)
     if mode is not None and mode not in MODES:
         raise InputError(f"--mode {mode}: allowed are {' and '.join(MODES)}")
+    mode = mode or variant_mode(variants)
     span = range(first, first + seeds)
     if mode is not None:
         start = first + (mode_of(first) != mode)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from model import facts
-from scenarios.invariants.base import Cluster, PartitionState, ReplicaLog, broker_of, node_of
+from scenarios.invariants.base import Cluster, Key, PartitionState, ReplicaLog, broker_of, node_of
 
 _ALL = 1 << 60
 
@@ -32,9 +32,10 @@ class Logs:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._partition = cluster.partition
+        self._partitions = cluster.partitions
         self._view = cluster.view
         self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int]] = {}
-        self._hw: dict[tuple[str, int, int, str], int] = {}
+        self._hw: dict[tuple[Key, int, str], int] = {}
         self._least_min_isr: dict[str, int] = {}  # config resource -> the least it was set to
         self._start: dict[tuple[str, int, int], int] = {}
         trace = cluster.trace
@@ -58,7 +59,8 @@ class Logs:
         self.cluster.topics.setdefault(fact.topic_id, fact)
 
     def _on_appended(self, seq: int, t: int, node: str, fact: facts.Appended) -> None:
-        state = self._partition(fact.topic_id, fact.partition)
+        key = (fact.topic_id, fact.partition)
+        state = self._partitions.get(key) or self._partition(*key)
         ids = fact.record_ids
         content = (
             fact.producer_id,
@@ -76,7 +78,8 @@ class Logs:
             self._check_no_duplicate(state, seq, t, node, fact)
 
     def _on_replicated(self, seq: int, t: int, node: str, fact: facts.Replicated) -> None:
-        state = self._partition(fact.topic_id, fact.partition)
+        key = (fact.topic_id, fact.partition)
+        state = self._partitions.get(key) or self._partition(*key)
         replica = state.replicas.get(node) or state.replica(node)
         log = replica.log or self._log(replica, node, fact)
         batch = log.last_batch
@@ -187,9 +190,10 @@ class Logs:
                 )  # fmt: skip
 
     def _on_high_watermark(self, seq: int, t: int, node: str, fact: facts.HighWatermark) -> None:
-        state = self._partition(fact.topic_id, fact.partition)
+        place = (fact.topic_id, fact.partition)
+        state = self._partitions.get(place) or self._partition(*place)
         hw = fact.high_watermark
-        key = (fact.topic_id, fact.partition, fact.leader_epoch, node)
+        key = (place, fact.leader_epoch, node)
         if hw < self._hw.get(key, 0):
             self.cluster.violated(
                 "HWMONO", seq, t, state.key,
@@ -220,6 +224,9 @@ class Logs:
             state.exposed_hash = exposed_hash = leader.prefix(hw)
             for member in state.members:
                 replica = state.replicas.get(member) or state.replica(member)
+                nexts = replica.nexts
+                if nexts and nexts[-1] == hw and replica.hashes[-1] == exposed_hash:
+                    continue  # holds, in place: the usual case
                 if not (replica.suspect or replica.holds(hw, exposed_hash)):
                     self._check_isr_member(state, seq, t, member, replica, "is in the ISR")
 

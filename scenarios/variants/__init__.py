@@ -7,7 +7,8 @@ patched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,6 +64,39 @@ def catalogue() -> dict[str, Variant]:
     return {variant.id: variant for variant in (*BUGS, *MUTATIONS)}
 
 
+MODES: dict[str, str] = {
+    "controller": "kraft", "raft": "kraft", "zk_controller": "zookeeper", "zookeeper": "zookeeper",
+}  # fmt: skip
+"""The mode that has a part; the other parts both have."""
+
+
+def mode(ids: Sequence[str]) -> str | None:
+    """Return the one mode in which the variants can show; None is either.
+
+    Where a script says inter.broker.protocol.version the rule is asked in lookup mode only, which
+    drawn clusters have in ZooKeeper mode.
+    """
+    from scenarios import library
+
+    known = catalogue()
+    modes: dict[str, None] = {}
+    for variant in [known[name] for name in ids if name in known]:
+        parts = [MODES.get(part_of(rules)) for rules in variant.rules]
+        modes |= dict.fromkeys([each for each in parts if each is not None])
+        if variant.scenario in library.scripts():
+            config = library.source(variant.scenario)[0]["cluster"].get("config", {})
+            if "inter.broker.protocol.version" in config:
+                modes["zookeeper"] = None
+    return next(iter(modes)) if len(modes) == 1 else None
+
+
+def _hint(name: str, known: Mapping[str, Variant]) -> str:
+    near = [each for each in known if name and each.startswith(name)]
+    near = near or difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    meant = f"did you mean {' or '.join(near[:3])}? " if near else ""
+    return f"{meant}kafkasim list --variants has them all"
+
+
 def compose(ids: Sequence[str]) -> Rules:
     """Return the rules with the variants of ``ids`` in force.
 
@@ -75,7 +109,7 @@ def compose(ids: Sequence[str]) -> Rules:
     for name in ids:
         variant = known.get(name)
         if variant is None:
-            raise VariantError(f"no variant {name!r}; allowed: {', '.join(known)}")
+            raise VariantError(f"no variant {name!r}; {_hint(name, known)}")
         for (part, method), body in variant.overridden().items():
             other, same = owner.setdefault((part, method), (name, body))
             if same is not body:

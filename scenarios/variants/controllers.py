@@ -8,6 +8,7 @@ from model.client.rules import ClientRules
 from model.controller.rules import ControllerRules
 from model.controller.zk.rules import UNKNOWN_EPOCH, ZkControllerRules
 from model.errors import Errors
+from model.messages.control import NO_EPOCH
 from scenarios.variants import Variant
 
 
@@ -69,6 +70,13 @@ class BounceIsMissed(ZkControllerRules):
         return False
 
 
+class StopReplicaWithoutEpoch(ZkControllerRules):
+    """StopReplica says nothing of the leadership that it ends."""
+
+    def stop_replica_epoch(self, leader_epoch: int | None, deleting: bool) -> int:
+        return NO_EPOCH
+
+
 class NewerBrokerEpochIsRefused(ZkControllerRules):
     """A broker refuses control requests for any registration but the one it knows."""
 
@@ -114,6 +122,11 @@ CONTROLLERS: tuple[Variant, ...] = (
         "B36-cached-zk-version-zombie-leader", "KAFKA-2729", (BounceIsMissed,),
         "LIVE", "B36-cached-zk-version-zombie-leader",
         "A leader whose session ended unseen is told of its successor under its new registration.",
+    ),
+    Variant(
+        "B37-stop-replica-without-epoch", "KIP-570", (StopReplicaWithoutEpoch,),
+        "ISRDATA", "B37-stop-replica-without-epoch",
+        "A late StopReplica does not touch a replica that has been assigned again since.",
     ),
     Variant(
         "B45-topic-recreated", "KAFKA-12257", (TopicsHaveNamesOnly,),

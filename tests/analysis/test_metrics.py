@@ -5,7 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analysis_rows import Case, T, acked, changed, dicts, end, led, mark, topic, write_run
+from analysis_rows import (
+    Case,
+    T,
+    acked,
+    changed,
+    dicts,
+    end,
+    led,
+    mark,
+    registered,
+    topic,
+    write_run,
+)
 
 from analysis import metrics, plots
 from analysis.runs import BadInput
@@ -106,6 +118,90 @@ def test_request_metrics_are_means_over_requests() -> None:
     assert found.value("TotalTimeMs", tags, "Mean") == 2.5
     assert found.value("TotalTimeMs", tags, "Max") == 5
     assert found.value("RequestsPerSec", tags, "Count") == 4
+
+
+def test_meters_count_by_broker_since_ready() -> None:
+    failed = facts.IsrUpdateFailed(T, 0, 1, "INVALID_UPDATE_VERSION")
+    case = [
+        isr_changed("shrink", 3), READY, isr_changed("shrink", 3), isr_changed("expand", 3),
+        ("broker-2", facts.IsrChanged(T, 0, 2, 2, "expand", (1,), (2, 1))), ("broker-2", failed),
+    ]  # fmt: skip
+    found = metrics.measure("r", dicts(case))
+    names = ("IsrShrinksPerSec", "IsrExpandsPerSec", "FailedIsrUpdatesPerSec")
+    counts = {(m.name, m.tags): m.value for m in found.metrics if m.attribute == "Count"}
+    assert {key: count for key, count in counts.items() if key[0] in names} == {
+        ("IsrShrinksPerSec", ""): 1, ("IsrShrinksPerSec", "broker-1"): 1,
+        ("IsrExpandsPerSec", ""): 2, ("IsrExpandsPerSec", "broker-1"): 1,
+        ("IsrExpandsPerSec", "broker-2"): 1,
+        ("FailedIsrUpdatesPerSec", ""): 1, ("FailedIsrUpdatesPerSec", "broker-2"): 1,
+    }  # fmt: skip
+    assert found.value("IsrExpandsPerSec", "", "MeanRate") == 0.5  # two in the 4 s since ready
+
+
+@pytest.mark.parametrize(
+    ("at", "active", "fenced"), [(0, 1, 0), (1_000_000, 2, 0), (3_000_000, 1, 1)]
+)
+def test_controllers_that_think_they_are_active_and_fenced_brokers(
+    at: int, active: int, fenced: int
+) -> None:
+    case = [
+        registered(1), registered(2), ("controller-1", facts.ControllerActive(1, True)), READY,
+        ("controller-2", facts.ControllerActive(2, True)),
+        registered(2, fenced=True), ("controller-1", facts.HostStopped("crash")), end(),
+    ]  # fmt: skip
+    found = metrics.measure("r", dicts(case), at)
+    assert found.value("ActiveControllerCount") == active
+    assert found.value("FencedBrokerCount") == fenced
+
+
+def test_leaders_and_who_should_lead() -> None:
+    case = [topic(), changed((1, 2, 3), 0), READY, changed((2, 3), 1, leader=2), end()]
+    found = metrics.measure("r", dicts(case))
+    led = {m.tags: m.value for m in found.metrics if m.name == "LeaderCount"}
+    assert led == {"broker-1": 0, "broker-2": 1, "broker-3": 0}
+    assert found.value("PreferredReplicaImbalanceCount") == 1
+    assert metrics.measure("r", dicts(case), 0).value("PreferredReplicaImbalanceCount") == 0
+
+
+def test_a_replica_that_is_being_added_is_not_under_replication() -> None:
+    moving = facts.PartitionChanged(
+        1, T, 0, 1, 1, 1, (1, 2, 3), (1, 2, 3, 4), "reassignment", False, adding_replicas=(4,)
+    )
+    found = metrics.measure("r", dicts([topic(), READY, ("controller-1", moving), end()]))
+    assert found.value("UnderReplicatedPartitions") == 0
+    assert found.value("under-replicated-ms") == 0
+
+
+def test_consumer_lag_is_the_worst_partition_of_each_member() -> None:
+    def got(partition: int, position: int, mark: int, member: str) -> tuple[str, facts.Polled]:
+        return "c", facts.Polled("g", member, T, partition, position, mark, (), ())
+
+    case = [READY, got(0, 3, 10, "m1"), got(1, 3, 5, "m1"), got(0, 8, 10, "m1"),
+            got(0, 9, -1, "m1"), got(2, 1, 30, "m2"), end()]  # fmt: skip
+    found = metrics.measure("r", dicts(case))
+    assert found.value("records-lag-max", "g,m1") == 2
+    assert found.value("records-lag-max", "g,m2") == 29
+
+
+def test_rebalance_latency() -> None:
+    case = [READY, ("c1", facts.Rebalanced("g", "m1", 1, 3_000_000)),
+            ("c2", facts.Rebalanced("g", "m2", 1, 1_000_000)), end()]  # fmt: skip
+    found = metrics.measure("r", dicts(case))
+    assert found.value("rebalance-latency-avg") == 2000
+    assert found.value("rebalance-latency-max") == 3000
+
+
+def test_producers_latency_retries_and_errors() -> None:
+    def sent(latency_us: int, attempts: int) -> tuple[str, facts.Acked]:
+        return "p", facts.Acked(T, 0, 0, (1,), -1, 7, 0, 0, latency_us, attempts)
+
+    lost = facts.SendFailed(T, 0, (2,), "REQUEST_TIMED_OUT", True, 9_000, 4)
+    found = metrics.measure("r", dicts([READY, sent(1000, 1), sent(5000, 3), ("p", lost), end()]))
+    assert found.value("request-latency", "", "50thPercentile") == 1
+    assert found.value("request-latency", "", "99thPercentile") == 5
+    assert found.value("request-latency", "", "Max") == 5
+    assert found.value("record-retry-total") == 5
+    assert found.value("record-error-total") == 1
 
 
 @pytest.mark.parametrize(

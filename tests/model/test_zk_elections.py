@@ -60,3 +60,10 @@ def test_a_reassignment_elects_among_its_targets() -> None:
     state = elect(Strategy.REASSIGN, context((1, 2, 3)), assignment, known, False)
     assert state is not None
     assert state.leader == 2
+
+
+def test_before_ibp_3_2_no_leader_is_marked_as_recovering() -> None:
+    known = Leadership(PartitionState(1, 7, (1,), 3), 12)
+    arguments = (Strategy.UNCLEAN, context((2,)), ASSIGNMENT, known, True)
+    states = [elect(*arguments, supported) for supported in (False, True)]
+    assert [s and s.leader_recovery_state for s in states] == [0, RECOVERING]

@@ -249,3 +249,14 @@ def test_a_deletion_that_a_new_controller_finds_waits_for_the_reassignment(
     assert [TP in cluster.broker(n).replicas.partitions for n in (1, 2, 3, 4)] == [False] * 4
     errors = [f.error for f in cluster.seen(ControlRequest) if f.error != "NONE"]
     assert "STALE_CONTROLLER_EPOCH" not in errors
+
+
+def test_a_deletion_asked_for_during_a_reassignment_begins_at_once(cluster: ZkCluster) -> None:
+    assert reassign(cluster, 4, 2, 3) is NONE
+    cluster.ask("broker-2", DeleteTopicsRequest((("orders", ""),)), 5 * SECOND)
+    cluster.step(4 * SECOND)
+    assert cluster.tree(topic_path("orders")) is None
+    assert not cluster.controller().context.reassigning
+    assert [TP in cluster.broker(n).replicas.partitions for n in (1, 2, 3, 4)] == [False] * 4
+    cluster.create()
+    assert cluster.produce(1, 7) == (NONE, 0)

@@ -72,7 +72,7 @@ def test_a_clean_restart_hands_over_leaderships_first_and_then_the_metadata() ->
     assert [(node, fact.reason) for node, fact in rows if type(fact) is facts.HostStopped] == [
         (f"broker-{number}", "shutdown") for number in (1, 2, 3)
     ]
-    assert "fenced" not in result.observations
+    assert "isr-shrink:fenced" not in result.observations
     assert "controlled-shutdown" in result.observations
     assert "leaderless" not in result.observations
 

@@ -10,7 +10,7 @@ from scenarios import library
 from scenarios.cli import invoke
 from scenarios.runner import run
 from scenarios.spec import parse
-from scenarios.variants import Variant, VariantError, catalogue, compose
+from scenarios.variants import Variant, VariantError, catalogue, compose, mode
 from scenarios.variants.bugs import BUGS
 from scenarios.variants.proof import fired, page
 
@@ -71,6 +71,41 @@ def test_one_rule_under_two_names_composes() -> None:
 def test_an_unknown_variant_is_refused() -> None:
     with pytest.raises(VariantError, match="no variant 'B00'"):
         compose(["B00"])
+    with pytest.raises(VariantError, match="did you mean B06-isr-expand-at-hw"):
+        compose(["B06"])
+
+
+@pytest.mark.parametrize("command", [["run", "B06-isr-expand-at-hw"], ["search"]])
+def test_an_unknown_variant_is_a_usage_error_of_one_line(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke([*command, "--variant", "B00"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "no variant 'B00'" in err
+
+
+@pytest.mark.slow
+def test_two_variants_compose_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    both = ["--variant", "B44-unfence-needs-log-end", "--variant", "B43-no-pre-vote"]
+    code = invoke(["run", "B44-unfence-needs-log-end", "--seed", "1", *both, "--json"])
+    result = json.loads(capsys.readouterr().out)
+    assert code == 10
+    assert result["variants"] == [both[1], both[3]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (["B33-zk-write-without-epoch-check"], "zookeeper"),
+        (["B43-no-pre-vote"], "kraft"),
+        (["B06-isr-expand-at-hw"], None),  # both modes have it
+        (["B01-truncate-to-hw"], "zookeeper"),  # lookup mode
+        (["B43-no-pre-vote", "B01-truncate-to-hw"], None),
+    ],
+)
+def test_a_variant_is_sought_in_the_mode_it_is_about(ids: list[str], expected: str | None) -> None:
+    assert mode(ids) == expected
 
 
 def test_an_observation_that_comes_after_the_heal_is_not_in_time() -> None:

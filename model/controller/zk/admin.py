@@ -41,7 +41,7 @@ from model.messages import (
     IncrementalAlterConfigsResponse,
 )
 from model.messages.admin import TOPIC
-from model.zookeeper.ops import Create, GetData, SetData, ZkError
+from model.zookeeper.ops import Create, Exists, GetData, SetData, ZkError, ZkResult
 
 if TYPE_CHECKING:
     import random
@@ -131,10 +131,14 @@ class ZkAdminManager:
             ]
             assignment = TopicAssignment(topic.topic_id, tuple(partitions))
             path = config_path(topic.name)
-            (created,) = yield (Create(path, settings),)
-            if created.error is ZkError.NODEEXISTS:
-                yield (SetData(path, settings),)
-            (created,) = yield (Create(topic_path(topic.name), assignment),)
+            (created,) = yield (Exists(topic_path(topic.name)),)
+            if created.error is OK:
+                created = ZkResult(ZkError.NODEEXISTS)
+            else:
+                (created,) = yield (Create(path, settings),)
+                if created.error is ZkError.NODEEXISTS:
+                    yield (SetData(path, settings),)
+                (created,) = yield (Create(topic_path(topic.name), assignment),)
             if created.error is ZkError.NODEEXISTS:
                 message = f"Topic '{topic.name}' already exists."
                 results[topic.name] = (Errors.TOPIC_ALREADY_EXISTS, message)
@@ -146,8 +150,15 @@ class ZkAdminManager:
         """Name the topics under /admin/delete_topics."""
         _, response = self.topics.delete_topics(request)
         fine = [name for name, _, error, _ in response.results if error is NONE]
-        yield tuple([Create(f"{DELETE_TOPICS}/{name}", ()) for name in fine])
-        return DeleteTopicsResponse(NONE, response.results)
+        known = yield tuple([Exists(topic_path(name)) for name in fine])
+        gone = [name for name, found in zip(fine, known, strict=True) if found.error is not OK]
+        yield tuple([Create(f"{DELETE_TOPICS}/{name}", ()) for name in fine if name not in gone])
+        unknown = (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
+        results = [
+            (name, topic_id, *unknown) if name in gone else (name, topic_id, error, message)
+            for name, topic_id, error, message in response.results
+        ]
+        return DeleteTopicsResponse(NONE, tuple(results))
 
     def _alter_configs(self, request: IncrementalAlterConfigsRequest) -> Steps:
         """Change settings, each resource on its own (incrementalAlterConfigs)."""

@@ -65,7 +65,7 @@ class BrokerChanges:
         yield from controller.send_update_metadata(others, [])
         yield from controller.send_update_metadata(brokers, list(context.leaderships))
         every = context.replicas_on(brokers)
-        controller.replicas.to_online([key for key in every if not context.deleting(key[0].topic)])
+        controller.replicas.to_online(every)  # of deleted topics, too: to be deleted they must host
         yield from controller.partitions.trigger_online()
         yield from controller.reassignments.on_brokers_up(brokers)
         waiting = [tp.topic for tp, _ in every if context.deleting(tp.topic)]
@@ -95,11 +95,11 @@ class BrokerChanges:
         others = [key for key in replicas if not context.deleting(key[0].topic)]
         leaderless = context.led_by_offline()
         controller.partitions.to(leaderless, "Offline")
-        yield from controller.partitions.trigger_online()
+        elected = yield from controller.partitions.trigger_online()
         yield from controller.replicas.to_offline(others)
         if for_deletion:
             yield from controller.deletion.fail(for_deletion)
-        if not leaderless:
+        if not others and not elected:  # nobody has been told of the dead brokers
             yield from controller.send_update_metadata(context.live_or_shutting_down(), [])
 
     def tell_dead(self) -> None:

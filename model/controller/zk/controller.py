@@ -99,6 +99,7 @@ class KafkaController:
         self.batch = RequestBatch(info.id, context, self.channels, rules)
         self.partitions = PartitionStateMachine(context, store, self.batch)
         self.partitions.unclean_default = config.unclean_leader_election_enable
+        self.partitions.recovery_supported = config.leader_recovery_supported
         self.replicas = ReplicaStateMachine(context, store, self.batch)
         self.deletion = TopicDeletionManager(
             context, store, self.batch, self.partitions, self.replicas

@@ -1,7 +1,7 @@
 """TopicDeletionManager: topics named under /admin/delete_topics go, replica by replica.
 
-A topic waits (ineligible) while a broker with a replica of it is down or one of its partitions is
-being reassigned. First all brokers hear that it has no leader, then its replicas are stopped and
+A topic waits (ineligible) while a broker with a replica of it is down, and may wait for a
+reassignment of one of its partitions. First all brokers hear that it has no leader, then its replicas are stopped and
 deleted (ReplicaDeletionStarted); when all have answered, its znodes go. The leader epoch does not
 rise, so StopReplica carries EpochDuringDelete.
 """

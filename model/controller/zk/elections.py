@@ -56,8 +56,9 @@ def elect(
     assignment: ReplicaAssignment,
     known: Leadership,
     unclean_enabled: bool,
+    recovery_supported: bool = True,
 ) -> PartitionState | None:
-    """Hold an election of the given kind."""
+    """Hold an election of the given kind; ``recovery_supported``: KIP-704, since IBP 3.2."""
     state, isr, replicas = known.state, known.state.isr, assignment.replicas
     epoch = context.epoch
     if strategy is Strategy.PREFERRED:
@@ -79,4 +80,5 @@ def elect(
         return elected(state, leader, live, epoch)
     if unclean_enabled:
         leader = first(replicas, context.online)
-    return None if leader is None else elected(state, leader, (leader,), epoch, RECOVERING)
+    recovery = RECOVERING if recovery_supported else None
+    return None if leader is None else elected(state, leader, (leader,), epoch, recovery)

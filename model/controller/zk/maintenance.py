@@ -73,7 +73,7 @@ class Maintenance:
             if 100 * len(astray) > limit * len(preferred):
                 movable = [
                     tp for tp in astray
-                    if context.is_live(broker) and tp not in context.reassigning
+                    if context.is_live(broker)
                     and broker in context.leaderships[tp].state.isr
                 ]  # fmt: skip
                 if movable:
@@ -136,7 +136,7 @@ class Maintenance:
         known = controller.context.broker_epochs.get(broker)
         if known is None:
             return AllocateProducerIdsResponse(Errors.BROKER_ID_NOT_REGISTERED, -1, -1)
-        if controller.rules.is_stale_broker_epoch(broker_epoch, known):
+        if broker_epoch != known:
             return AllocateProducerIdsResponse(Errors.STALE_BROKER_EPOCH, -1, -1)
         while True:
             (found,) = yield (GetData(PRODUCER_IDS),)

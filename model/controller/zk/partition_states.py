@@ -34,6 +34,7 @@ class PartitionStateMachine:
         self.store = store
         self.batch = batch
         self.now = 0
+        self.recovery_supported = True
         self.unclean_default = False  # unclean.leader.election.enable of the broker
 
     def startup(self) -> Steps:
@@ -49,8 +50,8 @@ class PartitionStateMachine:
         yield from self.trigger_online()
 
     def trigger_online(self, topic: str | None = None) -> Steps:
-        """Elect for all partitions, or those of a topic, that are offline or new
-        (triggerOnlinePartitionStateChange)."""
+        """Elect for all partitions, or those of a topic, that are offline or new; return those
+        that are online now (triggerOnlinePartitionStateChange)."""
         waiting = [
             tp
             for tp, state in self.context.partition_states.items()
@@ -58,7 +59,8 @@ class PartitionStateMachine:
             and not self.context.deleting(tp.topic)
             and topic in (None, tp.topic)
         ]
-        yield from self.to_online(waiting, Strategy.OFFLINE)
+        done = yield from self.to_online(waiting, Strategy.OFFLINE)
+        return done
 
     def to(self, partitions: Partitions, state: str) -> None:
         """Move partitions to a state that needs nothing else: New, Offline, NonExistent."""
@@ -116,7 +118,8 @@ class PartitionStateMachine:
                 continue  # another controller has written it
             willing = strategy is Strategy.UNCLEAN or tp.topic in allowed
             assignment = context.assignments[tp]
-            state = elect(strategy, context, assignment, known, willing)
+            recovery = self.recovery_supported
+            state = elect(strategy, context, assignment, known, willing, recovery)
             if state is not None:
                 wanted[tp] = Leadership(state, known.version)
                 if state.leader not in known.state.isr:

@@ -91,6 +91,7 @@ class ControllerRequests:
         results: dict[tuple[str, int], AlterPartitionResult] = {}
         wanted: dict[TopicPartition, Leadership] = {}
         reasons: dict[str, dict[TopicPartition, Leadership]] = {}
+        asked: list[TopicPartition] = []
         for data in request.partitions:
             key = (data.topic_id, data.partition)
             name = names.get(data.topic_id)
@@ -98,6 +99,7 @@ class ControllerRequests:
                 results[key] = AlterPartitionResult(*key, Errors.UNKNOWN_TOPIC_ID)
                 continue
             tp = TopicPartition(name, data.partition)
+            asked.append(tp)
             result = self._check(tp, data)
             if result is None:
                 wanted[tp] = self._wanted(tp, data)
@@ -115,9 +117,7 @@ class ControllerRequests:
                 results[key] = _success(key, written[tp])
             else:
                 results[key] = AlterPartitionResult(*key, Errors.INVALID_UPDATE_VERSION)
-        if written:  # processUpdateNotifications
-            brokers = context.live_or_shutting_down()
-            yield from controller.send_update_metadata(brokers, list(written))
+        yield from controller.send_update_metadata(context.live_or_shutting_down(), asked)
         return AlterPartitionResponse(NONE, tuple(results.values()))
 
     def _complete_reassignments(self, response: AlterPartitionResponse) -> Steps:
@@ -203,7 +203,9 @@ class ControllerRequests:
         remaining = [
             tp
             for tp, leadership in context.leaderships.items()
-            if leadership.state.leader == broker and len(context.assignments[tp].replicas) > 1
+            if leadership.state.leader == broker
+            and len(context.assignments[tp].replicas) > 1
+            and not context.deleting(tp.topic)
         ]
         return ControlledShutdownResponse(NONE, tuple(remaining))
 
@@ -222,6 +224,9 @@ class ControllerRequests:
             known = context.leaderships.get(tp)
             if tp not in context.assignments or known is None:
                 results[tp] = Errors.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            if context.deleting(tp.topic):
+                results[tp] = Errors.INVALID_TOPIC_EXCEPTION
                 continue
             leader = known.state.leader
             preferred = context.assignments[tp].replicas[0]

@@ -56,8 +56,9 @@ class TopicChanges:
         ]  # fmt: skip
         busy = [topic for topic in wanted
                 if any(tp.topic == topic for tp in context.reassigning)]  # fmt: skip
-        for topic in wanted:
-            context.topics_to_delete[topic] = None
+        # Kafka marks a topic before it queues it, when that has no effect yet: a deletion that is
+        # asked for during a reassignment begins all the same. Only a new controller, or the next
+        # phase of the reassignment, lets it wait.
         controller.deletion.mark_ineligible(busy)
         if wanted:
             yield from controller.deletion.enqueue(wanted)

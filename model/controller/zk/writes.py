@@ -51,6 +51,9 @@ class ControllerStore:
         self.context = context
         self.rules = rules
         self.reason = ""  # of the changes that are being made, for the trace
+        # Refused writes that may be ours all the same: the first answer was lost and they were sent
+        # again. With the version they would have, and whether the election was unclean.
+        self._unsure: dict[TopicPartition, tuple[PartitionState, int, bool]] = {}
 
     # ------------------------------------------------------------------------------ any writes
 
@@ -98,7 +101,14 @@ class ControllerStore:
         for tp, result in zip(partitions, results, strict=True):
             if result.error is OK:
                 found[tp] = Leadership(result.data, result.stat.version)
+                self._tell_unsure(tp, found[tp], result.stat.mzxid)
         return found
+
+    def _tell_unsure(self, tp: TopicPartition, found: Leadership, zxid: int) -> None:
+        """Tell of a write whose answer was lost, now that it is read."""
+        state, version, unclean = self._unsure.pop(tp, (None, -1, False))
+        if found.state == state and found.version == version:
+            self.changed(tp, found, zxid, "unclean" if unclean else self.reason, unclean)
 
     def load_states(self, partitions: list[TopicPartition]) -> Steps:
         """Read states into the context, and tell of what a predecessor could not tell."""
@@ -141,6 +151,7 @@ class ControllerStore:
                 self._adopt(tp, written[tp], result.zxid, tp in unclean)
             elif result.error is ZkError.BADVERSION:
                 retry.append(tp)
+                self._unsure[tp] = (new.state, new.version + 1, tp in unclean)
         return written, retry
 
     def _adopt(
