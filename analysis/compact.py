@@ -49,6 +49,21 @@ def compact(out: Path) -> int:
     return len(parts)
 
 
+def rows_per_run(directory: Path, runs: Sequence[Run], kind: str) -> dict[str, int]:
+    """Return how many rows of a kind of fact each run has, by name.
+
+    Raises:
+        BadInput: a run is not whole.
+    """
+    counts = dict.fromkeys((run.name for run in runs), 0)
+    whole = [run for run in runs if not run.crashed]
+    for path in compacted(directory, whole).get(kind, []):
+        column = pq.read_table(path, columns=["run"], partitioning=None).column("run")
+        for one in pc.value_counts(column).to_pylist():
+            counts[one["values"]] += one["counts"]
+    return counts
+
+
 def split(runs: Sequence[Run], target: Path, kinds: Sequence[str]) -> dict[str, int]:
     """Write the rows of some kinds of all ``runs`` below ``target``; return files and their rows."""
     columns = list(dict.fromkeys(name for kind in kinds for name in kind_columns(kind)))

@@ -202,6 +202,8 @@ def excuse(found: Found, manifest: Mapping[str, Any]) -> str:
     permits = manifest.get("permits", [])
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         return "permitted"
+    if found.anomaly == "no-progress":
+        return str(manifest.get("hopeless", ""))
     if found.anomaly not in NEVER_EXCUSED:
         for topic_id, partition, reason in manifest.get("forgiven", []):
             if (topic_id, partition) == (found.topic, found.partition):

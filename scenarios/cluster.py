@@ -215,7 +215,12 @@ class Cluster:
     def _broker_rules(self, node: str) -> BrokerRules:
         part = self._rules(node)
         return BrokerRules(
-            part.replication, part.storage, part.raft, part.group, part.zk_controller
+            part.replication,
+            part.storage,
+            part.raft,
+            part.group,
+            part.zk_controller,
+            part.controller.supported_features(),
         )
 
     def _broker_factory(self, name: str, broker_id: int, rack: str | None) -> Callable[..., Any]:

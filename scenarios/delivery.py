@@ -53,12 +53,15 @@ class Delivery:
     def __init__(self, trace: Any, forgive: Forgive) -> None:
         self._forgive = forgive
         self._acked: dict[Key, dict[int, int]] = {}  # record id -> offset (−1 unknown)
-        self._sent: dict[tuple[str, Key, int], tuple[int, int]] = {}  # last (record id, offset)
+        # Per producer and epoch, the last (record id, offset): an epoch is raised after a batch has
+        # failed, and what was in flight is sent again behind what may have overtaken it (KIP-360).
+        self._sent: dict[tuple[str, Key, int, int], tuple[int, int]] = {}
         self._values: dict[Key, dict[int, int]] = {}
         self._readers: dict[tuple[str, str, Key], _Reader] = {}
         self._delivered: dict[tuple[str, Key], dict[int, int]] = {}
         self._processed: dict[tuple[str, Key], list[tuple[int, int]]] = {}
         self._first: dict[tuple[str, Key], int] = {}
+        self._reset: dict[tuple[str, Key], int] = {}  # the last reset to latest: it forgets
         self._committed: dict[tuple[str, str, int], int] = {}
         self._highest: dict[tuple[str, str, int], int] = {}
         self._leaders: dict[Key, facts.FinalReplica] = {}
@@ -88,7 +91,7 @@ class Delivery:
             acked[record_id] = base + index if base >= 0 else -1
         if base < 0 or fact.producer_id < 0:
             return
-        sender = (node, key, fact.producer_id)
+        sender = (node, key, fact.producer_id, fact.producer_epoch)
         last = self._sent.get(sender)
         first = fact.record_ids[0]
         if last is not None and (first > last[0]) != (base > last[1]):
@@ -105,6 +108,8 @@ class Delivery:
         first = self._first.get((fact.group, key))
         if first is None or fact.offset < first:
             self._first[(fact.group, key)] = fact.offset
+        if fact.reason == "latest":
+            self._reset[(fact.group, key)] = max(fact.offset, self._reset.get((fact.group, key), 0))
 
     def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
         key = (fact.topic_id, fact.partition)
@@ -210,7 +215,7 @@ class Delivery:
                     )
             position += count
         read = self._values.get(key, {})
-        covered = {group: first for (group, of), first in self._first.items() if of == key}
+        covered = {group: self._start((group, of)) for group, of in self._first if of == key}
         for record_id, offset in self._acked.get(key, {}).items():
             found_at = offsets.get(record_id)
             if found_at is None:
@@ -222,14 +227,17 @@ class Delivery:
                     detail = f"record {record_id} at offset {found_at} (late)"
                     self._note("unseen", key, detail, *groups)
 
+    def _start(self, reader: tuple[str, Key]) -> int:
+        """Return from where a group answers for a partition: a reset to latest gives up the rest."""
+        return max(self._first[reader], self._reset.get(reader, 0))
+
     def _judge_commits(self) -> None:
         for (group, topic, partition), committed in sorted(self._highest.items()):
             key = (self._topic_id(topic), partition)
-            start = self._first.get((group, key))
             leader = self._leaders.get(key)
-            if start is None or leader is None:
+            if (group, key) not in self._first or leader is None:
                 continue
-            position = start
+            position = self._start((group, key))
             for low, high in sorted(self._processed.get((group, key), [])):
                 if low > position and position < committed:
                     self._skipped(group, key, position, min(low, committed))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from model import facts
@@ -79,6 +80,7 @@ class Operations:
             "delete-topic": self._delete_topic,
             "delete-records": self._delete_records,
             "unregister-broker": self._unregister_broker,
+            "update-features": self._update_features,
             "add-voter": self._add_voter,
             "remove-voter": self._remove_voter,
             "describe-quorum": self._describe_quorum,
@@ -92,8 +94,8 @@ class Operations:
             at_us = ready_us + operation.at.draw(rng)
             if operation.kind in self._calls:
                 self.world.at(at_us, self._call, operation)
-            elif operation.kind == "rolling-restart":
-                nodes = operation.nodes or [host.name for host in self.cluster.brokers]
+            elif operation.kind in ("rolling-restart", "upgrade"):
+                nodes = operation.nodes or self._rolled(operation)
                 self.world.at(at_us, self._restart_next, operation, list(nodes))
             else:
                 self.world.at(at_us, self._operate, operation, self._select(operation, rng))
@@ -117,6 +119,11 @@ class Operations:
         assert operation.node is not None, operation
         combined = self.cluster.combined
         return select(operation.node, self.nodes, rng, self._offsets_partitions, combined)
+
+    def _rolled(self, operation: Operation) -> list[str]:
+        """Return the nodes of a rolling restart; an upgrade begins with the controllers."""
+        first = self.cluster.controllers if operation.kind == "upgrade" else []
+        return [host.name for host in (*first, *self.cluster.brokers)]
 
     # Machines.
 
@@ -150,6 +157,17 @@ class Operations:
         self._stop(operation, node)
         self._when_down(operation, node, self._wipe)
 
+    def _install(self, operation: Operation, node: str) -> None:
+        """Give a node another release, and the settings that the operator changes with it."""
+        before, version = self.cluster.version(node), operation.kafka_version
+        assert version is not None, operation
+        self.cluster.versions[node] = version
+        own = {**self.cluster.own_config.get(node, {}), **operation.config}
+        self.cluster.own_config[node] = {k: own[k] for k in own if k not in operation.remove}
+        changed = ", ".join([f"{k} = {operation.config[k]}" for k in sorted(operation.config)])
+        told = f"{before} to {version}" + (f", {changed}" if changed else "")
+        self._record("upgrade", (node, Errors.NONE, told))
+
     def _wipe(self, node: str) -> None:
         self.world.hosts[node].replace_disk()
         self.budget.data_lost(node, self.world.now, "replaced disk")
@@ -172,7 +190,11 @@ class Operations:
         """Restart the next node; go on when it is up and the ISRs are full again."""
         if self._healed or not nodes:
             return
-        self._restart(operation, nodes[0])
+        if operation.kind == "upgrade":
+            self._stop(operation, nodes[0])
+            self._when_down(operation, nodes[0], partial(self._install, operation))
+        else:
+            self._restart(operation, nodes[0])
         self.world.at(self.world.now + POLL_US, self._when_restarted, operation, nodes, False)
 
     def _when_restarted(self, operation: Operation, nodes: list[str], was_down: bool) -> None:
@@ -276,6 +298,12 @@ class Operations:
         broker_id = int(operation.node.rpartition("-")[2])
         answer = await port.call("admin.unregister_broker", broker_id)
         return [(operation.node, answer.error, answer.message)]
+
+    async def _update_features(self, port: Any, operation: Operation) -> list[Outcome]:
+        levels = tuple(sorted(operation.features.items()))
+        answer = await port.call("admin.update_features", levels)
+        told = ", ".join([f"{name} = {level}" for name, level in levels])
+        return [("features", answer.error, answer.message or told)]
 
     async def _add_voter(self, port: Any, operation: Operation) -> list[Outcome]:
         assert operation.node is not None, operation

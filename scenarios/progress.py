@@ -6,6 +6,7 @@ group has read to the high watermark of what it subscribes to.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from model import facts
@@ -34,6 +35,9 @@ class Progress:
         self.exposed: dict[Key, tuple[int, int]] = {}  # (leader epoch, high watermark)
         self.deleted: dict[str, None] = {}  # topic ids
         self.positions: dict[tuple[str, Key], tuple[int, str]] = {}  # (position, node)
+        self.failed: dict[tuple[Key, int], None] = {}  # (partition, broker) that fetches no more
+        self.superseded: dict[int, None] = {}  # brokers whose registration a dead process replaced
+        self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
             (facts.TopicDeleted, self._on_topic_deleted),
@@ -43,6 +47,9 @@ class Progress:
             (facts.HighWatermark, self._on_high_watermark),
             (facts.Positioned, self._on_positioned),
             (facts.Polled, self._on_polled),
+            (facts.ReplicaFailed, self._on_failed),
+            (facts.BecameFollower, self._on_follower),
+            (facts.HostStarted, self._on_started),
         ):
             trace.subscribe(kind, handler)
 
@@ -61,8 +68,30 @@ class Progress:
                 missing.append(f"{name}: broker {change.leader} does not lead epoch"
                                f" {change.leader_epoch} yet")  # fmt: skip
             elif len(change.isr) < len(change.replicas):
-                missing.append(f"{name}: ISR {list(change.isr)} of {list(change.replicas)}")
+                missing.append(_short_of_replicas(name, change))
         return missing
+
+    def hopeless(self, missing: list[str], forgive: Callable[[Key], str]) -> str:
+        """Return why Kafka cannot do what is missing either, or nothing.
+
+        A follower that met a log which diverges within one epoch has failed until the next leader
+        epoch; that is promised to happen only where data was lost. And a broker whose registration
+        was replaced by that of its dead predecessor, late on the way, gets STALE_BROKER_EPOCH for
+        ever: it does not register again (BrokerLifecycleManager).
+        """
+        reasons: dict[str, str] = {}
+        for key, change in self.partitions.items():
+            absent = [broker for broker in change.replicas if broker not in change.isr]
+            lost = forgive(key)
+            why = [
+                lost if lost and (key, broker) in self.failed
+                else "late-registration" if broker in self.superseded else ""
+                for broker in absent
+            ]  # fmt: skip
+            if absent and all(why):
+                reasons[_short_of_replicas(self.name(key), change)] = why[0]
+        found = [reasons.get(each, "") for each in missing]
+        return found[0] if found and all(found) else ""
 
     def lag(self, group: str, topic_ids: list[str]) -> list[str]:
         """Return the partitions that a group has not read to their high watermark."""
@@ -102,6 +131,24 @@ class Progress:
 
     def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
         self.fenced[fact.broker] = fact.fenced
+        if fact.change == "registered":
+            known = self._registered.get(fact.broker)
+            if known is not None and known < fact.broker_epoch == fact.offset:
+                self.superseded[fact.broker] = None
+            self._registered[fact.broker] = fact.broker_epoch
+
+    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        if node.startswith("broker-"):
+            self._registered.pop(_broker(node), None)
+            self.superseded.pop(_broker(node), None)
+            for key, broker in [each for each in self.failed if each[1] == _broker(node)]:
+                del self.failed[key, broker]
+
+    def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ReplicaFailed) -> None:
+        self.failed[(fact.topic_id, fact.partition), _broker(node)] = None
+
+    def _on_follower(self, _seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
+        self.failed.pop(((fact.topic_id, fact.partition), _broker(node)), None)
 
     def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition)
@@ -129,6 +176,14 @@ class Progress:
     def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
         key = (fact.topic_id, fact.partition)
         self.positions[(fact.group, key)] = (fact.position, node)
+
+
+def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:
+    return f"{name}: ISR {list(change.isr)} of {list(change.replicas)}"
+
+
+def _broker(node: str) -> int:
+    return int(node.rpartition("-")[2])
 
 
 def missing(cluster: Cluster, progress: Progress) -> list[str]:

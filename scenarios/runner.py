@@ -92,6 +92,7 @@ class Run:
         self.invariants = Invariants(self.trace, self.cluster.log, self.faults.forgive)
         self.delivery = Delivery(self.trace, self.faults.forgive)
         self.missing: list[str] = []
+        self.hopeless = ""  # why Kafka cannot do what is missing either
         self.ready_us = 0
 
     def execute(self) -> Result:
@@ -163,6 +164,7 @@ class Run:
         limit = limit_us(self.scenario) if within is None else within
         if not self._until(lambda: not missing(self.cluster, self.progress), limit):
             self.missing = missing(self.cluster, self.progress)
+            self.hopeless = self.progress.hopeless(self.missing, self.faults.forgive)
 
     def _end(self) -> None:
         self._phase("end", "; ".join(self.missing) if self.missing else "converged")
@@ -211,7 +213,7 @@ class Run:
             if name in seen:
                 found[f"seen:{name}"] = False
         if self.missing:
-            found["no-progress"] = False
+            found["no-progress"] = bool(self.hopeless)
         failed = sorted(name for name, excused in found.items() if not excused)
         expected = sorted(name for name, excused in found.items() if excused)
         verdict = "fail" if failed else "expected" if expected else "pass"
@@ -242,6 +244,7 @@ class Run:
         manifest["permits"] = list(self.scenario.expect.permits)
         manifest["ready_us"] = result.ready_us
         manifest["topics"] = result.topics
+        manifest["hopeless"] = self.hopeless
         manifest["forgiven"] = sorted(
             [*key, self.faults.forgive(key)]
             for key in self.progress.partitions

@@ -229,6 +229,8 @@ class Operation(Section):
     assignment: list[list[int]] = []
     offset: int = Field(-1, ge=-1)
     group: str | None = None
+    kafka_version: Literal["2.8-zk", "3.9", "4.0"] | None = None
+    features: dict[str, int] = {}
     to: Literal["earliest", "latest"] | int = "latest"
 
 

@@ -47,6 +47,9 @@ def check(scenario: Scenario) -> None:
         for name in [operation.node, *operation.nodes]:
             if name not in (None, ALL_BROKERS):
                 _check_node(f"operations.{index}.node", str(name), scenario, nodes)
+        if operation.kafka_version is not None:
+            place = f"operations.{index}.kafka-version"
+            check_version(place, operation.kafka_version, scenario.cluster.mode)
         topics = [topic.name for topic in scenario.topics]
         topics += [o.topic for o in scenario.operations if o.kind == "create-topic" and o.topic]
         check_operation(f"operations.{index}", operation, scenario, topics)

@@ -8,10 +8,13 @@
     delete-topic     topic                      delete-records         topic, partition, offset
     unregister-broker node                      reset-offsets          group, topic, to
     add-voter        node                       remove-voter           node
-    describe-quorum
+    describe-quorum                             update-features        features
+    upgrade          kafka-version, nodes, config, remove, kill, pause
 
 ``add-voter`` and ``remove-voter`` are kafka-metadata-quorum.sh add-controller (run on that node,
 whose directory id it reads) and remove-controller (with the directory id that the quorum knows).
+``upgrade`` is a rolling restart (of controllers and brokers) in which each node, while it is down,
+gets another release and other settings; ``update-features`` finalizes levels of features.
 
 Without ``topic`` elect-leader means all partitions, without ``partition`` a verb means all of the
 topic. ``alter-config`` of the node ``brokers`` sets the default of all brokers.
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from scenarios.spec import Operation, Scenario
 
 ALL_BROKERS = "brokers"
-OF_THE_QUORUM = ("add-voter", "remove-voter", "describe-quorum")
+OF_THE_QUORUM = ("add-voter", "remove-voter", "describe-quorum", "update-features")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ VERBS: Mapping[str, Verb] = {
     "delete-topic": Verb(("topic",)),
     "delete-records": Verb(("topic", "offset"), ("partition",)),
     "unregister-broker": Verb(("node",)),
+    "upgrade": Verb(("kafka-version",), ("nodes", "config", "remove", "kill", "pause")),
+    "update-features": Verb(("features",)),
     "add-voter": Verb(("node",)),
     "remove-voter": Verb(("node",)),
     "describe-quorum": Verb(),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from model.controller.records import METADATA_VERSION
+from model.controller.rules import METADATA_VERSION_3_9_IV0, ControllerRules
 from model.raft.rules import RaftRules
 from scenarios.rules import PARTS, Rules
 
@@ -30,8 +32,11 @@ CONSUMER: dict[str, dict[str, Any]] = {
 """Version to the consumer's defaults."""
 
 BROKER: dict[str, dict[str, Any]] = {
-    version: {"log.message.timestamp.after.max.ms": 2**63 - 1}  # KIP-1030
-    for version in ("2.8-zk", "3.9")
+    "2.8-zk": {
+        "log.message.timestamp.after.max.ms": 2**63 - 1,  # KIP-1030
+        "inter.broker.protocol.version": "2.8",  # its own, the newest it has
+    },
+    "3.9": {"log.message.timestamp.after.max.ms": 2**63 - 1},
 }
 """Version to the servers' defaults."""
 
@@ -44,7 +49,19 @@ class Raft39(RaftRules):
         return False
 
 
-RULES: dict[str, dict[str, type]] = {"3.9": {"raft": Raft39}}
+class Controller39(ControllerRules):
+    """The KRaft controller of 3.9."""
+
+    def bootstrap_features(self) -> dict[str, int]:
+        """Begin at metadata version 3.9-IV0."""
+        return {METADATA_VERSION: METADATA_VERSION_3_9_IV0}
+
+    def supported_features(self) -> tuple[tuple[str, int, int], ...]:
+        """Support 3.9's metadata versions, and no eligible leader replicas (KIP-966)."""
+        return ((METADATA_VERSION, 1, METADATA_VERSION_3_9_IV0),)
+
+
+RULES: dict[str, dict[str, type]] = {"3.9": {"controller": Controller39, "raft": Raft39}}
 """Version to part to its rules."""
 
 

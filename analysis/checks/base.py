@@ -14,7 +14,7 @@ from __future__ import annotations
 JUDGED_KINDS = (
     "Acked", "BecameLeader", "BrokerRegistration", "FinalReplica", "GroupAssigned",
     "HighWatermark", "OffsetCommitted", "OffsetFetched", "PartitionChanged", "Phase", "Polled",
-    "Positioned", "Processed", "TopicCreated",
+    "Positioned", "Processed", "TopicCreated", "TopicDeleted",
 )  # fmt: skip
 """The facts that checks look at: each is a view."""
 
@@ -65,8 +65,9 @@ POLLED_RECORDS = """
     FROM Polled LATERAL VIEW inline(arrays_zip(offsets, record_ids)) AS offset, record_id"""
 
 FIRST_POSITIONS = """
-    -- Where each group began to read each partition.
-    SELECT run, topic_id, partition, group, min(offset) AS start
+    -- Where each group began to read each partition; a reset to latest gives up what is below.
+    SELECT run, topic_id, partition, group,
+           greatest(min(offset), max(IF(reason = 'latest', offset, 0))) AS start
     FROM Positioned WHERE reason != 'none'
     GROUP BY run, topic_id, partition, group"""
 

@@ -6,7 +6,8 @@ from analysis.checks.base import offending
 
 OFFSET_REGRESSION = offending(
     # A committed offset went backwards (client-caused), or the current coordinator answered an
-    # OffsetFetch with less than was acknowledged (server-caused).
+    # OffsetFetch with less than was acknowledged (server-caused); none at all is right for a topic
+    # that was deleted, whose offsets go with it.
     """
     SELECT * FROM (
         SELECT *, last(IF(fetched, NULL, offset), true) OVER earlier AS promised,
@@ -20,7 +21,9 @@ OFFSET_REGRESSION = offending(
         WINDOW earlier AS (PARTITION BY run, group, topic, partition ORDER BY seq
                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     JOIN topics USING (run, topic)
-    WHERE offset < promised AND coordinator_epoch >= known_epoch""",
+    LEFT JOIN (SELECT DISTINCT run, topic, true AS gone FROM TopicDeleted) USING (run, topic)
+    WHERE offset < promised AND coordinator_epoch >= known_epoch
+          AND NOT (fetched AND offset < 0 AND coalesce(gone, false))""",
     "'offset-regression'",
     "'group %s: %s %d after %d', group, IF(fetched, 'answered', 'was set to'), offset, promised",
     "array(group)",

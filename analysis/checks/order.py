@@ -25,14 +25,16 @@ POLL_ORDER = offending(
 )
 
 NONMONOTONIC_SEND = offending(
-    # An idempotent producer's acknowledged sends to a partition landed out of order.
+    # An idempotent producer's acknowledged sends to a partition landed out of order, within one
+    # epoch: it is raised after a batch has failed, and what was in flight is sent again (KIP-360).
     """
     SELECT * FROM (
         SELECT run, topic_id, partition, seq, node, first, base_offset,
                lag(first) OVER sender AS last_record, lag(base_offset) OVER sender AS last_offset
         FROM (SELECT *, element_at(record_ids, 1) AS first FROM Acked
               WHERE producer_id >= 0 AND base_offset >= 0)
-        WINDOW sender AS (PARTITION BY run, topic_id, partition, node, producer_id ORDER BY seq))
+        WINDOW sender AS (PARTITION BY run, topic_id, partition, node, producer_id,
+                          producer_epoch ORDER BY seq))
     WHERE (first > last_record) != (base_offset > last_offset)""",
     "'nonmonotonic-send'",
     "'%s: record %d at offset %d', node, first, base_offset",

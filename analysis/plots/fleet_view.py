@@ -9,9 +9,15 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
-from analysis.metrics import RunMetrics, of_run
 from analysis.plots import style
 from analysis.runs import BadInput, Run, find_runs
+from analysis.timeline import Timeline, timeline
+
+BINS = 110
+"""Into how many columns the width is divided: runs of one column are stacked."""
+
+MANY = 12
+"""From how many runs on a column fills the row's height, and says how many it holds."""
 
 COLOURS = {"pass": style.LEADER, "expected": style.OUT, "fail": style.FAULT, "crash": style.DOWN}
 
@@ -34,27 +40,33 @@ def draw(directory: Path, out: Path) -> list[Path]:
         BadInput: there is no whole run.
     """
     runs, _ = find_runs(directory, skip_bad=True)
-    points = [point(run, of_run(run)) for run in runs if not run.crashed]
+    points = [point(run, timeline(run.directory)) for run in runs if not run.crashed]
     if not points:
         raise BadInput(f"{directory}: every run crashed, there is nothing to draw")
     return style.save(picture(points), out)
 
 
-def point(run: Run, metrics: RunMetrics) -> Point:
+def point(run: Run, line: Timeline) -> Point:
     """Return one run's point: ISR changes per minute, and partition seconds without service."""
-    minutes = max(metrics.at_us, 1) / 60e6
-    lost = metrics.value("leaderless-ms") + metrics.value("under-min-isr-ms")
+    changes = [one for key in line.user_partitions() for one in line.changes(key)]
+    lost_us = 0
+    for key in line.partitions:
+        needed = line.min_isr.get(key[0], 1)
+        for began, ended, state in line.spans(key):
+            lasted = max(0, ended - max(began, line.ready_us))
+            lost_us += lasted * ((state.leader == -1) or (len(state.isr) < needed))
     return Point(
         run.name.rpartition("/")[0] or str(run.manifest["scenario"]),
         int(run.manifest["seed"]),
         str(run.manifest["verdict"]),
-        metrics.value("isr-flaps", "", "Count") / minutes,
-        lost / 1000,
+        sum(one.t_us >= line.ready_us for one in changes)
+        / (max(line.end_us - line.ready_us, 1) / 60e6),
+        lost_us / 1e6,
     )
 
 
 def picture(points: Sequence[Point]) -> Any:
-    """Return the figure: a row of dots per configuration, one dot a seed, its mean as a bar."""
+    """Return the figure: a row of dots per configuration, one dot a seed, with its median."""
     labels = sorted({point.label for point in points})
     fig = style.figure(12, 2.3 + 0.55 * len(labels))
     left, right = fig.subplots(1, 2, sharey=True)
@@ -62,11 +74,12 @@ def picture(points: Sequence[Point]) -> Any:
         (left, "flaps_per_minute", "ISR changes per minute, all partitions"),
         (right, "unavailable_s", "partition seconds leaderless or under min ISR"),
     ):
+        most = max([1.0, *(1.08 * getattr(point, name) for point in points)])
         for y, label in enumerate(labels):
-            _dots(axes, [point for point in points if point.label == label], name, y)
+            _dots(axes, [point for point in points if point.label == label], name, y, most / BINS)
         style.clean(axes)
         axes.set_xlabel(title)
-        axes.set_xlim(0, max([1.0, *(1.08 * getattr(point, name) for point in points)]))
+        axes.set_xlim(-0.02 * most, most)
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
@@ -76,19 +89,31 @@ def picture(points: Sequence[Point]) -> Any:
         for name, colour in COLOURS.items()
         if verdicts[name]
     ]
-    handles.append(Line2D([], [], marker="|", linestyle="", markersize=14, markeredgewidth=2.5,
-                          color=style.INK, label="median"))  # fmt: skip
+    handles.append(
+        Line2D([], [], marker="^", linestyle="", markersize=6, color=style.INK, label="median")
+    )
     fig.legend(handles=handles, loc="outside lower left", ncols=5, frameon=False, fontsize=8)
     seeds = len({point.seed for point in points})
     style.heading(fig, "Fleet", f"{len(points)} runs  ·  {seeds} seeds  ·  one dot is one run")
     return fig
 
 
-def _dots(axes: Any, points: Sequence[Point], name: str, y: int) -> None:
-    ordered = sorted(points, key=lambda point: point.seed)
-    values = [getattr(point, name) for point in ordered]
-    heights = [y + 0.5 * (((index * 7) % 10) / 10 - 0.45) for index in range(len(values))]
-    colours = [COLOURS.get(point.verdict, style.FAINT) for point in ordered]
-    axes.scatter(values, heights, c=colours, s=18, alpha=0.75, linewidths=0, zorder=3)
-    middle = sorted(values)[len(values) // 2]
-    axes.plot([middle, middle], [y - 0.32, y + 0.32], color=style.INK, linewidth=2.5, zorder=4)
+def _dots(axes: Any, points: Sequence[Point], name: str, y: int, width: float) -> None:
+    """Draw one dot a run; runs of nearly one value lie above each other in a column."""
+    columns: dict[int, list[Point]] = {}
+    for one in sorted(points, key=lambda point: (point.verdict, point.seed)):
+        columns.setdefault(round(getattr(one, name) / width), []).append(one)
+    for mine in columns.values():
+        count = len(mine)
+        height = 0.56 * min(1.0, count / MANY)
+        axes.scatter(
+            [getattr(one, name) for one in mine],
+            [y + height * ((index + 0.5) / count - 0.5) for index in range(count)],
+            c=[COLOURS.get(one.verdict, style.FAINT) for one in mine],
+            s=18, alpha=0.75, linewidths=0, zorder=3,
+        )  # fmt: skip
+        if count >= MANY:
+            middle = sum(getattr(one, name) for one in mine) / count
+            axes.text(middle, y - 0.33, f"{count} runs", ha="center", va="bottom", fontsize=7.5)
+    values = sorted(getattr(one, name) for one in points)
+    axes.plot([values[len(values) // 2]], [y + 0.36], "^", color=style.INK, markersize=6, zorder=4)

@@ -67,6 +67,7 @@ class Broker(BrokerBase):
         self.broker_epoch = -1
         self.config = config
         self.rack = rack
+        self.features = rules.features
         self.stopping = False
         self.failed = False  # the log directory is offline
         self._early: list[Request] = []  # before the first metadata

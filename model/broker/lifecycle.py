@@ -111,6 +111,7 @@ class BrokerLifecycle:
                 broker.name,
                 broker.rack,
                 self.previous_broker_epoch,
+                broker.features,
             )
             broker.heartbeat_link.send(request, now, self._on_registration)
             return

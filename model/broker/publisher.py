@@ -125,6 +125,9 @@ class MetadataPublisher:
                 for number in topic.partitions:
                     coordinator.on_resigned(number, None, now)
             assert topic_id not in self.image.topics, topic
+        if delta.deleted_topics and self.published:
+            names = tuple([topic.name for topic in delta.deleted_topics.values()])
+            coordinator.on_topics_deleted(names, now)
         offsets_topic = self.image.topic_names.get(OFFSETS_TOPIC)
         for (topic_id, number), registration in delta.changed_partitions.items():
             if topic_id == offsets_topic:

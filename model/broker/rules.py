@@ -20,3 +20,4 @@ class BrokerRules:
     raft: RaftRules = field(default_factory=RaftRules)
     group: GroupRules = field(default_factory=GroupRules)
     zk: ZkControllerRules = field(default_factory=ZkControllerRules)  # in ZooKeeper mode
+    features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports

@@ -34,6 +34,7 @@ from model.messages import (
     MetadataResponse,
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
+    UpdateFeaturesRequest,
 )
 from model.records import TopicPartition
 
@@ -141,6 +142,7 @@ class KafkaAdmin:
             "add_raft_voter": self._method(AddRaftVoterRequest),
             "remove_raft_voter": self._method(RemoveRaftVoterRequest),
             "describe_quorum": self._method(DescribeQuorumRequest),
+            "update_features": self._method(UpdateFeaturesRequest),
             "reset_offsets": self.reset_offsets,
             "delete_records": self.delete_records,
             "describe": self.describe,

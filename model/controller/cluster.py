@@ -7,6 +7,7 @@ feature ranges, listeners, log directories, controller registrations.
 
 from __future__ import annotations
 
+from model.controller.features import unsupported
 from model.controller.heartbeats import BrokerHeartbeatManager
 from model.controller.image import MetadataImage
 from model.controller.placement import UsableBroker
@@ -30,7 +31,8 @@ class ClusterControlManager:
         return Errors.NONE
 
     def may_register(self, request: BrokerRegistrationRequest, now: int) -> Errors:
-        """Refuse a second incarnation while the session of the first is valid."""
+        """Refuse a second incarnation while the session of the first is valid, and a release that
+        does not support what is finalized."""
         previous = self.image.brokers.get(request.broker_id)
         if (
             previous is not None
@@ -38,6 +40,9 @@ class ClusterControlManager:
             and self.heartbeats.has_valid_session(request.broker_id, now)
         ):
             return Errors.DUPLICATE_BROKER_REGISTRATION
+        finalized = self.image.features
+        if request.features and unsupported(request.features, finalized) is not None:
+            return Errors.UNSUPPORTED_VERSION
         return Errors.NONE
 
     def may_unregister(self, broker_id: int) -> Errors:
@@ -57,10 +62,12 @@ class ClusterControlManager:
                 previous.fenced,
                 previous.in_controlled_shutdown,
                 previous.epoch,
+                request.features,
             )
         return RegisterBrokerRecord(
-            request.broker_id, request.incarnation_id, request.address, request.rack
-        )
+            request.broker_id, request.incarnation_id, request.address, request.rack,
+            features=request.features,
+        )  # fmt: skip
 
     def usable_brokers(self) -> list[UsableBroker]:
         """Return the brokers that new replicas may be placed on, in the order of their ids."""

@@ -27,6 +27,7 @@ from model.config import BrokerConfig
 from model.controller.cluster import ClusterControlManager
 from model.controller.committed import CommittedMetadata
 from model.controller.configs import ConfigurationControlManager
+from model.controller.features import FeatureControlManager
 from model.controller.heartbeats import BrokerHeartbeatManager
 from model.controller.image import MetadataImage
 from model.controller.ports import Raft, not_controller
@@ -66,7 +67,15 @@ PERIODIC = ("stale-check", "no-op", "unclean-scan", "balance")
 class Managers:
     """The parts of an active controller; they start from the image at activation."""
 
-    __slots__ = ("cluster", "configs", "heartbeats", "reassignments", "replication", "topics")
+    __slots__ = (
+        "cluster",
+        "configs",
+        "features",
+        "heartbeats",
+        "reassignments",
+        "replication",
+        "topics",
+    )
 
     def __init__(self, image: MetadataImage, process: Controller, now: int) -> None:
         config = process.config
@@ -78,6 +87,7 @@ class Managers:
         self.topics = TopicControlManager(image, self.cluster, config, process.placement_rng)
         self.reassignments = ReassignmentControlManager(image, self.replication)
         self.configs = ConfigurationControlManager(image, config)
+        self.features = FeatureControlManager(image, process.rules.supported_features())
 
 
 class Controller(Process):

@@ -50,6 +50,7 @@ class BrokerImage:
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool
+    features: tuple[tuple[str, int, int], ...] = ()
 
 
 @value
@@ -204,6 +205,7 @@ class MetadataImage:
             record.rack,
             record.fenced,
             record.in_controlled_shutdown,
+            record.features,
         )
 
     def _unregister_broker(self, record: UnregisterBrokerRecord, offset: int) -> None:
@@ -220,6 +222,7 @@ class MetadataImage:
             broker.rack,
             record.fenced > 0 or (record.fenced == 0 and broker.fenced),
             record.in_controlled_shutdown > 0 or broker.in_controlled_shutdown,
+            broker.features,
         )
 
     def _topic(self, record: TopicRecord, offset: int) -> None:

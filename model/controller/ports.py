@@ -37,6 +37,8 @@ from model.messages import (
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 
 _FORWARDED: dict[type, type] = {
@@ -53,9 +55,16 @@ _OF_THE_QUORUM: dict[type, type] = {
     DescribeQuorumRequest: DescribeQuorumResponse,
     RemoveRaftVoterRequest: RaftVoterResponse,
 }
-"""Requests whose response can be an error alone, and which the Raft client serves."""
+"""What the Raft client serves."""
 
-OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, UnregisterBrokerRequest, *_OF_THE_QUORUM)
+_ERROR_ALONE: dict[type, type] = {
+    **_OF_THE_QUORUM,
+    UnregisterBrokerRequest: UnregisterBrokerResponse,
+    UpdateFeaturesRequest: UpdateFeaturesResponse,
+}
+"""Requests whose response can be an error alone."""
+
+OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, *_ERROR_ALONE)
 """What operators ask any broker, which forwards it."""
 
 
@@ -82,11 +91,9 @@ def failed(request: Any, error: Errors) -> Any:
     response = _FORWARDED.get(type(request))
     if response is not None:
         return response(error, ())
-    response = _OF_THE_QUORUM.get(type(request))
+    response = _ERROR_ALONE.get(type(request))
     if response is not None:
         return response(error)
-    if isinstance(request, UnregisterBrokerRequest):
-        return UnregisterBrokerResponse(error)
     if isinstance(request, BrokerHeartbeatRequest):
         return BrokerHeartbeatResponse(error, False, True, False)
     if isinstance(request, BrokerRegistrationRequest):

@@ -40,6 +40,7 @@ class RegisterBrokerRecord:
     fenced: bool = True
     in_controlled_shutdown: bool = False
     broker_epoch: int = OWN_OFFSET
+    features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports
 
 
 @value

@@ -29,6 +29,7 @@ from model.messages import (
     ListPartitionReassignmentsRequest,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class ControllerApis:
             AlterPartitionReassignmentsRequest: self.on_alter_reassignments,
             ListPartitionReassignmentsRequest: self.on_list_reassignments,
             IncrementalAlterConfigsRequest: self.on_alter_configs,
+            UpdateFeaturesRequest: self.on_update_features,
             AllocateProducerIdsRequest: self.on_allocate_producer_ids,
         }
 
@@ -176,6 +178,11 @@ class ControllerApis:
         """List the reassignments in progress."""
         response = self.controller.managers.reassignments.ongoing(request)
         self.controller.finish(item, [], response, now)
+
+    def on_update_features(self, item: Request, request: UpdateFeaturesRequest, now: int) -> None:
+        """Finalize levels of features."""
+        records, response = self.controller.managers.features.update(request)
+        self.controller.finish(item, records, response, now)
 
     def on_alter_configs(
         self, item: Request, request: IncrementalAlterConfigsRequest, now: int

@@ -7,12 +7,15 @@ method is a pure function of its arguments.
 from __future__ import annotations
 
 from model.controller.image import BrokerImage, PartitionRegistration
-from model.controller.records import METADATA_VERSION
+from model.controller.records import ELR_FEATURE, METADATA_VERSION
 from model.errors import Errors
 from model.messages import AlterPartitionData, BrokerRegistrationRequest
 
+METADATA_VERSION_3_3_IV3 = 7
+METADATA_VERSION_3_9_IV0 = 21
 METADATA_VERSION_4_0_IV0 = 22
 """The default metadata version: no eligible leader replicas, no epoch bump on an ISR shrink."""
+METADATA_VERSION_4_0_IV3 = 25
 
 
 class ControllerRules:
@@ -21,6 +24,13 @@ class ControllerRules:
     def bootstrap_features(self) -> dict[str, int]:
         """Return the feature levels that the first active controller writes into an empty log."""
         return {METADATA_VERSION: METADATA_VERSION_4_0_IV0}
+
+    def supported_features(self) -> tuple[tuple[str, int, int], ...]:
+        """Return the levels that servers of this release support: (feature, lowest, highest)."""
+        return (
+            (METADATA_VERSION, METADATA_VERSION_3_3_IV3, METADATA_VERSION_4_0_IV3),
+            (ELR_FEATURE, 0, 1),
+        )
 
     # Elections (PartitionChangeBuilder).
 

@@ -83,6 +83,7 @@ def image_values(image: MetadataImage, digest: int) -> list[Any]:
                 broker.fenced,
                 broker.in_controlled_shutdown,
                 broker.epoch,
+                broker.features,
             )
         )
     for topic in image.topics.values():

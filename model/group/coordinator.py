@@ -136,6 +136,10 @@ class GroupCoordinator:
             epoch = shard.epoch if leader_epoch is None else leader_epoch
             self.process.out.append(CoordinatorLoaded(partition, epoch, False))
 
+    def on_topics_deleted(self, topics: tuple[str, ...], now: int) -> None:
+        """Forget what groups committed in topics that are gone. Callable on any lane."""
+        self.process.out.append(Post(LANE, self._forget, topics))
+
     def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
         """Answer what the partition's high watermark has passed. On lane ``group``."""
         shard = self.shards.get(partition)
@@ -150,6 +154,11 @@ class GroupCoordinator:
             if self.shards[partition].active
             for fact in self.offsets.final_offsets(self.shards[partition])
         ]
+
+    def _forget(self, topics: tuple[str, ...], now: int) -> None:
+        for partition in sorted(self.shards):
+            if self.shards[partition].active:
+                self.offsets.on_topics_deleted(self.shards[partition], topics, now)
 
     # Loading and expiry
 

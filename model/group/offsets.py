@@ -176,13 +176,28 @@ class Offsets:
             slot = shard.offsets.get(group_id, {})
             stored = [tp for tp in slot if shard.latest(group_id, tp) is not None]
             expired = [tp for tp in stored if self._expired(shard, group, tp, now_ms)]
-            records = [
-                offset_commit_record(group_id, tp, None, i, now_ms) for i, tp in enumerate(expired)
-            ]
-            if records and self._write(shard, tuple(records), now) is not Errors.NONE:
-                continue  # the next scan tries again
-            if len(expired) == len(stored):
-                self.membership.delete_if_empty(shard, group, now)
+            self._drop(shard, group, expired, len(stored), now)
+
+    def on_topics_deleted(self, shard: Shard, topics: tuple[str, ...], now: int) -> None:
+        """Write tombstones of what was committed in topics that are gone (onPartitionsDeleted)."""
+        for group_id in list(shard.groups):
+            slot = shard.offsets.get(group_id, {})
+            stored = [tp for tp in slot if shard.latest(group_id, tp) is not None]
+            gone = [tp for tp in stored if tp.topic in topics]
+            if gone:
+                self._drop(shard, shard.groups[group_id], gone, len(stored), now)
+
+    def _drop(
+        self, shard: Shard, group: ClassicGroup, gone: list[TopicPartition], stored: int, now: int
+    ) -> None:
+        """Write tombstones of offsets, and of the group if it is empty and has none left
+        (cleanupGroupMetadata); after a failure the next scan tries again."""
+        group_id, now_ms = group.group_id, self.runtime.process.wall_ms(now)
+        records = [offset_commit_record(group_id, tp, None, i, now_ms) for i, tp in enumerate(gone)]
+        if records and self._write(shard, tuple(records), now) is not Errors.NONE:
+            return
+        if len(gone) == stored:
+            self.membership.delete_if_empty(shard, group, now)
 
     def _expired(self, shard: Shard, group: ClassicGroup, tp: TopicPartition, now_ms: int) -> bool:
         value = shard.latest(group.group_id, tp)

@@ -22,6 +22,8 @@ from model.messages.admin import (
     ReassignablePartition,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from model.messages.base import (
     HEADER,
@@ -250,6 +252,8 @@ __all__ = [
     "SyncGroupResponse",
     "UnregisterBrokerRequest",
     "UnregisterBrokerResponse",
+    "UpdateFeaturesRequest",
+    "UpdateFeaturesResponse",
     "UpdateMetadataBroker",
     "UpdateMetadataRequest",
     "UpdateMetadataResponse",

@@ -100,3 +100,16 @@ class UnregisterBrokerRequest(Message):
 class UnregisterBrokerResponse(Message):
     error: Errors
     message: str = ""
+
+
+@value
+class UpdateFeaturesRequest(Message):
+    """Finalize levels of features, all or none (KIP-584)."""
+
+    updates: tuple[tuple[str, int], ...]  # (feature, level)
+
+
+@value
+class UpdateFeaturesResponse(Message):
+    error: Errors
+    message: str = ""

@@ -100,6 +100,7 @@ class BrokerRegistrationRequest(Message):
     address: str
     rack: str | None
     previous_broker_epoch: int = -1
+    features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports
 
 
 @value

@@ -10,7 +10,6 @@ import typer
 from scenarios import report
 from scenarios.commands import fleets
 from scenarios.commands.common import say
-from scenarios.state import rows
 from sim.store import read_manifest
 
 SCENARIO = "gc-pause-isr-flapping"
@@ -55,6 +54,9 @@ def _place(out: Path, name: str) -> Path:
 
 def _most_interesting(out: Path, names: list[str]) -> tuple[str, int]:
     """Return the run with the most ISR changes, the first of several, and their number."""
-    flaps = {name: sum(1 for _ in rows(_place(out, name), ["IsrChanged"])) for name in names}
-    best = max(flaps, key=lambda name: flaps[name])
-    return best, flaps[best]
+    from analysis.compact import rows_per_run
+    from analysis.runs import find_runs
+
+    counts = rows_per_run(out, find_runs(out)[0], "IsrChanged")
+    best = max(names, key=lambda name: counts[name])
+    return best, counts[best]

@@ -16,11 +16,13 @@ class Clients:
         self._owners: dict[tuple[str, int], dict[str, str]] = {}
         self._committed: dict[tuple[str, str, int], int] = {}
         self._coordinator_epoch: dict[str, int] = {}
+        self._deleted: dict[str, None] = {}  # names of topics
         trace = cluster.trace
         trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.GroupAssigned, self._on_assigned)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
         trace.subscribe(facts.OffsetFetched, self._on_fetched)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
 
     def _on_polled(self, seq: int, t: int, node: str, fact: facts.Polled) -> None:
         key = (fact.topic_id, fact.partition)
@@ -63,12 +65,17 @@ class Clients:
             self._coordinator_epoch[fact.group] = fact.coordinator_epoch
             self._committed[(fact.group, fact.topic, fact.partition)] = fact.offset
 
+    def _on_topic_deleted(self, _seq: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
+        """What was committed goes with its topic, some time later."""
+        self._deleted[fact.topic] = None
+
     def _on_fetched(self, seq: int, t: int, node: str, fact: facts.OffsetFetched) -> None:
         if fact.coordinator_epoch < self._coordinator_epoch.get(fact.group, -1):
             self.stale_fetches += 1
             return
         promised = self._committed.get((fact.group, fact.topic, fact.partition))
-        if promised is not None and fact.offset < promised:
+        gone = fact.offset < 0 and fact.topic in self._deleted
+        if promised is not None and fact.offset < promised and not gone:
             self.cluster.violated(
                 "OFFSET", seq, t, self.cluster.group_key(fact.group),
                 f"{node} answered offset {fact.offset} for {fact.topic}-{fact.partition} of group"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from analysis_rows import (
     Case,
+    T,
     acked,
     assigned,
     case_tables,
@@ -29,6 +30,7 @@ from analysis_rows import (
 )
 
 from analysis.runs import Run
+from model import facts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +74,10 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "not judged: no idempotence": ([acked(0, 101, producer=-1), acked(1, 100, producer=-1)], {}),
     "commit back": ([topic(), committed(5), committed(3)], {"offset-regression": 1}),
     "fetch back": ([topic(), committed(5), fetched(3)], {"offset-regression": 1}),
+    "fetch nothing": ([topic(), committed(5), fetched(-1)], {"offset-regression": 1}),
+    "fetch nothing: the topic was deleted": (
+        [topic(), committed(5), ("controller-1", facts.TopicDeleted(9, T, "orders")), fetched(-1)],
+        {}),
     "not back: a deposed coordinator": ([topic(), committed(5, epoch=2), fetched(3)], {}),
     "skipped by commit": (
         [topic(), positioned(0), processed(0, 2), processed(4, 6), committed(6),

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from model.broker.rules import BrokerRules
+from model.controller.zk.events import ZkFailed
 from model.controller.zk.registries import (
     REASSIGN_PARTITIONS,
     Reassignment,
@@ -13,6 +15,7 @@ from model.controller.zk.registries import (
     state_path,
     topic_path,
 )
+from model.controller.zk.rules import ZkControllerRules
 from model.errors import Errors
 from model.facts import ControlRequest, PartitionChanged, ZkControllerWrite
 from model.messages import (
@@ -36,6 +39,13 @@ def cluster() -> ZkCluster:
     cluster.create()
     cluster.produce(1, 10, 11)
     return cluster
+
+
+class Forgetful(ZkControllerRules):
+    """What a topic's znode says of a reassignment is not looked at."""
+
+    def resumes_reassignment(self, adding: tuple[int, ...], removing: tuple[int, ...]) -> bool:
+        return False
 
 
 def reassign(
@@ -260,3 +270,39 @@ def test_a_deletion_asked_for_during_a_reassignment_begins_at_once(cluster: ZkCl
     assert [TP in cluster.broker(n).replicas.partitions for n in (1, 2, 3, 4)] == [False] * 4
     cluster.create()
     assert cluster.produce(1, 7) == (NONE, 0)
+
+
+def test_a_controller_that_does_not_look_for_it_leaves_it_where_it_is() -> None:
+    cluster = ZkCluster(brokers=4, rules=BrokerRules(zk=Forgetful()))
+    cluster.create()
+    stuck(cluster)
+    cluster.crash("broker-1")
+    cluster.heal()
+    cluster.step(15 * SECOND)
+    assert cluster.who()[1] == 2
+    assert assignment(cluster) == ReplicaAssignment((4, 2, 3, 1), (4,), (1,))
+
+
+def test_who_fails_to_become_controller_lets_another_try() -> None:
+    cluster = ZkCluster(brokers=3)
+    cluster.create()
+    successor = cluster.broker(2).controller, cluster.broker(3).controller
+    failed: list[int] = []
+
+    def fail(broker: int, load: Any) -> Any:
+        def steps() -> Any:
+            if not failed:
+                failed.append(broker)
+                raise ZkFailed("the first attempt")
+            yield from load()
+
+        return steps
+
+    for controller in successor:
+        controller.loading.load = fail(controller.info.id, controller.loading.load)
+    cluster.crash("broker-1")
+    cluster.step(15 * SECOND)
+    assert len(failed) == 1
+    assert cluster.who()[1] == 3
+    assert cluster.controller().is_active
+    assert cluster.tree(state_path(TP)).leader in (2, 3)

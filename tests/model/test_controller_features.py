@@ -1,0 +1,64 @@
+"""Finalized features: who must support a level, and who may not register any more (KIP-584)."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.controller.features import FeatureControlManager, unsupported
+from model.controller.image import MetadataImage
+from model.controller.records import (
+    ELR_FEATURE,
+    METADATA_VERSION,
+    FeatureLevelRecord,
+    RegisterBrokerRecord,
+)
+from model.errors import Errors
+from model.messages import UpdateFeaturesRequest
+
+OLD = ((METADATA_VERSION, 1, 21),)
+NEW = ((METADATA_VERSION, 7, 25), (ELR_FEATURE, 0, 1))
+
+
+def manager(*brokers: tuple[tuple[str, int, int], ...], own=NEW) -> FeatureControlManager:
+    image = MetadataImage()
+    image.apply(FeatureLevelRecord(METADATA_VERSION, 21), 0, 1)
+    for number, ranges in enumerate(brokers, 1):
+        record = RegisterBrokerRecord(number, "i", f"broker-{number}", None, features=ranges)
+        image.apply(record, number, 1)
+    return FeatureControlManager(image, own)
+
+
+def test_levels_are_finalized_together_once_all_support_them() -> None:
+    records, answer = manager(NEW, NEW).update(
+        UpdateFeaturesRequest(((METADATA_VERSION, 25), (ELR_FEATURE, 1)))
+    )
+    assert answer.error is Errors.NONE
+    assert records == [FeatureLevelRecord(METADATA_VERSION, 25), FeatureLevelRecord(ELR_FEATURE, 1)]
+
+
+def test_the_level_that_is_there_writes_nothing() -> None:
+    records, answer = manager(NEW).update(UpdateFeaturesRequest(((METADATA_VERSION, 21),)))
+    assert (records, answer.error) == ([], Errors.NONE)
+
+
+@pytest.mark.parametrize(
+    ("features", "brokers", "own", "told"),
+    [
+        (((METADATA_VERSION, 25),), (NEW, OLD), NEW, "Broker 2 supports versions 1-21."),
+        (((ELR_FEATURE, 1),), (NEW, OLD), NEW, "Broker 2 supports none of it."),
+        (((METADATA_VERSION, 25),), (NEW,), OLD, "The controller does not support it"),
+        (((METADATA_VERSION, 20),), (NEW,), NEW, "A downgrade has to be asked for."),
+        (((ELR_FEATURE, 1),), (NEW,), NEW, "It depends on metadata.version 23."),
+    ],
+)
+def test_what_somebody_does_not_support_is_refused(features, brokers, own, told) -> None:
+    records, answer = manager(*brokers, own=own).update(UpdateFeaturesRequest(features))
+    assert (records, answer.error) == ([], Errors.INVALID_UPDATE_VERSION)
+    assert told in answer.message
+
+
+def test_what_is_finalized_above_a_release_shuts_it_out() -> None:
+    assert unsupported(OLD, {METADATA_VERSION: 21}) is None
+    assert unsupported(OLD, {METADATA_VERSION: 25}) == METADATA_VERSION
+    assert unsupported(OLD, {METADATA_VERSION: 21, ELR_FEATURE: 1}) == ELR_FEATURE
+    assert unsupported(OLD, {METADATA_VERSION: 21, ELR_FEATURE: 0}) is None

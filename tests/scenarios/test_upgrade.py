@@ -1,0 +1,67 @@
+"""Upgrades: each node gets another release while it is down, and what that changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from model import facts
+from scenarios.runner import Run
+from scenarios.spec import ScenarioError, parse
+
+BASE: dict[str, Any] = {
+    "name": "upgraded",
+    "claim": "Nodes change their release one by one.",
+    "duration": "14s",
+    "cluster": {"brokers": 1, "controllers": 1, "kafka-version": "3.9"},
+    "topics": [{"name": "orders"}],
+}
+
+
+def answers(*operations: dict[str, Any], **more: Any) -> tuple[Run, list[tuple[str, ...]]]:
+    run = Run(parse({**BASE, **more, "operations": list(operations)}, "test"), 1, None, [])
+    told: list[tuple[str, ...]] = []
+    run.trace.subscribe(
+        facts.Operated,
+        lambda _s, _t, _n, f: told.append((f.operation, f.target, f.error, f.reason)),
+    )
+    result = run.execute()
+    assert result.verdict == "pass", (result.anomalies, result.missing)
+    return run, told
+
+
+def test_features_wait_for_the_last_broker_and_are_finalized_then() -> None:
+    levels = {"metadata.version": 25, "eligible.leader.replicas.version": 1}
+    run, told = answers(
+        {"kind": "upgrade", "kafka-version": "4.0", "nodes": ["controller-1"], "at": "1s",
+         "pause": "500ms"},
+        {"kind": "update-features", "features": levels, "at": "4s"},
+        {"kind": "upgrade", "kafka-version": "4.0", "nodes": ["broker-1"], "at": "5s",
+         "pause": "500ms"},
+        {"kind": "update-features", "features": levels, "at": "13s"},
+    )  # fmt: skip
+    assert [row[:3] for row in told] == [
+        ("upgrade", "controller-1", "NONE"),
+        ("update-features", "features", "INVALID_UPDATE_VERSION"),
+        ("upgrade", "broker-1", "NONE"),
+        ("update-features", "features", "NONE"),
+    ]
+    assert "Broker 1 supports" in told[1][3]
+    assert (told[0][3], told[2][3]) == ("3.9 to 4.0", "3.9 to 4.0")
+    controller: Any = run.world.hosts["controller-1"].process
+    assert {name: controller.image.features[name] for name in levels} == levels
+    assert controller.raft.rules.pre_vote()
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        ({"kind": "upgrade", "at": "1s"}, "operations.0.kafka-version: is missing"),
+        ({"kind": "upgrade", "at": "1s", "kafka-version": "2.8-zk"}, "2.8-zk has no mode kraft"),
+        ({"kind": "update-features", "at": "1s"}, "operations.0.features: is missing"),
+    ],
+)
+def test_an_upgrade_says_what_it_needs(operation: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message.replace(".", r"\.")):
+        parse({**BASE, "operations": [operation]}, "test")
