@@ -22,6 +22,12 @@ from model.facts import COLUMNS
 SMALL_ROWS = 5_000_000
 """Up to how many rows a kind is one partition, so that no check shuffles: a check is one task."""
 
+COMPILED_ROWS = 1_000_000
+"""From how many rows on it pays to compile the query. To compile seventeen checks takes longer than
+to interpret them over a few hundred short runs (200 runs: 187 CPU s against 137)."""
+
+CODEGEN = "spark.sql.codegen.wholeStage"
+
 _SQL_TYPES = {
     "int64": "BIGINT",
     "string": "STRING",
@@ -41,8 +47,14 @@ def traces(spark: SparkSession, directory: Path, runs: Sequence[Run]) -> Iterato
         if not parts:
             target = Path(scratch)
             parts = by_kind(target, split(whole, target, JUDGED_KINDS))
-        with views(spark, parts, small=rows <= SMALL_ROWS):
-            yield
+        before = str(spark.conf.get(CODEGEN))
+        if rows < COMPILED_ROWS:
+            spark.conf.set(CODEGEN, "false")
+        try:
+            with views(spark, parts, small=rows <= SMALL_ROWS):
+                yield
+        finally:
+            spark.conf.set(CODEGEN, before)
 
 
 @contextmanager

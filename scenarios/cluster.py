@@ -29,7 +29,7 @@ from model.zookeeper.server import ZooKeeperServer
 from scenarios.nodes import controller_hosts, controller_id
 from scenarios.rules import Rules
 from scenarios.spec import ConsumerGroup, Producer, Scenario
-from scenarios.versions import BROKER, CONSUMER, PRODUCER, with_version
+from scenarios.versions import BROKER, CONSUMER, PRODUCER, VERSIONS, with_version
 from scenarios.workloads import Control, consumer_application, producer_application
 from sim.apps import Applications
 from sim.host import Host
@@ -59,6 +59,7 @@ class Cluster:
         self.own_config: dict[str, dict[str, Any]] = {}  # node -> what operators changed
         self._directories: dict[str, tuple[Any, str]] = {}  # controller -> (disk, directory id)
         self.clients = Clients()
+        self.features = self._formatted()
         self._factories: dict[str, Callable[..., Any]] = {}
         self.duplicates: list[Host] = []
         self.zookeeper = scenario.cluster.mode == "zookeeper"
@@ -152,6 +153,14 @@ class Cluster:
             self._rules_of[version] = rules = with_version(self._variants, version)
         return rules
 
+    def _formatted(self) -> dict[str, int]:
+        """Return the features that kafka-storage format sets: what the oldest node supports."""
+        spec = self.scenario.cluster
+        versions = [host.kafka_version or spec.kafka_version for host in spec.nodes.values()]
+        oldest = min([spec.kafka_version, *versions], key=VERSIONS.index)
+        rules = with_version(self._variants, oldest)
+        return {**rules.controller.bootstrap_features(), **spec.features}
+
     def _rack(self, node: str, index: int) -> str | None:
         spec = self.scenario.cluster
         if node in spec.nodes and spec.nodes[node].rack is not None:
@@ -182,7 +191,7 @@ class Cluster:
         def factory(files: Any, rng: random.Random, now: int) -> Controller:
             return Controller(
                 name, node_id, self.voters, self._config(name), self._rules(name), files, rng, now,
-                self.scenario.cluster.features, self._format(name, files),
+                self.features, self._format(name, files),
             )  # fmt: skip
 
         host = self.world.add_host(name, rack=rack or "rack-0")
@@ -239,7 +248,7 @@ class Cluster:
         def factory(files: Any, rng: random.Random, now: int) -> CombinedNode:
             return CombinedNode(
                 name, node_id, self._config(name), rack, self.voters, self._rules(name),
-                self._broker_rules(name), files, rng, now, self.scenario.cluster.features,
+                self._broker_rules(name), files, rng, now, self.features,
                 self._format(name, files),
             )  # fmt: skip
 

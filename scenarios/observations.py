@@ -96,7 +96,11 @@ class Observer:
         self._trace = trace
         self._polled: dict[tuple[str, str, int], int] = {}
         self._acked: dict[str, dict[int, int]] = {}  # topic id -> partition -> records
-        handlers: dict[type, Callable[[int, int, str, Any], None]] = {
+        for kind, handler in self._handlers().items():
+            trace.subscribe(kind, handler)
+
+    def _handlers(self) -> dict[type, Callable[[int, int, str, Any], None]]:
+        return {
             facts.Phase: self._on_phase,
             facts.PartitionChanged: self._on_partition,
             facts.BrokerRegistration: self._on_broker,
@@ -128,8 +132,6 @@ class Observer:
             facts.HostStopped: self._on_stopped,
             facts.BecameLeader: self._on_leader,
         }
-        for kind, handler in handlers.items():
-            trace.subscribe(kind, handler)
 
     def note(self, name: str, t_us: int) -> None:
         """Record that something was observed, under its name and its bare word."""

@@ -110,16 +110,19 @@ def open_trace(directory: Path) -> Any:
     """Open the trace of a run.
 
     Raises:
-        ManifestError: it is missing or not a Parquet file.
+        ManifestError: it is missing, not a Parquet file or no trace.
     """
     path = directory / TRACE_FILE
     try:
-        return pq.ParquetFile(path)
+        trace = pq.ParquetFile(path)
     except FileNotFoundError:
         raise ManifestError(str(path), "no such file") from None
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).split("\n")[0]
         raise ManifestError(str(path), f"is not a whole Parquet file: {reason}") from None
+    if "t_us" not in trace.schema_arrow.names:
+        raise ManifestError(str(path), "is no trace of kafkasim (it has no column t_us)")
+    return trace
 
 
 def first_difference(stored: Any, replayed: Any) -> Difference | None:

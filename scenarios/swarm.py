@@ -4,7 +4,7 @@ Shape, configuration, workloads and the mix of faults are all drawn, with timeou
 so that a short run (at most ten seconds under faults) sees sessions end, replicas fall behind and
 leaders move. Faults are a guarded nemesis, which no drawn claim is broken by, and targeted ones: the
 replies of one API come late, a broker's metadata stalls and then skips epochs, a node pauses or
-crashes right at a named fact. What a drawn scenario permits follows from its configuration alone.
+crashes right at a named fact, connections of one purpose are cut, a link flaps. What a drawn scenario permits follows from its configuration alone.
 A swarm as in Groce et al.: each seed leaves out most kinds of faults, so that the rest bite harder.
 
 :mod:`scenarios.search` runs the drawn scenarios.
@@ -16,7 +16,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from scenarios.swarm_faults import faults, operations
+from scenarios.swarm_faults import faults, more_faults, more_operations, operations
 
 MODES = ("kraft", "zookeeper")
 
@@ -45,6 +45,11 @@ def draw(seed: int) -> dict[str, Any]:
         "expect": {"permits": permitted(workload, unclean)},
     }
     drawn = operations(rng, brokers, mode_of(seed), topic)
+    more = random.Random(f"swarm/{seed}/more")  # a stream of its own: the rest of a seed stays
+    if mode_of(seed) == "kraft":
+        _quorum(more, data["cluster"])
+    data["faults"] += more_faults(more, data["cluster"], mode_of(seed))
+    drawn += more_operations(more, brokers, topic)
     if drawn:
         data["operations"] = drawn
     return data
@@ -106,8 +111,25 @@ def _kraft(rng: random.Random, cluster: dict[str, Any]) -> None:
     cluster["controllers"] = rng.choice((1, 3, 3))
     if rng.random() < 0.2:
         cluster["kafka-version"] = "3.9"
-    if rng.random() < 0.2:
+    if rng.random() < 0.2 and "kafka-version" not in cluster:
         cluster["features"] = {"eligible.leader.replicas.version": 1}
+
+
+def _quorum(rng: random.Random, cluster: dict[str, Any]) -> None:
+    """Draw combined nodes, a cluster in the middle of an upgrade, short quorum timers, and metadata
+    logs so short that who was away must fetch a snapshot."""
+    config = cluster["config"]
+    if rng.random() < 0.2:
+        cluster["combined"] = rng.randrange(1, cluster["controllers"] + 1)
+    if rng.random() < 0.15 and "features" not in cluster and "kafka-version" not in cluster:
+        cluster["nodes"] = {f"broker-{rng.randrange(1, 4)}": {"kafka-version": "3.9"}}
+    if rng.random() < 0.3:
+        config["controller.quorum.fetch.timeout.ms"] = rng.choice((500, 1000))
+        config["controller.quorum.election.timeout.ms"] = rng.choice((300, 600))
+    if rng.random() < 0.3:
+        config["metadata.log.max.record.bytes.between.snapshots"] = rng.choice((500, 2000))
+        config["metadata.log.segment.bytes"] = rng.choice((2000, 8000))
+        config["metadata.max.retention.bytes"] = 1000
 
 
 def _zookeeper(rng: random.Random, cluster: dict[str, Any]) -> None:
@@ -152,7 +174,7 @@ def _producer(rng: random.Random) -> dict[str, Any]:
     return {
         "kind": "producer",
         "count": rng.choice((1, 1, 2)),
-        "rate": f"{rng.choice((3, 10, 30, 60))}/s",
+        "rate": f"{rng.choice((3, 10, 30, 30))}/s",
         "keys": rng.choice(("none", "uniform:5")),
         "config": config,
     }

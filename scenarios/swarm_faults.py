@@ -31,6 +31,26 @@ VERBS = {
 }
 """What an operator may do."""
 
+MORE_VERBS = ("reassign", "cancel", "alter-config", "extra-topic", "replace-disk")
+
+PURPOSES = {
+    "kraft": ("raft-fetch", "heartbeat", "alter-partition", "replica-fetch"),
+    "zookeeper": ("controller", "zookeeper", "alter-partition", "replica-fetch"),
+}
+"""Connections that are cut alone, while all others of the broker work."""
+
+CLIENT_APIS = (
+    "OffsetCommit", "JoinGroup", "SyncGroup", "Heartbeat", "FindCoordinator", "Metadata",
+    "InitProducerId", "ListOffsets", "OffsetFetch",
+)  # fmt: skip
+
+MORE_MOMENTS = {
+    "kraft": ("RaftRole", "BrokerRegistration", "MetadataCommitted", "CoordinatorLoaded",
+              "GroupState", "OffsetCommitted", "Appended", "IsrUpdateFailed", "HostStarted"),
+    "zookeeper": ("ZooKeeperRole", "ZooKeeperConnection", "ZkControllerWrite", "ControlRequest",
+                  "CoordinatorLoaded", "GroupState", "OffsetCommitted", "Appended", "HostStarted"),
+}  # fmt: skip
+
 
 def faults(rng: random.Random, brokers: int, mode: str) -> list[dict[str, Any]]:
     """Draw up to two nemeses and some targeted faults, at least one of them all."""
@@ -42,6 +62,66 @@ def faults(rng: random.Random, brokers: int, mode: str) -> list[dict[str, Any]]:
         drawn.append(_stalled_metadata(rng, brokers, METADATA[mode]))
     if not drawn or rng.random() < 0.3:
         drawn += [_at_a_moment(rng, MOMENTS[mode]) for _ in range(rng.choice((1, 1, 2)))]
+    return drawn
+
+
+def more_faults(rng: random.Random, cluster: dict[str, Any], mode: str) -> list[dict[str, Any]]:
+    """Draw, now and then: one purpose cut, a client's replies held, a link that flaps, a moment."""
+    brokers = cluster["brokers"]
+    drawn: list[dict[str, Any]] = []
+    if rng.random() < 0.25:
+        drawn.append({
+            "kind": "cut-purpose",
+            "node": f"broker-{rng.randrange(1, brokers + 1)}",
+            "purpose": rng.choice(PURPOSES[mode]),
+            **_times(rng),
+        })  # fmt: skip
+    if rng.random() < 0.2:
+        drawn.append(_late(rng, brokers, CLIENT_APIS))
+    if rng.random() < 0.15:
+        one, other = rng.sample(range(1, brokers + 1), 2)
+        lag_ms = cluster["config"]["replica.lag.time.max.ms"]
+        drawn.append({
+            "kind": rng.choice(("partition", "partition-oneway")),
+            "node": f"broker-{one}",
+            "peers": [f"broker-{other}"],
+            "at": ["100ms", "2s"],
+            "for": ["200ms", f"{min(lag_ms, 3000)}ms"],
+            "every": ["1s", f"{min(2 * lag_ms, 4000)}ms"],
+            "count": rng.choice((2, 3, 4)),
+        })  # fmt: skip
+    if rng.random() < 0.2:
+        drawn.append(_at_a_moment(rng, MORE_MOMENTS[mode]))
+    return drawn
+
+
+def more_operations(
+    rng: random.Random, brokers: int, topic: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Draw, now and then: a reassignment, a changed setting, a topic that comes and goes, a disk."""
+    drawn: list[dict[str, Any]] = []
+    while rng.random() < 0.3:
+        kind = rng.choice(MORE_VERBS)
+        at = {"at": ["500ms", "8s"]}
+        if kind in ("reassign", "cancel"):
+            drawn.append(_operation(rng, brokers, (kind,), topic))
+        elif kind == "alter-config":
+            least = rng.randrange(1, min(topic["replication-factor"], 2) + 1)
+            config = rng.choice(({"min.insync.replicas": least}, {"flush.messages": 1}))
+            drawn.append({"kind": kind, "topic": topic["name"], "config": config, **at})
+        elif kind == "replace-disk":
+            node = f"broker-{rng.randrange(1, brokers + 1)}"
+            kill = rng.random() < 0.5
+            drawn.append({"kind": kind, "node": node, "kill": kill, "pause": "300ms", **at})
+        elif all(known["kind"] != "create-topic" for known in drawn):
+            create: dict[str, Any] = {
+                "kind": "create-topic",
+                "topic": "extra",
+                "at": ["100ms", "3s"],
+            }
+            create |= {"partitions": rng.choice((1, 3)), "replication-factor": rng.choice((1, 3))}
+            drawn.append(create)
+            drawn.append({"kind": "delete-topic", "topic": "extra", "at": ["2s", "6s"]})
     return drawn
 
 

@@ -47,6 +47,8 @@ def check(scenario: Scenario) -> None:
         for name in [operation.node, *operation.nodes]:
             if name not in (None, ALL_BROKERS):
                 _check_node(f"operations.{index}.node", str(name), scenario, nodes)
+                if name not in nodes and not str(name).startswith("any-"):
+                    raise ValueError(f"operations.{index}.node: only faults name roles: {name!r}")
         if operation.kafka_version is not None:
             place = f"operations.{index}.kafka-version"
             check_version(place, operation.kafka_version, scenario.cluster.mode)
@@ -151,6 +153,8 @@ def _check_configs(scenario: Scenario) -> None:
     for name, level in scenario.cluster.features.items():
         if name != ELR_FEATURE or level not in (0, 1):
             raise ValueError(f"cluster.features.{name}: allowed is {ELR_FEATURE} with 0 or 1")
+        if level and scenario.cluster.kafka_version != "4.0":
+            raise ValueError(f"cluster.features.{name}: came with kafka-version 4.0")
     _properties("cluster.config", BrokerConfig, scenario.cluster.config)
     nodes = node_names(scenario)
     for name, host in scenario.cluster.nodes.items():

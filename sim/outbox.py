@@ -157,7 +157,11 @@ class Outbox:
         self._draw = random.Random(0).random
         self._transmit = network.transmit
         self._posts, self._hold_ends = (self._on_posted,), (self._on_hold_over,)
-        self._performers: dict[type, Callable[[Any, Lane], bool | None]] = {
+        self._performers = self._performer_table()
+
+    def _performer_table(self) -> dict[type, Callable[[Any, Lane], bool | None]]:
+        """Return what performs each kind of effect; what is not in it is a fact."""
+        return {
             Push: self._push,
             Post: self._post,
             Open: self._open,

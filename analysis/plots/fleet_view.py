@@ -79,7 +79,7 @@ def picture(points: Sequence[Point]) -> Any:
             _dots(axes, [point for point in points if point.label == label], name, y, most / BINS)
         style.clean(axes)
         axes.set_xlabel(title)
-        axes.set_xlim(-0.02 * most, most)
+        axes.set_xlim(-0.06 * most, most)
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)

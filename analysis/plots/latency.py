@@ -44,6 +44,7 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
     end = style.seconds(line, line.end_us)
     axes.set_xlim(0, end)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.scatter([t for t, _ in acked], [latency / 1000 for _, latency in acked], s=5,
                  color=style.IN_ISR, linewidths=0, label="one batch", zorder=2)  # fmt: skip
     for percent, colour in ((50, style.LEADER), (99, style.OUT)):

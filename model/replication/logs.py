@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from model.replication.ports import BrokerProcess
     from model.storage.rules import StorageRules
 
+METADATA_TOPIC = "__cluster_metadata"  # the Raft client's log (loadLogs passes it over)
 LANE = "scheduler"
 PERIODIC = (
     "log-retention",
@@ -71,7 +72,9 @@ class LogManager:
         self._known_recovery_points = self._recovery_points.read()
         self._known_log_starts = self._log_starts.read()
         self._on_disk: dict[TopicPartition, tuple[str, str]] = {
-            tp: (directory, topic_id) for directory, tp, topic_id in logs_on_disk(files, "")
+            tp: (directory, topic_id)
+            for directory, tp, topic_id in logs_on_disk(files, "")
+            if tp.topic != METADATA_TOPIC
         }
         self.failed = False
 

@@ -287,6 +287,10 @@ def metrics(
 ) -> int:
     """Print the metrics of a run at a moment, under Kafka's JMX names."""
     directory = run_directory(run)
+    with input_errors():
+        from analysis.runs import find_runs
+
+        find_runs(directory)  # a file that is no trace is named before anything reads it
     manifest = read_manifest(directory)
     at_us = moment_us(at, manifest, last_moment(directory)) - int(manifest.get("ready_us", 0))
     with input_errors():

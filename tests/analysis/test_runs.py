@@ -11,6 +11,8 @@ import pytest
 from analysis_rows import end, write_run
 
 from analysis.runs import BadInput, find_runs
+from scenarios.state import last_moment
+from sim.store import ManifestError
 
 
 def refusal(directory: Path) -> str:
@@ -43,6 +45,13 @@ def test_foreign_trace(tmp_path: Path) -> None:
     assert refusal(tmp_path) == (
         "DIR/seed-1/trace.parquet: no trace of kafkasim (it has no schema version)"
     )
+
+
+def test_foreign_trace_is_refused_by_those_who_describe_a_run(tmp_path: Path) -> None:
+    trace = write_run(tmp_path / "seed-1", [end()]) / "trace.parquet"
+    pq.write_table(pa.table({"x": [1]}), trace)
+    with pytest.raises(ManifestError, match=r"trace.parquet: is no trace of kafkasim"):
+        last_moment(trace.parent)
 
 
 def test_another_schema_version(tmp_path: Path) -> None:

@@ -202,10 +202,10 @@ def test_a_deleted_topics_offsets_go_and_the_empty_group_with_the_last(bench: Be
     other = TopicPartition("payments", 0)
     bench.ask(commit(7, tp=other))
     bench.group.on_topics_deleted(("orders",), bench.now)
-    bench.wait(0)
+    bench.settle()
     assert offsets(bench.get(fetch())) == {other: 7}
     bench.group.on_topics_deleted(("payments",), bench.now)
-    bench.wait(0)
+    bench.settle()
     assert offsets(bench.get(fetch())) == {}
     assert bench.group.shards[0].groups == {}
     assert Bench(bench.log).elect(2).group.shards[0].groups == {}
@@ -215,6 +215,6 @@ def test_a_member_keeps_its_group_when_its_topic_goes(bench: Bench) -> None:
     generation, ids = bench.form("a")
     bench.ask(commit(5, ids["a"], generation))
     bench.group.on_topics_deleted(("orders",), bench.now)
-    bench.wait(0)
+    bench.settle()
     assert offsets(bench.get(fetch())) == {}
     assert list(bench.group.shards[0].groups) == [GROUP]

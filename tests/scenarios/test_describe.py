@@ -18,7 +18,7 @@ from scenarios.describe import (
     reassignments,
     topics,
 )
-from scenarios.quorum import status
+from scenarios.quorum import replication, status
 from scenarios.state import MomentError, moment_us, state_at
 from scenarios.story import tell
 from sim.store import write_manifest
@@ -200,6 +200,17 @@ def test_a_lagging_voter_is_as_late_as_the_first_offset_it_lacks(moving: Path) -
     lines = status(state_at(moving, "3s"))
     assert "MaxFollowerLag:         4" in lines
     assert "MaxFollowerLagTimeMs:   2000" in lines
+
+
+def test_replication_of_the_quorum_tells_each_ones_lag(moving: Path) -> None:
+    assert [
+        line.split()[:1] + line.split()[2:] for line in replication(state_at(moving, "3s"))
+    ] == [
+        ["NodeId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status"],
+        ["3001", "10", "0", "—", "3000", "Leader"],
+        ["3002", "6", "4", "—", "1000", "Follower"],
+        *[[broker, "—", "—", "—", "—", "Observer"] for broker in ("1", "2")],
+    ]
 
 
 def test_brokers_tell_the_process_from_the_registration(stored: Path) -> None:

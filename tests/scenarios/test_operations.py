@@ -46,6 +46,10 @@ def scenario(*operations: dict[str, Any], duration: str = "12s") -> Any:
         ({"kind": "alter-config", "at": "1s", "config": {}}, "give either topic or node"),
         ({"kind": "restart", "at": "1s"}, "operations.0.node: is missing"),
         (
+            {"kind": "restart", "at": "1s", "node": "active-controller"},
+            "operations.0.node: only faults name roles",
+        ),
+        (
             {"kind": "reset-offsets", "at": "1s", "topic": "orders", "group": "x"},
             "operations.0.group: no group 'x'",
         ),

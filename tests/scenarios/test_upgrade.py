@@ -65,3 +65,14 @@ def test_features_wait_for_the_last_broker_and_are_finalized_then() -> None:
 def test_an_upgrade_says_what_it_needs(operation: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError, match=message.replace(".", r"\.")):
         parse({**BASE, "operations": [operation]}, "test")
+
+
+def test_a_mixed_cluster_begins_at_what_its_oldest_node_supports() -> None:
+    mixed = {"brokers": 2, "controllers": 1, "nodes": {"broker-2": {"kafka-version": "3.9"}}}
+    levels = {"metadata.version": 22}
+    run, told = answers(
+        {"kind": "update-features", "features": levels, "at": "1s"}, cluster=mixed, duration="3s"
+    )
+    assert [row[2] for row in told] == ["INVALID_UPDATE_VERSION"]
+    controller: Any = run.world.hosts["controller-1"].process
+    assert controller.image.features["metadata.version"] == 21

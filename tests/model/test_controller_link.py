@@ -1,0 +1,71 @@
+"""Whom a broker takes for the active controller (NodeToControllerRequestThread)."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+from model.broker.controller_link import RETRY_US, ControllerLink
+from model.effects import Open, Opened, Process, Response, Send
+from model.errors import Errors
+from model.messages import AlterPartitionRequest, AlterPartitionResponse
+from model.storage.files import MemoryFiles
+
+REQUEST = AlterPartitionRequest(1, 7, ())
+
+
+class Asker:
+    """A process with a link, and the answers it got."""
+
+    def __init__(self) -> None:
+        self.process = Process("broker-1", MemoryFiles(), random.Random(1), 0)
+        self.raft = SimpleNamespace(leader_id=1)
+        voters = {1: "controller-1", 2: "controller-2"}
+        self.link = ControllerLink(self.process, self.raft, voters, "alter-partition", 1000)
+        self.answers: list[Any] = []
+
+    def ask(self, now: int) -> list[Any]:
+        self.link.send(REQUEST, now, lambda answer, _: self.answers.append(answer))
+        return self.effects()
+
+    def answer(self, connection: int, correlation: int, error: Errors, now: int) -> None:
+        answer = AlterPartitionResponse(error, ())
+        self.process.handle(Response(connection, correlation, answer), now)
+
+    def fire(self, now: int) -> None:
+        while (due := self.process.timers.pop_due(now)) is not None:
+            self.process.timers.fire(due[0], due[1], now)
+
+    def effects(self) -> list[Any]:
+        effects = list(self.process.out)
+        self.process.out.clear()
+        return effects
+
+
+def test_the_controller_asked_before_is_asked_again_until_it_says_that_it_is_none() -> None:
+    """KAFKA-14154 began so: the leader had a new epoch from the next controller already."""
+    asker = Asker()
+    asker.ask(0)
+    asker.process.handle(Opened(1), 5)
+    asker.effects()
+    asker.answer(1, 1, Errors.NONE, 9)
+    asker.raft.leader_id = 2
+    assert asker.ask(20) == [Send(1, 2, REQUEST)]
+    asker.answer(1, 2, Errors.NOT_CONTROLLER, 25)
+    asker.fire(25 + RETRY_US)
+    opened = [effect for effect in asker.effects() if isinstance(effect, Open)]
+    assert [effect.address for effect in opened] == ["controller-2"]
+    assert len(asker.answers) == 1
+
+
+def test_the_next_controller_is_asked_when_the_connection_to_the_first_is_lost() -> None:
+    asker = Asker()
+    asker.ask(0)
+    asker.process.handle(Opened(1), 5)
+    asker.effects()
+    asker.raft.leader_id = 2
+    asker.fire(1_000_000)  # the request's timeout
+    asker.fire(1_000_000 + RETRY_US)
+    opened = [effect for effect in asker.effects() if isinstance(effect, Open)]
+    assert [effect.address for effect in opened] == ["controller-2"]
