@@ -6,7 +6,7 @@ from analysis.checks.base import offending
 
 REASONS = (
     "created", "lag", "caught-up", "fenced", "unfenced", "controlled-shutdown", "reassignment",
-    "unclean", "dir-offline", "preferred", "registered", "unregistered",
+    "unclean", "dir-offline", "preferred", "registered", "unregistered", "loaded",
 )  # fmt: skip
 
 ONE_LEADER = offending(

@@ -110,7 +110,12 @@ def load_snapshot(delta: MetadataDelta, snapshot: Snapshot) -> int:
     fresh.epoch = snapshot.epoch
     _compare(image, fresh, delta)
     for name in MetadataImage.__slots__:
-        setattr(image, name, getattr(fresh, name))
+        known, loaded = getattr(image, name), getattr(fresh, name)
+        if isinstance(known, dict):  # replicas hold on to it
+            known.clear()
+            known.update(loaded)
+        else:
+            setattr(image, name, loaded)
     return int(digest.digest)
 
 

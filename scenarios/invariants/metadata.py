@@ -35,6 +35,7 @@ class Metadata:
         trace.subscribe(facts.BrokerRegistration, self._on_broker)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.RaftRole, self._on_role)
         trace.subscribe(facts.ZkControllerWrite, self._on_zk_write)
 
@@ -100,6 +101,11 @@ class Metadata:
             by_leader = fact.offset not in self._written
             stays = fact.isr if by_leader else () if before is None else before.isr
         self._check_eligible(seq, t, key, fact, stays)
+
+    def _on_topic_deleted(self, _seq: int, t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        self._check_fenced(t)
+        for key in [key for key in self._isr if key[0] == fact.topic_id]:
+            del self._isr[key]
 
     def _check_eligible(
         self,

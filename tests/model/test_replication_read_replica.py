@@ -144,7 +144,7 @@ def test_divergence_does_not_lend_the_leaders_high_watermark() -> None:  # B10, 
 
         object.__setattr__(log, "update_high_watermark", spy)
         found = FetchPartitionResponse(TP, NONE, 3, 3, 0, (), (1, 2))
-        fetcher._truncate(state, found)
+        fetcher._truncate(state, found, trio.now)
         exposed[type(rules).__name__] = seen
     assert exposed == {"ReplicationRules": [], "B10": [3]}
 
