@@ -27,7 +27,8 @@ JOIN_SLACK_MS = 5000
 class Progress:
     """Follows leaders, ISRs, high watermarks and positions."""
 
-    def __init__(self, trace: Any) -> None:
+    def __init__(self, trace: Any, zookeeper: bool = False) -> None:
+        self._zookeeper = zookeeper  # there, a lost session ends with another registration
         self.topics: dict[str, facts.TopicCreated] = {}
         self.partitions: dict[Key, facts.PartitionChanged] = {}
         self.fenced: dict[int, bool] = {}
@@ -131,7 +132,7 @@ class Progress:
 
     def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
         self.fenced[fact.broker] = fact.fenced
-        if fact.change == "registered":
+        if fact.change == "registered" and not self._zookeeper:
             known = self._registered.get(fact.broker)
             if known is not None and known < fact.broker_epoch == fact.offset:
                 self.superseded[fact.broker] = None

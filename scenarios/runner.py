@@ -85,7 +85,7 @@ class Run:
             directory.mkdir(parents=True, exist_ok=True)
         self.trace = Trace(directory)
         self.world = World(seed, self.trace)
-        self.progress = Progress(self.trace)
+        self.progress = Progress(self.trace, scenario.cluster.mode == "zookeeper")
         self.cluster = Cluster(self.world, scenario, compose(self.variants))
         self.observer = Observer(self.trace, self.cluster.hosts, self.cluster.first_voters)
         self.faults = Faults(self.world, self.trace, self.cluster, self.progress)

@@ -124,7 +124,7 @@ def _quorum(rng: random.Random, cluster: dict[str, Any]) -> None:
     if rng.random() < 0.15 and "features" not in cluster and "kafka-version" not in cluster:
         cluster["nodes"] = {f"broker-{rng.randrange(1, 4)}": {"kafka-version": "3.9"}}
     if rng.random() < 0.3:
-        config["controller.quorum.fetch.timeout.ms"] = rng.choice((500, 1000))
+        config["controller.quorum.fetch.timeout.ms"] = rng.choice((1000, 1500))
         config["controller.quorum.election.timeout.ms"] = rng.choice((300, 600))
     if rng.random() < 0.3:
         config["metadata.log.max.record.bytes.between.snapshots"] = rng.choice((500, 2000))

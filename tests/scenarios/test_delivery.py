@@ -74,6 +74,17 @@ STORIES: dict[str, tuple[list[Row], list[Row]]] = {
         _polls((0, 1, 2)),
         _polls((0, 2)),
     ),
+    "unseen a reset to latest gives up what is below": (
+        [ACKED_BOTH, AT_ZERO, ("consumer-1", polled((0,), (10,))),
+         ("consumer-1", positioned(2, "latest")), BOTH],
+        [ACKED_BOTH, AT_ZERO, ("consumer-1", polled((0,), (10,))),
+         ("consumer-1", positioned(2, "committed")), BOTH],
+    ),
+    "nonmonotonic-send within a producer epoch": (
+        [("producer-1", acked(1, (11,))),
+         ("producer-1", replace(acked(2, (10,)), producer_epoch=1))],
+        [("producer-1", acked(1, (11,))), ("producer-1", acked(2, (10,)))],
+    ),
     "nonmonotonic-send an acknowledged send lands before the last one": (
         [("producer-1", acked(0, (10,))), ("producer-1", acked(1, (11,)))],
         [("producer-1", acked(1, (10,))), ("producer-1", acked(0, (11,)))],

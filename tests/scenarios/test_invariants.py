@@ -84,6 +84,21 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         ],
         [("controller-1", registration(4, 2, "fenced", True))],
     ),
+    "ISRELIG a topic that is gone": (
+        [*ALIVE, ("controller-1", changed(3, (2,), leader=2))],
+        [
+            ("controller-1", facts.TopicDeleted(4, T, "orders")),
+            ("controller-1", registration(5, 2, "fenced", True)),
+        ],
+        [("controller-1", registration(5, 2, "fenced", True))],
+    ),
+    "ISRELIG a controller's write, not a leader's": (
+        [*ALIVE, ("broker-1", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1)),
+         ("broker-1", registration(3, 2, "fenced", True))],
+        [("broker-2", changed(4, (1, 2)))],
+        [("broker-1", facts.ZkControllerWrite(4, 1, "/state", 1)),
+         ("broker-1", changed(4, (1, 2)))],
+    ),
     "ISRELIG a leader outside the ISR": (
         ALIVE,
         [("controller-1", changed(3, (2,), leader=2))],

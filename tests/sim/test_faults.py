@@ -6,6 +6,7 @@ import pytest
 
 from model.effects import Process
 from model.facts import (
+    BecameLeader,
     ClockStepped,
     ControllerActive,
     FaultEnded,
@@ -16,6 +17,7 @@ from model.facts import (
     HostStopped,
     PartitionChanged,
     TopicCreated,
+    ZkControllerWrite,
 )
 from sim.budget import Budget
 from sim.faults import KINDS, Fault, FaultError, When, validate
@@ -359,6 +361,23 @@ def budget_after(*events):
 )
 def test_loss_is_inside_while_a_witness_remains(events, inside):
     assert (P0 not in budget_after(*events).outside) is inside
+
+
+@pytest.mark.parametrize(("zookeeper", "elected"), [(True, True), (True, False), (False, True)])
+def test_a_bounce_that_no_controller_remembers_is_outside(zookeeper, elected):
+    trace = Trace()
+    budget = Budget(trace, BROKERS)
+    for name in BROKERS:
+        trace.record(0, name, HostStarted(0))
+    if zookeeper:
+        trace.record(1, "broker-3", ZkControllerWrite(1, 1, "/controller_epoch", 1))
+    trace.record(2, "broker-3", partition_changed(1, (1, 2), offset=2))
+    trace.record(3, "broker-1", HostStopped("power-loss"))
+    trace.record(4, "broker-1", HostStarted(1))
+    if elected:
+        trace.record(5, "broker-2", ControllerActive(2, True))
+    trace.record(6, "broker-1", BecameLeader(*P0, 0, 0, 0, 0, (1, 2)))
+    assert (P0 in budget.outside) is (zookeeper and elected)
 
 
 def test_reason_names_the_fault_and_the_isr():

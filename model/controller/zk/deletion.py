@@ -123,9 +123,9 @@ class TopicDeletionManager:
         context = self.context
         self.replicas.to(context.replicas_of_topic(topic), NON_EXISTENT)
         self.partitions.to(context.partitions_of(topic), NON_EXISTENT)
-        yield from self.store.delete_recursive(topic_path(topic))
-        yield from self.store.delete_recursive(config_path(topic))
-        (deleted,) = yield from self.store.write(Delete(f"{DELETE_TOPICS}/{topic}"))
+        zxid = yield from self.store.delete_recursive(topic_path(topic))
         topic_id = context.topic_ids.get(topic, topic)
+        self.store.out.append(TopicDeleted(zxid, topic_id, topic))
+        yield from self.store.delete_recursive(config_path(topic))
+        yield from self.store.write(Delete(f"{DELETE_TOPICS}/{topic}"))
         context.remove_topic(topic)
-        self.store.out.append(TopicDeleted(deleted.zxid, topic_id, topic))

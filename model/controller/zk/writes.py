@@ -85,12 +85,14 @@ class ControllerStore:
         return Multi((*guards, op))  # type: ignore[arg-type]
 
     def delete_recursive(self, path: str) -> Steps:
-        """Delete a znode and all below it, leaves first (deleteRecursive)."""
+        """Delete a znode and all below it, leaves first (deleteRecursive); return the zxid."""
         (found,) = yield (GetChildren(path),)
         for child in found.children:
             yield from self.delete_recursive(f"{path}/{child}")
-        if found.error is OK:
-            yield from self.write(Delete(path))
+        if found.error is not OK:
+            return -1
+        (deleted,) = yield from self.write(Delete(path))
+        return deleted.zxid
 
     # ------------------------------------------------------------------------- partition states
 
