@@ -14,7 +14,7 @@ from __future__ import annotations
 JUDGED_KINDS = (
     "Acked", "BecameLeader", "BrokerRegistration", "FinalReplica", "GroupAssigned",
     "HighWatermark", "OffsetCommitted", "OffsetFetched", "PartitionChanged", "Phase", "Polled",
-    "Positioned", "Processed", "TopicCreated", "TopicDeleted",
+    "Positioned", "Processed", "TopicCreated", "TopicDeleted", "ZkControllerWrite",
 )  # fmt: skip
 """The facts that checks look at: each is a view."""
 
@@ -79,6 +79,21 @@ PARTITION_CHANGES = """
         FROM PartitionChanged)
     WHERE times = 1"""
 
+ISR_CHANGES = """
+    -- The changes, and whom each lets into the ISR. A ZooKeeper controller writes a partition at a
+    -- time, so who was there before is not judged; nor is what a leader wrote without it.
+    SELECT changes.*, zk.run IS NOT NULL AS zookeeper,
+           CASE WHEN zk.run IS NULL THEN isr
+                WHEN writes.run IS NULL THEN filter(isr, broker -> false)
+                ELSE filter(isr, broker -> before IS NULL OR NOT array_contains(before, broker))
+           END AS joined
+    FROM (SELECT *, lag(isr) OVER (
+              PARTITION BY run, topic_id, partition ORDER BY partition_epoch) AS before
+          FROM partition_changes) AS changes
+    LEFT JOIN (SELECT DISTINCT run FROM ZkControllerWrite) AS zk ON changes.run = zk.run
+    LEFT JOIN (SELECT DISTINCT run, offset FROM ZkControllerWrite) AS writes
+        ON changes.run = writes.run AND changes.offset = writes.offset"""
+
 TOPICS = """
     SELECT DISTINCT run, topic, topic_id, least(min_isr, replication_factor) AS needed
     FROM TopicCreated"""
@@ -90,6 +105,7 @@ SHARED = {
     "polled_records": POLLED_RECORDS,
     "first_positions": FIRST_POSITIONS,
     "partition_changes": PARTITION_CHANGES,
+    "isr_changes": ISR_CHANGES,
     "topics": TOPICS,
 }
 """Views that several checks read, by name, each after those it reads itself."""

@@ -72,12 +72,13 @@ HIGH_WATERMARK_MONOTONIC = offending(
 
 ISR_ELIGIBLE = offending(
     # ISR members are registered, unfenced and not shutting down; the leader is one of them. With
-    # leader −1 a last member is excepted, which stays until it returns, or with ELR nobody.
+    # leader −1 a last member is excepted, which stays until it returns, or with ELR nobody (with
+    # ZooKeeper whoever was there).
     """
     SELECT run, topic_id, partition, seq,
            format_string('leader %d is outside the ISR', leader) AS story
-    FROM partition_changes
-    WHERE NOT (size(isr) <= 1 AND leader = -1) AND NOT array_contains(isr, leader)
+    FROM isr_changes
+    WHERE NOT (leader = -1 AND (size(isr) <= 1 OR zookeeper)) AND NOT array_contains(isr, leader)
     UNION ALL
     SELECT run, topic_id, partition, seq,
            format_string('broker %d may not be in the ISR', broker) AS story
@@ -85,8 +86,8 @@ ISR_ELIGIBLE = offending(
         SELECT *, last(registered, true) OVER (PARTITION BY run, broker ORDER BY seq) AS eligible
         FROM (
             SELECT run, topic_id, partition, seq, broker, CAST(NULL AS BOOLEAN) AS registered
-            FROM partition_changes LATERAL VIEW explode(isr) AS broker
-            WHERE NOT (size(isr) <= 1 AND leader = -1)
+            FROM isr_changes LATERAL VIEW explode(joined) AS broker
+            WHERE NOT (leader = -1 AND (size(isr) <= 1 OR zookeeper))
             UNION ALL
             SELECT run, NULL, NULL, seq, broker, NOT fenced AND NOT shutting_down
             FROM BrokerRegistration))

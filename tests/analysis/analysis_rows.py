@@ -106,6 +106,10 @@ def registered(broker: int, fenced: bool = False, shutting_down: bool = False) -
     return "controller-1", fact
 
 
+def zk_write(offset: int) -> tuple[str, Any]:
+    return "broker-4", facts.ZkControllerWrite(offset, 1, "/brokers/topics/t", offset)
+
+
 def changed(
     isr: tuple[int, ...],
     partition_epoch: int,

@@ -27,6 +27,7 @@ from analysis_rows import (
     processed,
     registered,
     topic,
+    zk_write,
 )
 
 from analysis.runs import Run
@@ -108,6 +109,15 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [*BROKERS, registered(3, fenced=True), changed((1, 2, 3), 1)], {"ISRELIG": 1}),
     "stopping member": (
         [*BROKERS, registered(3, shutting_down=True), changed((1, 2, 3), 1)], {"ISRELIG": 1}),
+    "a dead member stays a while with ZooKeeper": (
+        [*BROKERS, zk_write(1), changed((1, 2, 3), 1), registered(3, fenced=True),
+         registered(2, fenced=True), zk_write(2), changed((1, 3), 2)], {}),
+    "a dead member joins with ZooKeeper": (
+        [*BROKERS, zk_write(1), changed((1, 2), 1), registered(3, fenced=True), zk_write(2),
+         changed((1, 2, 3), 2)], {"ISRELIG": 1}),
+    "a leader writes its ISR into ZooKeeper": (
+        [*BROKERS, zk_write(1), changed((1, 2), 1), registered(3, fenced=True),
+         changed((1, 2, 3), 2)], {}),
     "leader outside": ([*BROKERS, changed((2, 3), 1, leader=1)], {"ISRELIG": 1}),
     "the last member is down": (
         [*BROKERS, registered(1, fenced=True), changed((1,), 1, leader=-1)], {}),
