@@ -184,7 +184,8 @@ def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:
 
 
 def _broker(node: str) -> int:
-    return int(node.rpartition("-")[2])
+    number = node.rpartition("-")[2]
+    return int(number) if number.isdigit() else -1  # broker-1b: a second process of broker-1
 
 
 def missing(cluster: Cluster, progress: Progress) -> list[str]:
