@@ -19,6 +19,7 @@ from analysis.timeline import KINDS as LINE_KINDS
 from analysis.timeline import Change, Key, Row, Timeline, build, read_rows
 
 REPLICA_MANAGER = "kafka.server:type=ReplicaManager"
+LOG_MANAGER = "kafka.log:type=LogManager"
 CONTROLLER = "kafka.controller:type=KafkaController"
 CONTROLLER_STATS = "kafka.controller:type=ControllerStats"
 REQUEST_METRICS = "kafka.network:type=RequestMetrics"
@@ -30,7 +31,7 @@ OURS = "kafkasim"
 KINDS = (
     *LINE_KINDS, "IsrChanged", "IsrUpdateFailed", "BrokerRegistration", "ControllerActive",
     "RequestStats", "Acked", "SendFailed", "Polled", "Rebalanced", "ConsumerAssigned",
-    "ConsumerRevoked",
+    "ConsumerRevoked", "LogDirOffline", "LogPlaced",
 )  # fmt: skip
 COLUMNS = (
     *LINE_COLUMNS, "change", "replica_ids", "broker", "fenced", "active", "api", "count", "errors",
@@ -150,6 +151,20 @@ def _brokers(by_kind: dict[str, list[Row]]) -> list[Metric]:
     return [
         Metric(CONTROLLER, "ActiveControllerCount", "", "Value", sum(active.values())),
         Metric(CONTROLLER, "FencedBrokerCount", "", "Value", sum(fenced.values())),
+        *_log_directories(by_kind),
+    ]
+
+
+def _log_directories(by_kind: dict[str, list[Row]]) -> list[Metric]:
+    """Count the directories that failed since the start of each broker that has several."""
+    started = {row["node"]: row["seq"] for row in by_kind["HostStarted"]}
+    offline = dict.fromkeys(sorted({row["node"] for row in by_kind["LogPlaced"]}), 0)
+    for row in by_kind["LogDirOffline"]:
+        if row["node"] in offline and row["seq"] > started.get(row["node"], -1):
+            offline[row["node"]] += 1
+    return [
+        Metric(LOG_MANAGER, "OfflineLogDirectoryCount", node, "Value", count)
+        for node, count in offline.items()
     ]
 
 

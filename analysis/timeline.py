@@ -92,6 +92,10 @@ class Timeline:
                     found.append(Change(after.t_us, *key, replica, True, after.reason))
         return found
 
+    def change_times(self, key: Key) -> list[int]:
+        """Return when the ISR changed: a shrink by two replicas is one, as IsrShrinksPerSec has it."""
+        return list(dict.fromkeys(change.t_us for change in self.changes(key)))
+
 
 def read_rows(directory: Path, kinds: Sequence[str], columns: Sequence[str]) -> list[Row]:
     """Return the rows of some kinds of a run, in order.

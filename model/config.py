@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, get_type_hints
 
+from model.directories import problem
+
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -217,6 +219,9 @@ class BrokerConfig(Config):
     metadata_log_segment_ms: int = setting(604800000, 1)
     metadata_max_retention_bytes: int = setting(104857600, -1)
     metadata_max_retention_ms: int = setting(604800000, -1)
+    log_dirs: tuple[str, ...] = setting(())
+    metadata_log_dir: str = setting("")
+    log_dir_failure_timeout_ms: int = setting(30000, 1)
     # Log: defaults of topics
     log_segment_bytes: int = setting(1073741824, 14)
     log_roll_ms: int = setting(604800000, 1)
@@ -256,17 +261,19 @@ class BrokerConfig(Config):
         """Whether inter.broker.protocol.version has truncation by Fetch (IBP_2_7_IV1)."""
         return self.inter_broker_protocol_version not in ("2.4", "2.5", "2.6")
 
-    @property
-    def alter_partition_enabled(self) -> bool:
-        """Whether leaders ask the controller to change ISRs (IBP_2_7_IV2), or, with ZooKeeper,
-        write them themselves."""
-        return self.inter_broker_protocol_version not in ("2.4", "2.5", "2.6")
+    alter_partition_enabled = truncation_on_fetch
+    """Whether leaders ask the controller to change ISRs (IBP_2_7_IV2) or write the znodes."""
 
     @property
     def leader_recovery_supported(self) -> bool:
         """Whether an unclean leader is marked as RECOVERING (KIP-704, IBP_3_2_IV0)."""
         protocol = self.inter_broker_protocol_version
         return not protocol or IBP_VERSIONS.index(protocol) >= IBP_VERSIONS.index("3.2")
+
+    def validate(self) -> None:
+        """Check the log directories."""
+        if (wrong := problem(self.log_dirs)) is not None:
+            raise ConfigError("log.dirs", wrong)
 
     def metadata_log_config(self) -> TopicConfig:
         """Return the settings of the metadata log; snapshots are its retention (KIP-630)."""

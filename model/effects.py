@@ -271,6 +271,11 @@ class Process:
     def start(self, now: int) -> None:
         """Run once after construction, on lane ``main``: arm timers, open connections."""
 
+    def on_barrier_failed(self, files: list[str], error: str, now: int) -> bool:
+        """Hear that files of a Barrier could not be flushed; return whether the process goes on
+        all the same. It halts otherwise."""
+        return False
+
     def handle(self, item: Any, now: int) -> None:
         """Take one input; what follows from it is in ``out`` afterwards."""
         self._dispatch[type(item)](item, now)

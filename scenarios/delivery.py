@@ -65,10 +65,12 @@ class Delivery:
         self._committed: dict[tuple[str, str, int], int] = {}
         self._highest: dict[tuple[str, str, int], int] = {}
         self._leaders: dict[Key, facts.FinalReplica] = {}
+        self._deleted: dict[str, None] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, Key, tuple[str, ...]], list[str]] = {}
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
+            (facts.TopicDeleted, self._on_topic_deleted),
             (facts.Acked, self._on_acked),
             (facts.Positioned, self._on_positioned),
             (facts.Polled, self._on_polled),
@@ -83,7 +85,12 @@ class Delivery:
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self._topics[fact.topic_id] = fact
 
+    def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        self._deleted[fact.topic_id] = None
+
     def _on_acked(self, _seq: int, _t: int, node: str, fact: facts.Acked) -> None:
+        if fact.topic_id in self._deleted:
+            return  # produce requests name the topic: it may be in the one created again
         key = (fact.topic_id, fact.partition)
         acked = self._acked.setdefault(key, {})
         base = fact.base_offset

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scenarios.state import Group, Row, State
 
@@ -133,36 +134,56 @@ def reassignments(state: State) -> list[str]:
 
 
 LOG_DIR = "/var/lib/kafka/data"
-"""The one log directory of a simulated broker."""
+"""The log directory of a simulated broker whose log.dirs is not set."""
+
+STORAGE_ERROR = "org.apache.kafka.common.errors.KafkaStorageException"
 
 
 def log_dirs(state: State, only: str | None = None) -> list[str]:
     """Return what kafka-log-dirs.sh --describe prints; the state must have followed the logs.
 
-    offsetLag is how far a replica's log end is behind its leader's high watermark.
+    offsetLag is how far a replica's log end is behind its leader's high watermark. Of a directory
+    that failed only the error is known.
     """
     brokers = []
     for broker in sorted(state.brokers):
         node = f"broker-{broker}"
-        entries = []
+        paths = _paths(state, node)
+        entries: dict[str, list[dict[str, Any]]] = {path: [] for path in paths}
+        placed, failed = state.placed.get(node, {}), state.offline_dirs.get(node, {})
         for (topic_id, number), row in sorted(state.partitions.items()):
             topic = state.topics[topic_id]["topic"]
-            if broker in row["replicas"] and only in (None, topic):
+            path = placed.get((topic_id, number), paths[0] if len(paths) == 1 else "")
+            if broker in row["replicas"] and only in (None, topic) and path in entries:
                 end = state.log_ends.get((node, (topic_id, number)), 0)
                 leader = state.leaders.get((topic_id, number))
                 lag = 0 if leader is None else max(0, leader.high_watermark - end)
-                entries.append({
+                entries[path].append({
                     "partition": f"{topic}-{number}", "size": None, "offsetLag": lag,
                     "isFuture": False,
                 })  # fmt: skip
-        entries.sort(key=lambda entry: str(entry["partition"]))
-        directory = {"logDir": LOG_DIR, "error": None, "partitions": entries}
-        brokers.append({"broker": broker, "logDirs": [directory]})
+        directories = []
+        for path, found in entries.items():
+            found.sort(key=lambda entry: str(entry["partition"]))
+            error = STORAGE_ERROR if path in failed else None
+            known = [] if path in failed else found
+            directories.append({"logDir": path, "error": error, "partitions": known})
+        brokers.append({"broker": broker, "logDirs": directories})
     return [
         "Querying brokers for log directories information",
         f"Received log directory information from brokers {_ids(sorted(state.brokers))}",
         json.dumps({"version": 1, "brokers": brokers}, separators=(",", ":")),
     ]
+
+
+def _paths(state: State, node: str) -> list[str]:
+    """Return the log.dirs of a node."""
+    cluster = state.manifest.get("spec", {}).get("cluster", {})
+    own = cluster.get("nodes", {}).get(node, {}).get("config", {})
+    given = own.get("log.dirs", cluster.get("config", {}).get("log.dirs", []))
+    if isinstance(given, str):
+        given = [path.strip() for path in given.split(",") if path.strip()]
+    return list(given) or [LOG_DIR]
 
 
 # --------------------------------------------------------------------------------------- groups

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from model.config import BrokerConfig
 from scenarios.operations import Operations
 from scenarios.spec import Fault as FaultSpec
-from scenarios.translate import translate
+from scenarios.translate import log_dirs_of, translate
 from scenarios.validate import node_names
 from sim.budget import Budget
 from sim.faults import KINDS, Fault
@@ -55,7 +55,13 @@ class Faults:
             else:
                 faults += [
                     translate(
-                        spec, self.nodes, rng, number, self._offsets_partitions, cluster.combined
+                        spec,
+                        self.nodes,
+                        rng,
+                        number,
+                        self._offsets_partitions,
+                        cluster.combined,
+                        log_dirs_of(cluster, spec.node),
                     )
                     for number in range(spec.count)
                 ]
@@ -69,6 +75,10 @@ class Faults:
         for host in self.world.hosts.values():
             if host.incarnation >= 0 and not host.alive:
                 host.boot()
+        for host in self.cluster.brokers:  # a log directory comes back with the next start only
+            process = self.cluster.broker_process(host.name)
+            if process is not None and process.replicas.logs.offline:
+                host.restart()
 
     def _nemesis(self, spec: FaultSpec, rng: random.Random) -> tuple[Fault, ...]:
         weights = {kind: WEIGHTS.get(kind, 1) for kind in spec.kinds} or WEIGHTS

@@ -37,6 +37,7 @@ OBSERVATIONS: dict[str, str] = {
     "back-to-leader": "a consumer left such a replica before its lease was over",
     "records-deleted": "a leader raised a log start for DeleteRecords",
     "redelivered": "a group got a record twice",
+    "reset-past-records": "a group reset to the end of one more partition of a topic that it was reading",
     "commit-refused": "a commit was refused for its generation or member; detail: the error",
     "retried": "a batch was acknowledged after more than one attempt",
     "indeterminate": "a producer gave a batch up that may be in the log all the same",
@@ -54,6 +55,7 @@ OBSERVATIONS: dict[str, str] = {
     "topic-deleted": "a topic was deleted",
     "topic-recreated": "a topic was created under the name of a deleted one",
     "log-deleted": "a broker dropped a replica",
+    "log-dir-offline": "one of several log directories of a broker failed",
     "elected-from-elr": "a leader was elected out of the ELR, the ISR being empty",
     "out-of-elr": "an unclean restart took a replica out of the ELR",
     "isr-empty": "a partition had no ISR (with ELR only)",
@@ -109,6 +111,7 @@ class Observer:
             facts.TopicCreated: self._on_topic,
             facts.TopicDeleted: self._on_topic_deleted,
             facts.LogDeleted: self._on_log_deleted,
+            facts.LogDirOffline: self._on_log_dir_offline,
             facts.IsrChanged: self._on_isr,
             facts.IsrUpdateFailed: self._on_isr_refused,
             facts.BecameFollower: self._on_epoch,
@@ -120,6 +123,7 @@ class Observer:
             facts.ControlRequest: self._on_control_request,
             facts.ZooKeeperSession: self._on_zk_session,
             facts.Polled: self._on_polled,
+            facts.Positioned: self._on_positioned,
             facts.ReadReplica: self._on_read_replica,
             facts.GroupState: self._on_group,
             facts.CoordinatorLoaded: self._on_coordinator,
@@ -205,6 +209,9 @@ class Observer:
     def _on_log_deleted(self, _seq: int, t_us: int, _node: str, _fact: facts.LogDeleted) -> None:
         self.note("log-deleted", t_us)
 
+    def _on_log_dir_offline(self, _s: int, t_us: int, _n: str, _fact: facts.LogDirOffline) -> None:
+        self.note("log-dir-offline", t_us)
+
     def _on_broker(self, _seq: int, t_us: int, _node: str, fact: facts.BrokerRegistration) -> None:
         if fact.change == "fenced":
             self.note("fenced", t_us)
@@ -278,6 +285,12 @@ class Observer:
 
     def _on_read_replica(self, _seq: int, t_us: int, _node: str, fact: facts.ReadReplica) -> None:
         self.note("follower-read" if fact.replica >= 0 else "back-to-leader", t_us)
+
+    def _on_positioned(self, _seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:
+        if fact.reason != "latest" or fact.offset == 0:
+            return
+        if any(key[:2] == (fact.group, fact.topic_id) for key in self._polled):
+            self.note("reset-past-records", t_us)
 
     def _on_polled(self, _seq: int, t_us: int, _node: str, fact: facts.Polled) -> None:
         if not fact.offsets:

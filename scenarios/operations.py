@@ -19,6 +19,7 @@ from model.messages import (
     LATEST_TIMESTAMP,
     AlterableConfig,
     CreatableTopic,
+    CreatePartitionsTopic,
     ReassignablePartition,
 )
 from model.messages.admin import BROKER, TOPIC
@@ -77,6 +78,7 @@ class Operations:
             "reassign": self._reassign,
             "alter-config": self._alter_config,
             "create-topic": self._create_topic,
+            "create-partitions": self._create_partitions,
             "delete-topic": self._delete_topic,
             "delete-records": self._delete_records,
             "unregister-broker": self._unregister_broker,
@@ -239,11 +241,8 @@ class Operations:
         assert operation.topic is not None, operation
         if operation.partition is not None:
             return (TopicPartition(operation.topic, operation.partition),)
-        count = max(
-            [f.partitions for f in self.progress.topics.values() if f.topic == operation.topic],
-            default=0,
-        )
-        return tuple([TopicPartition(operation.topic, number) for number in range(count)])
+        numbers = self.progress.partitions_of(operation.topic)
+        return tuple([TopicPartition(operation.topic, number) for number in numbers])
 
     async def _elect_leader(self, port: Any, operation: Operation) -> list[Outcome]:
         election = UNCLEAN if operation.election == "unclean" else PREFERRED
@@ -283,6 +282,14 @@ class Operations:
             tuple(config),
         )
         return list(await port.call("admin.create_topics", (topic,)))
+
+    async def _create_partitions(self, port: Any, operation: Operation) -> list[Outcome]:
+        assert operation.topic is not None, operation
+        assignment = tuple([tuple(replicas) for replicas in operation.assignment])
+        wanted = CreatePartitionsTopic(operation.topic, operation.partitions, assignment)
+        answer = await port.call("admin.create_partitions", (wanted,))
+        return [(name, error, message or f"{wanted.count} partitions")
+                for name, error, message in answer.results]  # fmt: skip
 
     async def _delete_topic(self, port: Any, operation: Operation) -> list[Outcome]:
         answer = await port.call("admin.delete_topics", ((operation.topic, ""),))

@@ -112,6 +112,13 @@ class Progress:
         created = self.topics.get(key[0])
         return f"{created.topic if created else key[0]}-{key[1]}"
 
+    def partitions_of(self, topic: str) -> range:
+        """Return the numbers of the partitions that a topic has, or had when it was deleted."""
+        created = {key: fact for key, fact in self.topics.items() if fact.topic == topic}
+        counts = [fact.partitions for fact in created.values()]
+        grown = [number + 1 for topic_id, number in self.partitions if topic_id in created]
+        return range(max([*counts, *grown], default=0))
+
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self.topics.setdefault(fact.topic_id, fact)
 

@@ -181,6 +181,7 @@ class Fault(Section):
     the fact in ``when``). ``peers`` is the far side of a link, all other nodes by default. A crash
     or power loss lasts ``for``; without it the node stays down until the end of the faults.
     ``until`` ends the fault at a fact that comes after its start, if ``for`` is not over before.
+    ``dir`` is one of the node's log.dirs: a disk's fault hits the files of that directory only.
     """
 
     kind: Literal[FAULT_KINDS]  # type: ignore[valid-type]
@@ -201,6 +202,7 @@ class Fault(Section):
     ppm: int | None = None
     how: Literal["crash", "power-loss", "isolate"] | None = None
     path: str | None = None
+    dir: str | None = None
     api: str | None = None
     purpose: str | None = None
     direction: Literal["request", "response"] | None = None

@@ -71,6 +71,8 @@ class State:
         self.configs: dict[str, dict[str, str]] = {}  # topic -> its own settings
         self.commits: list[tuple[int, int]] = []  # (metadata offset, when it was first committed)
         self.log_ends: dict[tuple[str, Key], int] = {}  # (node, partition) -> log end offset
+        self.placed: dict[str, dict[Key, str]] = {}  # node -> log directories of its replicas
+        self.offline_dirs: dict[str, dict[str, str]] = {}  # node -> log directory -> reason
         self._handlers: dict[str, Callable[[Row], None]] = {
             "HostStarted": self._on_host_started,
             "HostStopped": self._on_host_stopped,
@@ -100,6 +102,8 @@ class State:
             self._handlers[kind] = self._on_log_grown
         for kind in ("LogLoaded", "Truncated", "LogDeleted"):
             self._handlers[kind] = self._on_log_cut
+        self._handlers["LogPlaced"] = self._on_log_placed
+        self._handlers["LogDirOffline"] = self._on_log_dir_offline
 
     def kinds(self) -> list[str]:
         """Return the kinds of facts that matter."""
@@ -118,6 +122,8 @@ class State:
 
     def _on_host_started(self, row: Row) -> None:
         self.processes[row["node"]] = "running"
+        self.placed.pop(row["node"], None)
+        self.offline_dirs.pop(row["node"], None)
 
     def _on_host_stopped(self, row: Row) -> None:
         self.processes[row["node"]] = f"down ({row['reason']})"
@@ -165,6 +171,13 @@ class State:
         else:
             end = row["offset"] if row["kind"] == "Truncated" else row["log_end_offset"]
             self.log_ends[place] = end
+
+    def _on_log_placed(self, row: Row) -> None:
+        key = (row["topic_id"], row["partition"])
+        self.placed.setdefault(row["node"], {})[key] = row["directory"]
+
+    def _on_log_dir_offline(self, row: Row) -> None:
+        self.offline_dirs.setdefault(row["node"], {})[row["directory"]] = row["reason"]
 
     def _on_partition_changed(self, row: Row) -> None:
         key = (row["topic_id"], row["partition"])

@@ -4,7 +4,9 @@ Shape, configuration, workloads and the mix of faults are all drawn, with timeou
 so that a short run (at most ten seconds under faults) sees sessions end, replicas fall behind and
 leaders move. Faults are a guarded nemesis, which no drawn claim is broken by, and targeted ones: the
 replies of one API come late, a broker's metadata stalls and then skips epochs, a node pauses or
-crashes right at a named fact, connections of one purpose are cut, a link flaps. What a drawn scenario permits follows from its configuration alone.
+crashes right at a named fact, connections of one purpose are cut, a link flaps. Other seeds play one
+of the shapes of SHAPES: a few small faults that meet around one place and time. What a drawn
+scenario permits follows from its configuration alone.
 A swarm as in Groce et al.: each seed leaves out most kinds of faults, so that the rest bite harder.
 
 :mod:`scenarios.search` runs the drawn scenarios.
@@ -13,12 +15,35 @@ A swarm as in Groce et al.: each seed leaves out most kinds of faults, so that t
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from scenarios import swarm_control as control
+from scenarios import swarm_shapes as shapes
+from scenarios.swarm_dirs import two_directories
 from scenarios.swarm_faults import faults, more_faults, more_operations, operations
+from scenarios.swarm_focus import Focus
 
 MODES = ("kraft", "zookeeper")
+
+FOCUSED = 0.6  # of the seeds play a shape
+SHAPES: tuple[tuple[Callable[[Focus], None], int, int], ...] = (  # weight in KRaft, in ZooKeeper
+    (shapes.leaderships, 6, 6),
+    (shapes.there_and_back, 4, 4),
+    (shapes.alone, 3, 3),
+    (shapes.joining, 4, 4),
+    (shapes.handing_over, 2, 1),
+    (shapes.moving, 1, 1),
+    (shapes.churn, 1, 0),  # with ZooKeeper every reassignment is a new leader epoch
+    (shapes.recreated, 1, 1),
+    (shapes.short_segments, 1, 1),
+    (control.paused_controller, 2, 1),
+    (control.eligible_leaders, 3, 0),
+    (control.quorum, 4, 0),
+    (control.zookeeper_session, 0, 2),
+    (control.zookeeper_bounce, 0, 2),
+    (control.zookeeper_zombie, 0, 3),
+)
 
 
 def mode_of(seed: int) -> str:
@@ -52,7 +77,20 @@ def draw(seed: int) -> dict[str, Any]:
     drawn += more_operations(more, brokers, topic)
     if drawn:
         data["operations"] = drawn
+    _focus(random.Random(f"swarm/{seed}/focus"), data, mode_of(seed))
+    two_directories(random.Random(f"swarm/{seed}/dirs"), data)
     return data
+
+
+def _focus(rng: random.Random, data: dict[str, Any], mode: str) -> None:
+    """Have some of the seeds play a shape instead of what was drawn for them."""
+    if rng.random() >= FOCUSED:
+        return
+    focus = Focus(rng, data, mode)
+    weights = [kraft if mode == "kraft" else zookeeper for _, kraft, zookeeper in SHAPES]
+    rng.choices([shape for shape, _, _ in SHAPES], weights)[0](focus)
+    focus.done()
+    data["expect"]["permits"] = permitted(data["workload"], False)
 
 
 def permitted(workload: Iterable[dict[str, Any]], unclean: bool) -> list[str]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from model.config import BrokerConfig
+from model.directories import root
 from model.group.hashing import partition_for
 from sim.faults import KINDS, Fault, Parameter, When
 
 if TYPE_CHECKING:
+    from scenarios.spec import Cluster
     from scenarios.spec import Fault as FaultSpec
     from scenarios.spec import When as WhenSpec
 
@@ -17,12 +21,13 @@ OFFSETS_PARTITIONS = 50
 
 def translate(
     spec: FaultSpec, nodes: list[str], rng: random.Random, repetition: int,
-    offsets_partitions: int = OFFSETS_PARTITIONS, combined: int = 0,
+    offsets_partitions: int = OFFSETS_PARTITIONS, combined: int = 0, log_dirs: Sequence[str] = (),
 ) -> Fault:  # fmt: skip
     """Return the simulator's fault for the ``repetition``-th time a scenario's fault strikes.
 
     ``nodes`` are all host names; ``rng`` draws what the scenario leaves open;
-    ``offsets_partitions`` is the cluster's offsets.topic.num.partitions.
+    ``offsets_partitions`` is the cluster's offsets.topic.num.partitions, ``log_dirs`` are those of
+    the node that the fault names.
     """
     names = [spec.rack] if spec.rack is not None else [spec.node, *spec.nodes]
     targets = tuple(
@@ -42,7 +47,7 @@ def translate(
         at_us,
         None if spec.when is None else condition(spec.when),
         None if spec.for_ is None else spec.for_.draw(rng),
-        _parameters(spec),
+        _parameters(spec, log_dirs),
         until=None if spec.until is None else condition(spec.until),
     )
 
@@ -70,12 +75,22 @@ def select(
     return name
 
 
+def log_dirs_of(cluster: Cluster, node: str | None) -> tuple[str, ...]:
+    """Return the log.dirs of a node; of a role, those of the cluster."""
+    own = cluster.nodes[node].config if node is not None and node in cluster.nodes else {}
+    text = own.get("log.dirs", cluster.config.get("log.dirs", ()))
+    return BrokerConfig.from_properties({"log.dirs": text}).log_dirs
+
+
 def condition(spec: WhenSpec) -> When:
     """Return the simulator's condition for a scenario's."""
     return When(spec.fact, tuple(spec.fields.items()), spec.node, spec.count)
 
 
-def _parameters(spec: FaultSpec) -> tuple[tuple[str, Parameter], ...]:
+def _parameters(spec: FaultSpec, log_dirs: Sequence[str]) -> tuple[tuple[str, Parameter], ...]:
+    path = spec.path
+    if spec.dir is not None:
+        path = "" if len(log_dirs) < 2 else root(spec.dir)
     given: list[tuple[str, Parameter | None]] = [
         ("extra-us", spec.extra),
         ("loss", spec.loss),
@@ -83,7 +98,7 @@ def _parameters(spec: FaultSpec) -> tuple[tuple[str, Parameter], ...]:
         ("offset-us", spec.offset),
         ("ppm", spec.ppm),
         ("how", spec.how),
-        ("path", spec.path),
+        ("path", path),
         ("api", spec.api),
         ("purpose", spec.purpose),
         ("direction", spec.direction),

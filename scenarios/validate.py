@@ -22,7 +22,7 @@ from model.controller.records import ELR_FEATURE
 from model.facts import FACTS
 from model.zookeeper.config import ZooKeeperConfig
 from scenarios.observations import OBSERVATIONS
-from scenarios.translate import translate
+from scenarios.translate import log_dirs_of, translate
 from scenarios.verbs import ALL_BROKERS, check_operation
 from scenarios.versions import MODES, VERSIONS
 from sim.faults import KINDS, FaultError, validate
@@ -218,9 +218,24 @@ def _check_fault(place: str, fault: Fault, scenario: Scenario, nodes: list[str])
 def _check_as_data(place: str, fault: Fault, scenario: Scenario, nodes: list[str]) -> None:
     try:
         combined = scenario.cluster.combined
-        validate(translate(fault, nodes, random.Random(0), 0, combined=combined))
+        log_dirs = _check_dir(place, fault, scenario)
+        validate(translate(fault, nodes, random.Random(0), 0, combined=combined, log_dirs=log_dirs))
     except FaultError as error:
         raise ValueError(f"{place}.{error.field}: {error.problem}") from None
+
+
+def _check_dir(place: str, fault: Fault, scenario: Scenario) -> tuple[str, ...]:
+    """Check the log directory that a fault names; return those of its node."""
+    log_dirs = log_dirs_of(scenario.cluster, fault.node)
+    if fault.dir is not None:
+        if "path" not in KINDS[fault.kind].parameters:
+            raise ValueError(f"{place}.dir: {fault.kind} is no fault of a directory")
+        if fault.path is not None:
+            raise ValueError(f"{place}.dir: give dir or path, not both")
+        if fault.dir not in log_dirs:
+            known = ", ".join(log_dirs) or "none: log.dirs is not set"
+            raise ValueError(f"{place}.dir: no log directory {fault.dir!r}; allowed: {known}")
+    return log_dirs
 
 
 def _check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> None:

@@ -5,6 +5,7 @@
     elect-leader     election, topic, partition reassign               topic, partition, replicas or cancel
     alter-config     topic or node, config, remove
     create-topic     topic, partitions, replication-factor, assignment, config
+    create-partitions topic, partitions, assignment
     delete-topic     topic                      delete-records         topic, partition, offset
     unregister-broker node                      reset-offsets          group, topic, to
     add-voter        node                       remove-voter           node
@@ -54,6 +55,7 @@ VERBS: Mapping[str, Verb] = {
     "reassign": Verb(("topic",), ("partition", "replicas", "cancel")),
     "alter-config": Verb((), ("topic", "node", "config", "remove")),
     "create-topic": Verb(("topic",), ("partitions", "replication-factor", "assignment", "config")),
+    "create-partitions": Verb(("topic", "partitions"), ("assignment",)),
     "delete-topic": Verb(("topic",)),
     "delete-records": Verb(("topic", "offset"), ("partition",)),
     "unregister-broker": Verb(("node",)),

@@ -81,7 +81,7 @@ def run(simulated_us: int, clients: int = 20) -> tuple[int, float]:
     world.run(simulated_us)
     took = time.process_time() - began
     gc.enable()
-    return sum([process.answered for process in processes]), took  # type: ignore[attr-defined]
+    return sum([process.answered for process in processes]), took  # type: ignore[union-attr]
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ intact until b has left the ISR (kafka_facts 0.1). The budget follows the trace:
 the *witnesses* of a loss; when the last one stops, is damaged or leaves the ISR first, the
 partition is outside, for the rest of the run.
 
-Judged on processes, not on sessions: a witness that restarts at once has stopped all the same.
+Judged on processes, not on sessions: a witness that restarts at once has stopped all the same. The
+eligible leader replicas (KIP-966) have all that is committed, and count like members of the ISR.
 
 In ZooKeeper mode only the memory of the controller tells that a broker bounced (KIP-380). One that
 lost data, is back before its session ends and finds a new controller stays in the ISR; when it leads,
@@ -23,6 +24,7 @@ from model.facts import (
     ControllerActive,
     HostStarted,
     HostStopped,
+    LogPlaced,
     PartitionChanged,
     ZkControllerWrite,
 )
@@ -30,6 +32,9 @@ from sim.faults import KINDS
 from sim.trace import Trace
 
 Partition = tuple[str, int]
+
+PARTING = ("isolate", "gc-pause", "disk-stall", "disk-full", "disk-failure")
+"""Faults that leave a process running and take it from the others."""
 
 
 class Budget:
@@ -45,6 +50,10 @@ class Budget:
         # Who of them has found a new controller since, in ZooKeeper mode.
         self._forgotten: dict[Partition, dict[int, None]] = {}
         self._zookeeper = False
+        # Where a broker with several log directories has its replicas, and which it cannot serve.
+        self._placed: dict[int, dict[Partition, str]] = {}
+        self._offline: dict[int, dict[Partition, None]] = {}
+        trace.subscribe(LogPlaced, self._on_placed)
         trace.subscribe(PartitionChanged, self._on_partition_changed)
         trace.subscribe(HostStarted, self._on_started)
         trace.subscribe(HostStopped, self._on_stopped)
@@ -65,6 +74,14 @@ class Budget:
                 if not witnesses:
                     self._leave(partition, f"{reason} of {node} at {t_us} µs, ISR {list(isr)}")
 
+    def directory_failed(self, node: str, t_us: int, prefix: str) -> None:
+        """Note that nobody can have what a broker keeps in one of its log directories."""
+        broker = self._brokers.get(node, -1)
+        for partition, path in list(self._placed.get(broker, {}).items()):
+            if (path.rstrip("/") + "/").startswith(prefix):
+                self._offline.setdefault(broker, {})[partition] = None
+                self._no_witness(broker, t_us, f"a failed disk of {node}", partition)
+
     def allows(self, kind: str, nodes: tuple[str, ...], parameters: dict[str, Any]) -> bool:
         """Return whether a fault on these processes, now, would keep all partitions inside.
 
@@ -73,7 +90,7 @@ class Budget:
         how = parameters.get("how", "power-loss") if kind == "rack-loss" else kind
         spec = KINDS[how]
         loses = spec.loses_data or how == "flush-error"
-        if not (loses or spec.stops or how in ("isolate", "gc-pause", "disk-stall", "disk-full")):
+        if not (loses or spec.stops or how in PARTING):
             return True
         hit = [self._brokers[node] for node in nodes if node in self._brokers]
         for partition, isr in self._isr.items():
@@ -91,19 +108,20 @@ class Budget:
             broker
             for broker in self._isr[partition]
             if self._up.get(broker, False) and broker not in damaged and broker not in without
-        ]
+            and partition not in self._offline.get(broker, ())
+        ]  # fmt: skip
 
     def _on_partition_changed(self, _: int, t_us: int, __: str, fact: PartitionChanged) -> None:
         partition = (fact.topic_id, fact.partition)
-        self._isr[partition] = fact.isr
+        members = self._isr[partition] = fact.isr + fact.elr
         losses = self._losses.get(partition)
         if not losses:
             return
-        for broker in [broker for broker in losses if broker not in fact.isr]:
+        for broker in [broker for broker in losses if broker not in members]:
             del losses[broker]
             self._forgotten.get(partition, {}).pop(broker, None)
         for broker, witnesses in losses.items():
-            kept = [witness for witness in witnesses if witness in fact.isr]
+            kept = [witness for witness in witnesses if witness in members]
             losses[broker] = kept
             if witnesses and not kept:
                 left = f"the witnesses {witnesses} left the ISR before broker {broker}"
@@ -127,6 +145,13 @@ class Budget:
     def _on_started(self, _: int, __: int, node: str, ___: HostStarted) -> None:
         if node in self._brokers:
             self._up[self._brokers[node]] = True
+            self._placed.pop(self._brokers[node], None)
+
+    def _on_placed(self, _: int, __: int, node: str, fact: LogPlaced) -> None:
+        broker = self._brokers.get(node, -1)
+        partition = (fact.topic_id, fact.partition)
+        self._placed.setdefault(broker, {})[partition] = fact.directory
+        self._offline.get(broker, {}).pop(partition, None)
 
     def _on_stopped(self, _: int, t_us: int, node: str, fact: HostStopped) -> None:
         broker = self._brokers.get(node)
@@ -138,8 +163,10 @@ class Budget:
         else:
             self._no_witness(broker, t_us, f"{fact.reason} of {node}")
 
-    def _no_witness(self, gone: int, t_us: int, why: str) -> None:
+    def _no_witness(self, gone: int, t_us: int, why: str, only: Partition | None = None) -> None:
         for partition, losses in self._losses.items():
+            if only not in (None, partition):
+                continue
             for broker, witnesses in losses.items():
                 if gone in witnesses:
                     witnesses.remove(gone)

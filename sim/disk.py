@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from model.storage.files import Corrupt, DiskFull, ReadError
+from model.storage.files import Corrupt, DiskError, DiskFull, ReadError
 from sim.kernel import Kernel, Local
 
 FSYNC_MU = 7.6  # ln(2000 µs): the median
@@ -35,6 +35,12 @@ JOURNAL_COMMIT_US = 5_000_000
 WRITEBACK_US = 30_000_000
 
 Done = Callable[[Any, str | None], None]
+
+
+class FlushError(str):
+    """Why a flush failed, and the ``files`` that are not durable because of it."""
+
+    files: tuple[str, ...] = ()
 
 
 class Inode:
@@ -99,13 +105,15 @@ class Disk:
         self.written = 0  # bytes written into the page cache that the host has not charged yet
         self.slow_factor = 1.0
         self.stalled = False
-        self.flush_error: str | None = None
         self._kernel = kernel
         self._rng = rng
         self._capacity = capacity
         self._used = 0
-        self._full = False
-        self._unreadable: dict[str, None] = {}  # path prefixes
+        # Path prefixes below which a fault refuses writes, reads, flushes or everything.
+        self._full: dict[str, None] = {}
+        self._unreadable: dict[str, None] = {}
+        self._unflushable: dict[str, None] = {}
+        self._broken: dict[str, None] = {}
         self._names: dict[str, Inode] = {}
         # Pending directory operations: (number, time, kind, path, other path, inode undone to).
         self._directory: deque[tuple[int, int, str, str, str, Inode | None]] = deque()
@@ -127,8 +135,8 @@ class Disk:
 
     def append(self, path: str, item: Any, size: int) -> None:
         """Append one item; raises DiskFull."""
-        if self._full or (self._capacity is not None and self._used + size > self._capacity):
-            raise DiskFull(path, "No space left on device")
+        if self._full or self._capacity is not None:
+            self._check_space(path, size)
         inode = self._names.get(path)
         if inode is None:
             inode = self._create(path)
@@ -142,7 +150,7 @@ class Disk:
     def write(self, path: str, item: Any, size: int) -> None:
         """Replace the content: a truncation, then an append; raises DiskFull."""
         if self._full:
-            raise DiskFull(path, "No space left on device")
+            self._check_space(path, 0)
         if path in self._names:
             self.truncate(path, 0)
         self.append(path, item, size)
@@ -164,6 +172,8 @@ class Disk:
 
     def truncate(self, path: str, count: int) -> None:
         """Keep the first ``count`` items; keeping all is no operation."""
+        if self._broken:
+            self._check(path)
         inode = self._inode(path)
         if count < len(inode.items):
             before = inode.size
@@ -172,6 +182,8 @@ class Disk:
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file, replacing ``new``."""
+        if self._broken:
+            self._check(old)
         inode = self._inode(old)
         replaced = self._names.get(new)
         if replaced is not None and replaced is not inode:
@@ -182,6 +194,8 @@ class Disk:
 
     def delete(self, path: str) -> None:
         """Delete a file; a missing one is no error."""
+        if self._broken:
+            self._check(path)
         inode = self._names.pop(path, None)
         if inode is not None:
             self._used -= inode.size
@@ -197,8 +211,8 @@ class Disk:
 
     def flush(self, files: Iterable[str], done: Done, token: Any) -> None:
         """Make files durable as they are now; ``done(token, error)`` follows. fsync."""
-        inodes = [self._names[path] for path in files if path in self._names]
-        marks = [(inode, inode.sequence) for inode in inodes]
+        names = self._names
+        marks = [(names[path], names[path].sequence, path) for path in files if path in names]
         job = Local(None, done, self._generation, (marks, self._directory_mark(files), token))
         if self.stalled:
             self._waiting.append(job)
@@ -224,12 +238,19 @@ class Disk:
             self._waiting.append(job)
             return
         marks, directory_mark, token = job.item
-        if self.flush_error is None:
-            for inode, sequence in marks:
+        error: FlushError | None = None
+        if self._unflushable:
+            lost = [path for _, _, path in marks if _below(self._unflushable, path)]
+            if lost or "" in self._unflushable:
+                error = FlushError("Input/output error")
+                error.files = tuple(lost)
+                marks = [mark for mark in marks if mark[2] not in lost]
+        if error is None or marks:
+            for inode, sequence, _ in marks:
                 inode.made_durable(sequence)
             while self._directory and self._directory[0][0] <= directory_mark:
                 self._directory.popleft()
-        job.process(token, self.flush_error)
+        job.process(token, error)
 
     # --------------------------------------------------------------------------------- faults
 
@@ -277,9 +298,14 @@ class Disk:
                 job.callbacks = self._callbacks
                 self._kernel.push(int(self._kernel.now), job)
 
-    def fill(self, full: bool = True) -> None:
-        """Refuse every write with DiskFull, or accept them again."""
-        self._full = full
+    def fill(self, full: bool = True, prefix: str = "") -> None:
+        """Refuse every write below ``prefix`` with DiskFull, or accept them again."""
+        _set(self._full, prefix, full)
+
+    def fail(self, failing: bool = True, prefix: str = "") -> None:
+        """Refuse all that is asked of the files below ``prefix`` but their names, or serve again."""
+        for refusing in (self._broken, self._full, self._unreadable, self._unflushable):
+            _set(refusing, prefix, failing)
 
     def fail_reads(self, prefix: str) -> None:
         """Let reads of the paths that start with ``prefix`` raise ReadError."""
@@ -289,16 +315,15 @@ class Disk:
         """Undo one :meth:`fail_reads`."""
         self._unreadable.pop(prefix, None)
 
-    def fail_flushes(self, error: str = "Input/output error") -> None:
-        """Let every flush end with an error and nothing made durable."""
-        self.flush_error = error
+    def fail_flushes(self, failing: bool = True, prefix: str = "") -> None:
+        """Let flushes of the files below ``prefix`` end with an error, or no longer."""
+        _set(self._unflushable, prefix, failing)
 
     def repair(self) -> None:
         """End all errors, slowness and stalls; damaged items stay."""
-        self._unreadable.clear()
-        self.flush_error = None
+        for refusing in (self._broken, self._full, self._unreadable, self._unflushable):
+            refusing.clear()
         self.slow_factor = 1.0
-        self._full = False
         if self.stalled:
             self.resume()
 
@@ -313,6 +338,17 @@ class Disk:
         return index
 
     # --------------------------------------------------------------------------------- inside
+
+    def _check_space(self, path: str, size: int) -> None:
+        if self._broken:
+            self._check(path)
+        full = self._capacity is not None and self._used + size > self._capacity
+        if full or _below(self._full, path):
+            raise DiskFull(path, "No space left on device")
+
+    def _check(self, path: str) -> None:
+        if _below(self._broken, path):
+            raise DiskError(path, "Input/output error")
 
     def _inode(self, path: str) -> Inode:
         inode = self._names.get(path)
@@ -344,3 +380,14 @@ class Disk:
             if path in names or other in names or (below and (path + other).startswith(below)):
                 return number
         return 0
+
+
+def _below(prefixes: dict[str, None], path: str) -> bool:
+    return any(path.startswith(prefix) for prefix in prefixes)
+
+
+def _set(prefixes: dict[str, None], prefix: str, on: bool) -> None:
+    if on:
+        prefixes[prefix] = None
+    else:
+        prefixes.pop(prefix, None)

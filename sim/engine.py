@@ -15,7 +15,7 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
-from model.effects import Call, Request, Response
+from model.effects import Call, Response
 from sim.clock import HostClock
 from sim.disk import Disk
 from sim.kernel import Kernel, Local
@@ -180,6 +180,7 @@ class Engine(Outbox):
         sender.unread -= packet.size
         socket.muted = True
         lane.free -= 1
+        packet.connection = socket.connection
         packet.process = self.process
         packet.lane = lane
         offset = self.clock.plain_offset_us
@@ -208,6 +209,7 @@ class Engine(Outbox):
         if sender.queue:
             self.network.room_made(sender)
         socket.muted = True
+        packet.connection = socket.connection
         packet.process = self.process
         packet.lane = lane
         packet.received_us = self.local_now()
@@ -235,12 +237,9 @@ class Engine(Outbox):
             self._stretch(packet)
             return
         offset = self.clock.plain_offset_us
-        process.on_request(
-            Request(
-                packet.socket.connection, packet.correlation, packet.message, packet.received_us
-            ),
-            self.local_now() if offset is None else self.kernel._now + offset,
-        )
+        now = self.local_now() if offset is None else self.kernel._now + offset
+        request: Any = packet
+        process.on_request(request, now)
         lane = packet.lane
         if not ((self._out or self.disk.written) and self._drain(lane)):
             if lane.queue:

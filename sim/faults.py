@@ -110,6 +110,9 @@ _MESSAGES = {
     "purpose": Allowed(str),
 }
 
+_PREFIX = {"path": Allowed(str, "")}
+"""The files below it fail: those of one log directory, or all."""
+
 KINDS: dict[str, Kind] = {
     "gc-pause": Kind(duration="required"),
     "crash": Kind(stops=True),
@@ -134,9 +137,10 @@ KINDS: dict[str, Kind] = {
     ),
     "slow-disk": Kind(parameters={"factor": Allowed(float, 10.0, lowest=1, highest=1_000_000)}),
     "disk-stall": Kind(),
-    "disk-full": Kind(),
-    "disk-read-error": Kind(parameters={"path": Allowed(str, "")}),
-    "flush-error": Kind(),
+    "disk-full": Kind(parameters=_PREFIX),
+    "disk-read-error": Kind(parameters=_PREFIX),
+    "flush-error": Kind(parameters=_PREFIX),
+    "disk-failure": Kind(parameters=_PREFIX),
     "bit-rot": Kind(
         duration="none", parameters={"path": Allowed(str, ""), "index": Allowed(int, lowest=0)}
     ),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from model.effects import ClockSet, Process
 from model.facts import ClockStepped, HostPaused, HostResumed, HostStarted, HostStopped
-from model.storage.files import Files
+from model.storage.files import DiskError, Files
 from sim.clock import HostClock
 from sim.disk import Disk
 from sim.engine import Engine
@@ -86,8 +86,9 @@ class Host(Engine):
         """Whether the process exists and is paused."""
         return self.process is not None and not self.running
 
-    def start(self, factory: Factory | None = None) -> Process:
-        """Start the process as a new incarnation; without a factory, by the last one."""
+    def start(self, factory: Factory | None = None) -> Process | None:
+        """Start the process as a new incarnation; without a factory, by the last one. None: it
+        could not read its disk, and has ended."""
         assert self.process is None, f"{self.name} runs already"
         assert self.powered, f"{self.name} has no power"
         self._factory = factory = factory or self._factory
@@ -97,7 +98,11 @@ class Host(Engine):
         rng = self._streams.stream(self.name, self.incarnation, "process")
         now = self.local_now()
         self.trace.record(self.kernel._now, self.name, HostStarted(self.incarnation))
-        process = factory(self.disk, rng, now)
+        try:
+            process = factory(self.disk, rng, now)
+        except DiskError:
+            self.trace.record(self.kernel._now, self.name, HostStopped("disk-error"))
+            return None
         process.clock_offset_us = self._wall_offset_us()
         self.process = process
         self.running = True
@@ -147,7 +152,7 @@ class Host(Engine):
         if self.process is not None:
             self.process_ended("crash", "reset")
 
-    def restart(self) -> Process:
+    def restart(self) -> Process | None:
         """Crash the process if there is one, and start it again."""
         self.crash()
         return self.start()
@@ -164,7 +169,7 @@ class Host(Engine):
             self.trace.record(self.kernel._now, self.name, HostStopped("power-loss"))
         self.disk.power_loss()
 
-    def boot(self) -> Process:
+    def boot(self) -> Process | None:
         """Give power back and start the process."""
         self.powered = True
         return self.start()

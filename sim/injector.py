@@ -19,9 +19,10 @@ from model.facts import (
     TopicCreated,
 )
 from sim.budget import Budget
-from sim.faults import Fault, When, validate
+from sim.faults import KINDS, Fault, When, validate
 
 if TYPE_CHECKING:
+    from sim.disk import Disk
     from sim.host import Host
     from sim.trace import Trace
     from sim.world import World
@@ -292,42 +293,39 @@ def _isolate(injector: Injector, _: Fault, targets: Names, __: Names) -> list[He
 
 def _disk(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[Heal]:
     hosts = injector.hosts(targets)
+    prefix = fault.parameter("path") if "path" in KINDS[fault.kind].parameters else ""
+    share = f"{fault.kind} {prefix}"
     for host in hosts:
-        injector.share((host.name, fault.kind), 1)
-        if fault.kind == "slow-disk":
-            host.disk.slow(fault.parameter("factor"))
-        elif fault.kind == "disk-stall":
-            host.disk.stall()
-        elif fault.kind == "disk-full":
-            host.disk.fill()
-        elif fault.kind == "disk-read-error":
-            host.disk.fail_reads(fault.parameter("path"))
-        else:
-            host.disk.fail_flushes()
-            if injector.budget is not None:
+        injector.share((host.name, share), 1)
+        _break(host.disk, fault, prefix, True)
+        if injector.budget is not None:
+            if fault.kind == "flush-error":
                 injector.budget.data_lost(host.name, injector.world.now, "failed flush")
+            elif fault.kind in ("disk-failure", "disk-full"):
+                injector.budget.directory_failed(host.name, injector.world.now, prefix)
 
     def heal() -> None:
         for host in hosts:
-            _repair(injector, fault, host)
+            if not injector.share((host.name, share), -1):
+                _break(host.disk, fault, prefix, False)
 
     return [heal]
 
 
-def _repair(injector: Injector, fault: Fault, host: Host) -> None:
-    if injector.share((host.name, fault.kind), -1):
-        return
-    disk = host.disk
+def _break(disk: Disk, fault: Fault, prefix: str, on: bool) -> None:
+    """Begin or end what a fault does to a disk."""
     if fault.kind == "slow-disk":
-        disk.slow(1)
+        disk.slow(fault.parameter("factor") if on else 1)
     elif fault.kind == "disk-stall":
-        disk.resume()
+        disk.stall() if on else disk.resume()
     elif fault.kind == "disk-full":
-        disk.fill(False)
+        disk.fill(on, prefix)
     elif fault.kind == "disk-read-error":
-        disk.heal_reads(fault.parameter("path"))
+        disk.fail_reads(prefix) if on else disk.heal_reads(prefix)
+    elif fault.kind == "flush-error":
+        disk.fail_flushes(on, prefix)
     else:
-        disk.flush_error = None
+        disk.fail(on, prefix)
 
 
 def _bit_rot(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[Heal]:
@@ -372,7 +370,8 @@ _INJECT: dict[str, Callable[[Injector, Fault, Names, Names], list[Heal]]] = {
     "bit-rot": _bit_rot,
     **dict.fromkeys(("clock-step", "clock-drift"), _clock),
     **dict.fromkeys(
-        ("slow-disk", "disk-stall", "disk-full", "disk-read-error", "flush-error"), _disk
+        ("slow-disk", "disk-stall", "disk-full", "disk-read-error", "flush-error", "disk-failure"),
+        _disk,
     ),
     **dict.fromkeys(
         (

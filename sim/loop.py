@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import sys
 import warnings
 from _thread import get_ident
@@ -119,6 +120,8 @@ class HostLoop(asyncio.AbstractEventLoop):
         self._failed: list[HostTask] = []
         self._last_task = 0
         self._errors: list[BaseException] = []
+        # What asyncio asks for all the time is answered by C functions, without a frame of ours.
+        self.create_future = functools.partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         _install_audit_hook()
 
     # Towards the host.
@@ -133,7 +136,7 @@ class HostLoop(asyncio.AbstractEventLoop):
             return
         assert not self._running, f"{self.name}: the loop runs already"
         assert now >= self.now, (self.name, now, self.now)
-        if sys.get_asyncgen_hooks()[1] is not _finalize_generator:
+        if not _closing_generators:
             with generator_hooks():
                 self.run(now)
             return
@@ -211,17 +214,13 @@ class HostLoop(asyncio.AbstractEventLoop):
         """Return the host's monotonic time in seconds."""
         return self.now / 1_000_000
 
-    def get_debug(self) -> bool:
-        return False
+    get_debug = staticmethod(bool)  # False, to every future that is made
 
     def is_running(self) -> bool:
         return self._running
 
     def is_closed(self) -> bool:
         return self.dead
-
-    def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
 
     def create_task(  # type: ignore[override]
         self,
@@ -260,7 +259,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> _Handle:
-        when_us = self.now + max(0, round(delay * 1_000_000))
+        when_us = self.now + (round(delay * 1_000_000) if delay > 0 else 0)
         return self._arm(when_us, when_us / 1_000_000, callback, args, context)
 
     def call_at(  # type: ignore[override]
@@ -332,9 +331,11 @@ def generator_hooks() -> Iterator[None]:
     """
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(None, _finalize_generator)
+    _closing_generators.append(True)
     try:
         yield
     finally:
+        _closing_generators.pop()
         sys.set_asyncgen_hooks(*hooks)
 
 
@@ -362,6 +363,7 @@ def _close(coroutine: Any) -> None:
 _discarded: list[HostLoop] = []  # whoever drops a loop does not thereby run its finally blocks
 _stubborn: list[Any] = []
 _inside: list[int | None] = [None]  # the thread that runs an application now
+_closing_generators: list[bool] = []  # not empty within generator_hooks
 _hooked: list[bool] = []
 
 

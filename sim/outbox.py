@@ -255,10 +255,15 @@ class Outbox:
 
     def _on_durable(self, held: Local, error: str | None) -> None:
         """Go on behind a barrier; a process that cannot persist what it must halts, as Kafka."""
-        if held.process is self.process and error is not None:
-            self.process_ended("halt", "reset")
-        else:
-            self._on_hold_over(held)
+        process = self.process
+        if held.process is process and process is not None and error is not None:
+            files = list(getattr(error, "files", ()))
+            if not process.on_barrier_failed(files, error, self.local_now()):
+                self.process_ended("halt", "reset")
+                return
+            held.item = [*process.out, *held.item]
+            process.out.clear()
+        self._on_hold_over(held)
 
     def _on_hold_over(self, held: Local) -> None:
         process = self.process

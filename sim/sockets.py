@@ -78,10 +78,15 @@ class Socket:
 
 
 class Packet:
-    """A request, a response or an end on its way to ``socket``; also the request in service."""
+    """A request, a response or an end on its way to ``socket``; also the request in service.
+
+    A server's process is given the packet as its :class:`model.effects.Request`: it has the same
+    four attributes.
+    """
 
     __slots__ = (
         "callbacks",
+        "connection",
         "correlation",
         "departs_us",
         "lane",
@@ -94,6 +99,7 @@ class Packet:
     )
 
     _ok = True
+    connection: int  # at the server that has read it
     departs_us: int  # when it may leave, while it waits to
     received_us: int  # host time at which a server read it
     process: Any  # the process that read it

@@ -27,12 +27,15 @@ POLL_ORDER = offending(
 NONMONOTONIC_SEND = offending(
     # An idempotent producer's acknowledged sends to a partition landed out of order, within one
     # epoch: it is raised after a batch has failed, and what was in flight is sent again (KIP-360).
+    # Produce requests name the topic: what is acknowledged after its deletion may be in another.
     """
     SELECT * FROM (
         SELECT run, topic_id, partition, seq, node, first, base_offset,
                lag(first) OVER sender AS last_record, lag(base_offset) OVER sender AS last_offset
         FROM (SELECT *, element_at(record_ids, 1) AS first FROM Acked
-              WHERE producer_id >= 0 AND base_offset >= 0)
+              LEFT JOIN (SELECT run, topic_id, min(seq) AS gone FROM TopicDeleted
+                         GROUP BY run, topic_id) USING (run, topic_id)
+              WHERE producer_id >= 0 AND base_offset >= 0 AND (gone IS NULL OR seq < gone))
         WINDOW sender AS (PARTITION BY run, topic_id, partition, node, producer_id,
                           producer_epoch ORDER BY seq))
     WHERE (first > last_record) != (base_offset > last_offset)""",

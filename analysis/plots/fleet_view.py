@@ -48,7 +48,7 @@ def draw(directory: Path, out: Path) -> list[Path]:
 
 def point(run: Run, line: Timeline) -> Point:
     """Return one run's point: ISR changes per minute, and partition seconds without service."""
-    changes = [one for key in line.user_partitions() for one in line.changes(key)]
+    changes = [t_us for key in line.user_partitions() for t_us in line.change_times(key)]
     lost_us = 0
     for key in line.partitions:
         needed = line.min_isr.get(key[0], 1)
@@ -59,7 +59,7 @@ def point(run: Run, line: Timeline) -> Point:
         run.name.rpartition("/")[0] or str(run.manifest["scenario"]),
         int(run.manifest["seed"]),
         str(run.manifest["verdict"]),
-        sum(one.t_us >= line.ready_us for one in changes)
+        sum(t_us >= line.ready_us for t_us in changes)
         / (max(line.end_us - line.ready_us, 1) / 60e6),
         lost_us / 1e6,
     )

@@ -61,7 +61,7 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
         upper.text(-0.075, sum(mine) / len(mine), line.name(key), ha="right", va="center",
                    transform=upper.get_yaxis_transform(), fontweight="bold", fontsize=8.5)  # fmt: skip
     _lag(lower, line, rows, keys)
-    count = sum(len(line.changes(key)) for key in line.user_partitions())
+    count = sum(len(line.change_times(key)) for key in line.user_partitions())
     shown = len(line.user_partitions())
     note = f"{len(keys)} of {shown} partitions shown" if shown > len(keys) else ""
     style.heading(fig, "ISR flapping", style.one_line([subtitle, f"{count} ISR changes", note]))

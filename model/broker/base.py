@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from model.controller.image import MetadataImage
     from model.group.coordinator import GroupCoordinator
     from model.replication.manager import ReplicaManager
+    from model.storage.directories import LogDirectory
 
 ISR_EXPIRATION = "isr-expiration"
 SCHEDULER = "scheduler"
@@ -48,13 +49,14 @@ class BrokerBase(BrokerProcess):
     """The parts of a broker that do not ask who the controller is."""
 
     request_lanes = REQUEST_LANES
+    metadata_path = "__cluster_metadata"  # the beginning of the metadata log's files
 
     broker_id: int
     broker_epoch: int
     config: BrokerConfig
     rack: str | None
     stopping: bool
-    failed: bool  # the log directory is offline
+    failed: bool  # a log directory is offline without which the broker cannot go on
     publisher: MetadataView
     forwarding_link: ForwardingLink
     replicas: ReplicaManager
@@ -71,13 +73,61 @@ class BrokerBase(BrokerProcess):
             self.out.append(Exit(f"log directory failed: {error}", False))
 
     def log_dir_failed(self, error: DiskError, now: int) -> None:
-        """Hand the failure to the handler thread (LogDirFailureHandler), which halts."""
-        if not self.failed:
+        """Hand the failure to the handler thread (LogDirFailureHandler); the only directory's
+        halts."""
+        logs = self.replicas.logs
+        if logs.several:
+            directory = logs.fail(error)
+            if directory is not None:
+                self.out.append(Post(SCHEDULER, self._on_log_dir_failed, directory))
+        elif not self.failed:
             self.failed = True
             self.out.append(Post(SCHEDULER, self._halt, error))
 
+    def on_barrier_failed(self, files: list[str], error: str, now: int) -> bool:
+        """Go on without the log directories of these files, unless the metadata log is among them.
+
+        Kafka's handler would have got a KafkaStorageException instead: its partitions lead no more.
+        """
+        logs = self.replicas.logs
+        if not logs.several or any(path.startswith(self.metadata_path) for path in files):
+            return False
+        for path in files:
+            self.log_dir_failed(DiskError(path, error), now)
+        for partition in list(self.replicas.partitions.values()):
+            if not partition.offline and logs.directory_of(partition.tp) is None:
+                partition.mark_offline()
+        return True
+
+    def _on_log_dir_failed(self, directory: LogDirectory, now: int) -> None:
+        """Stop to serve what lies in a directory (ReplicaManager.handleLogDirFailure)."""
+        error = directory.error
+        assert error is not None, directory
+        self.replicas.log_dirs.fail(directory, error.reason, now)
+        if self.replicas.logs.online and not self._needs(directory):
+            self._tell_controller(directory, now)
+        elif not self.failed:
+            self.failed = True
+            self.out.append(Exit(f"log directory failed: {error}", False))
+
+    def _needs(self, directory: LogDirectory) -> bool:
+        """Return whether the broker cannot go on without this directory."""
+        return False
+
+    def _tell_controller(self, directory: LogDirectory, now: int) -> None:
+        """Let the controller know that the replicas of a directory are offline."""
+        raise NotImplementedError
+
+    def _has_directory(self) -> bool:
+        """Return whether a log directory could be loaded at the start, or end the process."""
+        logs = self.replicas.logs
+        if not logs.online:
+            self.failed = True
+            self.out.append(Exit(f"log directory failed: {logs.directories[0].error}", False))
+        return not self.failed
+
     def _halt(self, error: DiskError, now: int) -> None:
-        self.replicas.go_offline(error.reason, now)
+        self.replicas.log_dirs.fail_all(error.reason, now)
         self.out.append(Exit(f"log directory failed: {error}", False))
 
     def _expire_isrs(self, now: int) -> None:

@@ -8,7 +8,8 @@
     scheduler     isr-expiration, checkpoints, retention, statistics
 
 Until the first metadata is published requests wait, as connections do that a starting broker has
-accepted and not yet processed. There is one log directory: when it fails the broker halts.
+accepted and not yet processed. A broker with several log directories goes on without one that
+failed (KIP-112, KIP-858), but not without that of the metadata log.
 
 Left out: dynamic configuration, quotas, transactions.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from model.broker.apis import KafkaApis
+from model.broker.assignments import AssignmentsManager
 from model.broker.base import ISR_EXPIRATION, SCHEDULER, BrokerBase
 from model.broker.controller_link import ControllerLink
 from model.broker.lifecycle import BrokerLifecycle
@@ -25,6 +27,7 @@ from model.broker.publisher import MetadataPublisher
 from model.broker.rules import BrokerRules
 from model.broker.statistics import RequestStatistics
 from model.config import BrokerConfig
+from model.directories import metadata_root
 from model.effects import Post, Process, Request
 from model.group.coordinator import GroupCoordinator
 from model.raft.client import RaftClient
@@ -35,6 +38,7 @@ from model.storage.log import Log
 if TYPE_CHECKING:
     import random
 
+    from model.storage.directories import LogDirectory
     from model.storage.files import Files
 
 METADATA_TOPIC = TopicPartition("__cluster_metadata", 0)
@@ -69,7 +73,9 @@ class Broker(BrokerBase):
         self.rack = rack
         self.features = rules.features
         self.stopping = False
-        self.failed = False  # the log directory is offline
+        self.failed = False
+        root = metadata_root(config.log_dirs, config.metadata_log_dir)
+        self.metadata_path = f"{root}{METADATA_TOPIC}"
         self._early: list[Request] = []  # before the first metadata
         self.publisher: MetadataPublisher = MetadataPublisher(self)
         self.owns_raft = raft is None
@@ -96,10 +102,12 @@ class Broker(BrokerBase):
         self.statistics = RequestStatistics(self)
         self.count_request = self.statistics.count  # type: ignore[method-assign]  # saves a call
         self.apis = KafkaApis(self)
+        self.assignments = AssignmentsManager(self, voters)
         clean_epoch = self.replicas.logs.clean_epoch
         self.lifecycle = BrokerLifecycle(
             self, f"{rng.getrandbits(64):016x}", -1 if clean_epoch is None else clean_epoch
         )
+        self.lifecycle.log_dirs = self.replicas.logs.directory_ids()
 
     def _observer(self, voters: dict[int, str], rules: BrokerRules, now: int) -> RaftClient:
         """Build the client that follows the metadata log without a vote."""
@@ -107,7 +115,7 @@ class Broker(BrokerBase):
         log = Log(
             self.files,
             self.out,
-            str(METADATA_TOPIC),
+            self.metadata_path,
             METADATA_TOPIC,
             METADATA_TOPIC.topic,
             config.metadata_log_config(),
@@ -124,6 +132,8 @@ class Broker(BrokerBase):
 
     def start(self, now: int) -> None:
         """Follow the metadata log and register."""
+        if not self._has_directory():
+            return
         if self.owns_raft:
             self.raft.start(now)
         self.lifecycle.start(now)
@@ -138,6 +148,16 @@ class Broker(BrokerBase):
             lane = self.request_lanes.get(type(item.message), self.default_lane)
             self.out.append(Post(lane, self.on_request, item))
         self.out.append(Post("heartbeat", self.lifecycle.set_ready_to_unfence, None))
+
+    def _needs(self, directory: LogDirectory) -> bool:
+        return self.metadata_path.startswith(directory.root)
+
+    def _tell_controller(self, directory: LogDirectory, now: int) -> None:
+        self.out.append(Post("heartbeat", self.lifecycle.directory_failed, directory.id))
+
+    def assign_directory(self, topic_id: str, partition: int, directory_id: str, now: int) -> None:
+        """Tell the controller where a replica lies."""
+        self.assignments.assign(topic_id, partition, directory_id, now)
 
     def shutdown(self, now: int) -> None:
         """SIGTERM: a controlled shutdown, then a clean close."""

@@ -128,6 +128,10 @@ class CombinedNode(Process):
         """SIGTERM: the broker stops, and the controller after it."""
         self.broker.shutdown(now)
 
+    def on_barrier_failed(self, files: list[str], error: str, now: int) -> bool:
+        """Let the broker decide whether it can go on."""
+        return self.broker.on_barrier_failed(files, error, now)
+
     def accepted(self, connection: int, endpoint: str) -> None:
         """Remember which connections are for the controller."""
         if endpoint == self.endpoint:

@@ -7,7 +7,8 @@ It registers, then heartbeats: every 10 ms until it has caught up, then every
 broker.heartbeat.interval.ms. Failures back off from 100 ms up to the session timeout. A heartbeat
 with a stale broker epoch is only retried: the old process of a duplicate node id stays a zombie.
 
-Left out: log directory assignments, offline directories other than the halt.
+Every heartbeat names the log directories that failed (KIP-858). When none that did so has been
+answered log.dir.failure.timeout.ms after a failure, the broker stops.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class BrokerLifecycle:
         self.waiting = False  # for an answer
         self.again = False  # there is news to tell as soon as it has come
         self.shutdown_answered = False  # the controller knows that we want to stop
+        self.log_dirs: tuple[str, ...] = ()  # ids of those online at the start
+        self._told: tuple[str, ...] = ()  # by the heartbeat on its way
+        self.offline_dirs: dict[str, bool] = {}  # whether the controller knows
 
     def start(self, now: int) -> None:
         """Register, and keep the registration alive."""
@@ -64,6 +68,19 @@ class BrokerLifecycle:
         """The logs are loaded and all parts run: ask to be unfenced."""
         self.ready_to_unfence = True
         self._schedule(now)
+
+    def directory_failed(self, directory_id: str, now: int) -> None:
+        """A log directory failed: tell the controller, or stop (propagateDirectoryFailure)."""
+        self.offline_dirs[directory_id] = False
+        if self.registered:
+            self._schedule(now)
+
+        def untold(at: int) -> None:
+            if not self.offline_dirs[directory_id] and self.state != "SHUTTING_DOWN":
+                self.broker.shutdown(at)
+
+        deadline = now + self.broker.config.log_dir_failure_timeout_ms * 1000
+        self.broker.timers.arm(("offline-dir", directory_id), deadline, LANE, untold)
 
     def begin_controlled_shutdown(self, now: int) -> None:
         """Ask the controller to move leaderships away; without a standing, stop at once."""
@@ -112,6 +129,7 @@ class BrokerLifecycle:
                 broker.rack,
                 self.previous_broker_epoch,
                 broker.features,
+                self.log_dirs,
             )
             broker.heartbeat_link.send(request, now, self._on_registration)
             return
@@ -121,7 +139,9 @@ class BrokerLifecycle:
             broker.publisher.offset,
             not self.ready_to_unfence,
             self.state == "PENDING_CONTROLLED_SHUTDOWN",
+            tuple(self.offline_dirs),
         )
+        self._told = request.offline_log_dirs
         broker.heartbeat_link.send(request, now, self._on_heartbeat)
 
     def _after_failure(self, now: int) -> None:
@@ -155,6 +175,8 @@ class BrokerLifecycle:
             self._after_failure(now)
             return
         self.failed_attempts = 0
+        for directory_id in self._told:
+            self.offline_dirs[directory_id] = True
         if answer.is_fenced != self.fenced:
             self.fenced = answer.is_fenced
             self.broker.out.append(BrokerState("FENCED" if answer.is_fenced else "UNFENCED"))

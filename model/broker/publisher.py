@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from model.controller.image import MetadataDelta, MetadataImage, chain_digest
+from model.controller.image import MetadataDelta, MetadataImage
+from model.controller.records import chain_digest
 from model.controller.snapshot import Snapshot, SnapshotGenerator, image_values, load_snapshot
 from model.effects import Post
 from model.facts import MetadataCommitted

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from model.broker.apis import KafkaApis
-from model.broker.base import ISR_EXPIRATION, BrokerBase
+from model.broker.base import ISR_EXPIRATION, SCHEDULER, BrokerBase
 from model.broker.controller_link import ControllerLink
 from model.broker.rules import BrokerRules
 from model.broker.statistics import RequestStatistics
@@ -32,7 +32,7 @@ from model.controller.ports import failed
 from model.controller.zk.admin import ZkAdminManager
 from model.controller.zk.client import KafkaZkClient
 from model.controller.zk.controller import KafkaController
-from model.controller.zk.registries import CONFIG_CHANGES, BrokerInfo
+from model.controller.zk.registries import CONFIG_CHANGES, LOG_DIR_EVENTS, BrokerInfo
 from model.effects import Exit, Post, Request
 from model.errors import Errors
 from model.facts import BrokerState
@@ -52,11 +52,12 @@ from model.messages import (
 )
 from model.replication.manager import ReplicaManager
 from model.storage.files import DiskError
-from model.zookeeper.ops import WatchEvent
+from model.zookeeper.ops import Create, WatchEvent, ZkError, ZkResult
 
 if TYPE_CHECKING:
     import random
 
+    from model.storage.directories import LogDirectory
     from model.storage.files import Files
 
 SHUTDOWN = "shutdown"
@@ -177,6 +178,8 @@ class ZkBroker(BrokerBase):
 
     def start(self, now: int) -> None:
         """Open a session; everything else follows from it."""
+        if not self._has_directory():
+            return
         self._set_state("STARTING")
         self.out.append(Post("zookeeper", self._open_session, None))
         self.timers.arm(ISR_EXPIRATION, now, "scheduler", self._expire_isrs)
@@ -207,6 +210,16 @@ class ZkBroker(BrokerBase):
         if not self._started:
             self._started = True
             self.replicas.logs.start(now)
+
+    def _tell_controller(self, directory: LogDirectory, now: int) -> None:
+        """Announce that a log directory failed (propagateLogDirEvent)."""
+        path = f"{LOG_DIR_EVENTS}/log_dir_event_"
+
+        def told(results: tuple[ZkResult, ...], at: int) -> None:
+            if results[0].error is ZkError.SESSIONEXPIRED and not self.stopping:
+                self._tell_controller(directory, at)
+
+        self.zk.ask((Create(path, self.broker_id, sequential=True),), SCHEDULER, told)
 
     def shutdown(self, now: int) -> None:
         """SIGTERM: a controlled shutdown, then a clean close."""

@@ -166,6 +166,8 @@ class ControlRequests:
                 states[tp] = (state.topic_id, registration(state))
                 self.epochs[tp] = state.controller_epoch
                 accepted.append(state)
+        log_dirs = broker.replicas.log_dirs
+        log_dirs.new = dict.fromkeys([state.tp for state in accepted if state.is_new])
         failed = broker.replicas.become_leader_or_follower(states, now)
         results.update(failed)
         for state in accepted:
@@ -209,6 +211,8 @@ class ControlRequests:
     def _stop(self, asked: Any, now: int) -> Errors:
         broker = self.broker
         partition = broker.replicas.partitions.get(asked.tp)
+        if asked.tp in broker.replicas.log_dirs.offline:
+            return Errors.KAFKA_STORAGE_ERROR
         if partition is None:
             return NONE
         if partition.offline:

@@ -50,6 +50,7 @@ class ProducerBatch:
         "records",
         "sequence_reset",
         "size",
+        "topic_id",
         "wire",
     )
 
@@ -68,6 +69,7 @@ class ProducerBatch:
         self.attempts = 0
         self.backoff_until = 0
         self.leader_epoch = -1  # of the leader of the last attempt
+        self.topic_id = ""  # as known at the last attempt
         self.indeterminate = False  # an attempt may have been appended
         self.wire: RecordBatch | None = None  # built at the first drain, kept over retries
         self.producer_id = NO_PRODUCER_ID

@@ -23,6 +23,7 @@ from model.messages import (
     AddRaftVoterRequest,
     AlterPartitionReassignmentsRequest,
     CreatableTopic,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
@@ -133,6 +134,7 @@ class KafkaAdmin:
         self.metadata = Metadata(self.connections, rules, auto_create=False)
         self.methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {
             "create_topics": self.create_topics,
+            "create_partitions": self._method(CreatePartitionsRequest),
             "delete_topics": self._method(DeleteTopicsRequest),
             "elect_leaders": self._method(ElectLeadersRequest),
             "alter_partition_reassignments": self._method(AlterPartitionReassignmentsRequest),

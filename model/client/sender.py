@@ -197,6 +197,7 @@ class Sender:
                 ids.assign(queue, batch)
             batch.attempts += 1
             batch.leader_epoch = leaders[tp][1]
+            batch.topic_id = self.metadata.last_ids.get(tp.topic, "")
             batches.append(batch)
             parts.append(ProducePartition(tp, batch.wire or batch.build()))
         request = ProduceRequest(self.acks, self.config.request_timeout_ms, tuple(parts))
@@ -268,7 +269,7 @@ class Sender:
         out = self.process.out
         out.append(
             Acked(
-                self.metadata.last_ids.get(tp.topic, ""),
+                batch.topic_id,
                 tp.partition,
                 base_offset,
                 tuple(batch.ids),

@@ -2,7 +2,7 @@
 
 Says whether a registration is accepted and which records it takes; the rest of what a new
 incarnation causes (leaving ISRs) is :mod:`model.controller.replication`'s. Left out: cluster id,
-feature ranges, listeners, log directories, controller registrations.
+feature ranges, listeners, controller registrations.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from model.controller.heartbeats import BrokerHeartbeatManager
 from model.controller.image import MetadataImage
 from model.controller.placement import UsableBroker
 from model.controller.records import RegisterBrokerRecord
+from model.directories import MIGRATING, RESERVED, UNASSIGNED, named
 from model.errors import Errors
 from model.messages import BrokerRegistrationRequest
 
@@ -40,10 +41,34 @@ class ClusterControlManager:
             and self.heartbeats.has_valid_session(request.broker_id, now)
         ):
             return Errors.DUPLICATE_BROKER_REGISTRATION
+        if request.log_dirs and not self._may_have(request.broker_id, request.log_dirs):
+            return Errors.INVALID_REGISTRATION
         finalized = self.image.features
         if request.features and unsupported(request.features, finalized) is not None:
             return Errors.UNSUPPORTED_VERSION
         return Errors.NONE
+
+    def _may_have(self, broker_id: int, directories: tuple[str, ...]) -> bool:
+        """Return whether these directories are real, distinct, and nobody else's."""
+        known = [each for other in self.image.brokers.values() if other.id != broker_id
+                 for each in other.directories]  # fmt: skip
+        distinct = len(dict.fromkeys(directories)) == len(directories)
+        return distinct and not any(each in known or each in RESERVED for each in directories)
+
+    def default_directory(self, broker_id: int) -> str:
+        """Return where a new replica on a broker lies, as far as the controller can say
+        (defaultDir): in its only directory, or the broker is to choose."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            return UNASSIGNED
+        directories = broker.directories
+        if not directories:
+            return MIGRATING
+        return directories[0] if len(directories) == 1 else UNASSIGNED
+
+    def directories(self, replicas: tuple[int, ...]) -> tuple[str, ...]:
+        """Return the directories of new replicas; () if none of their brokers has told any."""
+        return named([self.default_directory(replica) for replica in replicas])
 
     def may_unregister(self, broker_id: int) -> Errors:
         """Refuse to unregister who is not registered."""
@@ -63,10 +88,11 @@ class ClusterControlManager:
                 previous.in_controlled_shutdown,
                 previous.epoch,
                 request.features,
+                request.log_dirs,
             )
         return RegisterBrokerRecord(
             request.broker_id, request.incarnation_id, request.address, request.rack,
-            features=request.features,
+            features=request.features, log_dirs=request.log_dirs,
         )  # fmt: skip
 
     def usable_brokers(self) -> list[UsableBroker]:

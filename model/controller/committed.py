@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from model.config import BrokerConfig
-from model.controller.image import EVERY_BROKER, MetadataDelta, MetadataImage, chain_digest
+from model.controller.image import EVERY_BROKER, MetadataDelta, MetadataImage
 from model.controller.records import (
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
@@ -23,6 +23,7 @@ from model.controller.records import (
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    chain_digest,
 )
 from model.controller.snapshot import Snapshot, load_snapshot
 from model.facts import (
@@ -159,6 +160,8 @@ def _change(record: Any) -> str:
         return "unregistered"
     if record.in_controlled_shutdown:
         return "shutting-down"
+    if not record.fenced:
+        return "dir-offline"
     return "fenced" if record.fenced > 0 else "unfenced"
 
 

@@ -30,6 +30,7 @@ from model.controller.configs import ConfigurationControlManager
 from model.controller.features import FeatureControlManager
 from model.controller.heartbeats import BrokerHeartbeatManager
 from model.controller.image import MetadataImage
+from model.controller.log_dirs import LogDirControlManager
 from model.controller.ports import Raft, not_controller
 from model.controller.reassignments import ReassignmentControlManager
 from model.controller.records import FeatureLevelRecord, NoOpRecord
@@ -38,6 +39,7 @@ from model.controller.requests import ControllerApis
 from model.controller.rules import ControllerRules
 from model.controller.snapshot import Snapshot, SnapshotGenerator, image_values
 from model.controller.topics import TopicControlManager
+from model.directories import metadata_root
 from model.effects import Exit, Post, Process, Request, Respond
 from model.facts import ControllerActive
 from model.messages import (
@@ -72,6 +74,7 @@ class Managers:
         "configs",
         "features",
         "heartbeats",
+        "log_dirs",
         "reassignments",
         "replication",
         "topics",
@@ -83,7 +86,10 @@ class Managers:
             config.broker_session_timeout_ms * 1000, image, now
         )
         self.cluster = ClusterControlManager(image, self.heartbeats)
-        self.replication = ReplicationControlManager(image, config, process.rules)
+        self.replication = ReplicationControlManager(
+            image, config, process.rules, self.cluster.default_directory
+        )
+        self.log_dirs = LogDirControlManager(image, self.replication)
         self.topics = TopicControlManager(image, self.cluster, config, process.placement_rng)
         self.reassignments = ReassignmentControlManager(image, self.replication)
         self.configs = ConfigurationControlManager(image, config)
@@ -146,19 +152,20 @@ class Controller(Process):
 
     def new_raft(self, rules: Any, now: int) -> Raft:
         """Build the Raft client over the metadata log in this controller's files."""
+        config = self.config
         log = Log(
             self.files,
             self.out,
-            f"{METADATA_TP}",
+            f"{metadata_root(config.log_dirs, config.metadata_log_dir)}{METADATA_TP}",
             METADATA_TP,
             METADATA_TOPIC_ID,
-            self.config.metadata_log_config(),
+            config.metadata_log_config(),
             rules.storage,
             clean=False,
             now_ms=self.wall_ms(now),
         )
         return RaftClient(
-            self, self.node_id, self.voters, log, self.config, rules.raft, self.raft_listener(),
+            self, self.node_id, self.voters, log, config, rules.raft, self.raft_listener(),
             directory_id=self.directory_id,
         )  # fmt: skip
 

@@ -4,15 +4,15 @@ Pure: no state beyond its arguments. The caller says what the ISR should become 
 election may be held; :meth:`PartitionChangeBuilder.build` answers with the change record, or None
 if nothing changes. Covers eligible leader replicas (KIP-966), the leader recovery state (KIP-704)
 and reassignments in progress: a change after which all target replicas are in the ISR completes
-the reassignment (PartitionReassignmentReplicas).
-
-Left out: log directories (JBOD).
+the reassignment (PartitionReassignmentReplicas). A replica that is added gets the default log
+directory of its broker (KIP-858).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from typing import TypeVar
 
 from model.controller.image import PartitionRegistration
 from model.controller.records import (
@@ -22,6 +22,9 @@ from model.controller.records import (
     PartitionChangeRecord,
 )
 from model.controller.rules import ControllerRules
+from model.directories import UNASSIGNED, named
+
+T = TypeVar("T")
 
 
 class Election(Enum):
@@ -36,6 +39,7 @@ class PartitionChangeBuilder:
     """One change of one partition; set the targets, then build once."""
 
     __slots__ = (
+        "default_directory",
         "election",
         "elr",
         "elr_enabled",
@@ -45,6 +49,7 @@ class PartitionChangeBuilder:
         "partition",
         "rules",
         "target_adding",
+        "target_directory",
         "target_isr",
         "target_recovery_state",
         "target_removing",
@@ -78,6 +83,8 @@ class PartitionChangeBuilder:
         self.unclean_shutdown_replicas: tuple[int, ...] = ()
         self.elr = partition.elr
         self.last_known_elr = partition.last_known_elr
+        self.target_directory: tuple[int, str] | None = None  # where a replica lies
+        self.default_directory: Callable[[int], str] = lambda _: UNASSIGNED
 
     def build(self, topic_id: str, partition: int, reason: str) -> PartitionChangeRecord | None:
         """Return the change, or None if there is nothing to change."""
@@ -117,8 +124,22 @@ class PartitionChangeBuilder:
             last_known_elr=_changed(last_known, before.last_known_elr),
             reason="unclean" if unclean else reason,
             unclean=unclean,
+            directories=self._directories(replicas),
         )
         return None if _is_no_op(record) else record
+
+    def _directories(self, replicas: tuple[int, ...]) -> tuple[str, ...] | None:
+        """Return the log directories of the replicas if they change (setAssignmentChanges)."""
+        before, target = self.partition, self.target_directory
+        if target is None and replicas == before.replicas:
+            return None
+        known = {replica: before.directory(replica) for replica in before.replicas}
+        if target is not None:
+            known[target[0]] = target[1]
+        directories = named([
+            known[each] if each in known else self.default_directory(each) for each in replicas
+        ])  # fmt: skip
+        return _changed(directories, before.directories)
 
     def _complete_reassignment(self) -> bool:
         """Drop the removed replicas once the target ones may do without them."""
@@ -188,7 +209,7 @@ def _without(replicas: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, .
     return tuple([replica for replica in replicas if replica not in others])
 
 
-def _changed(new: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...] | None:
+def _changed(new: tuple[T, ...], old: tuple[T, ...]) -> tuple[T, ...] | None:
     return None if new == old else new
 
 
@@ -202,4 +223,5 @@ def _is_no_op(record: PartitionChangeRecord) -> bool:
         and record.leader_recovery_state == -1
         and record.elr is None
         and record.last_known_elr is None
+        and record.directories is None
     )

@@ -11,7 +11,6 @@ applies to the image at once and only remembers what it touched. Left out: ACLs,
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +31,7 @@ from model.controller.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from model.directories import MIGRATING
 from model.records import RecordBatch
 from model.values import value
 
@@ -51,6 +51,7 @@ class BrokerImage:
     fenced: bool
     in_controlled_shutdown: bool
     features: tuple[tuple[str, int, int], ...] = ()
+    directories: tuple[str, ...] = ()  # ids of the online log directories; () is unknown
 
 
 @value
@@ -67,6 +68,11 @@ class PartitionRegistration:
     leader_recovery_state: int
     elr: tuple[int, ...]
     last_known_elr: tuple[int, ...]
+    directories: tuple[str, ...] = ()  # of the replicas; (): all are MIGRATING
+
+    def directory(self, replica: int) -> str:
+        """Return the log directory of one of the replicas."""
+        return self.directories[self.replicas.index(replica)] if self.directories else MIGRATING
 
     @property
     def reassigning(self) -> bool:
@@ -91,6 +97,7 @@ class PartitionRegistration:
             self.leader_recovery_state if recovery == -1 else recovery,
             self.elr if record.elr is None else record.elr,
             _or(record.last_known_elr, self.last_known_elr),
+            self.directories if record.directories is None else record.directories,
         )
 
 
@@ -206,6 +213,7 @@ class MetadataImage:
             record.fenced,
             record.in_controlled_shutdown,
             record.features,
+            record.log_dirs,
         )
 
     def _unregister_broker(self, record: UnregisterBrokerRecord, offset: int) -> None:
@@ -223,6 +231,7 @@ class MetadataImage:
             record.fenced > 0 or (record.fenced == 0 and broker.fenced),
             record.in_controlled_shutdown > 0 or broker.in_controlled_shutdown,
             broker.features,
+            record.log_dirs or broker.directories,
         )
 
     def _topic(self, record: TopicRecord, offset: int) -> None:
@@ -247,6 +256,7 @@ class MetadataImage:
             record.leader_recovery_state,
             record.elr,
             record.last_known_elr,
+            record.directories,
         )
 
     def _change_partition(self, record: PartitionChangeRecord, offset: int) -> None:
@@ -374,12 +384,6 @@ class MetadataDelta:
 _BROKER_RECORDS = frozenset(
     {RegisterBrokerRecord, UnregisterBrokerRecord, BrokerRegistrationChangeRecord}
 )
-
-
-def chain_digest(digest: int, batch: RecordBatch) -> int:
-    """Return the digest after a committed batch: equal logs give equal digests (META)."""
-    text = repr((batch.base_offset, batch.leader_epoch, [r.value for r in batch.records]))
-    return zlib.crc32(text.encode(), digest)
 
 
 def _settings(configs: dict[Any, dict[str, str]]) -> list[Any]:

@@ -15,12 +15,16 @@ from model.messages import (
     AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
@@ -43,6 +47,7 @@ from model.messages import (
 
 _FORWARDED: dict[type, type] = {
     AlterPartitionReassignmentsRequest: AlterPartitionReassignmentsResponse,
+    CreatePartitionsRequest: CreatePartitionsResponse,
     DeleteTopicsRequest: DeleteTopicsResponse,
     ElectLeadersRequest: ElectLeadersResponse,
     IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
@@ -59,6 +64,7 @@ _OF_THE_QUORUM: dict[type, type] = {
 
 _ERROR_ALONE: dict[type, type] = {
     **_OF_THE_QUORUM,
+    AssignReplicasToDirsRequest: AssignReplicasToDirsResponse,
     UnregisterBrokerRequest: UnregisterBrokerResponse,
     UpdateFeaturesRequest: UpdateFeaturesResponse,
 }

@@ -3,13 +3,18 @@
 They travel as ``Record.value`` objects of batches on ``__cluster_metadata-0``; replaying them into
 a :class:`~model.controller.image.MetadataImage` is the only way in which metadata changes.
 
-Left out on purpose: ACLs, quotas, delegation tokens, log directories, transactions of the metadata
+Left out on purpose: ACLs, quotas, delegation tokens, transactions of the metadata
 log (an event with more records than a batch may hold is not atomic, as in QuorumController).
 ``reason`` and ``unclean`` are not Kafka's: they carry into the trace why a partition changed.
 """
 
 from __future__ import annotations
 
+import zlib
+from dataclasses import field
+from typing import Any
+
+from model.records import RecordBatch
 from model.values import value
 
 NO_LEADER = -1
@@ -28,6 +33,18 @@ ELR_FEATURE = "eligible.leader.replicas.version"
 METADATA_VERSION = "metadata.version"
 
 
+def placement(default: Any = ()) -> Any:
+    """A field of log directories. It is not part of the repr, by which the trace's digest knows a
+    record: most clusters have none. Who compares metadata asks :func:`placed`, too."""
+    return field(default=default, repr=False)
+
+
+def placed(record: Any) -> tuple[str, ...]:
+    """Return the log directories that a record names."""
+    found = getattr(record, "directories", None) or getattr(record, "log_dirs", None) or ()
+    return tuple(found)
+
+
 @value
 class RegisterBrokerRecord:
     """A broker registered. It starts fenced. ``broker_epoch`` −1 stands for the record's offset;
@@ -41,6 +58,7 @@ class RegisterBrokerRecord:
     in_controlled_shutdown: bool = False
     broker_epoch: int = OWN_OFFSET
     features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports
+    log_dirs: tuple[str, ...] = placement()  # ids of the online directories, sorted
 
 
 @value
@@ -59,6 +77,7 @@ class BrokerRegistrationChangeRecord:
     broker_epoch: int
     fenced: int = 0
     in_controlled_shutdown: int = 0
+    log_dirs: tuple[str, ...] = placement()  # those left online; () is no change
 
 
 @value
@@ -93,6 +112,7 @@ class PartitionRecord:
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     reason: str = "created"
+    directories: tuple[str, ...] = placement()  # of the replicas; (): all are MIGRATING
 
 
 @value
@@ -115,6 +135,7 @@ class PartitionChangeRecord:
     last_known_elr: tuple[int, ...] | None = None
     reason: str = ""
     unclean: bool = False
+    directories: tuple[str, ...] | None = placement(None)
 
 
 @value
@@ -155,3 +176,13 @@ class FeatureLevelRecord:
 @value
 class NoOpRecord:
     """Moves the high watermark of an idle log (metadata.max.idle.interval.ms)."""
+
+
+def chain_digest(digest: int, batch: RecordBatch) -> int:
+    """Return the digest after a committed batch: equal logs give equal digests (META)."""
+    values = [record.value for record in batch.records]
+    text = repr((batch.base_offset, batch.leader_epoch, values))
+    directories = [found for each in values if (found := placed(each))]
+    if directories:
+        text += repr(directories)
+    return zlib.crc32(text.encode(), digest)

@@ -4,8 +4,8 @@ Every method returns the records of an event, and where a request asked for it t
 here changes the image. Elections are :mod:`model.controller.elections`; which of them is allowed is
 :mod:`model.controller.rules`.
 
-Left out: adding partitions, log directories. Reassignments are
-:mod:`model.controller.reassignments`.
+Left out: adding partitions. Reassignments are :mod:`model.controller.reassignments`, log
+directories :mod:`model.controller.log_dirs`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from model.controller.records import (
     UnregisterBrokerRecord,
 )
 from model.controller.rules import ControllerRules
+from model.directories import is_online
 from model.errors import Errors
 from model.messages import (
     AlterPartitionData,
@@ -55,10 +56,17 @@ Partitions = Iterator[tuple[TopicImage, int, PartitionRegistration]]
 class ReplicationControlManager:
     """Generates partition changes from the active controller's image."""
 
-    def __init__(self, image: MetadataImage, config: BrokerConfig, rules: ControllerRules) -> None:
+    def __init__(
+        self,
+        image: MetadataImage,
+        config: BrokerConfig,
+        rules: ControllerRules,
+        default_directory: Callable[[int], str],
+    ) -> None:
         self.image = image
         self.config = config
         self.rules = rules
+        self.default_directory = default_directory
 
     # What a broker's change of state does.
 
@@ -310,7 +318,9 @@ class ReplicationControlManager:
         if every:
             own = {**every, **own}
         unclean = own.get(UNCLEAN)
-        return PartitionChangeBuilder(
+        if partition.directories:
+            is_active = self._acceptor(partition, is_active)
+        builder = PartitionChangeBuilder(
             partition,
             is_active,
             self.rules,
@@ -320,6 +330,22 @@ class ReplicationControlManager:
                 self.config.unclean_leader_election_enable if unclean is None else unclean == "true"
             ),
         )
+        builder.default_directory = self.default_directory
+        return builder
+
+    def _acceptor(
+        self, partition: PartitionRegistration, is_active: Callable[[int], bool]
+    ) -> Callable[[int], bool]:
+        """Let only those lead whose log directory is online (LeaderAcceptor)."""
+        brokers = self.image.brokers
+
+        def accepts(replica: int) -> bool:
+            return is_active(replica) and (
+                replica not in partition.replicas
+                or is_online(partition.directory(replica), brokers[replica].directories)
+            )
+
+        return accepts
 
     def partitions(self) -> Partitions:
         """Yield every partition with its topic and number."""

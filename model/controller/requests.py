@@ -18,10 +18,13 @@ from model.messages import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     AlterPartitionResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
@@ -46,10 +49,12 @@ class ControllerApis:
         self.handlers: dict[type, Callable[[Request, Any, int], None]] = {
             BrokerHeartbeatRequest: self.on_heartbeat,
             AlterPartitionRequest: self.on_alter_partition,
+            AssignReplicasToDirsRequest: self.on_assign_replicas_to_dirs,
             BrokerRegistrationRequest: self.on_registration,
             UnregisterBrokerRequest: self.on_unregister_broker,
             CreateTopicsRequest: self.on_create_topics,
             DeleteTopicsRequest: self.on_delete_topics,
+            CreatePartitionsRequest: self.on_create_partitions,
             ElectLeadersRequest: self.on_elect_leaders,
             AlterPartitionReassignmentsRequest: self.on_alter_reassignments,
             ListPartitionReassignmentsRequest: self.on_list_reassignments,
@@ -97,9 +102,10 @@ class ControllerApis:
         records, fenced, stop = controller.managers.replication.process_heartbeat(
             broker, request, heartbeats
         )
+        offline = controller.managers.log_dirs.take_offline(broker, request.offline_log_dirs)
         caught_up = request.current_metadata_offset >= broker.epoch
         response = BrokerHeartbeatResponse(Errors.NONE, caught_up, fenced, stop)
-        if not controller.finish(item, records, response, now):
+        if not controller.finish(item, [*records, *offline], response, now):
             return
         heartbeats.touch(broker.id, fenced, request.current_metadata_offset, now)
         if records and not fenced and request.want_shut_down:
@@ -132,6 +138,18 @@ class ControllerApis:
         records, response = managers.replication.alter_partition(request)
         self.controller.finish(item, records, response, now)
 
+    def on_assign_replicas_to_dirs(
+        self, item: Request, request: AssignReplicasToDirsRequest, now: int
+    ) -> None:
+        """Take note of the log directories of a broker's replicas."""
+        managers = self.controller.managers
+        error = managers.cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
+        if error != Errors.NONE:
+            self.controller.finish(item, [], AssignReplicasToDirsResponse(error), now)
+            return
+        records, response = managers.log_dirs.assign(request)
+        self.controller.finish(item, records, response, now)
+
     def on_allocate_producer_ids(
         self, item: Request, request: AllocateProducerIdsRequest, now: int
     ) -> None:
@@ -158,6 +176,13 @@ class ControllerApis:
     def on_delete_topics(self, item: Request, request: DeleteTopicsRequest, now: int) -> None:
         """Delete topics."""
         records, response = self.controller.managers.topics.delete_topics(request)
+        self.controller.finish(item, records, response, now)
+
+    def on_create_partitions(
+        self, item: Request, request: CreatePartitionsRequest, now: int
+    ) -> None:
+        """Add partitions to topics."""
+        records, response = self.controller.managers.topics.create_partitions(request)
         self.controller.finish(item, records, response, now)
 
     def on_elect_leaders(self, item: Request, request: ElectLeadersRequest, now: int) -> None:

@@ -84,6 +84,7 @@ def image_values(image: MetadataImage, digest: int) -> list[Any]:
                 broker.in_controlled_shutdown,
                 broker.epoch,
                 broker.features,
+                broker.directories,
             )
         )
     for topic in image.topics.values():
@@ -135,6 +136,7 @@ def _partitions(topic: TopicImage) -> list[Any]:
             partition.elr,
             partition.last_known_elr,
             "snapshot",
+            partition.directories,
         )
         for number, partition in topic.partitions.items()
     ]

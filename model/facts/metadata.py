@@ -87,7 +87,7 @@ class ConfigChanged:
 class BrokerRegistration:
     """A broker's registration, as committed at metadata ``offset``.
 
-    ``change``: registered | fenced | unfenced | shutting-down | unregistered, with ZooKeeper also
+    ``change``: registered | fenced | unfenced | shutting-down | unregistered | dir-offline, with ZooKeeper also
     bounced: a newer registration has replaced one that was not missed yet, and is told next.
     ``fenced`` and ``shutting_down`` are the state afterwards.
     """

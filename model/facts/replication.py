@@ -125,6 +125,24 @@ class LogDeleted:
 
 
 @value
+class LogPlaced:
+    """A broker with several log directories opened a log, new or known, in one of them."""
+
+    topic_id: str
+    partition: int
+    directory: str  # as log.dirs names it
+
+
+@value
+class LogDirOffline:
+    """One of several log directories failed; the broker goes on without it, or halts."""
+
+    directory: str
+    directory_id: str
+    reason: str
+
+
+@value
 class IsrChanged:
     """A leader's AlterPartition succeeded: ticks IsrShrinksPerSec or IsrExpandsPerSec.
 

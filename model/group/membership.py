@@ -267,11 +267,17 @@ class Membership:
             if group.protocol_type is None:
                 continue
             self.runtime.record_state(group, "loaded")
-            self.runtime.record_assigned(group)
+            self.runtime.defer(shard, self._tell_assigned, (group, group.generation), now)
             for member in group.members.values():
                 self.rebalance.arm_session(shard, group, member, now)
             if len(group.members) > self.config.group_max_size:
                 self.rebalance.prepare(shard, group, "the group is over group.max.size", now)
+
+    def _tell_assigned(self, loaded: tuple[ClassicGroup, int], error: Errors, _now: int) -> None:
+        """What was loaded is committed: until then another log may replace the generation."""
+        group, generation = loaded
+        if error is Errors.NONE and group.generation == generation:
+            self.runtime.record_assigned(group)
 
     def on_unloaded(self, shard: Shard) -> None:
         """Answer all parked joins and syncs with NOT_COORDINATOR and cancel the groups' timers."""

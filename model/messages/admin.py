@@ -31,6 +31,27 @@ class DeleteTopicsResponse(Message):
 
 
 @value
+class CreatePartitionsTopic:
+    """A topic that shall have ``count`` partitions in all; no assignments: place the new ones."""
+
+    topic: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] = ()
+
+
+@value
+class CreatePartitionsRequest(Message):
+    topics: tuple[CreatePartitionsTopic, ...]
+    timeout_ms: int = 60000
+
+
+@value
+class CreatePartitionsResponse(Message):
+    error: Errors
+    results: tuple[tuple[str, Errors, str], ...]  # (topic, error, message)
+
+
+@value
 class ReassignablePartition:
     tp: TopicPartition
     replicas: tuple[int, ...] | None  # None: cancel

@@ -101,12 +101,28 @@ class BrokerRegistrationRequest(Message):
     rack: str | None
     previous_broker_epoch: int = -1
     features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports
+    log_dirs: tuple[str, ...] = ()  # directory ids
 
 
 @value
 class BrokerRegistrationResponse(Message):
     error: Errors
     broker_epoch: int
+
+
+@value
+class AssignReplicasToDirsRequest(Message):
+    """In Kafka the partitions are grouped by directory and topic."""
+
+    broker_id: int
+    broker_epoch: int
+    directories: tuple[tuple[str, str, int], ...]  # (directory id, topic id, partition)
+
+
+@value
+class AssignReplicasToDirsResponse(Message):
+    error: Errors
+    directories: tuple[tuple[str, str, int, Errors], ...] = ()
 
 
 @value

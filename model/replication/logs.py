@@ -1,29 +1,25 @@
-"""The logs of one log directory: opening, checkpoints, retention, clean close (LogManager).
+"""The logs of a broker's directories: opening, checkpoints, retention, clean close (LogManager).
 
-One log directory per broker (log.dirs with several entries is not modelled), so its failure halts
-the broker. The high-watermark checkpoint is ReplicaManager's in Kafka; it lives here, beside its
-siblings. Logs of partitions that metadata no longer assigns to this broker stay on disk unused.
+A new log goes to the online directory with the fewest logs. A directory that fails is offline until
+the process ends, and is written no more; the others go on. The high-watermark checkpoint is
+ReplicaManager's in Kafka; it lives here, beside its siblings. Logs of partitions that metadata no
+longer assigns to this broker stay on disk unused, as do second logs of one partition, which end
+Kafka's start (Duplicate log directories). Left out: moves between directories (future logs).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
+from model.directories import UNASSIGNED, roots
 from model.effects import Barrier, Flush
-from model.facts import LogDeleted, LogLoaded
+from model.facts import LogDeleted, LogDirOffline, LogLoaded, LogPlaced
 from model.records import TopicPartition
-from model.storage.checkpoints import (
-    CLEAN_SHUTDOWN,
-    DELETED,
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    OffsetCheckpoint,
-    logs_on_disk,
-    take_clean_marker,
-    write_clean_marker,
-)
+from model.replication.clean_close import CleanClose
+from model.storage.checkpoints import DELETED
+from model.storage.directories import LogDirectory
 from model.storage.files import DiskError
 from model.storage.log import Log
 
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
     from model.replication.ports import BrokerProcess
     from model.storage.rules import StorageRules
 
-METADATA_TOPIC = "__cluster_metadata"  # the Raft client's log (loadLogs passes it over)
 LANE = "scheduler"
 PERIODIC = (
     "log-retention",
@@ -59,49 +54,130 @@ class LogManager:
         self.config = config
         self.rules = rules
         self.partitions = partitions
-        files = process.files
-        self.clean_epoch = take_clean_marker(files, "")  # the broker epoch of a clean stop, or None
-        if self.clean_epoch is not None:  # a crash from now on is unclean, whatever the power does
-            process.out.append(Barrier((CLEAN_SHUTDOWN,)))
-        self._high_watermarks = OffsetCheckpoint(files, HIGH_WATERMARK_CHECKPOINT)
-        self._recovery_points = OffsetCheckpoint(files, RECOVERY_POINT_CHECKPOINT)
-        self._log_starts = OffsetCheckpoint(files, LOG_START_CHECKPOINT)
-        # As the file is when a log is opened (LazyOffsetCheckpoints): what was written since this
-        # start names only what was hosted by then. None: to be read again.
-        self._known_high_watermarks: dict[TopicPartition, int] | None = None
-        self._known_recovery_points = self._recovery_points.read()
-        self._known_log_starts = self._log_starts.read()
-        self._on_disk: dict[TopicPartition, tuple[str, str]] = {
-            tp: (directory, topic_id)
-            for directory, tp, topic_id in logs_on_disk(files, "")
-            if tp.topic != METADATA_TOPIC
-        }
-        self.failed = False
+        paths = config.log_dirs or ("",)
+        self.directories = tuple([
+            LogDirectory(process.files, path, root)
+            for path, root in zip(paths, roots(config.log_dirs), strict=True)
+        ])  # fmt: skip
+        self.several = len(self.directories) > 1
+        self._placed: dict[TopicPartition, LogDirectory] = {}  # where the hosted logs lie
+        for directory in self.directories:
+            try:
+                pending = directory.load(process.rng)
+            except DiskError as error:
+                self._offline(directory, error)
+            else:
+                if pending:
+                    process.out.append(Barrier(pending))
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        """The directories that have not failed (liveLogDirs)."""
+        return [directory for directory in self.directories if directory.online]
+
+    @property
+    def offline(self) -> list[LogDirectory]:
+        """The directories that have failed since the process began (offlineLogDirs)."""
+        return [directory for directory in self.directories if not directory.online]
+
+    @property
+    def clean_epoch(self) -> int | None:
+        """The broker epoch of a clean stop that all directories agree on, or None
+        (readBrokerEpochFromCleanShutdownFiles)."""
+        first = self.directories[0].clean_epoch
+        same = all(each.online and each.clean_epoch == first for each in self.directories)
+        return first if same else None
+
+    def directory_ids(self) -> tuple[str, ...]:
+        """Return the ids of the online directories; none where there is only one."""
+        return tuple(sorted([each.id for each in self.online])) if self.several else ()
+
+    def directory_of(self, tp: TopicPartition) -> LogDirectory | None:
+        """Return the online directory of a hosted log."""
+        directory = self._placed.get(tp)
+        return directory if directory and directory.online else None
+
+    def placed_in(self, directory: LogDirectory) -> list[TopicPartition]:
+        """Return the partitions whose logs were opened in a directory."""
+        return [tp for tp, placed in self._placed.items() if placed is directory]
+
+    def fail(self, error: DiskError) -> LogDirectory | None:
+        """Take the directory of a file offline; return it, or None if it was offline before."""
+        for directory in self.online:
+            if directory.holds(error.path):
+                self._offline(directory, error)
+                return directory
+        return None
+
+    def _offline(self, directory: LogDirectory, error: DiskError) -> None:
+        directory.fail(error)
+        if self.several:
+            self.process.out.append(LogDirOffline(directory.path, directory.id, error.reason))
+
+    # ------------------------------------------------------------------------------------ opening
 
     def open(
-        self, tp: TopicPartition, topic_id: str, overrides: Mapping[str, str], now: int
+        self,
+        tp: TopicPartition,
+        topic_id: str,
+        overrides: Mapping[str, str],
+        now: int,
+        assigned: str | None = None,
     ) -> Log | None:
-        """Load a log or create it; None if the disk fails (the broker halts then)."""
+        """Load a log or create it; None if it is, or may be, in a directory that failed.
+
+        ``assigned``: the directory that metadata has for it, None where any will do.
+        """
         process = self.process
-        known = self._on_disk.pop(tp, None)
-        directory = str(tp)
+        directory = self._choose(tp, topic_id, assigned)
+        if directory is None:
+            return None
         try:
-            if known is not None and known[1] != topic_id:  # another topic of that name: a stray
-                for path in process.files.paths(directory + "/"):
-                    process.files.delete(path)
+            known = directory.on_disk.pop(tp, None)
+            path, files = directory.log_path(tp), directory.files
+            if known is not None and known != topic_id:  # another topic of that name: a stray
+                for each in files.paths(path + "/"):
+                    files.delete(each)
                 known = None
             # A power loss may leave batches without partition.metadata: a log all the same.
-            nameless = known is None and bool(process.files.paths(directory + "/"))
-            clean = not nameless and (known is None or self.clean_epoch is not None)
-            log = self._load(tp, topic_id, overrides, known is not None or nameless, clean, now)
+            nameless = known is None and bool(files.paths(path + "/"))
+            clean = not nameless and (known is None or directory.clean_epoch is not None)
+            existed = known is not None or nameless
+            log = self._load(directory, tp, topic_id, overrides, existed, clean, now)
         except DiskError as error:
             process.log_dir_failed(error, now)
             return None
+        self._placed[tp] = directory
         log.on_disk_error = self._on_flush_error
+        if self.several:
+            process.out.append(LogPlaced(topic_id, tp.partition, directory.path))
         return log
+
+    def _choose(
+        self, tp: TopicPartition, topic_id: str, assigned: str | None
+    ) -> LogDirectory | None:
+        """Return where a log lies or shall lie (createLogInAssignedDirectoryId, getOrCreateLog)."""
+        if not self.several:
+            return self.directories[0]
+        online = self.online
+        wanted = [directory for directory in online if directory.id == assigned]
+        lies = [each for each in online if each.on_disk.get(tp) == topic_id] or [
+            each for each in online if each.files.paths(each.log_path(tp) + "/")
+            and tp not in each.on_disk
+        ]  # fmt: skip
+        for directory in wanted:
+            if directory in lies:
+                return directory
+        if lies:
+            return lies[0]
+        if not wanted and assigned not in (None, UNASSIGNED) and online != [*self.directories]:
+            return None  # it may lie in one that is offline
+        count = {each: len(self.placed_in(each)) + len(each.on_disk) for each in online}
+        return wanted[0] if wanted else min(online, key=count.__getitem__, default=None)
 
     def _load(
         self,
+        directory: LogDirectory,
         tp: TopicPartition,
         topic_id: str,
         overrides: Mapping[str, str],
@@ -110,21 +186,19 @@ class LogManager:
         now: int,
     ) -> Log:
         process = self.process
-        high_watermarks = self._known_high_watermarks
-        if high_watermarks is None:
-            high_watermarks = self._known_high_watermarks = self._high_watermarks.read()
+        high_watermark = directory.high_watermark(tp)
         log = Log(
-            process.files,
+            directory.files,
             process.out,
-            str(tp),
+            directory.log_path(tp),
             tp,
             topic_id,
             self.config.topic_config(overrides),
             self.rules,
             clean=clean,
-            recovery_point=self._known_recovery_points.get(tp, 0) if existed else 0,
-            log_start_offset=self._known_log_starts.get(tp, 0) if existed else 0,
-            high_watermark=high_watermarks.get(tp, 0) if existed else 0,
+            recovery_point=directory.known_recovery_points.get(tp, 0) if existed else 0,
+            log_start_offset=directory.known_log_starts.get(tp, 0) if existed else 0,
+            high_watermark=high_watermark if existed else 0,
             now_ms=process.wall_ms(now),
             producer_id_expiration_ms=self.config.producer_id_expiration_ms,
         )
@@ -155,6 +229,7 @@ class LogManager:
             self.process.log_dir_failed(error, now)
             return
         log = partition.log
+        self._placed.pop(partition.tp, None)
         self.process.out.append(LogDeleted(log.topic_id, log.tp.partition, log.log_end_offset))
         self._delete_later(directory, partition.log.config.file_delete_delay_ms, now)
 
@@ -200,20 +275,21 @@ class LogManager:
     def _retention(self, now: int) -> None:
         self._rearm("log-retention", self.config.log_retention_check_interval_ms, "_retention", now)
         wall_ms = self.process.wall_ms(now)
-        for partition in self._hosted():
+        for partition in self.hosted():
             if "delete" in partition.log.config.cleanup_policy:
                 try:
                     if partition.log.delete_old_segments(wall_ms):
                         partition.changed()
                 except DiskError as error:
                     self.process.log_dir_failed(error, now)
-                    return
+                    if not self.several:
+                        return
 
     def _flush_due(self, now: int) -> None:
         """LogManager.flushDirtyLogs; log.flush.scheduler.interval.ms is effectively one second."""
         wall_ms = self.process.wall_ms(now)
         finite = False
-        for partition in self._hosted():
+        for partition in self.hosted():
             if partition.log.config.flush_ms < 2**62:
                 finite = True
                 partition.log.flush_if_due(wall_ms)
@@ -223,17 +299,15 @@ class LogManager:
         period_ms = self.config.producer_id_expiration_check_interval_ms
         self._rearm("producer-expiration", period_ms, "_expire_producers", now)
         wall_ms = self.process.wall_ms(now)
-        for partition in self._hosted():
+        for partition in self.hosted():
             partition.log.remove_expired_producers(wall_ms)
 
     def _checkpoint(self, now: int) -> None:
         """Write recovery points and log starts."""
         period_ms = max(self.config.log_flush_offset_checkpoint_interval_ms, 1)
         self._rearm("recovery-point-checkpoint", period_ms, "_checkpoint", now)
-        try:
-            self._flush(self._write_offsets())
-        except DiskError as error:
-            self.process.log_dir_failed(error, now)
+        for directory in self.online:
+            self._flush(directory, self.write_offsets, now)
 
     def _checkpoint_high_watermarks(self, now: int) -> None:
         self._rearm(
@@ -242,113 +316,83 @@ class LogManager:
             "_checkpoint_high_watermarks",
             now,
         )
-        try:
-            self._flush((self._write_high_watermarks(),))
-        except DiskError as error:
-            self.process.log_dir_failed(error, now)
+        for directory in self.online:
+            self._flush(directory, self.write_high_watermarks, now)
 
-    def checkpoint_recovery_points(self) -> None:
+    def checkpoint_recovery_points(self, tp: TopicPartition) -> None:
         """A truncation lowered a recovery point: say so before the log grows again.
 
         Else recovery trusts segments that were written anew (LogManager.truncateTo).
         """
-        self.process.out.append(Barrier((self._write_recovery_points(),)))
+        self.process.out.append(Barrier((self._write_recovery_points(self._placed[tp]),)))
 
-    def _write_recovery_points(self) -> str:
-        logs = [partition.log for partition in self._hosted()]
-        return self._recovery_points.write({log.tp: log.recovery_point for log in logs})
+    def _write_recovery_points(self, directory: LogDirectory) -> str:
+        logs = [partition.log for partition in self.hosted(directory)]
+        return directory.recovery_points.write({log.tp: log.recovery_point for log in logs})
 
-    def _write_offsets(self) -> tuple[str, ...]:
-        logs = [partition.log for partition in self._hosted()]
+    def write_offsets(self, directory: LogDirectory) -> tuple[str, ...]:
+        """Write recovery points and log starts; return the files to flush."""
+        logs = [partition.log for partition in self.hosted(directory)]
         return (
-            self._write_recovery_points(),
-            self._log_starts.write({log.tp: log.log_start_offset for log in logs}),
+            self._write_recovery_points(directory),
+            directory.log_starts.write({log.tp: log.log_start_offset for log in logs}),
         )
 
-    def _write_high_watermarks(self) -> str:
-        self._known_high_watermarks = None
-        return self._high_watermarks.write(
-            {partition.tp: partition.log.high_watermark for partition in self._hosted()}
+    def write_high_watermarks(self, directory: LogDirectory) -> tuple[str, ...]:
+        """Write the high watermarks; return the file to flush."""
+        directory.known_high_watermarks = None
+        hosted = self.hosted(directory)
+        return (
+            directory.high_watermarks.write({each.tp: each.log.high_watermark for each in hosted}),
         )
 
-    def _flush(self, paths: tuple[str, ...]) -> None:
-        self.process.out.append(Flush(paths, self._on_flushed))
+    def _flush(
+        self, directory: LogDirectory, write: Callable[[LogDirectory], tuple[str, ...]], now: int
+    ) -> None:
+        try:
+            paths = write(directory)
+        except DiskError as error:
+            self.process.log_dir_failed(error, now)
+        else:
+            self.process.out.append(Flush(paths, partial(self._on_flushed, directory)))
 
-    def _on_flushed(self, error: str | None, now: int) -> None:
+    def _on_flushed(self, directory: LogDirectory, error: str | None, now: int) -> None:
         if error is not None:
-            self.process.log_dir_failed(DiskError("checkpoint", error), now)
+            self.process.log_dir_failed(DiskError(f"{directory.root}checkpoint", error), now)
 
-    def _hosted(self) -> list[Partition]:
-        return [partition for partition in self.partitions.values() if not partition.offline]
+    def hosted(self, directory: LogDirectory | None = None) -> list[Partition]:
+        """Return the online partitions, all or those of one directory."""
+        online = [partition for partition in self.partitions.values() if not partition.offline]
+        if directory is None or not self.several:
+            return online
+        return [each for each in online if self._placed[each.tp] is directory]
 
     # ------------------------------------------------------------------------------------- stop
 
     def close_clean(
         self, broker_epoch: int, now: int, done: Callable[[DiskError | None, int], None]
     ) -> None:
-        """Flush all logs, then write the checkpoints, then the clean-shutdown marker.
-
-        Each step begins when the one before is durable, so that no power loss leaves the marker
-        beside logs or checkpoints that are older. ``done(error, now)``: None, or what went wrong.
-        """
+        """Close all directories. ``done(error, now)``: None, or what went wrong with the only one;
+        of several, one that fails now is left without a marker."""
         for key in PERIODIC:
             self.process.timers.cancel(key)
-        logs = [partition.log for partition in self._hosted()]
-        if self.clean_epoch is None:
-            try:
-                logs += self._recover_unopened(now)
-            except DiskError as error:
-                done(error, now)
-                return
-        ends = [log.log_end_offset for log in logs]
+        open_ends = self.online
 
-        def flush_logs() -> tuple[str, ...]:
-            return tuple([path for log in logs for path in log.close_clean()])
+        def closed(directory: LogDirectory, error: DiskError | None, at: int) -> None:
+            open_ends.remove(directory)
+            if not open_ends:
+                done(None if self.several else error, at)
 
-        def write_checkpoints() -> tuple[str, ...]:
-            for log, end in zip(logs, ends, strict=True):
-                log.flushed(end)
-            return (*self._write_offsets(), self._write_high_watermarks())
+        for directory in list(open_ends):
+            CleanClose(self, directory, broker_epoch, partial(closed, directory)).begin(now)
 
-        def write_marker() -> tuple[str, ...]:
-            return (write_clean_marker(self.process.files, "", broker_epoch),)
-
-        self._in_turn([flush_logs, write_checkpoints, write_marker], now, done)
-
-    def _recover_unopened(self, now: int) -> list[Log]:
+    def recover_unopened(self, directory: LogDirectory, now: int) -> list[Log]:
         """Recover what nobody has asked for since an unclean start.
 
         Kafka does it at the start, with all logs (loadLogs); the marker vouches for these too.
         """
         found: list[Log] = []
-        for tp, (_, topic_id) in list(self._on_disk.items()):
-            found.append(self._load(tp, topic_id, {}, True, False, now))
-            del self._on_disk[tp]
+        for tp, topic_id in list(directory.on_disk.items()):
+            found.append(self._load(directory, tp, topic_id, {}, True, False, now))
+            del directory.on_disk[tp]
         return found
-
-    def _in_turn(
-        self,
-        steps: list[Callable[[], tuple[str, ...]]],
-        now: int,
-        done: Callable[[DiskError | None, int], None],
-    ) -> None:
-        """Run the steps, each once the files that the one before returned are durable."""
-        if not steps:
-            done(None, now)
-            return
-        try:
-            paths = steps[0]()
-        except DiskError as error:
-            done(error, now)
-            return
-
-        def flushed(error: str | None, at: int) -> None:
-            if error is None:
-                self._in_turn(steps[1:], at, done)
-            else:
-                done(DiskError("clean shutdown", error), at)
-
-        if paths:
-            self.process.out.append(Flush(paths, flushed))
-        else:
-            flushed(None, now)

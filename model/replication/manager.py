@@ -4,7 +4,8 @@
 then leaders, then followers; of a delta that spans several leader epochs only the last state is
 seen. Serving is in :mod:`model.replication.serving`, logs on disk in :mod:`model.replication.logs`.
 
-Left out: log directory reassignment, stray logs (their files stay unused).
+Log directories are in :mod:`model.replication.log_dirs`.
+Left out: moves between them, stray logs (their files stay unused).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from model.effects import Post, Request
 from model.errors import Errors
-from model.facts import FinalReplica, ReplicaFailed
+from model.facts import FinalReplica
 from model.messages import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -27,6 +28,7 @@ from model.records import RecordBatch, TopicPartition
 from model.replication.alter_partition import AlterPartitionManager, ControllerLink
 from model.replication.deletion import RecordDeletion
 from model.replication.fetcher import ReplicaFetcher
+from model.replication.log_dirs import ReplicaDirectories
 from model.replication.logs import LogManager
 from model.replication.partition import Partition
 from model.replication.purgatory import Purgatory
@@ -84,6 +86,7 @@ class ReplicaManager(ReplicaServing):
         self._set_quotas()
         self.alter_partition = AlterPartitionManager(process, link)
         self.logs = LogManager(process, config, storage_rules, self.partitions)
+        self.log_dirs = ReplicaDirectories(self)
         self.deletion = RecordDeletion(self)
         self.settling: dict[TopicPartition, Partition] = {}  # leaders, once their epoch is durable
         self.held: list[Request] = []  # that touch one of those
@@ -109,6 +112,8 @@ class ReplicaManager(ReplicaServing):
         for name in delta.changed_configs:
             self._update_config(name)
         self.become_leader_or_follower(states, now)
+        if self.logs.several:
+            self.log_dirs.report(delta, now)
 
     def become_leader_or_follower(self, states: States, now: int) -> dict[TopicPartition, Errors]:
         """Take partition states that name this broker as a replica, wherever they come from.
@@ -137,15 +142,16 @@ class ReplicaManager(ReplicaServing):
         self, changed: States, failed: dict[TopicPartition, Errors], now: int
     ) -> None:
         for tp in changed:
-            self._remove_from_fetchers(tp)
+            self.remove_from_fetchers(tp)
         for tp, (topic_id, registration) in changed.items():
-            partition = self._get_or_create(tp, topic_id, failed, now)
+            partition = self._get_or_create(tp, topic_id, registration, failed, now)
             if partition is None:
                 continue
             try:
                 partition.make_leader(registration, now)
             except DiskError as error:
                 failed[tp] = Errors.KAFKA_STORAGE_ERROR
+                partition.mark_offline()
                 self.process.log_dir_failed(error, now)
 
     def _apply_followers(
@@ -153,12 +159,12 @@ class ReplicaManager(ReplicaServing):
     ) -> None:
         started: list[Partition] = []
         for tp, (topic_id, registration) in changed.items():
-            partition = self._get_or_create(tp, topic_id, failed, now)
+            partition = self._get_or_create(tp, topic_id, registration, failed, now)
             if partition is None:
                 continue
             waits = partition.leading or tp in self.settling  # may have led before that epoch
             if partition.make_follower(registration, now):
-                self._remove_from_fetchers(tp)
+                self.remove_from_fetchers(tp)
                 if registration.leader != -1:
                     started.append(partition)
                 waits = waits or bool(partition.waiting_consumers)
@@ -168,14 +174,22 @@ class ReplicaManager(ReplicaServing):
             self._fetcher(partition.leader, partition.tp).add(partition, now)
 
     def _get_or_create(
-        self, tp: TopicPartition, topic_id: str, failed: dict[TopicPartition, Errors], now: int
+        self,
+        tp: TopicPartition,
+        topic_id: str,
+        registration: PartitionRegistration,
+        failed: dict[TopicPartition, Errors],
+        now: int,
     ) -> Partition | None:
         partition = self.partitions.get(tp)
-        if partition is None:
-            log = self.logs.open(tp, topic_id, self.image.configs.get(tp.topic, {}), now)
+        if partition is None or (partition.offline and partition.topic_id != topic_id):
+            wanted = self.log_dirs.wanted(tp, registration)
+            log = self.logs.open(tp, topic_id, self.image.configs.get(tp.topic, {}), now, wanted)
             if log is None:
                 failed[tp] = Errors.KAFKA_STORAGE_ERROR
+                self.log_dirs.offline[tp] = None
                 return None
+            self.log_dirs.offline.pop(tp, None)
             partition = self.partitions[tp] = Partition(self, tp, topic_id, log)
         elif partition.offline:
             failed[tp] = Errors.KAFKA_STORAGE_ERROR
@@ -214,18 +228,21 @@ class ReplicaManager(ReplicaServing):
 
         Without ``delete`` the replica stays hosted, with no role until the next state.
         """
+        self.log_dirs.offline.pop(tp, None)
         partition = self.partitions.get(tp)
         if partition is None or partition.topic_id != topic_id:
             return
-        self._remove_from_fetchers(tp)
+        self.remove_from_fetchers(tp)
         partition.leading = False
         self.settled(tp)
         partition.fail_waiters(Errors.NOT_LEADER_OR_FOLLOWER, now)
         if not delete:
             return
-        del self.partitions[tp]
         for entry in list(partition.watchers):
             entry.detach()
+        if partition.offline:
+            return
+        del self.partitions[tp]
         self.logs.delete(partition, now)
 
     def _set_quotas(self) -> None:
@@ -268,7 +285,8 @@ class ReplicaManager(ReplicaServing):
             fetcher = self.fetchers[key] = ReplicaFetcher(self, leader, key[1], address)
         return fetcher
 
-    def _remove_from_fetchers(self, tp: TopicPartition) -> None:
+    def remove_from_fetchers(self, tp: TopicPartition) -> None:
+        """Fetch a partition no longer."""
         for fetcher in self.fetchers.values():
             fetcher.remove(tp)
 
@@ -361,17 +379,6 @@ class ReplicaManager(ReplicaServing):
         """The isr-expiration task."""
         for partition in self.partitions.values():
             partition.maybe_shrink(now)
-
-    def go_offline(self, reason: str, now: int) -> None:
-        """The only log directory failed: serve nothing any more."""
-        for partition in self.partitions.values():
-            partition.mark_offline()
-            self.out.append(ReplicaFailed(partition.topic_id, partition.tp.partition, reason))
-        for partition in self.partitions.values():
-            partition.fail_waiters(Errors.KAFKA_STORAGE_ERROR, now)
-        for fetcher in self.fetchers.values():
-            fetcher.stop(now)
-        self.fetchers.clear()
 
     def stop_fetchers(self, now: int) -> None:
         """End all fetchers (clean shutdown)."""

@@ -165,7 +165,7 @@ class Partition(LeaderPartition):
 
     def mark_offline(self) -> None:
         """The log directory failed: serve nothing any more."""
-        self.changed()
+        self._set_state(Committed(()))
         self.offline = True
         self.leading = False
         self.manager.settled(self.tp)
@@ -257,7 +257,7 @@ class Partition(LeaderPartition):
         recovery_point = log.recovery_point
         log.truncate_to(offset)
         if log.recovery_point < recovery_point:
-            self.manager.logs.checkpoint_recovery_points()
+            self.manager.logs.checkpoint_recovery_points(self.tp)
         if log.log_end_offset < before:
             self.out.append(
                 Truncated(
@@ -276,7 +276,7 @@ class Partition(LeaderPartition):
         recovery_point = log.recovery_point
         log.truncate_fully_and_start_at(offset)
         if log.recovery_point < recovery_point:
-            self.manager.logs.checkpoint_recovery_points()
+            self.manager.logs.checkpoint_recovery_points(self.tp)
         self.out.append(
             Truncated(self.topic_id, self.tp.partition, self.leader_epoch, before, offset)
         )

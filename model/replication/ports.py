@@ -22,7 +22,11 @@ class BrokerProcess(Process):
         raise NotImplementedError
 
     def log_dir_failed(self, error: DiskError, now: int) -> None:
-        """Take the log directory offline; it is the only one, so the broker halts."""
+        """Take the log directory of a file offline; the broker halts if it was the last one."""
+        raise NotImplementedError
+
+    def assign_directory(self, topic_id: str, partition: int, directory_id: str, now: int) -> None:
+        """Tell the controller in which directory a replica lies (DirectoryEventHandler)."""
         raise NotImplementedError
 
     def count_request(

@@ -73,20 +73,20 @@ class ReplicationRules:
 
     def high_watermark(self, partition: Partition, now: int) -> int:
         """Return the high watermark that the known log ends allow (B18, B20)."""
-        if self.high_watermark_is_frozen(partition):
-            return partition.log.high_watermark
-        leader_end = smallest = partition.log.log_end_offset
-        members = self.members_for_high_watermark(partition)
-        lag_us = partition.lag_us
+        log = partition.log
+        leader_end = smallest = log.log_end_offset
+        members: tuple[int, ...] | None = None
         for replica, remote in partition.remotes.items():
-            if remote.leo < smallest and (
-                replica in members
-                or (
-                    self.is_caught_up(remote, leader_end, now, lag_us)
+            if remote.leo < smallest:
+                if members is None:
+                    members = self.members_for_high_watermark(partition)
+                if replica in members or (
+                    self.is_caught_up(remote, leader_end, now, partition.lag_us)
                     and self.is_eligible(partition, remote)
-                )
-            ):
-                smallest = remote.leo
+                ):
+                    smallest = remote.leo
+        if smallest > log.high_watermark and self.high_watermark_is_frozen(partition):
+            return log.high_watermark
         return smallest
 
     def members_for_high_watermark(self, partition: Partition) -> tuple[int, ...]:

@@ -42,6 +42,7 @@ from model.storage.files import DiskError
 if TYPE_CHECKING:
     from model.config import BrokerConfig
     from model.controller.image import BrokerImage
+    from model.replication.log_dirs import ReplicaDirectories
     from model.replication.ports import BrokerProcess
     from model.replication.rules import ReplicationRules
 
@@ -64,6 +65,7 @@ class ReplicaServing(SessionServing):
     partitions: dict[TopicPartition, Partition]
     selects_replicas: bool  # replica.selector.class is set
     settling: dict[TopicPartition, Partition]
+    log_dirs: ReplicaDirectories
 
     # ------------------------------------------------------------------------------------ produce
 
@@ -364,6 +366,8 @@ class ReplicaServing(SessionServing):
 
     def unknown_partition(self, tp: TopicPartition) -> Errors:
         """Return the error for a partition that this broker does not host."""
+        if tp in self.log_dirs.offline:
+            return Errors.KAFKA_STORAGE_ERROR
         if self.process.knows_partition(tp):
             return Errors.NOT_LEADER_OR_FOLLOWER
         return Errors.UNKNOWN_TOPIC_OR_PARTITION

@@ -37,9 +37,10 @@ class Logs:
         self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int]] = {}
         self._hw: dict[tuple[Key, int, str], int] = {}
         self._least_min_isr: dict[str, int] = {}  # config resource -> the least it was set to
-        self._start: dict[tuple[str, int, int], int] = {}
+        self._deleted: dict[str, None] = {}  # topic ids
         trace = cluster.trace
         trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.Replicated, self._on_replicated)
         trace.subscribe(facts.HighWatermark, self._on_high_watermark)
@@ -152,8 +153,17 @@ class Logs:
                 if fact.reason == "power-loss" and broker_of(node) in state.isr:
                     replica.suspect = True
 
-    def _on_deleted(self, _seq: int, _t: int, node: str, fact: facts.LogDeleted) -> None:
-        self._partition(fact.topic_id, fact.partition).replicas.pop(node, None)
+    def _on_deleted(self, seq: int, t: int, node: str, fact: facts.LogDeleted) -> None:
+        """A member of the ISR keeps its log, unless its topic goes: KRaft tells of that before, a
+        ZooKeeper controller afterwards, but first takes the leader away."""
+        state = self._partition(fact.topic_id, fact.partition)
+        replica = state.replicas.pop(node, None)
+        suspect = replica is not None and replica.suspect
+        if state.leader >= 0 and not suspect and fact.topic_id not in self._deleted:
+            self._check_isr_member(state, seq, t, node, ReplicaLog(), "dropped its log in the ISR")
+
+    def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        self._deleted[fact.topic_id] = None
 
     def _on_disk_replaced(self, _seq: int, _t: int, node: str, _f: facts.DiskReplaced) -> None:
         for state in self.cluster.partitions.values():

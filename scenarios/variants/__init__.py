@@ -71,22 +71,12 @@ MODES: dict[str, str] = {
 
 
 def mode(ids: Sequence[str]) -> str | None:
-    """Return the one mode in which the variants can show; None is either.
-
-    Where a script says inter.broker.protocol.version the rule is asked in lookup mode only, which
-    drawn clusters have in ZooKeeper mode.
-    """
-    from scenarios import library
-
+    """Return the one mode in which the variants can show; None is either."""
     known = catalogue()
     modes: dict[str, None] = {}
     for variant in [known[name] for name in ids if name in known]:
         parts = [MODES.get(part_of(rules)) for rules in variant.rules]
         modes |= dict.fromkeys([each for each in parts if each is not None])
-        if variant.scenario in library.scripts():
-            config = library.source(variant.scenario)[0]["cluster"].get("config", {})
-            if "inter.broker.protocol.version" in config:
-                modes["zookeeper"] = None
     return next(iter(modes)) if len(modes) == 1 else None
 
 

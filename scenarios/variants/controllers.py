@@ -125,7 +125,7 @@ CONTROLLERS: tuple[Variant, ...] = (
     ),
     Variant(
         "B37-stop-replica-without-epoch", "KIP-570", (StopReplicaWithoutEpoch,),
-        "LIVE", "B37-stop-replica-without-epoch",
+        "ISRDATA", "B37-stop-replica-without-epoch",
         "A late StopReplica does not touch a replica that has been assigned again since.",
     ),
     Variant(

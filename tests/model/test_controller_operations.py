@@ -13,6 +13,8 @@ from model.messages import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     ElectLeadersRequest,
@@ -158,6 +160,66 @@ def test_a_deleted_topic_comes_back_as_another_one() -> None:
     unknown = h.ask(DeleteTopicsRequest((("", old),))).results[0][2]
     assert unknown is Errors.UNKNOWN_TOPIC_ID
     assert h.ask(DeleteTopicsRequest((("", new),))).results[0][:3] == ("t", new, Errors.NONE)
+
+
+def grow(h: Harness, *topics: CreatePartitionsTopic) -> list[tuple[Errors, str]]:
+    answer = h.ask(CreatePartitionsRequest(topics))
+    assert [name for name, _, _ in answer.results] == [topic.topic for topic in topics]
+    return [(error, message) for _, error, message in answer.results]
+
+
+def test_a_topic_gets_more_partitions_with_as_many_replicas_as_its_first() -> None:
+    h = six_brokers()
+    topic_id = h.create("t", (1, 2), (2, 3))
+    assert grow(h, CreatePartitionsTopic("t", 5)) == [(Errors.NONE, "")]
+    partitions = h.controller.image.topics[topic_id].partitions
+    assert list(partitions) == [0, 1, 2, 3, 4]
+    for number in (2, 3, 4):
+        added = partitions[number]
+        assert len(added.replicas) == 2
+        assert (added.isr, added.leader) == (added.replicas, added.replicas[0])
+        assert (added.leader_epoch, added.partition_epoch) == (0, 0)
+    assert partitions[0].replicas == (1, 2)
+
+
+def test_new_partitions_may_be_assigned_by_hand() -> None:
+    h = six_brokers()
+    topic_id = h.create("t", (1, 2))
+    assert grow(h, CreatePartitionsTopic("t", 3, ((4, 5),))) == [
+        (
+            Errors.INVALID_REPLICA_ASSIGNMENT,
+            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
+        )
+    ]
+    ((error, message),) = grow(h, CreatePartitionsTopic("t", 2, ((4, 5, 6),)))
+    assert (error, "3 replica(s)" in message) == (Errors.INVALID_REPLICA_ASSIGNMENT, True)
+    assert grow(h, CreatePartitionsTopic("t", 3, ((4, 5), (6, 1)))) == [(Errors.NONE, "")]
+    assert h.controller.image.topics[topic_id].partitions[2].replicas == (6, 1)
+
+
+def test_partitions_are_never_fewer_and_what_cannot_grow_leaves_the_others_alone() -> None:
+    h = six_brokers()
+    h.create("t", (1, 2), (2, 3))
+    h.create("u", (1,))
+    asked = [("t", 2), ("t", 1), ("no", 3)]
+    assert [grow(h, CreatePartitionsTopic(*each))[0] for each in asked] == [
+        (Errors.INVALID_PARTITIONS, "Topic already has 2 partition(s)."),
+        (
+            Errors.INVALID_PARTITIONS,
+            "The topic t currently has 2 partition(s); 1 would not be an increase.",
+        ),
+        (
+            Errors.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        ),
+    ]
+    twice = grow(h, *[CreatePartitionsTopic(name, 4) for name in ("t", "u", "t")])
+    assert [error for error, _ in twice] == [
+        Errors.INVALID_REQUEST,
+        Errors.NONE,
+        Errors.INVALID_REQUEST,
+    ]
+    assert len(h.controller.image.topics[h.controller.image.topic_names["t"]].partitions) == 2
 
 
 def alter(h: Harness, kind: str, name: str, **settings: str | None) -> Errors:

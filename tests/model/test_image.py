@@ -11,7 +11,6 @@ from model.controller.image import (
     MetadataDelta,
     MetadataImage,
     PartitionRegistration,
-    chain_digest,
 )
 from model.controller.records import (
     BrokerRegistrationChangeRecord,
@@ -25,6 +24,7 @@ from model.controller.records import (
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    chain_digest,
 )
 from model.records import Record, RecordBatch, assigned, batch_of
 

@@ -76,6 +76,20 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-2", REPLICATED), ("controller-1", changed(4, (1, 2)))],
         [("controller-1", changed(4, (1, 2)))],
     ),
+    "ISRDATA a member whose log is deleted": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),
+         ("broker-2", REPLICATED), ("broker-1", high_watermark(1))],
+        [("controller-1", changed(4, (1,))), ("broker-2", facts.LogDeleted(T, P, 1))],
+        [("broker-2", facts.LogDeleted(T, P, 1))],
+    ),
+    "ISRDATA a member of a topic that is deleted": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),
+         ("broker-2", REPLICATED), ("broker-1", high_watermark(1))],
+        [("controller-1", facts.TopicDeleted(4, T, "orders")),
+         ("broker-2", facts.LogDeleted(T, P, 1))],
+        [("broker-2", facts.LogDeleted(T, P, 1)),
+         ("controller-1", facts.TopicDeleted(4, T, "orders"))],
+    ),
     "ISRELIG a fenced member stays": (
         [*ALIVE, ("controller-1", changed(3, (1, 2)))],
         [

@@ -1,4 +1,5 @@
-"""ZkAdminManager: topics are created and deleted by writing znodes; the controller's watches see it.
+"""ZkAdminManager: topics are created, grown and deleted by writing znodes; the controller's
+watches see it.
 Settings are written below /config and announced below /config/changes to all brokers.
 
 Only the active controller serves these requests, on a thread of its own (lane ``zk-admin``; in Kafka
@@ -33,6 +34,9 @@ from model.errors import Errors
 from model.facts import ConfigChanged
 from model.messages import (
     AlterableConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
@@ -53,7 +57,12 @@ if TYPE_CHECKING:
 LANE = "zk-admin"
 NONE, OK = Errors.NONE, ZkError.OK
 Answer = Callable[[Any, int], None]
-SERVED = (CreateTopicsRequest, DeleteTopicsRequest, IncrementalAlterConfigsRequest)
+SERVED = (
+    CreateTopicsRequest,
+    CreatePartitionsRequest,
+    DeleteTopicsRequest,
+    IncrementalAlterConfigsRequest,
+)
 
 
 class _LiveBrokers:
@@ -66,9 +75,13 @@ class _LiveBrokers:
         """Return all brokers of the metadata cache."""
         return [UsableBroker(b.id, b.rack, False) for _, b in sorted(self.image.brokers.items())]
 
+    def directories(self, replicas: tuple[int, ...]) -> tuple[str, ...]:
+        """Return that the brokers choose the log directories, and tell nobody."""
+        return ()
+
 
 class ZkAdminManager:
-    """Serves CreateTopics, DeleteTopics and IncrementalAlterConfigs."""
+    """Serves CreateTopics, CreatePartitions, DeleteTopics and IncrementalAlterConfigs."""
 
     def __init__(
         self,
@@ -103,6 +116,8 @@ class ZkAdminManager:
     def _serve(self, request: Any) -> Steps:
         if isinstance(request, CreateTopicsRequest):
             return self._create(request)
+        if isinstance(request, CreatePartitionsRequest):
+            return self._create_partitions(request)
         if isinstance(request, DeleteTopicsRequest):
             return self._delete(request)
         return self._alter_configs(request)
@@ -145,6 +160,45 @@ class ZkAdminManager:
             elif created.error is not OK:
                 results[topic.name] = (Errors.UNKNOWN_SERVER_ERROR, created.error.name)
         return CreateTopicsResponse(tuple([(name, *outcome) for name, outcome in results.items()]))
+
+    def _create_partitions(self, request: CreatePartitionsRequest) -> Steps:
+        """Write the assignment of each topic with the new partitions (createPartitions)."""
+        names = [topic.topic for topic in request.topics]
+        results: list[tuple[str, Errors, str]] = []
+        for topic in request.topics:
+            if names.count(topic.topic) > 1:
+                error, message = Errors.INVALID_REQUEST, "Duplicate topic in request."
+            elif self.controller.context.deleting(topic.topic):
+                error, message = Errors.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion."
+            else:
+                error, message = yield from self._grow(topic)
+            results.append((topic.topic, error, message))
+        return CreatePartitionsResponse(NONE, tuple(results))
+
+    def _grow(self, topic: CreatePartitionsTopic) -> Steps:
+        """Write one topic's new assignment; return the error and its message."""
+        path = topic_path(topic.topic)
+        (found,) = yield (GetData(path),)
+        if found.error is not OK:
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.topic}' does not exist."
+        known = found.data.partitions
+        if any(entry.being_reassigned for _, entry in known):
+            message = f"A partition reassignment is in progress for the topic '{topic.topic}'."
+            return Errors.REASSIGNMENT_IN_PROGRESS, message
+        if topic.count < len(known):
+            message = f"Topic currently has {len(known)} partitions, which is higher than the"
+            return Errors.INVALID_PARTITIONS, f"{message} requested {topic.count}."
+        if topic.count == len(known):
+            return Errors.INVALID_PARTITIONS, f"Topic already has {len(known)} partitions."
+        replicas = self.topics.replicas_of_new(topic, len(known), len(known[0][1].replicas))
+        if not isinstance(replicas, list):
+            return replicas.error, replicas.message
+        more = [(len(known) + n, ReplicaAssignment(each)) for n, each in enumerate(replicas)]
+        assignment = TopicAssignment(found.data.topic_id, (*known, *more))
+        (written,) = yield (SetData(path, assignment),)
+        if written.error is OK:
+            return NONE, ""
+        return Errors.UNKNOWN_SERVER_ERROR, written.error.name
 
     def _delete(self, request: DeleteTopicsRequest) -> Steps:
         """Name the topics under /admin/delete_topics."""

@@ -82,12 +82,13 @@ class BrokerChanges:
         for broker in brokers:
             del context.brokers[broker], context.broker_epochs[broker]
             context.shutting_down.pop(broker, None)
+            context.offline_dirs.pop(broker, None)
         controller.store.reason = "fenced"
-        yield from self._replicas_offline(context.replicas_on(brokers))
+        yield from self.replicas_offline(context.replicas_on(brokers))
         for broker in brokers:
             self._tell(gone[broker], broker, epochs[broker], racks[broker], change)
 
-    def _replicas_offline(self, replicas: list[Replica]) -> Steps:
+    def replicas_offline(self, replicas: list[Replica]) -> Steps:
         """onReplicasBecomeOffline: elect first, then shrink the ISRs."""
         controller = self.controller
         context = controller.context

@@ -1,8 +1,7 @@
 """What the controller knows of the cluster (ControllerContext); a resignation forgets all of it.
 
 Partitions are named by topic and number, as ZooKeeper names them. ``epoch`` and
-``epoch_zk_version`` are those of /controller_epoch as this controller wrote it. Left out: offline
-log directories (the only one halts its broker).
+``epoch_zk_version`` are those of /controller_epoch as this controller wrote it.
 """
 
 from __future__ import annotations
@@ -50,6 +49,8 @@ class ControllerContext:
         self.topics_ineligible: dict[str, None] = {}
         self.deletion_started: dict[str, None] = {}
         self.reassigning: dict[TopicPartition, None] = {}
+        # The replicas in log directories that failed, by broker, as their brokers answered.
+        self.offline_dirs: dict[int, dict[TopicPartition, None]] = {}
 
     # ------------------------------------------------------------------------------------ brokers
 
@@ -57,10 +58,13 @@ class ControllerContext:
         """Return whether a broker is registered and not shutting down."""
         return broker in self.brokers and broker not in self.shutting_down
 
-    def online(self, broker: int, including_shutting_down: bool = False) -> bool:
-        """Return whether a replica on this broker is online (isReplicaOnline)."""
-        return broker in self.brokers and (
-            including_shutting_down or broker not in self.shutting_down
+    def online(self, broker: int, tp: TopicPartition) -> bool:
+        """Return whether the replica of a partition on this broker is online (isReplicaOnline)."""
+        offline = self.offline_dirs.get(broker)
+        return (
+            broker in self.brokers
+            and broker not in self.shutting_down
+            and (offline is None or tp not in offline)
         )
 
     def live_or_shutting_down(self) -> tuple[int, ...]:
@@ -99,7 +103,7 @@ class ControllerContext:
         return [
             tp
             for tp, known in self.leaderships.items()
-            if not self.online(known.state.leader) and not self.deleting(tp.topic)
+            if not self.online(known.state.leader, tp) and not self.deleting(tp.topic)
         ]
 
     def deleting(self, topic: str) -> bool:

@@ -10,8 +10,9 @@ to the brokers, and reacts to what its watches tell. Everything runs on one thre
     AlterPartition, ControlledShutdown, ApiPartitionReassignment…      requests
 
 The epoch is the fence: it rises with every election in one multi with the creation of /controller,
-every write checks it, and brokers refuse control requests of a lower one. Left out: log directory
-events, broker modifications, features, migration to KRaft.
+every write checks it, and brokers refuse control requests of a lower one. Failed log directories
+are watched for where this broker has several itself. Left out: broker modifications, features,
+migration to KRaft.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from model.controller.zk.registries import (
     CONTROLLER_EPOCH,
     DELETE_TOPICS,
     ISR_CHANGES,
+    LOG_DIR_EVENTS,
     PERSISTENT_PATHS,
     PREFERRED_ELECTION,
     REASSIGN_PARTITIONS,
@@ -91,6 +93,7 @@ class KafkaController:
         self.rules = rules
         self.zk = zk
         self.registered = registered
+        self.watches_log_dirs = len(config.log_dirs) > 1
         self.active_id = -1
         self.queue = EventQueue(process, zk, LANE, self._on_moved)
         context = self.context = ControllerContext()
@@ -169,11 +172,17 @@ class KafkaController:
             self.put("TopicDeletion", self._if_active(self.topic_changes.process_deletions))
         elif path == ISR_CHANGES:
             self.put("IsrChangeNotification", self._if_active(self.maintenance.isr_changes))
+        elif path == LOG_DIR_EVENTS:
+            self.put("LogDirEventNotification", self._if_active(self.maintenance.log_dir_events))
         elif path == PREFERRED_ELECTION:
             self.put("ReplicaLeaderElection", self._if_active(self.maintenance.zk_preferred))
         elif path == REASSIGN_PARTITIONS:
             if event.type == "NodeCreated":
                 self.on_reassign_znode()
+        elif path.startswith(f"{TOPICS}/") and path.count("/") == TOPICS.count("/") + 1:
+            if event.type == "NodeDataChanged":
+                modified = partial(self.topic_changes.modified, path.rpartition("/")[2])
+                self.put("PartitionModifications", self._if_active(modified))
         else:
             self._on_state(path)
 
@@ -211,6 +220,8 @@ class KafkaController:
 
     def _startup(self) -> Steps:
         yield tuple([Create(path, ()) for path in PERSISTENT_PATHS])
+        if self.watches_log_dirs:
+            yield (Create(LOG_DIR_EVENTS, ()),)
         yield from self._register()
         yield (Exists(CONTROLLER, watch=True),)
         yield from self._elect()

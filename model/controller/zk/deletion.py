@@ -111,8 +111,8 @@ class TopicDeletionManager:
         self.batch.add_update_metadata(context.live_or_shutting_down(), gone)
         self.batch.send(self.now)
         every = [key for topic in topics for key in context.replicas_of_topic(topic)]
-        dead = [key for key in every if not context.online(key[1])]
-        alive = [key for key in every if context.online(key[1])]
+        dead = [key for key in every if not context.online(key[1], key[0])]
+        alive = [key for key in every if context.online(key[1], key[0])]
         alive = [key for key in alive if context.replica_states.get(key) != DELETION_SUCCESSFUL]
         self.replicas.to(dead, DELETION_INELIGIBLE)
         yield from self.replicas.to_offline(alive)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from enum import Enum
 
 from model.controller.zk.context import ControllerContext, Leadership
-from model.controller.zk.registries import PartitionState, ReplicaAssignment
+from model.controller.zk.registries import PartitionState
+from model.records import TopicPartition
 
 RECOVERED, RECOVERING = 0, 1
 
@@ -53,32 +54,37 @@ def elected(
 def elect(
     strategy: Strategy,
     context: ControllerContext,
-    assignment: ReplicaAssignment,
+    tp: TopicPartition,
     known: Leadership,
     unclean_enabled: bool,
     recovery_supported: bool = True,
 ) -> PartitionState | None:
     """Hold an election of the given kind; ``recovery_supported``: KIP-704, since IBP 3.2."""
+    assignment = context.assignments[tp]
     state, isr, replicas = known.state, known.state.isr, assignment.replicas
     epoch = context.epoch
+
+    def online(replica: int) -> bool:
+        return context.online(replica, tp)
+
     if strategy is Strategy.PREFERRED:
-        if replicas[0] in isr and context.online(replicas[0]):
+        if replicas[0] in isr and online(replicas[0]):
             return elected(state, replicas[0], isr, epoch)
         return None
     if strategy is Strategy.REASSIGN:
-        target = first(assignment.targets, lambda r: r in isr and context.online(r))
+        target = first(assignment.targets, lambda r: r in isr and online(r))
         return None if target is None else elected(state, target, isr, epoch)
     if strategy is Strategy.CONTROLLED_SHUTDOWN:
-        leader = first(replicas, lambda r: r in isr and context.online(r))
+        leader = first(replicas, lambda r: r in isr and online(r))
         if leader is None:
             return None
         left = tuple([member for member in isr if member not in context.shutting_down])
         return elected(state, leader, left, epoch)
-    leader = first(replicas, lambda r: r in isr and context.online(r))
+    leader = first(replicas, lambda r: r in isr and online(r))
     if leader is not None:
-        live = tuple([member for member in isr if context.online(member)])
+        live = tuple([member for member in isr if online(member)])
         return elected(state, leader, live, epoch)
     if unclean_enabled:
-        leader = first(replicas, context.online)
+        leader = first(replicas, online)
     recovery = RECOVERING if recovery_supported else None
     return None if leader is None else elected(state, leader, (leader,), epoch, recovery)

@@ -10,6 +10,7 @@ from model.controller.zk.registries import (
     BROKER_IDS,
     DELETE_TOPICS,
     ISR_CHANGES,
+    LOG_DIR_EVENTS,
     TOPICS,
     broker_path,
     config_path,
@@ -37,7 +38,9 @@ class Loading:
         controller = self.controller
         context = controller.context
         context.reset()
-        yield from self._clear_isr_changes()
+        yield from self._clear(ISR_CHANGES)
+        if controller.watches_log_dirs:
+            yield from self._clear(LOG_DIR_EVENTS)
         brokers = yield from self.read_brokers()
         for broker, (info, epoch) in brokers.items():
             context.brokers[broker], context.broker_epochs[broker] = info, epoch
@@ -51,14 +54,15 @@ class Loading:
         for topic in deleted:
             if topic in context.topic_ids:
                 context.topics_to_delete[topic] = None
-                down = any(not context.online(r) for _, r in context.replicas_of_topic(topic))
+                every = context.replicas_of_topic(topic)
+                down = any(not context.online(r, tp) for tp, r in every)
                 if down or any(tp.topic == topic for tp in context.reassigning):
                     context.topics_ineligible[topic] = None
 
-    def _clear_isr_changes(self) -> Steps:
+    def _clear(self, path: str) -> Steps:
         """Forget notifications: all states are read anew (deleteIsrChangeNotifications)."""
-        old = yield from self.read_children(ISR_CHANGES)
-        yield from self.controller.store.write(*[Delete(f"{ISR_CHANGES}/{name}") for name in old])
+        old = yield from self.read_children(path)
+        yield from self.controller.store.write(*[Delete(f"{path}/{name}") for name in old])
 
     def read_children(self, path: str) -> Steps:
         """Return a znode's children, watching."""
@@ -86,7 +90,7 @@ class Loading:
     def read_topics(self, names: list[str]) -> Steps:
         """Read the assignments, ids and settings of topics into the context."""
         context = self.controller.context
-        found = yield tuple([GetData(topic_path(name)) for name in names])
+        found = yield tuple([GetData(topic_path(name), watch=True) for name in names])
         settings = yield tuple([GetData(config_path(name)) for name in names])
         added: list[TopicPartition] = []
         for name, topic, config in zip(names, found, settings, strict=True):

@@ -1,4 +1,4 @@
-"""What the controller does besides: preferred leaders, ISR notifications, producer ids.
+"""What the controller does besides: preferred leaders, notifications, producer ids.
 
 Automatic balance (checkAndTriggerAutoLeaderRebalance) runs 5 s after the election and then every
 leader.imbalance.check.interval.seconds, broker by broker.
@@ -12,6 +12,7 @@ from model.controller.zk.elections import Strategy
 from model.controller.zk.events import Steps, ZkFailed
 from model.controller.zk.registries import (
     ISR_CHANGES,
+    LOG_DIR_EVENTS,
     PREFERRED_ELECTION,
     PRODUCER_IDS,
     ProducerIdBlock,
@@ -21,6 +22,7 @@ from model.messages import AllocateProducerIdsResponse
 from model.zookeeper.ops import Delete, Exists, GetData, SetData, ZkError
 
 if TYPE_CHECKING:
+    from model.controller.zk.context import Replica
     from model.controller.zk.controller import KafkaController
     from model.records import TopicPartition
 
@@ -124,6 +126,36 @@ class Maintenance:
             for tp in known:
                 yield from controller.reassignments.maybe_complete(tp)
         yield from controller.store.write(*[Delete(path) for path in paths])
+
+    # ---------------------------------------------------------------------------- log directories
+
+    def log_dir_events(self) -> Steps:
+        """Ask brokers that lost a log directory what is left (processLogDirEventNotification): they
+        answer LeaderAndIsr with an error for each replica that is not."""
+        controller = self.controller
+        names = yield from controller.loading.read_children(LOG_DIR_EVENTS)
+        paths = [f"{LOG_DIR_EVENTS}/{name}" for name in names]
+        results = yield tuple([GetData(path) for path in paths])
+        brokers = dict.fromkeys([result.data for result in results if result.error is OK])
+        controller.replicas.to_online(controller.context.replicas_on(tuple(brokers)))
+        yield from controller.store.write(*[Delete(path) for path in paths])
+
+    def on_roles(self, broker: int, errors: tuple[tuple[TopicPartition, Errors], ...]) -> Steps:
+        """Take replicas offline whose log directory failed (LeaderAndIsrResponseReceived)."""
+        controller = self.controller
+        if not controller.is_active:
+            return
+        known = controller.context.offline_dirs.setdefault(broker, {})
+        new: list[Replica] = []
+        for tp, error in errors:
+            if error is Errors.KAFKA_STORAGE_ERROR and tp not in known:
+                known[tp] = None
+                new.append((tp, broker))
+            elif error is Errors.NONE:
+                known.pop(tp, None)
+        if new:
+            controller.store.reason = "dir-offline"
+            yield from controller.broker_changes.replicas_offline(new)
 
     # -------------------------------------------------------------------------------- producer ids
 

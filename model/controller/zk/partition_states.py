@@ -45,7 +45,7 @@ class PartitionStateMachine:
             if known is None:
                 context.partition_states[tp] = NEW
             else:
-                alive = context.online(known.state.leader)
+                alive = context.online(known.state.leader, tp)
                 context.partition_states[tp] = ONLINE if alive else OFFLINE
         yield from self.trigger_online()
 
@@ -93,7 +93,7 @@ class PartitionStateMachine:
         context = self.context
         wanted: dict[TopicPartition, PartitionState] = {}
         for tp in partitions:
-            live = tuple([r for r in context.assignments[tp].replicas if context.online(r)])
+            live = tuple([r for r in context.assignments[tp].replicas if context.online(r, tp)])
             if live:
                 wanted[tp] = PartitionState(live[0], 0, live, context.epoch)
         reason, self.store.reason = self.store.reason, "created"
@@ -117,9 +117,8 @@ class PartitionStateMachine:
             if known.state.controller_epoch > context.epoch:
                 continue  # another controller has written it
             willing = strategy is Strategy.UNCLEAN or tp.topic in allowed
-            assignment = context.assignments[tp]
             recovery = self.recovery_supported
-            state = elect(strategy, context, assignment, known, willing, recovery)
+            state = elect(strategy, context, tp, known, willing, recovery)
             if state is not None:
                 wanted[tp] = Leadership(state, known.version)
                 if state.leader not in known.state.isr:
@@ -130,7 +129,7 @@ class PartitionStateMachine:
             if strategy is not Strategy.REASSIGN:
                 replicas = context.assignments[tp].replicas
             if strategy in (Strategy.OFFLINE, Strategy.UNCLEAN):
-                replicas = tuple([each for each in replicas if context.online(each)])
+                replicas = tuple([each for each in replicas if context.online(each, tp)])
             self.batch.add_leader_and_isr(replicas, tp)
         return list(written), retry
 
@@ -146,7 +145,7 @@ class PartitionStateMachine:
             [
                 tp.topic
                 for tp, known in found.items()
-                if not any(online(member) for member in known.state.isr)
+                if not any(online(member, tp) for member in known.state.isr)
             ]
         )
         if not topics:

@@ -281,7 +281,7 @@ class Reassignments:
         controller = self.controller
         context = controller.context
         leader = context.leaderships[tp].state.leader
-        if leader in completed.replicas and context.online(leader):
+        if leader in completed.replicas and context.online(leader, tp):
             yield from self._raise_epoch(tp, completed)
         else:
             yield from controller.partitions.to_online([tp], Strategy.REASSIGN)

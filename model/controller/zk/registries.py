@@ -2,7 +2,7 @@
 
 Kafka writes JSON; here the data of a znode is a value. ``PartitionState`` is the data of
 ``/brokers/topics/T/partitions/P/state``; its zkVersion is the partition epoch and is not part of it.
-Left out: ACLs, SASL, delegation tokens, features, migration, log directory notifications.
+Left out: ACLs, SASL, delegation tokens, features, migration.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ DELETE_TOPICS = "/admin/delete_topics"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 CONFIG_CHANGES = "/config/changes"

@@ -58,8 +58,8 @@ class ReplicaStateMachine:
         """Derive the states from who is alive, and bring everybody up to date."""
         context = self.context
         every = context.replicas_of(list(context.assignments))
-        online = [key for key in every if context.online(key[1])]
-        offline = [key for key in every if not context.online(key[1])]
+        online = [key for key in every if context.online(key[1], key[0])]
+        offline = [key for key in every if not context.online(key[1], key[0])]
         for key in online:
             context.replica_states[key] = ONLINE
         for key in offline:

@@ -7,6 +7,7 @@ Each request is an event; one that is dropped or finds another controller answer
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from model.controller.ports import failed, not_controller
@@ -27,6 +28,8 @@ from model.messages import (
     ControlledShutdownResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
     ListPartitionReassignmentsRequest,
     StopReplicaRequest,
 )
@@ -255,10 +258,11 @@ class ControllerRequests:
     # -------------------------------------------------------------------- answers of the brokers
 
     def on_answer(self, broker: int, request: Any, response: Any) -> None:
-        """Only StopReplica with deletion matters (TopicDeletionStopReplicaResponseReceived).
-
-        LeaderAndIsr errors would tell of failed log directories; a refused request is not repeated.
-        """
+        """Learn of failed log directories from LeaderAndIsr, and of deletions from StopReplica
+        (TopicDeletionStopReplicaResponseReceived); a refused request is not repeated."""
+        if isinstance(request, LeaderAndIsrRequest):
+            self._on_roles(broker, response)
+            return
         if not isinstance(request, StopReplicaRequest):
             return
         deleted = [each.tp for each in request.partitions if each.delete_partition]
@@ -283,6 +287,16 @@ class ControllerRequests:
                 yield from controller.deletion.complete(ok)
 
         controller.put("TopicDeletionStopReplicaResponseReceived", steps)
+
+    def _on_roles(self, broker: int, response: LeaderAndIsrResponse) -> None:
+        """Kafka queues an event for every answer; most have nothing to say."""
+        controller = self.controller
+        if response.error is not NONE:
+            return
+        failed = any(error is Errors.KAFKA_STORAGE_ERROR for _, error in response.partitions)
+        if failed or controller.context.offline_dirs.get(broker):
+            steps = partial(controller.maintenance.on_roles, broker, response.partitions)
+            controller.put("LeaderAndIsrResponseReceived", steps)
 
 
 def _success(key: tuple[str, int], known: Leadership) -> AlterPartitionResult:

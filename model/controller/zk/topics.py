@@ -1,4 +1,5 @@
-"""Topics appear and shall go (processTopicChange, processTopicDeletion)."""
+"""Topics appear, grow and shall go (processTopicChange, processPartitionModifications,
+processTopicDeletion)."""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from typing import TYPE_CHECKING
 from model.controller.zk.context import NEW
 from model.controller.zk.elections import Strategy
 from model.controller.zk.events import Steps
-from model.controller.zk.registries import DELETE_TOPICS, TOPICS
-from model.zookeeper.ops import Delete
+from model.controller.zk.registries import DELETE_TOPICS, TOPICS, TopicAssignment, topic_path
+from model.records import TopicPartition
+from model.zookeeper.ops import Delete, GetData, SetData, ZkError
 
 if TYPE_CHECKING:
     from model.controller.zk.controller import KafkaController
-    from model.records import TopicPartition
 
 
 class TopicChanges:
@@ -32,6 +33,27 @@ class TopicChanges:
         added = yield from controller.loading.read_topics(new)
         if added:
             yield from self._create(added)
+
+    def modified(self, topic: str) -> Steps:
+        """Take up the partitions that a topic has got; a topic that shall go gets none."""
+        controller = self.controller
+        context = controller.context
+        (found,) = yield (GetData(topic_path(topic), watch=True),)
+        if found.error is not ZkError.OK or topic not in context.topic_ids:
+            return
+        entries = [
+            (TopicPartition(topic, number), entry) for number, entry in found.data.partitions
+        ]
+        added = [(tp, entry) for tp, entry in entries if tp not in context.assignments]
+        if not added:
+            return
+        if context.deleting(topic):  # restorePartitionReplicaAssignment
+            known = [(tp.partition, context.assignments[tp]) for tp in context.partitions_of(topic)]
+            data = TopicAssignment(context.topic_ids[topic], tuple(sorted(known)))
+            yield from controller.store.write(SetData(topic_path(topic), data))
+            return
+        context.assignments.update(added)
+        yield from self._create([tp for tp, _ in added])
 
     def _create(self, partitions: list[TopicPartition]) -> Steps:
         """Bring new partitions online (onNewPartitionCreation)."""

@@ -1,0 +1,96 @@
+"""Liveness: what is missing of a healed cluster, and what Kafka could not do either."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model import facts
+from scenarios.progress import Progress
+from tests.scenarios.fact_makers import FakeTrace, P, Row, T, changed, created, led, registration
+
+SHORT: list[Row] = [
+    ("controller-1", created()),
+    ("controller-1", changed(2, (1, 2))),
+    ("broker-1", led(0)),
+]
+FAILED: list[Row] = [("broker-3", facts.ReplicaFailed(T, P, "diverging"))]
+MISSING = ["orders-0: ISR [1, 2] of [1, 2, 3]"]
+
+
+def _registered(offset: int, broker: int) -> Row:
+    """A registration whose broker epoch is its own metadata offset, as KRaft commits it."""
+    return ("controller-1",
+            facts.BrokerRegistration(offset, broker, offset, "registered", True, False, None))  # fmt: skip
+
+
+def _after(rows: list[Row], zookeeper: bool = False) -> Progress:
+    trace = FakeTrace()
+    progress = Progress(trace, zookeeper)
+    trace.record(rows)
+    return progress
+
+
+def _lost(_: Any) -> str:
+    return "last-replica-standing"
+
+
+def _nothing_lost(_: Any) -> str:
+    return ""
+
+
+def test_an_isr_that_is_short_is_missing() -> None:
+    assert _after(SHORT).missing_partitions() == MISSING
+
+
+def test_a_failed_replica_of_a_partition_that_lost_data_does_not_come_back() -> None:
+    progress = _after([*SHORT, *FAILED])
+    assert progress.hopeless(MISSING, _lost) == "last-replica-standing"
+
+
+def test_a_failed_replica_is_our_fault_where_nothing_was_lost() -> None:
+    assert _after([*SHORT, *FAILED]).hopeless(MISSING, _nothing_lost) == ""
+
+
+def test_where_data_was_lost_a_replica_that_has_not_failed_must_come_back() -> None:
+    assert _after(SHORT).hopeless(MISSING, _lost) == ""
+
+
+def test_a_failed_replica_is_hopeful_again_as_a_follower_or_a_new_process() -> None:
+    again = ("broker-3", facts.BecameFollower(T, P, 1, 1, 0))
+    started = ("broker-3", facts.HostStarted(2))
+    for hope in (again, started):
+        assert _after([*SHORT, *FAILED, hope]).hopeless(MISSING, _lost) == ""
+
+
+def test_whatever_else_is_missing_is_not_excused() -> None:
+    progress = _after([*SHORT, *FAILED])
+    assert progress.hopeless([*MISSING, "group billing is at 0 of 4 in orders-0"], _lost) == ""
+    assert progress.hopeless([], _lost) == ""
+
+
+def test_all_who_are_absent_need_an_excuse() -> None:
+    rows = [*SHORT[:1], ("controller-1", changed(2, (1,))), SHORT[2], *FAILED]
+    assert _after(rows).hopeless(["orders-0: ISR [1] of [1, 2, 3]"], _lost) == ""
+
+
+def test_a_registration_that_replaces_the_living_process_keeps_it_out() -> None:
+    alive = [("broker-3", facts.HostStarted(1)), _registered(10, 3)]
+    late = _after([*SHORT, *alive, _registered(11, 3)])
+    assert late.hopeless(MISSING, _nothing_lost) == "late-registration"
+    assert _after([*SHORT, *alive]).hopeless(MISSING, _nothing_lost) == ""
+
+
+def test_a_new_process_registers_in_its_own_right() -> None:
+    rows = [*SHORT, _registered(10, 3), ("broker-3", facts.HostStarted(1)), _registered(11, 3)]
+    assert _after(rows).hopeless(MISSING, _nothing_lost) == ""
+
+
+def test_with_zookeeper_one_process_registers_again_after_its_session() -> None:
+    rows = [*SHORT, ("broker-3", facts.HostStarted(1)), _registered(10, 3), _registered(11, 3)]
+    assert _after(rows, zookeeper=True).hopeless(MISSING, _nothing_lost) == ""
+
+
+def test_unfenced_brokers_are_told_in_order() -> None:
+    rows = [("controller-1", registration(n, n)) for n in (3, 1)]
+    rows.append(("controller-1", registration(4, 3, "fenced", True)))
+    assert _after(rows).unfenced() == [1]
