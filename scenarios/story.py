@@ -49,6 +49,7 @@ class Story:
             "Truncated": self._on_truncated,
             "IsrUpdateFailed": self._on_isr_failed,
             "LogLoaded": self._on_loaded,
+            "LogDirOffline": self._on_log_dir_offline,
             "CoordinatorLoaded": self._on_coordinator,
             "GroupState": self._on_group,
             "SendFailed": self._on_send_failed,
@@ -199,6 +200,9 @@ class Story:
     def _on_loaded(self, row: Row) -> None:
         if not row["clean"] and row["t_us"] > self.ready_us:
             self._gather(row, f"{row['node']} recovers after an unclean stop {{}}")
+
+    def _on_log_dir_offline(self, row: Row) -> None:
+        self._tell(row, f"{row['node']} loses log directory {row['directory']} ({row['reason']})")
 
     def _on_coordinator(self, row: Row) -> None:
         if row["t_us"] > self.ready_us and row["loaded"]:

@@ -27,6 +27,7 @@ from scenarios.swarm_focus import Focus
 MODES = ("kraft", "zookeeper")
 
 FOCUSED = 0.6  # of the seeds play a shape
+GROWN = 0.1  # of the seeds add partitions to their topic
 SHAPES: tuple[tuple[Callable[[Focus], None], int, int], ...] = (  # weight in KRaft, in ZooKeeper
     (shapes.leaderships, 6, 6),
     (shapes.there_and_back, 4, 4),
@@ -79,7 +80,19 @@ def draw(seed: int) -> dict[str, Any]:
         data["operations"] = drawn
     _focus(random.Random(f"swarm/{seed}/focus"), data, mode_of(seed))
     two_directories(random.Random(f"swarm/{seed}/dirs"), data)
+    _grow(random.Random(f"swarm/{seed}/grow"), data)
     return data
+
+
+def _grow(rng: random.Random, data: dict[str, Any]) -> None:
+    """Now and then the topic gets more partitions."""
+    topic = data["topics"][0]
+    if rng.random() < GROWN:
+        known = max(topic["partitions"], len(topic.get("assignment", ())))
+        data.setdefault("operations", []).append({
+            "kind": "create-partitions", "topic": topic["name"],
+            "partitions": known + rng.choice((1, 2, 3)), "at": ["500ms", "6s"],
+        })  # fmt: skip
 
 
 def _focus(rng: random.Random, data: dict[str, Any], mode: str) -> None:

@@ -238,3 +238,19 @@ def test_plots_are_written_and_repeat(tmp_path: Path, kind: str) -> None:
 def test_an_unknown_plot_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no plot 'pie'; allowed: isr-flapping, latency, fleet"):
         plots.draw("pie", tmp_path)
+
+
+def test_offline_log_directories_count_until_the_next_start() -> None:
+    rows: Case = [
+        topic(),
+        READY,
+        ("broker-1", facts.HostStarted(0)),
+        ("broker-1", facts.LogPlaced(T, 0, "/d1")),
+        ("broker-1", facts.LogDirOffline("/d1", "id", "I/O error")),  # at 4 s, t = 3 s
+        ("broker-1", facts.HostStarted(1)),
+    ]
+    name = "OfflineLogDirectoryCount"
+    counts = [
+        metrics.measure("r", dicts(rows), at).value(name, "broker-1") for at in (3_000_000, None)
+    ]
+    assert counts == [1, 0]

@@ -124,14 +124,16 @@ def test_quorum_as_kafka_metadata_quorum_prints_it(stored: Path) -> None:
     ]
 
 
-def _store(directory: Path, rows: list[tuple[int, str, Any]]) -> Path:
+def _store(
+    directory: Path, rows: list[tuple[int, str, Any]], spec: dict[str, Any] | None = None
+) -> Path:
     with Trace(directory) as trace:
         for t_us, node, fact in rows:
             trace.record(t_us, node, fact)
     manifest = {"scenario": "s", "seed": 0, "variants": [], "code_version": "c",
                 "config_digest": "d", "schema_version": SCHEMA_VERSION, "rows": trace.rows,
                 "digest": trace.digest, "reason": "converged", "ready_us": 0,
-                "spec": {"topics": [], "cluster": {"controllers": 2}}}  # fmt: skip
+                "spec": spec or {"topics": [], "cluster": {"controllers": 2}}}  # fmt: skip
     write_manifest(directory, manifest)
     return directory
 
@@ -194,6 +196,30 @@ def test_log_dirs_as_kafka_log_dirs_prints_them(moving: Path) -> None:
         for entry in broker["logDirs"][0]["partitions"]
     ]
     assert lags == [2, 0]  # the leader's high watermark is 9, broker 1 holds 7
+
+
+def test_log_dirs_tells_where_replicas_lie_and_which_directory_failed(tmp_path: Path) -> None:
+    run = _store(tmp_path, [
+        (0, "controller-1", facts.BrokerRegistration(1, 1, 3, "unfenced", False, False, None)),
+        (1, "controller-1", facts.TopicCreated(4, "T", "orders", 2, 1, 1)),
+        *[(2, "controller-1", facts.PartitionChanged(
+            5 + number, "T", number, 1, 0, 0, (1,), (1,), "created", False))
+          for number in (0, 1)],
+        (3, "broker-1", facts.LogPlaced("T", 0, "/d1")),
+        (3, "broker-1", facts.LogPlaced("T", 1, "/d2")),
+        (SECOND, "broker-1", facts.LogDirOffline("/d2", "id", "Input/output error")),
+    ], {"cluster": {"config": {"log.dirs": "/d1,/d2"}}, "topics": []})  # fmt: skip
+
+    def directories(at: str) -> list[tuple[str, str | None, list[str]]]:
+        (broker,) = json.loads(log_dirs(state_at(run, at, logs=True))[-1])["brokers"]
+        return [
+            (each["logDir"], each["error"], [entry["partition"] for entry in each["partitions"]])
+            for each in broker["logDirs"]
+        ]
+
+    assert directories("100ms") == [("/d1", None, ["orders-0"]), ("/d2", None, ["orders-1"])]
+    error = "org.apache.kafka.common.errors.KafkaStorageException"
+    assert directories("end") == [("/d1", None, ["orders-0"]), ("/d2", error, [])]
 
 
 def test_a_lagging_voter_is_as_late_as_the_first_offset_it_lacks(moving: Path) -> None:

@@ -32,8 +32,10 @@ def test_known_keys_count_and_the_scenarios_own_stand_above(tmp_path: Path) -> N
     )
     notes: list[str] = []
     scenario, _ = library.scenario(place, notes=notes)
-    assert scenario.cluster.config == {"replica.lag.time.max.ms": "3000", "num.io.threads": 4}
-    assert notes == [f"{tmp_path}/server.properties: ignored: listeners, log.dirs"]
+    assert scenario.cluster.config == {
+        "replica.lag.time.max.ms": "3000", "num.io.threads": 4, "log.dirs": "/data",
+    }  # fmt: skip
+    assert notes == [f"{tmp_path}/server.properties: ignored: listeners"]
 
 
 def test_what_is_not_modelled_is_refused_unless_allowed(tmp_path: Path) -> None:

@@ -92,6 +92,30 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"faults.0.kind": "flaky"},
         ("faults.0.loss: ",),
     ),
+    "fault of a directory that the node has not": (
+        {
+            "faults.0.kind": "disk-failure",
+            "faults.0.dir": "/d3",
+            "cluster.config": {"log.dirs": ["/d1", "/d2"]},
+        },
+        ("faults.0.dir: no log directory '/d3'; allowed: /d1, /d2",),
+    ),
+    "fault of a directory where none has a name": (
+        {"faults.0.kind": "disk-full", "faults.0.dir": "/d3"},
+        ("faults.0.dir: no log directory '/d3'; allowed: none: log.dirs is not set",),
+    ),
+    "fault of a directory that is none": (
+        {"faults.0.dir": "/d1"},
+        ("faults.0.dir: gc-pause is no fault of a directory",),
+    ),
+    "fault of a directory and a path": (
+        {"faults.0.kind": "disk-failure", "faults.0.dir": "/d1", "faults.0.path": "/d1/x"},
+        ("faults.0.dir: give dir or path, not both",),
+    ),
+    "log directories in each other": (
+        {"cluster.config": {"log.dirs": ["/d", "/d/1"]}},
+        ("cluster.config.log.dirs: '/d/1' lies in, or is, another log directory",),
+    ),
     "unknown observation": (
         {"expect.must-see": ["isr-srhink"]},
         ("expect.must-see: no observation 'isr-srhink'", "isr-shrink"),

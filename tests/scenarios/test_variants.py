@@ -100,8 +100,9 @@ def test_two_variants_compose_on_the_command_line(capsys: pytest.CaptureFixture[
         (["B33-zk-write-without-epoch-check"], "zookeeper"),
         (["B43-no-pre-vote"], "kraft"),
         (["B06-isr-expand-at-hw"], None),  # both modes have it
-        (["B01-truncate-to-hw"], "zookeeper"),  # lookup mode
-        (["B43-no-pre-vote", "B01-truncate-to-hw"], None),
+        (["B01-truncate-to-hw"], None),  # lookup mode is drawn in both
+        (["B43-no-pre-vote", "B01-truncate-to-hw"], "kraft"),
+        (["B43-no-pre-vote", "B33-zk-write-without-epoch-check"], None),
     ],
 )
 def test_a_variant_is_sought_in_the_mode_it_is_about(ids: list[str], expected: str | None) -> None:

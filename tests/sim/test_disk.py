@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.storage.files import Corrupt, DiskFull, ReadError
+from model.storage.files import Corrupt, DiskError, DiskFull, ReadError
 from sim.disk import Disk
 from sim.kernel import Kernel
 from sim.streams import Streams
@@ -204,3 +204,38 @@ def test_writes_cost_two_microseconds_a_kib_times_the_slow_factor():
     disk.slow(50)
     disk.append("f", "a", 10 * 1024)
     assert (healthy, disk.take_cost_us(), disk.take_cost_us()) == (20, 1000, 0)
+
+
+def test_a_failed_directory_refuses_all_and_the_others_nothing():
+    disk, kernel = disk_of()
+    for path in ("d1/f", "d2/f"):
+        disk.append(path, "a", 1)
+    disk.fail(True, "d1/")
+    for refused in (
+        lambda: disk.append("d1/f", "b", 1),
+        lambda: disk.write("d1/f", "b", 1),
+        lambda: disk.read("d1/f"),
+        lambda: disk.truncate("d1/f", 0),
+        lambda: disk.rename("d1/f", "d1/g"),
+        lambda: disk.delete("d1/f"),
+    ):
+        with pytest.raises(DiskError):
+            refused()
+    disk.append("d2/f", "b", 1)
+    answers = []
+    disk.flush(("d1/f", "d2/f"), lambda _token, error: answers.append(error), None)
+    kernel.run_until(int(kernel.now) + 1_000_000)
+    disk.fail(False, "d1/")
+    assert (answers, answers[0].files) == (["Input/output error"], ("d1/f",))
+    disk.power_loss()
+    assert (disk.read("d2/f"), flush(disk, kernel, "d2/f")) == (["a", "b"], [None])
+
+
+def test_a_directory_may_be_full_by_itself():
+    disk, _ = disk_of()
+    disk.fill(True, "d1/")
+    with pytest.raises(DiskFull):
+        disk.append("d1/f", "a", 1)
+    disk.append("d2/f", "a", 1)
+    disk.fill(False, "d1/")
+    disk.append("d1/f", "a", 1)

@@ -15,6 +15,7 @@ from model.facts import (
     HostResumed,
     HostStarted,
     HostStopped,
+    LogPlaced,
     PartitionChanged,
     TopicCreated,
     ZkControllerWrite,
@@ -361,6 +362,26 @@ def budget_after(*events):
 )
 def test_loss_is_inside_while_a_witness_remains(events, inside):
     assert (P0 not in budget_after(*events).outside) is inside
+
+
+@pytest.mark.parametrize(("prefix", "inside"), [("/d1/", False), ("/d2/", True), ("", False)])
+def test_a_replica_in_a_failed_directory_is_no_witness(prefix, inside):
+    budget = budget_after((1, 2))
+    budget._on_placed(0, 0, "broker-2", LogPlaced(*P0, "/d1"))
+    budget.directory_failed("broker-2", 5, prefix)
+    budget.data_lost("broker-1", 6, "power loss")
+    assert (P0 not in budget.outside) is inside
+
+
+@pytest.mark.parametrize("placed_again", [False, True])
+def test_the_only_witness_loses_its_directory(placed_again):
+    budget = budget_after((1, 2))
+    budget._on_placed(0, 0, "broker-2", LogPlaced(*P0, "/d1"))
+    if placed_again:  # its next process has the log somewhere else
+        budget._on_placed(0, 0, "broker-2", LogPlaced(*P0, "/d2"))
+    budget.data_lost("broker-1", 6, "power loss")
+    budget.directory_failed("broker-2", 7, "/d1/")
+    assert (P0 not in budget.outside) is placed_again
 
 
 @pytest.mark.parametrize(("zookeeper", "elected"), [(True, True), (True, False), (False, True)])

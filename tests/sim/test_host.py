@@ -13,8 +13,10 @@ from model.effects import (
     Post,
     Reply,
     Respond,
+    Then,
 )
 from model.facts import BrokerState, HostStarted, HostStopped
+from model.storage.files import DiskError
 
 
 def echo_bench(seed: int = 1, on_request=None) -> tuple[Bench, int]:
@@ -117,6 +119,39 @@ def test_a_barrier_on_a_failing_disk_halts_the_process():
     bench.act("b", lambda p, _now: p.out.append(Barrier(("f",))))
     bench.run(100_000)
     assert bench.trace.rows[-1][2] == HostStopped("halt")
+
+
+def test_a_process_that_can_do_without_the_files_of_a_barrier_goes_on():
+    bench = Bench()
+    process = bench.start("b")
+    process.files.append("f", 1, 1)
+    bench.hosts["b"].disk.fail_flushes()
+    heard = []
+
+    def on_barrier_failed(files, error, _now):
+        heard.append((files, error))
+        process.out.append(BrokerState("1"))
+        return True
+
+    process.on_barrier_failed = on_barrier_failed
+    bench.act("b", lambda p, _now: p.out.extend([Barrier(("f",)), Then(lambda _: heard.append(2))]))
+    bench.run(100_000)
+    states = [fact.state for _, _, fact in bench.trace.rows if type(fact) is BrokerState]
+    assert (heard, states) == ([(["f"], "Input/output error"), 2], ["1"])
+
+
+def test_a_host_whose_disk_cannot_be_read_stays_down():
+    bench = Bench()
+    bench.start("b")
+    host = bench.hosts["b"]
+    host.crash()
+
+    def factory(files, _rng, _now):
+        raise DiskError("f", "Input/output error")
+
+    assert host.start(factory) is None
+    assert not host.alive
+    assert bench.trace.rows[-1][2] == HostStopped("disk-error")
 
 
 def test_a_flush_answers_on_the_issuing_lane():
