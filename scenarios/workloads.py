@@ -51,14 +51,13 @@ async def _produce(
     control.flushed[node] = False
     draw_key = key_source(spec.keys, rng)
     period = 1 / spec.rate
-    begin = port.now_us / 1e6
+    begin = now = port.now_us / 1e6
     stop = None if spec.stop is None else begin + (spec.stop - spec.start) / 1e6
     # Producers of one rate do not tick in step.
     due = begin + period * rng.random()
     while control.producing and (stop is None or due < stop):
-        wait = due - port.now_us / 1e6
-        if wait > 0:
-            await asyncio.sleep(wait)
+        if due > now:
+            await asyncio.sleep(due - now)
             if not control.producing:
                 break
         number = control.next_record.get(node, 0)
@@ -71,7 +70,8 @@ async def _produce(
         except Exception as error:  # send() itself failed: no metadata or no memory in max.block.ms
             control.failures[node] = str(error)
         # A constant rate: what a pause or a full buffer held back is not made up for.
-        due = max(due + period, port.now_us / 1e6)
+        now = port.now_us / 1e6
+        due = max(due + period, now)
     await port.call("producer.flush")
     control.flushed[node] = True
 

@@ -86,7 +86,7 @@ class ClientPort:
         if not self._loop.dead:
             self._record(fact)
 
-    def _on_reply(self, reply: Reply, now: int) -> None:
+    def _on_reply(self, reply: Reply) -> None:
         future = self._pending.pop(reply.call, None)
         if future is not None and not future.done():
             if reply.error is None:

@@ -302,7 +302,8 @@ class Engine(Outbox):
         self._wake_local = armed[-1].item if armed else FAR
         if not self.running:
             return  # resume looks for what is due
-        now = self.local_now()
+        offset = self.clock.plain_offset_us
+        now = self.local_now() if offset is None else self.kernel._now + offset
         heap = self._timer_heap
         if heap and heap[0][0] <= now:
             due = []

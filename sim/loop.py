@@ -145,8 +145,21 @@ class HostLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)
         self._running = True
         _inside[0] = get_ident()
+        ready, timers = self._ready, self._timers
+        steps = 0
         try:
-            self._run_ready(now)
+            while True:
+                while timers and timers[0][0] <= now:
+                    ready.append(heappop(timers)[2])
+                if not ready:
+                    break
+                while ready:
+                    handle = ready.popleft()
+                    if not handle._cancelled:
+                        handle._context.run(handle._callback, *handle._args)
+                    steps += 1
+                    if steps > STEPS_MAX:
+                        raise RuntimeError(f"{self.name}: an application spins without waiting")
         finally:
             _inside[0] = None
             self._running = False
@@ -292,23 +305,6 @@ class HostLoop(asyncio.AbstractEventLoop):
             self._armed += 1
             heappush(self._timers, (when_us, self._armed, handle))
         return handle
-
-    def _run_ready(self, now: int) -> None:
-        ready = self._ready
-        timers = self._timers
-        steps = 0
-        while True:
-            while timers and timers[0][0] <= now:
-                ready.append(heappop(timers)[2])
-            if not ready:
-                return
-            while ready:
-                handle = ready.popleft()
-                if not handle._cancelled:
-                    handle._context.run(handle._callback, *handle._args)
-                steps += 1
-                if steps > STEPS_MAX:
-                    raise RuntimeError(f"{self.name}: an application spins without waiting")
 
     def _on_done(self, task: asyncio.Future[Any]) -> None:
         assert isinstance(task, HostTask), task

@@ -35,8 +35,8 @@ WEIGHTS: dict[str, int] = {
     "clock-drift": 2,
 }
 """How often each kind is drawn, unless a scenario says otherwise. Kinds that no claim survives by
-itself (disk-full, disk-read-error, flush-error, bit-rot) and whole racks are drawn only if asked
-for."""
+itself (disk-failure, disk-full, disk-read-error, flush-error, bit-rot) and whole racks are drawn
+only if asked for."""
 
 PURPOSES = ("raft-fetch", "heartbeat", "alter-partition", "replica-fetch")
 

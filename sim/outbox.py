@@ -53,7 +53,7 @@ class Recorder(Protocol):
 class Loop(Protocol):
     """An application's event loop on a host (sim/apps.py)."""
 
-    def on_reply(self, reply: Reply, now: int) -> None:
+    def on_reply(self, reply: Reply) -> None:
         """Note the answer to a call; :meth:`run` follows, or takes it up if it is in progress."""
         ...
 
@@ -320,7 +320,7 @@ class Outbox:
 
     def _reply(self, effect: Reply, lane: Lane) -> None:
         if self.app is not None:
-            self.app.on_reply(effect, self.local_now())
+            self.app.on_reply(effect)
             self._app_ready = not self._app_running  # it takes the answer up in this very run
 
     def _exit(self, effect: Exit, lane: Lane) -> bool:

@@ -22,11 +22,15 @@ ONE_LEADER = offending(
 
 CLEAN_LEADER_HOLDS_EXPOSED = offending(
     # A cleanly elected leader's log reaches at least as far as any earlier high watermark. An
-    # unclean election starts the account anew: later leaders answer for what came since.
+    # unclean election starts the account anew: later leaders answer for what came since. Who hears
+    # of its election when others have led after it answers for nothing.
     """
     SELECT * FROM (
         SELECT *, max(high_watermark) OVER (PARTITION BY run, topic_id, partition, account
-            ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS promised
+            ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS promised,
+            max(IF(start_offset IS NULL, -1, leader_epoch)) OVER (
+                PARTITION BY run, topic_id, partition ORDER BY seq
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS led
         FROM (
             SELECT *, sum(IF(unclean AND start_offset IS NOT NULL, 1, 0)) OVER (
                 PARTITION BY run, topic_id, partition ORDER BY seq) AS account
@@ -40,7 +44,7 @@ CLEAN_LEADER_HOLDS_EXPOSED = offending(
             LEFT JOIN (SELECT DISTINCT run, topic_id, partition, leader_epoch, unclean
                        FROM partition_changes WHERE unclean)
                 USING (run, topic_id, partition, leader_epoch)))
-    WHERE start_offset < promised AND NOT coalesce(unclean, false)""",
+    WHERE start_offset < promised AND leader_epoch >= led AND NOT coalesce(unclean, false)""",
     "'ACKED'",
     "'%s leads epoch %d from offset %d, though %d was exposed',"
     " node, leader_epoch, start_offset, promised",

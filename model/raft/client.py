@@ -93,7 +93,8 @@ class RaftClient:
         self.listener = listener
         self.others = [voter for voter in voters if not self.is_voter or voter != node_id]
         self.peers = {voter: Peer(self, voter, voters[voter]) for voter in self.others}
-        self.store = QuorumStateStore(process.files, f"{log.directory}.quorum-state")
+        root = log.directory[: log.directory.rfind("/") + 1]
+        self.store = QuorumStateStore(process.files, f"{root}{log.tp}.quorum-state")
         self.state: Role = Unattached(0)
         self.epoch = 0
         self.leader_id = NONE

@@ -220,7 +220,10 @@ class Log(LocalLog):
             segment.append(batch, now_ms)
             self.log_end_offset = batch.last_offset + 1  # as soon as it is in the file (B79)
             producers.update(batch)
-        segment.index(last.last_offset, written, size)
+        if segment.unindexed > segment.interval:
+            segment.index(last.last_offset, written, size)
+        else:
+            segment.unindexed += size
         if self.log_end_offset - self._barrier_offset >= self._flush_messages:
             self.out.append(Barrier(self.files_from(self._barrier_offset)))
             self._barrier_offset = self.log_end_offset

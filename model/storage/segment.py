@@ -55,25 +55,25 @@ class Segment:
 
     __slots__ = (
         "_files",
-        "_interval",
         "_last_indexed_ms",
-        "_unindexed",
         "base_offset",
         "bases",
         "batches",
         "first_timestamp_ms",
         "full",
         "index_path",
+        "interval",
         "largest_timestamp_ms",
         "log_path",
         "size",
         "time_index_path",
+        "unindexed",
     )
 
     def __init__(self, files: Files, directory: str, base_offset: int, interval: int) -> None:
         name = f"{directory}/{base_offset:020d}"
         self._files = files
-        self._interval = interval
+        self.interval = interval  # index.interval.bytes
         self.base_offset = base_offset
         self.log_path = name + ".log"
         self.index_path = name + ".index"
@@ -84,7 +84,7 @@ class Segment:
         self.full = False  # an index has no room left
         self.first_timestamp_ms = -1  # of the first batch, for segment.ms
         self.largest_timestamp_ms = -1
-        self._unindexed = 0  # bytes since the last index entry
+        self.unindexed = 0  # bytes since the last index entry
         self._last_indexed_ms = -1
 
     @property
@@ -118,10 +118,10 @@ class Segment:
 
     def index(self, last_offset: int, position: int, size: int) -> None:
         """Account for an append of ``size`` bytes at ``position``, and index it when it is time."""
-        if self._unindexed > self._interval:
+        if self.unindexed > self.interval:
             self._add_index_entry(last_offset, position)
-            self._unindexed = 0
-        self._unindexed += size
+            self.unindexed = 0
+        self.unindexed += size
 
     def read(
         self, offset: int, max_bytes: int, upper_bound: int, min_one: bool
@@ -226,7 +226,7 @@ class Segment:
     def _rebuild_indexes(self) -> None:
         for path in (self.index_path, self.time_index_path):
             _create_empty(self._files, path)
-        self._unindexed = 0
+        self.unindexed = 0
         self._last_indexed_ms = -1
         position = 0
         for batch in self.batches:

@@ -37,6 +37,7 @@ class Logs:
         self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int]] = {}
         self._hw: dict[tuple[Key, int, str], int] = {}
         self._least_min_isr: dict[str, int] = {}  # config resource -> the least it was set to
+        self._needed: dict[str, int] = {}  # topic id -> effective min.insync.replicas, once asked
         self._deleted: dict[str, None] = {}  # topic ids
         trace = cluster.trace
         trace.subscribe(facts.TopicCreated, self._on_topic)
@@ -177,6 +178,7 @@ class Logs:
             self._least_min_isr[fact.resource] = min(
                 least, self._least_min_isr.get(fact.resource, least)
             )
+            self._needed.clear()
 
     # What must hold.
 
@@ -211,18 +213,15 @@ class Logs:
                 f" epoch {fact.leader_epoch}",
             )  # fmt: skip
         self._hw[key] = hw
-        created = self.cluster.topics.get(fact.topic_id)
-        if created is not None:
-            needed = min(created.min_isr, created.replication_factor)
-            for resource, least in self._least_min_isr.items():
-                if resource in (f"topic:{created.topic}", "broker:"):
-                    needed = min(needed, least)
-            if len(fact.acknowledged) < needed:
-                self.cluster.violated(
-                    "MINISR", seq, t, state.key,
-                    f"{node} advanced the high watermark to {hw} with only {fact.acknowledged}"
-                    f" known to have it; effective min.insync.replicas is {needed}",
-                )  # fmt: skip
+        needed = self._needed.get(fact.topic_id)
+        if needed is None:
+            needed = self._learn_needed(fact.topic_id)
+        if len(fact.acknowledged) < needed:
+            self.cluster.violated(
+                "MINISR", seq, t, state.key,
+                f"{node} advanced the high watermark to {hw} with only {fact.acknowledged}"
+                f" known to have it; effective min.insync.replicas is {needed}",
+            )  # fmt: skip
         if hw > state.exposed:
             leader = state.replicas.get(node) or state.replica(node)
             if not leader.nexts or leader.nexts[-1] < hw:
@@ -239,6 +238,17 @@ class Logs:
                     continue  # holds, in place: the usual case
                 if not (replica.suspect or replica.holds(hw, exposed_hash)):
                     self._check_isr_member(state, seq, t, member, replica, "is in the ISR")
+
+    def _learn_needed(self, topic_id: str) -> int:
+        """Return how many replicas must hold what is exposed, 0 for a topic nobody created."""
+        created = self.cluster.topics.get(topic_id)
+        if created is None:
+            return 0
+        needed = min(created.min_isr, created.replication_factor)
+        for resource in (f"topic:{created.topic}", "broker:"):
+            needed = min(needed, self._least_min_isr.get(resource, needed))
+        self._needed[topic_id] = needed
+        return needed
 
     def _check_isr_member(
         self, state: PartitionState, seq: int, t: int, node: str, replica: ReplicaLog, what: str
@@ -261,6 +271,8 @@ class Logs:
             # What a clean leader must hold starts again at what an unclean one brought.
             state.exposed = min(state.exposed, replica.log_end_offset)
             state.exposed_hash = replica.prefix(state.exposed)
+            return
+        if fact.leader_epoch < led:  # it heard late of its election; others have led since
             return
         if replica.log_end_offset < state.exposed or (
             replica.prefix(state.exposed) != state.exposed_hash

@@ -7,6 +7,7 @@ from typing import Any
 from replica_harness import TP, Node, Trio
 
 from model.effects import Barrier, Flush
+from model.facts import LogLoaded
 from model.replication.logs import LogManager
 from model.storage.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -75,6 +76,36 @@ def test_a_start_after_a_clean_stop_deletes_the_marker_durably_before_all_else()
     node.out.clear()
     assert LogManager(node, node.replicas.config, StorageRules(), {}).clean_epoch is None
     assert node.out == []
+
+
+def loaded(node: Node) -> list[tuple[int, bool]]:
+    """Return the log ends of what was loaded, and whether it was taken for clean."""
+    return [(fact.log_end_offset, fact.clean) for fact in node.out if isinstance(fact, LogLoaded)]
+
+
+def test_a_clean_stop_recovers_what_nobody_asked_for_since_an_unclean_start() -> None:
+    node, _ = closing()
+    node.out.clear()  # the process ends here: its log is not closed, there is no marker
+    manager = LogManager(node, node.replicas.config, StorageRules(), {})
+    closed: list[DiskError | None] = []
+    manager.close_clean(9, 2_000_000, lambda error, _now: closed.append(error))
+    assert loaded(node) == [(1, False)]
+    node.out = [effect for effect in node.out if isinstance(effect, Flush)]
+    assert LOG in flush(node)
+    flush(node)
+    flush(node)
+    assert closed == [None]
+    assert LogManager(node, node.replicas.config, StorageRules(), {}).clean_epoch == 9
+
+
+def test_a_clean_stop_leaves_alone_what_nobody_asked_for_since_a_clean_start() -> None:
+    node, _ = closing()
+    for _ in range(3):
+        flush(node)
+    manager = LogManager(node, node.replicas.config, StorageRules(), {})
+    node.out.clear()
+    manager.close_clean(9, 2_000_000, lambda _error, _now: None)
+    assert loaded(node) == []
 
 
 def test_a_truncation_below_the_recovery_point_is_checkpointed_before_the_log_grows_again() -> None:

@@ -106,7 +106,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "fault of a directory that is none": (
         {"faults.0.dir": "/d1"},
-        ("faults.0.dir: gc-pause is no fault of a directory",),
+        ("faults.0.dir: crash is no fault of a directory",),
     ),
     "fault of a directory and a path": (
         {"faults.0.kind": "disk-failure", "faults.0.dir": "/d1", "faults.0.path": "/d1/x"},

@@ -49,7 +49,7 @@ class Driver:
         return self.log
 
     def reply(self, call, result=None, error=None):
-        self.apps.on_reply(Reply(call, result, error), self.now)
+        self.apps.on_reply(Reply(call, result, error))
         self.run()
 
 
@@ -309,7 +309,7 @@ def test_synchronous_reply_is_taken_up_in_the_same_run():
             driver.note(await port.call("consumer.position"))
 
     driver = Driver(application)
-    driver.apps.port._submit = lambda call: driver.apps.on_reply(Reply(call.call, 5, None), 0)
+    driver.apps.port._submit = lambda call: driver.apps.on_reply(Reply(call.call, 5, None))
     driver.apps.run(0)
     assert driver.log == [(0, 5), (0, 5), (0, 5)]
 
@@ -363,7 +363,7 @@ def test_crash_runs_no_finally_and_collecting_neither(wait):
 
 def test_discarded_application_is_deaf():
     driver = crashed(lambda port: port.call("consumer.poll"))
-    driver.apps.on_reply(Reply(1, "records", None), 5)
+    driver.apps.on_reply(Reply(1, "records", None))
     driver.apps.run(9 * SECOND)
     assert (driver.log, driver.apps.next_deadline()) == ([(0, "start")], None)
 

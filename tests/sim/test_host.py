@@ -39,7 +39,7 @@ class App:
         self.deadline: int | None = None
         self.discarded = False
 
-    def on_reply(self, reply, now):
+    def on_reply(self, reply):
         self.replies.append(reply)
 
     def run(self, now):
@@ -146,7 +146,7 @@ def test_a_host_whose_disk_cannot_be_read_stays_down():
     host = bench.hosts["b"]
     host.crash()
 
-    def factory(files, _rng, _now):
+    def factory(_files, _rng, _now):
         raise DiskError("f", "Input/output error")
 
     assert host.start(factory) is None

@@ -1,0 +1,30 @@
+"""Drawn clusters with two log directories a broker."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import pytest
+
+from scenarios.spec import parse
+from scenarios.swarm import draw
+from scenarios.swarm_dirs import LOG_DIRS, two_directories
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_what_is_drawn_is_a_scenario(seed: int) -> None:
+    data = draw(seed)
+    data["expect"].pop("never", None)
+    two_directories(random.Random(seed), data, 1.0)
+    scenario = parse(data, "drawn")
+    assert scenario.cluster.config["log.dirs"] == LOG_DIRS
+    assert any(fault.dir in LOG_DIRS for fault in scenario.faults)
+
+
+def test_a_claim_that_forbids_something_is_left_alone() -> None:
+    data = draw(0)
+    data["expect"]["never"] = ["fenced"]
+    before = copy.deepcopy(data)
+    two_directories(random.Random(0), data, 1.0)
+    assert data == before
