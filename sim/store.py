@@ -15,10 +15,9 @@ import functools
 import hashlib
 import json
 import os
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,10 +32,7 @@ TIMING_FILE = "timing.json"
 
 SCHEMA_VERSION_KEY = "kafkasim.schema_version"
 
-Row: TypeAlias = tuple[int, int, str, str, tuple[Any, ...]]
-
 ROW_GROUP_ROWS = 131_072
-TABLE_ROWS = 16_384  # facts that are converted to Arrow together
 
 _ARROW_TYPES: dict[str, Any] = {
     "int64": pa.int64(),
@@ -119,122 +115,56 @@ class FactWriter(TableWriter):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, COLUMNS)
-        self._columns = FactColumns()
 
-    def write_rows(self, rows: Sequence[Row]) -> None:
+    def write_rows(self, rows: Sequence[tuple[int, int, str, str, tuple[Any, ...]]]) -> None:
         """Add rows, in the order of ``seq``."""
-        self._columns.add(rows)
-        if self._columns.rows >= TABLE_ROWS:
-            self._write_columns()
-
-    def close(self) -> None:
-        """Write what is pending and the footer."""
-        if self._columns.rows:
-            self._write_columns()
-        super().close()
-
-    def _write_columns(self) -> None:
-        columns, self._columns = self._columns, FactColumns()
-        self.write(columns.table(self.schema))
+        self.write(fact_table(rows, self.schema))
 
 
-class FactColumns:
-    """Rows of facts, column by column within each kind.
+def fact_table(rows: Sequence[tuple[int, int, str, str, tuple[Any, ...]]], schema: Any) -> Any:
+    """Convert trace rows to an Arrow table with all columns of the trace.
 
-    Rows come in small portions, which are taken apart while they are in the processor's caches:
-    numbers are then kept as numbers, eight bytes each, until there are enough for a table.
+    The fields of one kind are converted together, column by column; a column of the wide table
+    is then gathered from the kinds that have it.
     """
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._seqs = array("q")
-        self._times = array("q")
-        self._nodes: list[str] = []
-        self._kinds: list[str] = []
-        self._places: dict[str, array[int]] = {}  # kind -> which rows are of it
-        self._fields: dict[str, list[Any]] = {}  # kind -> a column per field
-
-    def add(self, rows: Sequence[Row]) -> None:
-        """Add rows behind those there are.
-
-        Raises:
-            TypeError: a value is no number where a number is declared; names the field.
-        """
-        seqs, times, nodes, kinds, fields = zip(*rows)
-        self._seqs.extend(seqs)
-        self._times.extend(times)
-        self._nodes += nodes
-        self._kinds += kinds
-        found: dict[str, list[tuple[Any, ...]]] = {}
-        for place, (kind, values) in enumerate(zip(kinds, fields), self.rows):
-            if kind not in found:
-                found[kind] = []
-                if kind not in self._places:
-                    self._places[kind] = array("i")
-                    self._fields[kind] = [_column(name) for name in _FIELDS[kind]]
-            found[kind].append(values)
-            self._places[kind].append(place)
-        for kind, values_of_rows in found.items():
-            for index, values in enumerate(zip(*values_of_rows)):
-                try:
-                    self._fields[kind][index].extend(values)
-                except TypeError as error:
-                    raise _wrong_type(kind, index, error) from error
-        self.rows += len(rows)
-
-    def table(self, schema: Any) -> Any:
-        """Return all rows as an Arrow table with all columns of the trace."""
-        order = array("i")  # the rows kind by kind
-        parts: dict[str, dict[str, Any]] = {}
-        for kind, places in self._places.items():
-            order.extend(places)
-            for index, values in enumerate(self._fields[kind]):
-                name = _FIELDS[kind][index]
-                try:
-                    arrow = _arrow(values, schema.field(name).type)
-                except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-                    raise _wrong_type(kind, index, error) from error
-                parts.setdefault(name, {})[kind] = arrow
-        gather = pc.sort_indices(pa.array(order, pa.int32()))  # where each row is in that order
-        columns: dict[str, Any] = {
-            "seq": self._seqs, "t_us": self._times, "node": self._nodes, "kind": self._kinds
-        }  # fmt: skip
-        arrays = []
-        for field in schema:
-            name = field.name
-            if name in columns:
-                arrays.append(_arrow(columns[name], field.type))
-            elif name not in parts:
-                arrays.append(pa.nulls(self.rows, field.type))
-            else:
-                chunks = _with_gaps(parts[name], self._places, field.type)
-                arrays.append(pc.take(pa.concat_arrays(chunks), gather, boundscheck=False))
-        return pa.Table.from_arrays(arrays, schema=schema)
+    places: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        if row[3] in places:
+            places[row[3]].append(place)
+        else:
+            places[row[3]] = [place]
+    parts: dict[str, dict[str, Any]] = {}
+    order: list[int] = []  # the rows kind by kind
+    for kind, indices in places.items():
+        order += indices
+        values = zip(*[rows[place][4] for place in indices])
+        for name, column in zip(_FIELDS[kind], values):
+            parts.setdefault(name, {})[kind] = _column(kind, name, column, schema)
+    gather = pc.sort_indices(pa.array(order, pa.int32()))  # where each row is in that order
+    seqs, times, nodes, kinds, _ = zip(*rows)
+    columns: dict[str, Any] = {"seq": seqs, "t_us": times, "node": nodes, "kind": kinds}
+    arrays = []
+    for field in schema:
+        name = field.name
+        if name in columns:
+            arrays.append(pa.array(columns[name], field.type))
+        elif name not in parts:
+            arrays.append(pa.nulls(len(rows), field.type))
+        else:
+            chunks = _with_gaps(parts[name], places, field.type)
+            arrays.append(pc.take(pa.concat_arrays(chunks), gather, boundscheck=False))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def fact_table(rows: Sequence[Row], schema: Any) -> Any:
-    """Convert trace rows to an Arrow table with all columns of the trace."""
-    columns = FactColumns()
-    columns.add(rows)
-    return columns.table(schema)
+def _column(kind: str, name: str, values: tuple[Any, ...], schema: Any) -> Any:
+    """Convert one field of one kind, naming it when a value has another type than declared."""
+    try:
+        return pa.array(values, schema.field(name).type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TypeError(f"{kind}.{name} must be {COLUMNS[name]}: {error}") from error
 
 
-def _column(name: str) -> Any:
-    return array("q") if COLUMNS[name] == "int64" else []
-
-
-def _arrow(values: Any, arrow_type: Any) -> Any:
-    if type(values) is list:
-        return pa.array(values, arrow_type)
-    return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(values)])
-
-
-def _wrong_type(kind: str, index: int, error: Exception) -> TypeError:
-    name = _FIELDS[kind][index]
-    return TypeError(f"{kind}.{name} must be {COLUMNS[name]}: {error}")
-
-
-def _with_gaps(owned: dict[str, Any], places: dict[str, array[int]], arrow_type: Any) -> list[Any]:
+def _with_gaps(owned: dict[str, Any], places: dict[str, list[int]], arrow_type: Any) -> list[Any]:
     """Return a column's arrays kind by kind, with nulls for the kinds that lack it."""
     chunks = []
     missing = 0

@@ -22,14 +22,12 @@ import pyarrow as pa
 
 from model import facts, values
 from model.facts import ROW
-from sim.store import TRACE_FILE, WIRE_FILE, FactWriter, Row, TableWriter
+from sim.store import TRACE_FILE, WIRE_FILE, FactWriter, TableWriter
 
+Row: TypeAlias = tuple[int, int, str, str, tuple[Any, ...]]
 Subscriber: TypeAlias = Callable[[int, int, str, Any], None]
 
-BATCH_ROWS = 512
-"""Few: what becomes of them afterwards is quicker while they are in the processor's caches."""
-
-WIRE_BATCH_ROWS = 16_384
+BATCH_ROWS = 16_384
 
 
 class Trace:
@@ -37,7 +35,7 @@ class Trace:
 
     Args:
         directory: where ``trace.parquet`` goes; None keeps the digest only.
-        batch_rows: rows that are buffered before they are digested and given to the table.
+        batch_rows: rows that are buffered before they are digested and converted.
         check_types: whether every field's type is checked (always under the test suite).
     """
 
@@ -153,7 +151,7 @@ class WireTrace:
         "text": "string",
     }
 
-    def __init__(self, directory: Path, *, batch_rows: int = WIRE_BATCH_ROWS) -> None:
+    def __init__(self, directory: Path, *, batch_rows: int = BATCH_ROWS) -> None:
         self._writer = TableWriter(directory / WIRE_FILE, self.COLUMNS)
         self._batch_rows = batch_rows
         self._rows: list[tuple[Any, ...]] = []
