@@ -226,7 +226,8 @@ def moving(focus: Focus) -> None:
         focus.reassign(partition, (first, last), begins + 100 * partition)
     focus.fault("crash", begins + rng.randrange(700, 3000), rng.randrange(3500, 5000),
                 node=f"broker-{first}")  # fmt: skip
-    focus.data["expect"]["never"] = ["leaderless"]
+    if focus.mode == "kraft":  # a new ZooKeeper controller first takes dead leaders away
+        focus.data["expect"]["never"] = ["leaderless"]
 
 
 def churn(focus: Focus) -> None:
@@ -235,6 +236,7 @@ def churn(focus: Focus) -> None:
     rng = focus.rng
     focus.prepare(3, 7000)
     focus.config["replica.lag.time.max.ms"] = 10_000
+    focus.data["topics"][0]["config"].pop("segment.bytes", None)  # a fetch reads one segment
     one, other, far = rng.sample(focus.three, 3)
     focus.assigned([(one, other, far)])
     focus.producers()
