@@ -38,6 +38,8 @@ class Progress:
         self.positions: dict[tuple[str, Key], tuple[int, str]] = {}  # (position, node)
         self.failed: dict[tuple[Key, int], None] = {}  # (partition, broker) that fetches no more
         self.superseded: dict[int, None] = {}  # brokers whose registration a dead process replaced
+        self.unsure: dict[Key, int] = {}  # leader epoch of a write that ZooKeeper told of too late
+        self._newest = -1  # the highest offset (zxid) of a change of a partition
         self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
@@ -78,7 +80,9 @@ class Progress:
         A follower that met a log which diverges within one epoch has failed until the next leader
         epoch; that is promised to happen only where data was lost. And a broker whose registration
         was replaced by that of its dead predecessor, late on the way, gets STALE_BROKER_EPOCH for
-        ever: it does not register again (BrokerLifecycleManager).
+        ever: it does not register again (BrokerLifecycleManager). And a ZooKeeper controller that
+        lost the answer to its write of an ISR finds another version when it tries again: the leader
+        gets INVALID_UPDATE_VERSION and proposes nothing more in this epoch (Partition).
         """
         reasons: dict[str, str] = {}
         for key, change in self.partitions.items():
@@ -86,7 +90,9 @@ class Progress:
             lost = forgive(key)
             why = [
                 lost if lost and (key, broker) in self.failed
-                else "late-registration" if broker in self.superseded else ""
+                else "late-registration" if broker in self.superseded
+                else "lost-zookeeper-answer" if self.unsure.get(key) == change.leader_epoch
+                else ""
                 for broker in absent
             ]  # fmt: skip
             if absent and all(why):
@@ -136,6 +142,9 @@ class Progress:
         known = self.partitions.get(key)
         if known is None or fact.partition_epoch > known.partition_epoch:
             self.partitions[key] = fact
+            if self._zookeeper and fact.offset < self._newest and fact.reason != "loaded":
+                self.unsure[key] = fact.leader_epoch
+        self._newest = max(self._newest, fact.offset)
 
     def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
         self.fenced[fact.broker] = fact.fenced

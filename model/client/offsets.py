@@ -122,8 +122,9 @@ class OffsetFetcher:
             if self.subscription.assignment.get(part.tp) is not state:
                 continue
             # Without an epoch (resetPositionIfNeeded): there is nothing to validate before a record
-            # has been read.
-            state.seek(part.offset, -1, self.metadata.leaders[part.tp][1], False)
+            # has been read. The topic may have been forgotten meanwhile (currentLeader: no leader).
+            _, leader_epoch = self.metadata.leaders.get(part.tp, (-1, -1))
+            state.seek(part.offset, -1, leader_epoch, False)
             self.metadata.epoch_seen(part.tp, part.leader_epoch, now)
             self.positioned(state, strategy)
         self.consumer.positions_changed()

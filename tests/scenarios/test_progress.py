@@ -94,3 +94,15 @@ def test_unfenced_brokers_are_told_in_order() -> None:
     rows = [("controller-1", registration(n, n)) for n in (3, 1)]
     rows.append(("controller-1", registration(4, 3, "fenced", True)))
     assert _after(rows).unfenced() == [1]
+
+
+def test_a_leader_whose_isr_was_written_but_not_answered_waits_for_the_next_epoch() -> None:
+    other = ("broker-1", facts.PartitionChanged(9, T, 1, 1, 0, 0, (1,), (1,), "created", False))
+    late = ("broker-1", facts.PartitionChanged(7, T, P, 1, 0, 3, (1, 2), (1, 2, 3), "lag", False))
+    told_late = _after([*SHORT, other, late], zookeeper=True)
+    assert told_late.hopeless(MISSING, _nothing_lost) == "lost-zookeeper-answer"
+    in_order = _after([*SHORT, late, other], zookeeper=True)
+    assert in_order.hopeless(MISSING, _nothing_lost) == ""
+    elected = facts.PartitionChanged(12, T, P, 1, 1, 4, (1, 2), (1, 2, 3), "preferred", False)
+    over = _after([*SHORT, other, late, ("broker-1", elected)], zookeeper=True)
+    assert over.hopeless(MISSING, _nothing_lost) == ""
