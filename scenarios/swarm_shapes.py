@@ -239,7 +239,7 @@ def churn(focus: Focus) -> None:
     focus.data["topics"][0]["config"].pop("segment.bytes", None)  # a fetch reads one segment
     one, other, far = rng.sample(focus.three, 3)
     focus.assigned([(one, other, far)])
-    focus.producers()
+    focus.producers(stop=3000)  # a far follower is behind as long as records come
     focus.data["workload"] = focus.data["workload"][:1]
     focus.fault("slow-link", 1, node=f"broker-{one}", peers=[f"broker-{far}"],
                 extra=ms(rng.randrange(200, 300)))  # fmt: skip

@@ -290,9 +290,12 @@ class Logs:
         state = self._partition(fact.topic_id, fact.partition)
         if fact.partition_epoch < state.partition_epoch:
             return  # another controller commits what the first already did
-        joined = [broker for broker in fact.isr if broker not in state.isr]
-        state.isr = fact.isr
-        state.members = tuple([node_of(broker) for broker in fact.isr])
+        # A ZooKeeper controller ends a reassignment before it takes the old replicas out of the ISR:
+        # leaders count on those no more, and none of them can be elected.
+        isr = tuple([broker for broker in fact.isr if broker in fact.replicas])
+        joined = [broker for broker in isr if broker not in state.isr]
+        state.isr = isr
+        state.members = tuple([node_of(broker) for broker in isr])
         state.leader = fact.leader
         state.leader_epoch = fact.leader_epoch
         state.partition_epoch = fact.partition_epoch
