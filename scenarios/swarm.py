@@ -76,6 +76,9 @@ def draw(seed: int) -> dict[str, Any]:
         _quorum(more, data["cluster"])
     data["faults"] += more_faults(more, data["cluster"], mode_of(seed))
     drawn += more_operations(more, brokers, topic)
+    # A voter that forgets what it voted and wrote is outside what a quorum survives.
+    voters = [f"broker-{n + 1}" for n in range(data["cluster"].get("combined", 0))]
+    drawn = [op for op in drawn if op["kind"] != "replace-disk" or op["node"] not in voters]
     if drawn:
         data["operations"] = drawn
     _focus(random.Random(f"swarm/{seed}/focus"), data, mode_of(seed))
