@@ -15,13 +15,18 @@ def two_directories(rng: random.Random, data: dict[str, Any], share: float = SHA
 
     A directory comes back with the next start only, so an operator may restart the broker. A broker
     whose disk is replaced has directories with other ids: what it alone had in sync is led by nobody
-    until an unclean election, so such seeds are left alone.
+    until an unclean election, so such seeds are left alone. So are reassignments with ZooKeeper: when
+    a broker comes back without a directory, a replica that is still being added is new once more and
+    gets a second log, on which Kafka refuses to start when the directory is back.
     """
     if rng.random() >= share or data["expect"].get("never"):
         return
-    if any(each["kind"] == "replace-disk" for each in data.get("operations", ())):
-        return
     cluster = data["cluster"]
+    apart = (
+        ("replace-disk", "reassign") if cluster.get("mode") == "zookeeper" else ("replace-disk",)
+    )
+    if any(each["kind"] in apart for each in data.get("operations", ())):
+        return
     cluster["config"] = {**cluster["config"], "log.dirs": LOG_DIRS}
     if rng.random() < 0.7:  # with KRaft a broker does not survive that its metadata directory fails
         cluster["config"]["metadata.log.dir"] = "/data/meta"
