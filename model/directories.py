@@ -7,9 +7,10 @@ when its one directory fails the process ends, and the fencing of the broker say
 
 from __future__ import annotations
 
-import base64
 import random
 from collections.abc import Sequence
+
+from model.uuids import random_uuid
 
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 """A replica that its broker is still to place, or to tell where it did."""
@@ -59,11 +60,10 @@ def named(directories: Sequence[str]) -> tuple[str, ...]:
 
 
 def random_id(rng: random.Random) -> str:
-    """Return a directory id as Kafka prints it (DirectoryId.random)."""
+    """Return a directory id (DirectoryId.random)."""
     while True:
-        text = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).decode()
-        directory_id = text.rstrip("=")
-        if not text.startswith("-") and directory_id not in RESERVED:
+        directory_id = random_uuid(rng)
+        if directory_id not in RESERVED:
             return directory_id
 
 

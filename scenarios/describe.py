@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from model.config import BrokerConfig
 from scenarios.state import Group, Row, State
 
 UNKNOWN = "—"
@@ -181,9 +182,7 @@ def _paths(state: State, node: str) -> list[str]:
     cluster = state.manifest.get("spec", {}).get("cluster", {})
     own = cluster.get("nodes", {}).get(node, {}).get("config", {})
     given = own.get("log.dirs", cluster.get("config", {}).get("log.dirs", []))
-    if isinstance(given, str):
-        given = [path.strip() for path in given.split(",") if path.strip()]
-    return list(given) or [LOG_DIR]
+    return list(BrokerConfig.from_properties({"log.dirs": given}).log_dirs) or [LOG_DIR]
 
 
 # --------------------------------------------------------------------------------------- groups

@@ -1,7 +1,7 @@
 """The focus of a drawn run: a few small faults around one place and time (see scenarios/swarm.py).
 
 A race needs its parts together: a leadership that moves while one link is late and one broker hears
-no metadata. Spread evenly they hardly ever meet. So half of the seeds play everything on three
+no metadata. Spread evenly they hardly ever meet. So most seeds play everything on three
 brokers, in some seconds, over partitions that have those brokers in every order: whoever a fault
 hits, he leads some of them and follows in others. A :class:`Focus` is what the shapes draw with;
 the shapes are in swarm_shapes (replicas) and swarm_control (controllers).
@@ -47,7 +47,7 @@ class Focus:
         self.orders: list[tuple[int, ...]] = []  # each partition's replicas, as assigned last
         self.end = 0
 
-    def prepare(self, brokers: int, duration: int, **topic: Any) -> None:
+    def prepare(self, brokers: int, duration: int) -> None:
         """Set the cluster up: quick timers, one controller mostly, nothing else that breaks."""
         rng, config = self.rng, self.config
         self.cluster["brokers"] = brokers
@@ -65,7 +65,6 @@ class Focus:
                 config["controller.quorum.fetch.timeout.ms"] = 30_000
                 config["controller.quorum.request.timeout.ms"] = 30_000
         self.data["topics"][0]["config"].pop("unclean.leader.election.enable", None)
-        self.data["topics"][0].update(topic)
 
     def everybody(self, factor: int, partitions: int) -> None:
         """Give the topic that many partitions: with three replicas or two of the three brokers, in

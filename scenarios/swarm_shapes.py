@@ -6,9 +6,8 @@ from typing import Any
 
 from scenarios.swarm_focus import TOPIC, Focus, ms
 
-OLD_PROTOCOL = (
-    "2.6"  # truncation by a lookup of epochs; ZooKeeper: leaders write the ISR themselves
-)
+OLD_PROTOCOL = "2.6"
+"""Truncation by a lookup of epochs; with ZooKeeper leaders write the ISR themselves."""
 
 
 def leaderships(focus: Focus) -> None:
@@ -267,7 +266,7 @@ def recreated(focus: Focus) -> None:
     focus.everybody(3, rng.choice((1, 2)))
     config: dict[str, Any] = {"request.timeout.ms": 1000, "delivery.timeout.ms": 5000}
     config |= {"acks": "all", "enable.idempotence": False, "metadata.max.age.ms": 500}
-    focus.producers(None, **config)
+    focus.producers(**config)
     focus.data["workload"] = focus.data["workload"][:1]
     focus.move(800)
     focus.move(1400)
@@ -280,8 +279,6 @@ def recreated(focus: Focus) -> None:
     focus.operations.append({"kind": "create-topic", "topic": TOPIC, "assignment": orders,
                              "at": ms(deleted + rng.randrange(300, 600))})  # fmt: skip
     focus.data["expect"]["never"] = ["send-failed"]
-    if "nonmonotonic-send" not in focus.data["expect"]["permits"]:
-        focus.data["expect"]["permits"].append("nonmonotonic-send")
 
 
 def short_segments(focus: Focus) -> None:

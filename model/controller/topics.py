@@ -7,10 +7,10 @@ Left out: create-topic policies, validate-only requests, quotas.
 
 from __future__ import annotations
 
-import base64
 import random
 import re
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from model.config import BrokerConfig, ConfigError, TopicConfig
 from model.controller.cluster import ClusterControlManager
@@ -29,6 +29,7 @@ from model.messages import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from model.uuids import random_uuid
 from model.values import value
 
 MAX_NAME = 249
@@ -36,6 +37,7 @@ MAX_PARTITIONS = 10_000  # of one request: its records are one batch (MAX_PARTIT
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 Result = tuple[str, Errors, str]
+T = TypeVar("T", CreatableTopic, CreatePartitionsTopic)
 
 
 @value
@@ -63,48 +65,43 @@ class TopicControlManager:
 
     def create_topics(self, request: CreateTopicsRequest) -> tuple[list[Any], CreateTopicsResponse]:
         """Return the records of all topics that can be created, and a result for each topic."""
-        names = [topic.topic for topic in request.topics]
         partitions = sum([max(t.num_partitions, len(t.assignments)) for t in request.topics])
         if partitions > MAX_PARTITIONS:
             message = f"Excessively large number of partitions per request: {partitions}."
-            refused = tuple([(name, Errors.POLICY_VIOLATION, message) for name in names])
+            refused = tuple([
+                (topic.topic, Errors.POLICY_VIOLATION, message) for topic in request.topics
+            ])  # fmt: skip
             return [], CreateTopicsResponse(refused)
-        records: list[Any] = []
-        results: list[Result] = []
-        for topic in request.topics:
-            if names.count(topic.topic) > 1:
-                outcome: list[Any] | Refused = Refused(
-                    Errors.INVALID_REQUEST, "Duplicate topic name."
-                )
-            else:
-                outcome = self._create(topic)
-            if isinstance(outcome, Refused):
-                results.append((topic.topic, outcome.error, outcome.message))
-            else:
-                records += outcome
-                results.append((topic.topic, Errors.NONE, ""))
-        return records, CreateTopicsResponse(tuple(results))
+        records, results = self._each(request.topics, self._create)
+        return records, CreateTopicsResponse(results)
 
     def create_partitions(
         self, request: CreatePartitionsRequest
     ) -> tuple[list[Any], CreatePartitionsResponse]:
         """Return the records of the partitions that can be added, and a result for each topic."""
-        names = [topic.topic for topic in request.topics]
+        records, results = self._each(request.topics, self._grow)
+        return records, CreatePartitionsResponse(Errors.NONE, results)
+
+    def _each(
+        self, topics: Sequence[T], make: Callable[[T], list[Any] | Refused]
+    ) -> tuple[list[Any], tuple[Result, ...]]:
+        """Make the records of each topic on its own; one that is asked for twice gets none."""
+        names = [topic.topic for topic in topics]
         records: list[Any] = []
         results: list[Result] = []
-        for topic in request.topics:
+        for topic in topics:
             if names.count(topic.topic) > 1:
                 outcome: list[Any] | Refused = Refused(
                     Errors.INVALID_REQUEST, "Duplicate topic name."
                 )
             else:
-                outcome = self._grow(topic)
+                outcome = make(topic)
             if isinstance(outcome, Refused):
                 results.append((topic.topic, outcome.error, outcome.message))
             else:
                 records += outcome
                 results.append((topic.topic, Errors.NONE, ""))
-        return records, CreatePartitionsResponse(Errors.NONE, tuple(results))
+        return records, tuple(results)
 
     def delete_topics(self, request: DeleteTopicsRequest) -> tuple[list[Any], DeleteTopicsResponse]:
         """Return the records that remove the topics, and a result for each of them."""
@@ -144,7 +141,7 @@ class TopicControlManager:
         replicas = self._assigned(topic) if topic.assignments else self._placed(topic)
         if isinstance(replicas, Refused):
             return replicas
-        topic_id = random_topic_id(self.rng)
+        topic_id = random_uuid(self.rng)
         records: list[Any] = [TopicRecord(topic.topic, topic_id)]
         records += [ConfigRecord(topic.topic, key, text) for key, text in topic.configs]
         added = self._partitions(topic_id, 0, replicas, manual=bool(topic.assignments))
@@ -289,12 +286,3 @@ def name_problem(name: str) -> str | None:
             " and '-'"
         )
     return None
-
-
-def random_topic_id(rng: random.Random) -> str:
-    """Return a topic id as Kafka prints it: 128 bits in URL-safe base 64, never starting with a
-    dash (Uuid.randomUuid)."""
-    while True:
-        text = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).decode()
-        if not text.startswith("-"):
-            return text.rstrip("=")

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from model.controller.topics import name_problem, random_topic_id
+from model.controller.topics import name_problem
 from model.errors import Errors
 from model.facts import PartitionChanged, TopicCreated
 from model.messages import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from model.uuids import random_uuid
 from tests.model.controller_harness import Harness
 
 
@@ -117,7 +118,7 @@ def test_names_are_judged_as_kafka_does() -> None:
 
 
 def test_topic_ids_come_from_the_stream() -> None:
-    ids = [random_topic_id(random.Random(seed)) for seed in range(200)]
+    ids = [random_uuid(random.Random(seed)) for seed in range(200)]
     assert [len(each) for each in ids] == [22] * 200
     assert not any(each.startswith("-") for each in ids)
-    assert ids[0] == random_topic_id(random.Random(0))
+    assert ids[0] == random_uuid(random.Random(0))

@@ -65,7 +65,11 @@ def test_two_variants_that_override_one_rule_are_refused() -> None:
 
 
 def test_one_rule_under_two_names_composes() -> None:
-    compose(["B01-truncate-to-hw", "B02-truncate-to-hw-diverges"])
+    both = compose(["B01-truncate-to-hw", "B02-truncate-to-hw-diverges"])
+    one = catalogue()["B01-truncate-to-hw"].overridden()
+    assert one
+    for (part, name), method in one.items():
+        assert getattr(type(getattr(both, part)), name) is method
 
 
 def test_an_unknown_variant_is_refused() -> None:

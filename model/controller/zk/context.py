@@ -6,7 +6,15 @@ Partitions are named by topic and number, as ZooKeeper names them. ``epoch`` and
 
 from __future__ import annotations
 
-from model.controller.zk.registries import BrokerInfo, PartitionState, ReplicaAssignment
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from model.controller.zk.registries import (
+    BrokerInfo,
+    PartitionState,
+    ReplicaAssignment,
+    TopicAssignment,
+)
 from model.records import TopicPartition
 from model.values import value
 
@@ -15,6 +23,7 @@ DELETION_STARTED, DELETION_SUCCESSFUL = "ReplicaDeletionStarted", "ReplicaDeleti
 DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
 
 Replica = tuple[TopicPartition, int]
+UNCHANGED: Mapping[int, ReplicaAssignment] = MappingProxyType({})
 
 
 @value
@@ -76,6 +85,14 @@ class ControllerContext:
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic."""
         return [tp for tp in self.assignments if tp.topic == topic]
+
+    def topic_assignment(
+        self, topic: str, changed: Mapping[int, ReplicaAssignment] = UNCHANGED
+    ) -> TopicAssignment:
+        """Return what belongs in a topic's znode, with the replicas of some partitions changed."""
+        entries = {tp.partition: self.assignments[tp] for tp in self.partitions_of(topic)}
+        entries |= changed
+        return TopicAssignment(self.topic_ids[topic], tuple(sorted(entries.items())))
 
     def partitions_on(self, broker: int) -> list[TopicPartition]:
         """Return the partitions that have a replica on a broker."""

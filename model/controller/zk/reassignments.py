@@ -31,7 +31,6 @@ from model.controller.zk.registries import (
     REASSIGN_PARTITIONS,
     Reassignment,
     ReplicaAssignment,
-    TopicAssignment,
     state_path,
     topic_path,
 )
@@ -234,11 +233,7 @@ class Reassignments:
     def _write(self, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps:
         """Write the topic's znode with one partition's new assignment."""
         controller = self.controller
-        context = controller.context
-        entries = {each.partition: context.assignments[each]
-                   for each in context.partitions_of(tp.topic)}  # fmt: skip
-        entries[tp.partition] = assignment
-        data = TopicAssignment(context.topic_ids[tp.topic], tuple(sorted(entries.items())))
+        data = controller.context.topic_assignment(tp.topic, {tp.partition: assignment})
         (written,) = yield from controller.store.write(SetData(topic_path(tp.topic), data))
         if written.error is not OK:
             raise StateChangeFailed(f"{topic_path(tp.topic)}: {written.error.name}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from model.controller.zk.context import NEW
 from model.controller.zk.elections import Strategy
 from model.controller.zk.events import Steps
-from model.controller.zk.registries import DELETE_TOPICS, TOPICS, TopicAssignment, topic_path
+from model.controller.zk.registries import DELETE_TOPICS, TOPICS, topic_path
 from model.records import TopicPartition
 from model.zookeeper.ops import Delete, GetData, SetData, ZkError
 
@@ -48,8 +48,7 @@ class TopicChanges:
         if not added:
             return
         if context.deleting(topic):  # restorePartitionReplicaAssignment
-            known = [(tp.partition, context.assignments[tp]) for tp in context.partitions_of(topic)]
-            data = TopicAssignment(context.topic_ids[topic], tuple(sorted(known)))
+            data = context.topic_assignment(topic)
             yield from controller.store.write(SetData(topic_path(topic), data))
             return
         context.assignments.update(added)
