@@ -94,6 +94,21 @@ ISR_CHANGES = """
     LEFT JOIN (SELECT DISTINCT run, offset FROM ZkControllerWrite) AS writes
         ON changes.run = writes.run AND changes.offset = writes.offset"""
 
+BROKER_REGISTRATIONS = """
+    -- Whether each broker may be in an ISR: what the controllers say, with ZooKeeper what the one of
+    -- the highest epoch says, since a deposed one wakes late.
+    SELECT run, seq, broker, NOT fenced AND NOT shutting_down AS registered FROM (
+        SELECT *, max(elected) OVER (PARTITION BY run ORDER BY seq) AS controller
+        FROM (
+            SELECT run, seq, node, broker, fenced, shutting_down,
+                   CAST(NULL AS STRUCT<epoch: BIGINT, node: STRING>) AS elected
+            FROM BrokerRegistration
+            UNION ALL
+            SELECT run, seq, node, NULL, NULL, NULL,
+                   named_struct('epoch', CAST(controller_epoch AS BIGINT), 'node', node)
+            FROM ZkControllerWrite WHERE path = '/controller_epoch'))
+    WHERE broker IS NOT NULL AND (controller IS NULL OR controller.node = node)"""
+
 TOPICS = """
     SELECT DISTINCT run, topic, topic_id, least(min_isr, replication_factor) AS needed
     FROM TopicCreated"""
@@ -106,6 +121,7 @@ SHARED = {
     "first_positions": FIRST_POSITIONS,
     "partition_changes": PARTITION_CHANGES,
     "isr_changes": ISR_CHANGES,
+    "broker_registrations": BROKER_REGISTRATIONS,
     "topics": TOPICS,
 }
 """Views that several checks read, by name, each after those it reads itself."""

@@ -93,8 +93,7 @@ ISR_ELIGIBLE = offending(
             FROM isr_changes LATERAL VIEW explode(joined) AS broker
             WHERE NOT (leader = -1 AND (size(isr) <= 1 OR zookeeper))
             UNION ALL
-            SELECT run, NULL, NULL, seq, broker, NOT fenced AND NOT shutting_down
-            FROM BrokerRegistration))
+            SELECT run, NULL, NULL, seq, broker, registered FROM broker_registrations))
     WHERE topic_id IS NOT NULL AND NOT coalesce(eligible, false)""",
     "'ISRELIG'",
     "'%s', story",

@@ -4,13 +4,15 @@ With ZooKeeper the controller writes a partition at a time: first elections, the
 leaves the ISRs. So there ISRELIG judges who joins an ISR, not who is still in it, and a partition
 without a leader may have any ISR. Before inter.broker.protocol.version 2.7 a leader writes its ISR
 itself, without the controller's check, and knows only which brokers its own metadata cache holds: a
-broker that dies or shuts down may join, so what leaders write is not judged. A metadata offset is
-then a zxid; see also :mod:`scenarios.invariants.zookeeper`.
+broker that dies or shuts down may join, so what leaders write is not judged. Who is shutting down is
+in the memory of one controller: its successor does not know, and what a deposed one still says counts
+no more. A metadata offset is then a zxid; see also :mod:`scenarios.invariants.zookeeper`.
 """
 
 from __future__ import annotations
 
 from model import facts
+from model.controller.zk.registries import CONTROLLER_EPOCH
 from scenarios.invariants.base import Cluster
 
 
@@ -23,8 +25,9 @@ class Metadata:
         self._committed: dict[int, facts.PartitionChanged] = {}
         self._epochs: dict[tuple[str, int], tuple[int, int]] = {}
         self._brokers: dict[int, facts.BrokerRegistration] = {}
-        self._registered: dict[int, int] = {}  # broker -> metadata offset
+        self._registered: dict[int, tuple[int, int]] = {}  # broker -> (controller epoch, offset)
         self._zookeeper = False
+        self._controller = (0, "")  # with ZooKeeper: the highest controller epoch, and whose it is
         self._written: set[int] = set()  # the zxids of all controllers' writes
         self._leaders: dict[tuple[str, int, int], str] = {}
         self._raft_leaders: dict[int, str] = {}
@@ -39,9 +42,11 @@ class Metadata:
         trace.subscribe(facts.RaftRole, self._on_role)
         trace.subscribe(facts.ZkControllerWrite, self._on_zk_write)
 
-    def _on_zk_write(self, _seq: int, _t: int, _n: str, fact: facts.ZkControllerWrite) -> None:
+    def _on_zk_write(self, _seq: int, _t: int, node: str, fact: facts.ZkControllerWrite) -> None:
         self._zookeeper = True
         self._written.add(fact.offset)
+        if fact.path == CONTROLLER_EPOCH:
+            self._controller = max(self._controller, (fact.controller_epoch, node))
 
     def finish(self) -> None:
         """Judge what waits for the end of a batch."""
@@ -55,13 +60,15 @@ class Metadata:
                 f"{node} and {known[0]} applied different metadata up to offset {fact.offset}",
             )  # fmt: skip
 
-    def _on_broker(self, seq: int, t: int, _node: str, fact: facts.BrokerRegistration) -> None:
+    def _on_broker(self, seq: int, t: int, node: str, fact: facts.BrokerRegistration) -> None:
         self._check_fenced(t)
-        if fact.offset <= self._registered.get(fact.broker, -1):
+        controller_epoch, controller = self._controller
+        told = (controller_epoch, fact.offset)
+        if controller not in ("", node) or told <= self._registered.get(fact.broker, (-1, -1)):
             return
         if fact.broker in self._fenced_at:  # its standing changes again at the same instant
             self._judge_fenced(fact.broker)
-        self._registered[fact.broker] = fact.offset
+        self._registered[fact.broker] = told
         self._brokers[fact.broker] = fact
         if (fact.fenced or fact.shutting_down) and not self._zookeeper:
             self._fenced_at[fact.broker] = (t, seq)

@@ -101,9 +101,17 @@ def mark(
     return f"broker-{broker}", fact
 
 
-def registered(broker: int, fenced: bool = False, shutting_down: bool = False) -> tuple[str, Any]:
+def registered(
+    broker: int, fenced: bool = False, shutting_down: bool = False, by: str = "controller-1"
+) -> tuple[str, Any]:
     fact = facts.BrokerRegistration(1, broker, 1, "registered", fenced, shutting_down, None)
-    return "controller-1", fact
+    return by, fact
+
+
+def elected(controller_epoch: int, node: str) -> tuple[str, Any]:
+    return node, facts.ZkControllerWrite(
+        controller_epoch, controller_epoch, "/controller_epoch", controller_epoch
+    )
 
 
 def zk_write(offset: int) -> tuple[str, Any]:

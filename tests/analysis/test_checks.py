@@ -17,6 +17,7 @@ from analysis_rows import (
     case_tables,
     changed,
     committed,
+    elected,
     end,
     fetched,
     final,
@@ -118,6 +119,14 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "a leader writes its ISR into ZooKeeper": (
         [*BROKERS, zk_write(1), changed((1, 2), 1), registered(3, fenced=True),
          changed((1, 2, 3), 2)], {}),
+    "a deposed ZooKeeper controller tells late": (
+        [*BROKERS, elected(1, "broker-4"), zk_write(2), changed((1, 2), 1), elected(2, "broker-5"),
+         registered(3, shutting_down=True, by="broker-4"), zk_write(3), changed((1, 2, 3), 3)],
+        {}),
+    "the ZooKeeper controller tells": (
+        [*BROKERS, elected(1, "broker-4"), zk_write(2), changed((1, 2), 1), elected(2, "broker-5"),
+         registered(3, shutting_down=True, by="broker-5"), zk_write(3), changed((1, 2, 3), 3)],
+        {"ISRELIG": 1}),
     "leader outside": ([*BROKERS, changed((2, 3), 1, leader=1)], {"ISRELIG": 1}),
     "the last member is down": (
         [*BROKERS, registered(1, fenced=True), changed((1,), 1, leader=-1)], {}),

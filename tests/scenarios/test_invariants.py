@@ -113,6 +113,23 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-1", facts.ZkControllerWrite(4, 1, "/state", 1)),
          ("broker-1", changed(4, (1, 2)))],
     ),
+    "ISRELIG a deposed ZooKeeper controller is not believed": (
+        [*ALIVE, ("broker-1", facts.ZkControllerWrite(3, 1, "/controller_epoch", 1)),
+         ("broker-2", facts.ZkControllerWrite(4, 2, "/controller_epoch", 2)),
+         ("broker-2", facts.ZkControllerWrite(7, 2, "/state", 2))],
+        [("broker-1", registration(6, 2, "shutting-down", True)),
+         ("broker-2", changed(7, (1, 2)))],
+        [("broker-2", registration(6, 2, "shutting-down", True)),
+         ("broker-2", changed(7, (1, 2)))],
+    ),
+    "ISRELIG a ZooKeeper controller knows not who told its predecessor": (
+        [*ALIVE, ("broker-1", facts.ZkControllerWrite(3, 1, "/controller_epoch", 1)),
+         ("broker-1", registration(4, 2, "shutting-down", True)),
+         ("broker-2", facts.ZkControllerWrite(5, 2, "/controller_epoch", 2)),
+         ("broker-2", facts.ZkControllerWrite(7, 2, "/state", 2))],
+        [("broker-2", registration(2, 2)), ("broker-2", changed(7, (1, 2)))],
+        [("broker-2", changed(7, (1, 2)))],
+    ),
     "ISRELIG a leader outside the ISR": (
         ALIVE,
         [("controller-1", changed(3, (2,), leader=2))],
