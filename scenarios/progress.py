@@ -40,6 +40,9 @@ class Progress:
         self.superseded: dict[int, None] = {}  # brokers whose registration a dead process replaced
         self.unsure: dict[Key, int] = {}  # leader epoch of a write that ZooKeeper told of too late
         self._newest = -1  # the highest offset (zxid) of a change of a partition
+        self._changed: dict[Key, int] = {}  # when the last change was told (seq)
+        self._connected: dict[str, int] = {}  # node -> when it last found a ZooKeeper (seq)
+        self._controller = (-1, "")  # (controller epoch, node)
         self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
@@ -53,6 +56,9 @@ class Progress:
             (facts.ReplicaFailed, self._on_failed),
             (facts.BecameFollower, self._on_follower),
             (facts.HostStarted, self._on_started),
+            (facts.IsrUpdateFailed, self._on_isr_refused),
+            (facts.ZooKeeperConnection, self._on_connection),
+            (facts.ControllerActive, self._on_controller),
         ):
             trace.subscribe(kind, handler)
 
@@ -135,16 +141,33 @@ class Progress:
             for key in [key for key in known if key[0] == fact.topic_id]:
                 del known[key]
 
-    def _on_partition(self, _seq: int, _t: int, _node: str, fact: facts.PartitionChanged) -> None:
+    def _on_partition(self, seq: int, _t: int, _node: str, fact: facts.PartitionChanged) -> None:
         key = (fact.topic_id, fact.partition)
         if fact.topic_id in self.deleted:
             return
         known = self.partitions.get(key)
         if known is None or fact.partition_epoch > known.partition_epoch:
             self.partitions[key] = fact
+            self._changed[key] = seq
             if self._zookeeper and fact.offset < self._newest and fact.reason != "loaded":
                 self.unsure[key] = fact.leader_epoch
         self._newest = max(self._newest, fact.offset)
+
+    def _on_isr_refused(self, _seq: int, _t: int, node: str, fact: facts.IsrUpdateFailed) -> None:
+        """Nothing was told since the last change, but its writer has found another ZooKeeper."""
+        key = (fact.topic_id, fact.partition)
+        if self._zookeeper and fact.error == "INVALID_UPDATE_VERSION":
+            found = max(self._connected.get(each, -1) for each in (node, self._controller[1]))
+            if found > self._changed.get(key, -1):
+                self.unsure[key] = fact.leader_epoch
+
+    def _on_connection(self, seq: int, _t: int, node: str, fact: facts.ZooKeeperConnection) -> None:
+        if fact.state == "CONNECTED":
+            self._connected[node] = seq
+
+    def _on_controller(self, _seq: int, _t: int, node: str, fact: facts.ControllerActive) -> None:
+        if fact.active:
+            self._controller = max(self._controller, (fact.epoch, node))
 
     def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
         self.fenced[fact.broker] = fact.fenced

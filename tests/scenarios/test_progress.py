@@ -106,3 +106,17 @@ def test_a_leader_whose_isr_was_written_but_not_answered_waits_for_the_next_epoc
     elected = facts.PartitionChanged(12, T, P, 1, 1, 4, (1, 2), (1, 2, 3), "preferred", False)
     over = _after([*SHORT, other, late, ("broker-1", elected)], zookeeper=True)
     assert over.hopeless(MISSING, _nothing_lost) == ""
+
+
+def test_a_leader_whose_refused_write_may_be_its_own_waits_for_the_next_epoch() -> None:
+    active = ("broker-2", facts.ControllerActive(1, True))
+    refused = ("broker-1", facts.IsrUpdateFailed(T, P, 0, "INVALID_UPDATE_VERSION"))
+    found = ("broker-2", facts.ZooKeeperConnection(5, "CONNECTED", "zookeeper-2"))
+    rows = [active, *SHORT, found, refused]
+    assert _after(rows, zookeeper=True).hopeless(MISSING, _nothing_lost) == "lost-zookeeper-answer"
+    for other in (
+        [active, found, *SHORT, refused],  # the connection is older than what is known
+        [active, *SHORT, ("broker-3", found[1]), refused],  # another one's connection
+        [active, *SHORT, found, ("broker-1", facts.IsrUpdateFailed(T, P, 0, "INELIGIBLE_REPLICA"))],
+    ):
+        assert _after(other, zookeeper=True).hopeless(MISSING, _nothing_lost) == ""
