@@ -41,7 +41,7 @@ class Violation:
 class ReplicaLog:
     """One replica's log as prefix hashes: ``hashes[i]`` covers everything below ``nexts[i]``."""
 
-    __slots__ = ("epochs", "hashes", "log", "nexts", "suspect")
+    __slots__ = ("epochs", "hashes", "joining", "log", "nexts", "suspect")
 
     def __init__(self) -> None:
         self.nexts: list[int] = []
@@ -49,6 +49,12 @@ class ReplicaLog:
         self.hashes: list[int] = []
         self.log: Any = None
         self.suspect = False  # lost power while in the ISR, until it has left it
+        self.joining = False  # lost it when it was fit for the ISR: a proposal may be on the way
+
+    def lost(self, member: bool, exposed: int, exposed_hash: int) -> None:
+        """Remember that the disk was lost, or what was not flushed of it."""
+        self.suspect = member
+        self.joining = not member and self.holds(exposed, exposed_hash)
 
     @property
     def log_end_offset(self) -> int:

@@ -53,6 +53,7 @@ class Logs:
         trace.subscribe(facts.HostStopped, self._on_stopped)
         trace.subscribe(facts.LogDeleted, self._on_deleted)
         trace.subscribe(facts.DiskReplaced, self._on_disk_replaced)
+        trace.subscribe(facts.BrokerRegistration, self._on_broker)
         trace.subscribe(facts.ConfigChanged, self._on_config)
 
     # Following the logs.
@@ -151,8 +152,9 @@ class Logs:
             replica = state.replicas.get(node)
             if replica is not None:
                 replica.log = None
-                if fact.reason == "power-loss" and broker_of(node) in state.isr:
-                    replica.suspect = True
+                if fact.reason == "power-loss" and not replica.suspect:
+                    member = broker_of(node) in state.isr
+                    replica.lost(member, state.exposed, state.exposed_hash)
 
     def _on_deleted(self, seq: int, t: int, node: str, fact: facts.LogDeleted) -> None:
         """A member of the ISR keeps its log, unless its topic goes: KRaft tells of that before, a
@@ -168,8 +170,18 @@ class Logs:
 
     def _on_disk_replaced(self, _seq: int, _t: int, node: str, _f: facts.DiskReplaced) -> None:
         for state in self.cluster.partitions.values():
-            if state.replicas.pop(node, None) is not None and broker_of(node) in state.isr:
-                state.replica(node).suspect = True
+            replica = state.replicas.get(node)
+            if replica is not None:
+                replica.lost(broker_of(node) in state.isr, state.exposed, state.exposed_hash)
+                replica.cut(0)
+
+    def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
+        """With KRaft nobody joins an ISR under an earlier broker epoch (KIP-903)."""
+        if fact.change == "registered" and fact.fenced:
+            for state in self.cluster.partitions.values():
+                replica = state.replicas.get(node_of(fact.broker))
+                if replica is not None:
+                    replica.joining = False
 
     def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
         """Ask for the least min.insync.replicas there was: a leader hears of a change later."""
@@ -294,6 +306,10 @@ class Logs:
         # leaders count on those no more, and none of them can be elected.
         isr = tuple([broker for broker in fact.isr if broker in fact.replicas])
         joined = [broker for broker in isr if broker not in state.isr]
+        if fact.partition_epoch > state.partition_epoch:
+            for node, replica in state.replicas.items():
+                lost = replica.suspect or replica.joining
+                replica.suspect, replica.joining = lost and broker_of(node) in fact.isr, False
         state.isr = isr
         state.members = tuple([node_of(broker) for broker in isr])
         state.leader = fact.leader
@@ -302,9 +318,6 @@ class Logs:
         if fact.unclean:
             state.unclean_epoch = fact.leader_epoch
             return
-        for node, replica in state.replicas.items():
-            if replica.suspect and int(node.rpartition("-")[2]) not in fact.isr:
-                replica.suspect = False
         for broker in joined:
             node = node_of(broker)
             self._check_isr_member(state, seq, t, node, state.replica(node), "joined the ISR")

@@ -76,6 +76,21 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-2", REPLICATED), ("controller-1", changed(4, (1, 2)))],
         [("controller-1", changed(4, (1, 2)))],
     ),
+    "ISRDATA a joiner whose disk is replaced on the way": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1,))), *EXPOSED[2:],
+         ("broker-2", REPLICATED), ("broker-2", facts.DiskReplaced())],
+        [("controller-1", changed(4, (1, 2)))],
+        [("controller-1", registration(4, 2, "registered", True)),
+         ("controller-1", registration(5, 2)),
+         ("controller-1", changed(6, (1, 2)))],
+    ),
+    "ISRDATA a joiner whose disk was replaced before the last change": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1,))), *EXPOSED[2:],
+         ("broker-2", REPLICATED), ("broker-2", facts.DiskReplaced()),
+         ("controller-1", changed(4, (1,)))],
+        [("broker-2", REPLICATED), ("controller-1", changed(5, (1, 2)))],
+        [("controller-1", changed(5, (1, 2)))],
+    ),
     "ISRDATA a member whose log is deleted": (
         [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),
          ("broker-2", REPLICATED), ("broker-1", high_watermark(1))],
