@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 from analysis.checks.base import JUDGED_KINDS, SHARED
 from analysis.compact import split
@@ -64,7 +65,7 @@ def views(
     """Have the views over the files of each kind."""
     try:
         for kind in JUDGED_KINDS:
-            frame = spark.read.schema(schema(kind)).parquet(*map(str, parts[kind]))
+            frame = table(spark, kind, parts[kind])
             (frame.coalesce(1) if small else frame).createOrReplaceTempView(kind)
         for name, text in SHARED.items():
             spark.sql(text).createOrReplaceTempView(name)
@@ -74,7 +75,13 @@ def views(
             spark.catalog.dropTempView(name)
 
 
-def schema(kind: str) -> str:
-    """Return the columns of a kind's table as SQL declares them."""
+def table(spark: SparkSession, kind: str, files: Sequence[Path]) -> DataFrame:
+    """Return a kind's rows. Of a kind without any Spark is told so: it then plans nothing for them,
+    and many a fleet has no consumers, or no ZooKeeper."""
     types = {**COLUMNS, "run": "string"}
-    return ", ".join(f"`{name}` {_SQL_TYPES[types[name]]}" for name in kind_columns(kind))
+    columns = [(f"`{name}`", _SQL_TYPES[types[name]]) for name in kind_columns(kind)]
+    if any(pq.read_metadata(file).num_rows for file in files):
+        schema = ", ".join(f"{name} {kept_as}" for name, kept_as in columns)
+        return spark.read.schema(schema).parquet(*map(str, files))
+    nulls = ", ".join(f"CAST(NULL AS {kept_as}) AS {name}" for name, kept_as in columns)
+    return spark.sql(f"SELECT {nulls} WHERE false")

@@ -3,7 +3,9 @@
 A check is one SQL query of Spark's built-in functions over temporary views: one per kind of fact,
 named after it (``Acked``, ``Polled``, …; columns run, seq, t_us, node and the fact's own), and those
 of ``SHARED``. It returns the offending rows of all runs with anomaly, concerned groups and a text;
-the verdict sums them up. It is linear in the trace and works per run and partition.
+the verdict sums them up. It is linear in the trace and works per run and partition. Almost all
+partitions are in order, so the heavy checks first compare a partition as a whole, an array of record
+ids or of batches at a time, and look at single records only where these differ.
 
 SQL, not DataFrame calls: a text is parsed, analysed and planned once, where each call was analysed
 again through the gateway; that was most of the time of judging a small fleet.
@@ -59,6 +61,10 @@ ACKED_RECORDS = """
     SELECT run, topic_id, partition, seq, record_id,
            IF(base_offset >= 0, base_offset + place, -1) AS offset
     FROM Acked LATERAL VIEW posexplode(record_ids) AS place, record_id"""
+
+ACKED_SETS = """
+    SELECT run, topic_id, partition, flatten(collect_list(record_ids)) AS acked
+    FROM Acked GROUP BY run, topic_id, partition"""
 
 POLLED_RECORDS = """
     SELECT run, topic_id, partition, seq, group, member_id, offset, record_id
@@ -117,6 +123,7 @@ SHARED = {
     "final_leaders": FINAL_LEADERS,
     "final_records": FINAL_RECORDS,
     "acked_records": ACKED_RECORDS,
+    "acked_sets": ACKED_SETS,
     "polled_records": POLLED_RECORDS,
     "first_positions": FIRST_POSITIONS,
     "partition_changes": PARTITION_CHANGES,

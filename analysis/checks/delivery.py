@@ -8,11 +8,13 @@ LOST_WRITE = offending(
     # An acknowledged record is absent from the final log of its partition's leader. Records below
     # the leader's log start are excused, and so are partitions without a leader.
     """
-    SELECT run, topic_id, partition, acked.seq, record_id, acked.offset
-    FROM acked_records AS acked
-    LEFT ANTI JOIN final_records USING (run, topic_id, partition, record_id)
-    JOIN final_leaders USING (run, topic_id, partition)
-    WHERE acked.offset < 0 OR acked.offset >= log_start_offset""",
+    SELECT /*+ SHUFFLE_HASH(lost) */ run, topic_id, partition, seq, record_id, offset
+    FROM acked_records
+    JOIN (SELECT run, topic_id, partition, log_start_offset,
+                 explode(array_except(acked, record_ids)) AS record_id
+          FROM acked_sets LEFT JOIN final_leaders USING (run, topic_id, partition)) AS lost
+        USING (run, topic_id, partition, record_id)
+    WHERE offset < 0 OR offset >= log_start_offset""",
     "'lost-write'",
     "'record %d acknowledged at offset %d', record_id, offset",
 )
@@ -43,7 +45,9 @@ DUPLICATE = offending(
     SELECT run, topic_id, partition, record_id AS seq, CAST(array() AS ARRAY<STRING>) AS groups,
            format_string('record %d is stored %d times (producer-caused)', record_id, count(1))
                AS story
-    FROM final_records GROUP BY run, topic_id, partition, record_id HAVING count(1) > 1
+    FROM final_leaders LATERAL VIEW explode(record_ids) AS record_id
+    WHERE size(array_distinct(record_ids)) < size(record_ids)
+    GROUP BY run, topic_id, partition, record_id HAVING count(1) > 1
     UNION ALL
     SELECT run, topic_id, partition, min(seq) AS seq, array(group) AS groups,
            format_string('group %s got offset %d %d times', group, offset, count(1)) AS story

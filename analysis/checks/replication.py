@@ -112,10 +112,16 @@ CHANGE_HAS_REASON = offending(
     "'reason %s', reason",
 )
 
-_BATCHES = """
+_LOG = "struct(base_offsets, next_offsets, batch_epochs, producer_ids, base_sequences)"
+
+_BATCHES = f"""
     SELECT run, topic_id, partition, seq, base_offset, batch_epoch,
            struct(next_offset, batch_epoch, producer_id, base_sequence) AS content
-    FROM FinalReplica LATERAL VIEW
+    FROM (SELECT * FROM FinalReplica LEFT SEMI JOIN (
+              SELECT run, topic_id, partition FROM FinalReplica GROUP BY run, topic_id, partition
+              HAVING min({_LOG}) != max({_LOG})
+                     OR max(size(array_distinct(base_offsets)) < size(base_offsets)))
+          USING (run, topic_id, partition)) LATERAL VIEW
         inline(arrays_zip(base_offsets, next_offsets, batch_epochs, producer_ids, base_sequences))
         AS base_offset, next_offset, batch_epoch, producer_id, base_sequence"""
 
