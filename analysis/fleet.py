@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
     from pyspark.sql import SparkSession
 
-HASH_SEEDS = 3
-"""How many values of PYTHONHASHSEED the workers of a fleet have."""
+HASH_SEEDS = 2
+"""How many values of PYTHONHASHSEED the workers of a fleet have; each value costs a start of them."""
 
 REPLAY_EVERY = 100
 TOKEN = ".fleet-token"

@@ -25,7 +25,7 @@ class Metadata:
         self._committed: dict[int, facts.PartitionChanged] = {}
         self._epochs: dict[tuple[str, int], tuple[int, int]] = {}
         self._brokers: dict[int, facts.BrokerRegistration] = {}
-        self._registered: dict[int, tuple[int, int]] = {}  # broker -> (controller epoch, offset)
+        self._registered: dict[int, int] = {}  # broker -> metadata offset
         self._zookeeper = False
         self._controller = (0, "")  # with ZooKeeper: the highest controller epoch, and whose it is
         self._written: set[int] = set()  # the zxids of all controllers' writes
@@ -62,13 +62,14 @@ class Metadata:
 
     def _on_broker(self, seq: int, t: int, node: str, fact: facts.BrokerRegistration) -> None:
         self._check_fenced(t)
-        controller_epoch, controller = self._controller
-        told = (controller_epoch, fact.offset)
-        if controller not in ("", node) or told <= self._registered.get(fact.broker, (-1, -1)):
+        if self._zookeeper:  # one controller counts, in the order in which it tells
+            if self._controller[1] != node:
+                return
+        elif fact.offset <= self._registered.get(fact.broker, -1):
             return
         if fact.broker in self._fenced_at:  # its standing changes again at the same instant
             self._judge_fenced(fact.broker)
-        self._registered[fact.broker] = told
+        self._registered[fact.broker] = fact.offset
         self._brokers[fact.broker] = fact
         if (fact.fenced or fact.shutting_down) and not self._zookeeper:
             self._fenced_at[fact.broker] = (t, seq)

@@ -145,6 +145,13 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-2", registration(2, 2)), ("broker-2", changed(7, (1, 2)))],
         [("broker-2", changed(7, (1, 2)))],
     ),
+    "ISRELIG a ZooKeeper controller counts in the order in which it tells": (
+        [*ALIVE, ("broker-1", facts.ZkControllerWrite(3, 1, "/controller_epoch", 1)),
+         ("broker-1", registration(6, 2, "shutting-down", True)),
+         ("broker-1", facts.ZkControllerWrite(7, 1, "/state", 2))],
+        [("broker-1", registration(5, 2, "registered")), ("broker-1", changed(7, (1, 2)))],
+        [("broker-1", changed(7, (1, 2)))],
+    ),
     "ISRELIG a leader outside the ISR": (
         ALIVE,
         [("controller-1", changed(3, (2,), leader=2))],
