@@ -6,9 +6,9 @@ manifest names the same scenario, seed, configuration and code. A run that crash
 with the verdict ``crash`` and the traceback.
 
 PySpark fixes PYTHONHASHSEED in its workers, which would hide an order that depends on hashes: the
-seeds are spread over several values of it, and one in a hundred is run again in the driver, whose
-value is another; a digest that differs is nondeterminism. The only module of analysis/ that knows
-scenarios/.
+seeds of a large fleet are spread over several values of it, and one in a hundred is run again in the
+driver, whose value is another; a digest that differs is nondeterminism. The only module of analysis/
+that knows scenarios/.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import os
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,8 +37,11 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
     from pyspark.sql import SparkSession
 
-HASH_SEEDS = 2
-"""How many values of PYTHONHASHSEED the workers of a fleet have; each value costs a start of them."""
+HASH_SEEDS = 3
+"""How many values of PYTHONHASHSEED the workers of a large fleet have."""
+
+HASH_SEED_RUNS = 500
+"""A value is a set of workers of its own, whose start takes as long as dozens of runs: it must pay."""
 
 REPLAY_EVERY = 100
 TOKEN = ".fleet-token"
@@ -259,10 +263,13 @@ def _check_shared(context: SparkContext, out: Path) -> None:
     slots = max(context.defaultParallelism, 1)
     try:
         rdd = context.parallelize(range(slots), slots)
-        read = rdd.map(functools.partial(_read_token, path=str(out / TOKEN))).collect()
+        read = rdd.map(functools.partial(_read_token, path=str(out / TOKEN)))
+        with _hash_seed(context, 1):  # workers that the first runs need, too
+            read.id()
+        found = read.collect()
     finally:
         (out / TOKEN).unlink()
-    wrong = [found for found in read if found != token]
+    wrong = [each for each in found if each != token]
     if wrong:
         raise BadInput(f"{out}: not all workers see this directory ({wrong[0]}); share it")
 
@@ -296,26 +303,30 @@ def _run_all(
 
 
 def _work(context: SparkContext, out: Path, todo: Sequence[tuple[Job, int]]) -> RDD[Any]:
-    """Return one RDD of all work items, one a partition, over several PYTHONHASHSEEDs.
-
-    A worker's environment is fixed when the RDD's function is wrapped (asking its id does that).
-    """
+    """Return one RDD of all work items, one a partition, over several PYTHONHASHSEEDs."""
     jobs = {job.label: job for job, _ in todo}
     work = functools.partial(run_one, jobs=jobs, out=str(out))
-    before = context.environment.get("PYTHONHASHSEED")
+    values = min(HASH_SEEDS, 1 + len(todo) // HASH_SEED_RUNS)
     parts = []
-    try:
-        for number in range(HASH_SEEDS):
-            mine = [(job.label, seed) for job, seed in todo if seed % HASH_SEEDS == number]
-            if mine:
-                context.environment["PYTHONHASHSEED"] = str(number + 1)
+    for number in range(values):
+        mine = [(job.label, seed) for job, seed in todo if seed % values == number]
+        if mine:
+            with _hash_seed(context, number + 1):
                 part = context.parallelize(mine, len(mine)).map(work)
                 part.id()
-                parts.append(part)
-    finally:
-        if before is not None:
-            context.environment["PYTHONHASHSEED"] = before
+            parts.append(part)
     return context.union(parts)
+
+
+@contextmanager
+def _hash_seed(context: SparkContext, seed: int) -> Iterator[None]:
+    """Give the RDDs whose functions are wrapped here (asking for the id does that) such workers."""
+    before = context.environment["PYTHONHASHSEED"]
+    context.environment["PYTHONHASHSEED"] = str(seed)
+    try:
+        yield
+    finally:
+        context.environment["PYTHONHASHSEED"] = before
 
 
 class _Watch:

@@ -57,8 +57,12 @@ def files(out: Path) -> dict[str, bytes]:
 
 @pytest.mark.spark
 def test_a_killed_fleet_continues_to_the_same_files(
-    spark: SparkSession, tiny: fleet.Configuration, tmp_path: Path
+    spark: SparkSession,
+    tiny: fleet.Configuration,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(fleet, "HASH_SEED_RUNS", 2)  # two values of PYTHONHASHSEED, then one
     out = tmp_path / "out"
     told: list[tuple[int, int]] = []
     first = fleet.run_fleet(
