@@ -54,7 +54,8 @@ class ReplicaLog:
     def lost(self, member: bool, exposed: int, exposed_hash: int) -> None:
         """Remember that the disk was lost, or what was not flushed of it."""
         self.suspect = member
-        self.joining = not member and self.holds(exposed, exposed_hash)
+        fit = self.joining or self.holds(exposed, exposed_hash)
+        self.joining = fit and not member
 
     @property
     def log_end_offset(self) -> int:
