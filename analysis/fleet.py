@@ -19,10 +19,9 @@ import os
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -263,13 +262,11 @@ def _check_shared(context: SparkContext, out: Path) -> None:
     slots = max(context.defaultParallelism, 1)
     try:
         rdd = context.parallelize(range(slots), slots)
-        read = rdd.map(functools.partial(_read_token, path=str(out / TOKEN)))
-        with _hash_seed(context, 1):  # workers that the first runs need, too
-            read.id()
-        found = read.collect()
+        work = functools.partial(_read_token, path=str(out / TOKEN))
+        read = _with_hash_seed(rdd.map(work), 1).collect()  # in workers that the runs need, too
     finally:
         (out / TOKEN).unlink()
-    wrong = [each for each in found if each != token]
+    wrong = [found for found in read if found != token]
     if wrong:
         raise BadInput(f"{out}: not all workers see this directory ({wrong[0]}); share it")
 
@@ -311,22 +308,24 @@ def _work(context: SparkContext, out: Path, todo: Sequence[tuple[Job, int]]) -> 
     for number in range(values):
         mine = [(job.label, seed) for job, seed in todo if seed % values == number]
         if mine:
-            with _hash_seed(context, number + 1):
-                part = context.parallelize(mine, len(mine)).map(work)
-                part.id()
-            parts.append(part)
+            part = context.parallelize(mine, len(mine)).map(work)
+            parts.append(_with_hash_seed(part, number + 1))
     return context.union(parts)
 
 
-@contextmanager
-def _hash_seed(context: SparkContext, seed: int) -> Iterator[None]:
-    """Give the RDDs whose functions are wrapped here (asking for the id does that) such workers."""
-    before = context.environment["PYTHONHASHSEED"]
-    context.environment["PYTHONHASHSEED"] = str(seed)
+def _with_hash_seed(rdd: RDD[Any], hash_seed: int) -> RDD[Any]:
+    """Give an RDD workers with that PYTHONHASHSEED.
+
+    Their environment is fixed when the RDD's function is wrapped (asking for its id does that).
+    """
+    environment = rdd.context.environment
+    before = environment["PYTHONHASHSEED"]
+    environment["PYTHONHASHSEED"] = str(hash_seed)
     try:
-        yield
+        rdd.id()
     finally:
-        context.environment["PYTHONHASHSEED"] = before
+        environment["PYTHONHASHSEED"] = before
+    return rdd
 
 
 class _Watch:

@@ -62,10 +62,6 @@ ACKED_RECORDS = """
            IF(base_offset >= 0, base_offset + place, -1) AS offset
     FROM Acked LATERAL VIEW posexplode(record_ids) AS place, record_id"""
 
-ACKED_SETS = """
-    SELECT run, topic_id, partition, flatten(collect_list(record_ids)) AS acked
-    FROM Acked GROUP BY run, topic_id, partition"""
-
 POLLED_RECORDS = """
     SELECT run, topic_id, partition, seq, group, member_id, offset, record_id
     FROM Polled LATERAL VIEW inline(arrays_zip(offsets, record_ids)) AS offset, record_id"""
@@ -100,21 +96,6 @@ ISR_CHANGES = """
     LEFT JOIN (SELECT DISTINCT run, offset FROM ZkControllerWrite) AS writes
         ON changes.run = writes.run AND changes.offset = writes.offset"""
 
-BROKER_REGISTRATIONS = """
-    -- Whether each broker may be in an ISR: what the controllers say, with ZooKeeper what the one of
-    -- the highest epoch says, since a deposed one wakes late.
-    SELECT run, seq, broker, NOT fenced AND NOT shutting_down AS registered FROM (
-        SELECT *, max(elected) OVER (PARTITION BY run ORDER BY seq) AS controller
-        FROM (
-            SELECT run, seq, node, broker, fenced, shutting_down,
-                   CAST(NULL AS STRUCT<epoch: BIGINT, node: STRING>) AS elected
-            FROM BrokerRegistration
-            UNION ALL
-            SELECT run, seq, node, NULL, NULL, NULL,
-                   named_struct('epoch', CAST(controller_epoch AS BIGINT), 'node', node)
-            FROM ZkControllerWrite WHERE path = '/controller_epoch'))
-    WHERE broker IS NOT NULL AND (controller IS NULL OR controller.node = node)"""
-
 TOPICS = """
     SELECT DISTINCT run, topic, topic_id, least(min_isr, replication_factor) AS needed
     FROM TopicCreated"""
@@ -123,12 +104,10 @@ SHARED = {
     "final_leaders": FINAL_LEADERS,
     "final_records": FINAL_RECORDS,
     "acked_records": ACKED_RECORDS,
-    "acked_sets": ACKED_SETS,
     "polled_records": POLLED_RECORDS,
     "first_positions": FIRST_POSITIONS,
     "partition_changes": PARTITION_CHANGES,
     "isr_changes": ISR_CHANGES,
-    "broker_registrations": BROKER_REGISTRATIONS,
     "topics": TOPICS,
 }
 """Views that several checks read, by name, each after those it reads itself."""

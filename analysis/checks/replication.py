@@ -74,11 +74,26 @@ HIGH_WATERMARK_MONOTONIC = offending(
     "'%s: from %d back to %d', node, last, high_watermark",
 )
 
+_BROKER_REGISTRATIONS = """
+    -- Whether each broker may be in an ISR: what the controllers say, with ZooKeeper what the one of
+    -- the highest epoch says, since a deposed one wakes late.
+    SELECT run, seq, broker, NOT fenced AND NOT shutting_down AS registered FROM (
+        SELECT *, max(elected) OVER (PARTITION BY run ORDER BY seq) AS controller
+        FROM (
+            SELECT run, seq, node, broker, fenced, shutting_down,
+                   CAST(NULL AS STRUCT<epoch: BIGINT, node: STRING>) AS elected
+            FROM BrokerRegistration
+            UNION ALL
+            SELECT run, seq, node, NULL, NULL, NULL,
+                   named_struct('epoch', CAST(controller_epoch AS BIGINT), 'node', node)
+            FROM ZkControllerWrite WHERE path = '/controller_epoch'))
+    WHERE broker IS NOT NULL AND (controller IS NULL OR controller.node = node)"""
+
 ISR_ELIGIBLE = offending(
     # ISR members are registered, unfenced and not shutting down; the leader is one of them. With
     # leader −1 a last member is excepted, which stays until it returns, or with ELR nobody (with
     # ZooKeeper whoever was there).
-    """
+    f"""
     SELECT run, topic_id, partition, seq,
            format_string('leader %d is outside the ISR', leader) AS story
     FROM isr_changes
@@ -93,7 +108,7 @@ ISR_ELIGIBLE = offending(
             FROM isr_changes LATERAL VIEW explode(joined) AS broker
             WHERE NOT (leader = -1 AND (size(isr) <= 1 OR zookeeper))
             UNION ALL
-            SELECT run, NULL, NULL, seq, broker, registered FROM broker_registrations))
+            SELECT run, NULL, NULL, seq, broker, registered FROM ({_BROKER_REGISTRATIONS})))
     WHERE topic_id IS NOT NULL AND NOT coalesce(eligible, false)""",
     "'ISRELIG'",
     "'%s', story",
