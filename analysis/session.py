@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from analysis import archive
 from analysis.java import java_home
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -32,7 +33,8 @@ def session(
     Raises:
         JavaMissing: there is no Java to run Spark on.
     """
-    os.environ["JAVA_HOME"] = str(java_home())
+    home = java_home()
+    os.environ["JAVA_HOME"] = str(home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
@@ -54,7 +56,7 @@ def session(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
-        " -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        f" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {archive.options(home)}",
         "spark.sql.execution.arrow.pyspark.enabled": "false",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # walks the stack a column
         "spark.sql.parquet.mergeSchema": "false",

@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from scenarios.commands import catalogue, demo, fleets, runs, searching, views
+from scenarios.commands import catalogue, demo, fleets, prepare, runs, searching, views
 from scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
 
 HELP = """Simulate a whole Apache Kafka cluster, break it on purpose, and see what survives.
@@ -47,6 +47,7 @@ app.command("fleet")(fleets.fleet)
 app.command("check")(fleets.check)
 app.command("plot")(fleets.plot)
 app.command("demo")(demo.demo)
+app.command("prepare")(prepare.prepare)
 
 _CLICK_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 """Newer versions of typer bring their own click; the exception is the same in all."""
