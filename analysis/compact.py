@@ -94,7 +94,10 @@ def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 def _labelled(run: Run, columns: Sequence[str]) -> pa.Table:
     mine = ["kind", *(name for name in columns if name != "run")]
-    table = pq.read_table(run.directory / TRACE, columns=mine, partitioning=None)
+    with pq.ParquetFile(
+        run.directory / TRACE, pre_buffer=False
+    ) as file:  # half of read_table's time
+        table = file.read(mine)
     return table.append_column("run", pa.repeat(pa.scalar(run.name), table.num_rows))
 
 

@@ -38,8 +38,17 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    where = scratch or _scratch()
-    settings = {
+    settings = _settings(scratch or _scratch(), archive.options(home)) | dict(extra or {})
+    builder = SparkSession.builder.appName(app).master(master)
+    for key, setting in settings.items():
+        builder = builder.config(key, setting)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _settings(where: Path, java_options: str) -> dict[str, str]:
+    return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.speculation": "false",
@@ -56,19 +65,13 @@ def session(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
-        f" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {archive.options(home)}",
+        f" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {java_options}",
         "spark.sql.execution.arrow.pyspark.enabled": "false",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # walks the stack a column
+        "spark.python.daemon.module": "analysis.daemon",
         "spark.sql.parquet.mergeSchema": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
     }
-    settings |= extra or {}
-    builder = SparkSession.builder.appName(app).master(master)
-    for key, setting in settings.items():
-        builder = builder.config(key, setting)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 def _scratch() -> Path:

@@ -12,7 +12,7 @@ from analysis.java import java_home
 
 WRITES = """
 import os, re
-new = re.search(r"-XX:ArchiveClassesAtExit=(\\S+)", os.environ["SPARK_SUBMIT_OPTS"])[1]
+new = re.search(r'-XX:ArchiveClassesAtExit="(.+?)"', os.environ["SPARK_SUBMIT_OPTS"])[1]
 open(new, "w").write("classes")
 """
 FAILS = WRITES + "raise SystemExit('no room on the disk')"
@@ -32,7 +32,7 @@ def test_without_an_archive_the_jvm_has_no_option_for_one(home: Path) -> None:
 def test_what_the_jvm_wrote_as_it_ended_is_what_the_next_one_maps(home: Path) -> None:
     path = archive.make(home, [sys.executable, "-c", WRITES])
     assert path.read_text() == "classes"
-    assert archive.options(home).split() == [f"-XX:SharedArchiveFile={path}", "-Xlog:cds*=off"]
+    assert archive.options(home).startswith(f'-XX:SharedArchiveFile="{path}" ')
 
 
 @pytest.mark.parametrize(
