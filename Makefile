@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CODE := model sim scenarios analysis
 OUT ?= demo
 SEEDS ?= 200
 
@@ -26,7 +25,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
-	$(BIN)/python -m scenarios.bench
+	$(BIN)/python -m kafkasim.scenarios.bench
 
 soak: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m soak

@@ -18,8 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analysis.runs import COMPACTED, INDEX, TRACE, Run, compacted, digests, find_runs, kind_columns
-from model.facts import FACTS, SCHEMA_VERSION
+from kafkasim.analysis.runs import (
+    COMPACTED,
+    INDEX,
+    TRACE,
+    Run,
+    compacted,
+    digests,
+    find_runs,
+    kind_columns,
+)
+from kafkasim.model.facts import FACTS, SCHEMA_VERSION
 
 PART_ROWS = 4_000_000
 """From how many rows on a kind goes on in another file."""

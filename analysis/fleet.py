@@ -26,11 +26,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.compact import compact
-from analysis.runs import MANIFEST, RUNS, TRACE, BadInput, Run, check_trace, read_manifest
-from model.facts import SCHEMA_VERSION
-from scenarios import library, runner
-from scenarios.spec import Scenario
+from kafkasim.analysis.compact import compact
+from kafkasim.analysis.runs import MANIFEST, RUNS, TRACE, BadInput, Run, check_trace, read_manifest
+from kafkasim.model.facts import SCHEMA_VERSION
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import Scenario
+from kafkasim.scenarios.running import runner
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -147,7 +148,7 @@ def run_fleet(
     todo = [(job, seed) for job, seed in items if finished(out, job, seed) is None]
     if todo:
         if spark is None:
-            from analysis.session import session
+            from kafkasim.analysis.spark.session import session
 
             spark = session(master, "kafkasim fleet")
         _check_shared(spark.sparkContext, out)

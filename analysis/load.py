@@ -15,10 +15,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from analysis.checks.base import JUDGED_KINDS, SHARED
-from analysis.compact import split
-from analysis.runs import Run, by_kind, compacted, kind_columns
-from model.facts import COLUMNS
+from kafkasim.analysis.checks.base import JUDGED_KINDS, SHARED
+from kafkasim.analysis.compact import split
+from kafkasim.analysis.runs import Run, by_kind, compacted, kind_columns
+from kafkasim.model.facts import COLUMNS
 
 SMALL_ROWS = 5_000_000
 """Up to how many rows a kind is one partition, so that no check shuffles: a check is one task."""

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.runs import Run, find_runs
-from analysis.timeline import COLUMNS as LINE_COLUMNS
-from analysis.timeline import KINDS as LINE_KINDS
-from analysis.timeline import Change, Key, Row, Timeline, build, read_rows
+from kafkasim.analysis.runs import Run, find_runs
+from kafkasim.analysis.timeline import COLUMNS as LINE_COLUMNS
+from kafkasim.analysis.timeline import KINDS as LINE_KINDS
+from kafkasim.analysis.timeline import Change, Key, Row, Timeline, build, read_rows
 
 REPLICA_MANAGER = "kafka.server:type=ReplicaManager"
 LOG_MANAGER = "kafka.log:type=LogManager"

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from model.facts import FACTS, SCHEMA_VERSION
+from kafkasim.model.facts import FACTS, SCHEMA_VERSION
 
 TRACE = "trace.parquet"
 MANIFEST = "manifest.json"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from analysis.runs import MANIFEST, TRACE, check_trace, read_manifest
+from kafkasim.analysis.runs import MANIFEST, TRACE, check_trace, read_manifest
 
 Key = tuple[str, int]
 Row = dict[str, Any]

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.interval import wilson
-from analysis.runs import Run, find_runs
+from kafkasim.analysis.interval import wilson
+from kafkasim.analysis.runs import Run, find_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,10 +152,10 @@ def judge(directory: Path, skip_bad: bool = False, spark: SparkSession | None = 
     runs, bad = find_runs(directory, skip_bad=skip_bad)
     found: list[Found] = []
     if any(not run.crashed for run in runs):
-        from analysis.load import traces
+        from kafkasim.analysis.load import traces
 
         if spark is None:
-            from analysis.session import session
+            from kafkasim.analysis.spark.session import session
 
             spark = session()
         with traces(spark, directory, runs):
@@ -183,7 +183,7 @@ def check(spark: SparkSession, runs: Sequence[Run]) -> list[Found]:
 
 def query() -> str:
     """Return all checks as one query: a row per run, check, anomaly, partition and groups."""
-    from analysis.checks import CHECKS
+    from kafkasim.analysis.checks import CHECKS
 
     each = [f"SELECT '{name}' AS check, * FROM ({text})" for name, text in CHECKS.items()]
     return f"""
@@ -217,7 +217,7 @@ def excuse(found: Found, manifest: Mapping[str, Any]) -> str:
 
 def combine(runs: Sequence[Run], found: Sequence[Found], bad: Sequence[str] = ()) -> Verdicts:
     """Return the verdicts of runs from what the checks found and what the manifests say."""
-    from analysis.checks import CHECKS
+    from kafkasim.analysis.checks import CHECKS
 
     by_run: dict[str, list[Found]] = {run.name: [] for run in runs}
     for one in found:

@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from model.effects import Close, Open, Send
-from model.values import value
+from kafkasim.model.effects import Close, Open, Send
+from kafkasim.model.values import value
 
 if TYPE_CHECKING:
-    from model.effects import Process
+    from kafkasim.model.effects import Process
 
 
 @value

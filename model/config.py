@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, get_type_hints
 
-from model.directories import problem
+from kafkasim.model.directories import problem
 
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1

@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
-from model.timers import Timers
-from model.values import value
+from kafkasim.model.timers import Timers
+from kafkasim.model.values import value
 
 if TYPE_CHECKING:
-    from model.storage.files import Files
+    from kafkasim.model.storage.files import Files
 
 # --------------------------------------------------------------------------------------- inputs
 
@@ -215,7 +215,7 @@ class Exit:
 
 
 class Answerable(Protocol):
-    """What a process keeps per outbound connection: see :class:`model.channel.Channel`."""
+    """What a process keeps per outbound connection: see :class:`kafkasim.model.channel.Channel`."""
 
     def on_opened(self, now: int) -> None: ...
     def on_open_failed(self, reason: str, now: int) -> None: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from model.values import value
+from kafkasim.model.values import value
 
 BATCH_OVERHEAD = 61  # header of a v2 batch
 NO_PRODUCER_ID = -1

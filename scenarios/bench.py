@@ -18,8 +18,8 @@ from pathlib import Path
 
 import simpy
 
-from scenarios.runner import Run
-from scenarios.spec import Cluster, Scenario, load
+from kafkasim.scenarios.language.spec import Cluster, Scenario, load
+from kafkasim.scenarios.running.runner import Run
 
 REFERENCE = Path(__file__).parent / "bench.toml"
 ROOT = Path(__file__).parent.parent

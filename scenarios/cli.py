@@ -15,8 +15,8 @@ from typing import Any
 
 import typer
 
-from scenarios.commands import catalogue, demo, fleets, prepare, runs, searching, views
-from scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
+from kafkasim.scenarios.commands import catalogue, demo, fleets, prepare, runs, searching, views
+from kafkasim.scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
 
 HELP = """Simulate a whole Apache Kafka cluster, break it on purpose, and see what survives.
 

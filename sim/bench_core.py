@@ -1,6 +1,6 @@
 """Measure the bare core: request/response exchanges a second between echo processes.
 
-Run ``python -m sim.bench_core [seconds of simulated time] [--profile]``. Every client keeps one
+Run ``python -m kafkasim.sim.bench_core [seconds of simulated time] [--profile]``. Every client keeps one
 request in flight; the server answers at the end of its service time. There are no applications, no
 storage and no facts in it: what it costs is the kernel, the hosts and the network.
 """
@@ -14,10 +14,10 @@ import sys
 import time
 from typing import Any
 
-from model.effects import Open, Process, Request, Respond, Send
-from model.errors import Errors
-from model.messages import HeartbeatRequest, HeartbeatResponse
-from sim.world import World
+from kafkasim.model.effects import Open, Process, Request, Respond, Send
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import HeartbeatRequest, HeartbeatResponse
+from kafkasim.sim.world import World
 
 
 class Server(Process):

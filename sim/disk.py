@@ -25,8 +25,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from model.storage.files import Corrupt, DiskError, DiskFull, ReadError
-from sim.kernel import Kernel, Local
+from kafkasim.model.storage.files import Corrupt, DiskError, DiskFull, ReadError
+from kafkasim.sim.kernel import Kernel, Local
 
 FSYNC_MU = 7.6  # ln(2000 µs): the median
 FSYNC_SIGMA = 0.5

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.clock import HostClock
-from sim.host import Host
-from sim.kernel import Kernel
-from sim.loop import generator_hooks
-from sim.network import Network
-from sim.outbox import Recorder
-from sim.streams import Streams
-from sim.topology import Topology
+from kafkasim.sim.apps.loop import generator_hooks
+from kafkasim.sim.clock import HostClock
+from kafkasim.sim.host.host import Host
+from kafkasim.sim.host.outbox import Recorder
+from kafkasim.sim.kernel import Kernel
+from kafkasim.sim.net.network import Network
+from kafkasim.sim.net.topology import Topology
+from kafkasim.sim.streams import Streams
 
 EPOCH_US = 1_700_000_000_000_000
 CLOCK_OFFSET_US = 3_600_000_000  # monotonic clocks start within the first hour

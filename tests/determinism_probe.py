@@ -10,10 +10,10 @@ import json
 import sys
 from typing import Any
 
-from model.facts import FACTS
-from scenarios import library
-from scenarios.runner import Run
-from scenarios.spec import Scenario, parse
+from kafkasim.model.facts import FACTS
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import Scenario, parse
+from kafkasim.scenarios.running.runner import Run
 
 SECONDS = 3
 OVERRIDES = {

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.runner import run
-from scenarios.spec import parse
-from scenarios.swarm import draw
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
+from kafkasim.scenarios.searching.swarm import draw
 
 ROOT = Path(__file__).parents[1]
 PROBE = Path(__file__).parent / "determinism_probe.py"
@@ -24,7 +24,7 @@ SEED = 7
 
 
 def start(hash_seed: str, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT / ".package")}
     command = [sys.executable, str(PROBE), str(SEED), *arguments]
     return subprocess.Popen(
         command,

@@ -1,6 +1,6 @@
 """The checks: one SQL query per guarantee, over views of all runs' facts (see base.py)."""
 
-from analysis.checks import delivery, groups, liveness, order, replication
+from kafkasim.analysis.checks import delivery, groups, liveness, order, replication
 
 CHECKS: dict[str, str] = {
     "lost-write": delivery.LOST_WRITE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.checks.base import offending
+from kafkasim.analysis.checks.base import offending
 
 LOST_WRITE = offending(
     # An acknowledged record is absent from the final log of its partition's leader. Records below

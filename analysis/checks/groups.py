@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.checks.base import offending
+from kafkasim.analysis.checks.base import offending
 
 OFFSET_REGRESSION = offending(
     # A committed offset went backwards (client-caused), or the current coordinator answered an

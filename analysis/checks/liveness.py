@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.checks.base import offending
+from kafkasim.analysis.checks.base import offending
 
 NO_PROGRESS = offending(
     # The run's last phase says what was missing at the limit of its liveness phase.

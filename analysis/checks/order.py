@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.checks.base import offending
+from kafkasim.analysis.checks.base import offending
 
 POLL_ORDER = offending(
     # Within what one member covered, each poll goes on where the last one ended. A Positioned row

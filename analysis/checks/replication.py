@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.checks.base import offending
+from kafkasim.analysis.checks.base import offending
 
 REASONS = (
     "created", "lag", "caught-up", "fenced", "unfenced", "controlled-shutdown", "reassignment",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.plots import fleet_view, isr_flapping, latency
-from analysis.runs import BadInput
+from kafkasim.analysis.plots import fleet_view, isr_flapping, latency
+from kafkasim.analysis.runs import BadInput
 
 KINDS = {
     "isr-flapping": isr_flapping.draw,

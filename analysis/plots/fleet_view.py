@@ -9,9 +9,9 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
-from analysis.plots import style
-from analysis.runs import BadInput, Run, find_runs
-from analysis.timeline import Timeline, timeline
+from kafkasim.analysis.plots import style
+from kafkasim.analysis.runs import BadInput, Run, find_runs
+from kafkasim.analysis.timeline import Timeline, timeline
 
 BINS = 110
 """Into how many columns the width is divided: runs of one column are stacked."""

@@ -12,9 +12,9 @@ from typing import Any
 
 from matplotlib.patches import Patch
 
-from analysis.plots import style
-from analysis.runs import find_runs
-from analysis.timeline import COLUMNS, KINDS, Key, Row, Timeline, build, read_rows
+from kafkasim.analysis.plots import style
+from kafkasim.analysis.runs import find_runs
+from kafkasim.analysis.timeline import COLUMNS, KINDS, Key, Row, Timeline, build, read_rows
 
 MOST_PARTITIONS = 8
 LANE = 0.8

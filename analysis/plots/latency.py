@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.metrics import percentile
-from analysis.plots import style
-from analysis.runs import find_runs
-from analysis.timeline import COLUMNS, KINDS, Row, build, read_rows
+from kafkasim.analysis.metrics import percentile
+from kafkasim.analysis.plots import style
+from kafkasim.analysis.runs import find_runs
+from kafkasim.analysis.timeline import COLUMNS, KINDS, Row, build, read_rows
 
 WINDOWS = 60
 

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from analysis.timeline import Timeline
+from kafkasim.analysis.timeline import Timeline
 
 INK = "#22303c"
 FAINT = "#8895a1"

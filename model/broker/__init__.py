@@ -1,6 +1,6 @@
 """The broker process and its parts."""
 
-from model.broker.broker import Broker
-from model.broker.rules import BrokerRules
+from kafkasim.model.broker.kraft.broker import Broker
+from kafkasim.model.broker.rules import BrokerRules
 
 __all__ = ["Broker", "BrokerRules"]

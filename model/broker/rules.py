@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from model.controller.zk.rules import ZkControllerRules
-from model.group.rules import GroupRules
-from model.raft.rules import RaftRules
-from model.replication.rules import ReplicationRules
-from model.storage.rules import StorageRules
+from kafkasim.model.controller.zk.rules import ZkControllerRules
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.storage.rules import StorageRules
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,17 @@ import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from model.client.admin import KafkaAdmin
-from model.client.consumer import KafkaConsumer
-from model.client.producer import KafkaProducer
-from model.client.rules import ClientRules
-from model.config import ClientConfig, ConsumerConfig, ProducerConfig
-from model.effects import Call, Process
+from kafkasim.model.client.admin.admin import KafkaAdmin
+from kafkasim.model.client.consumer.consumer import KafkaConsumer
+from kafkasim.model.client.producer.producer import KafkaProducer
+from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kafkasim.model.effects import Call, Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from model.storage.files import Files
+    from kafkasim.model.storage.files import Files
 
 
 class ClientProcess(Process):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.errors import Errors
+from kafkasim.model.errors import Errors
 
 BEFORE_APPEND = frozenset(
     {

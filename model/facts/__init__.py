@@ -19,8 +19,8 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from model.facts import clients, groups, metadata, replication, truth, world, zookeeper
-from model.facts.clients import (
+from kafkasim.model.facts import clients, groups, metadata, replication, truth, world, zookeeper
+from kafkasim.model.facts.clients import (
     Acked,
     CommitResult,
     ConsumerAssigned,
@@ -32,14 +32,14 @@ from model.facts.clients import (
     Rebalanced,
     SendFailed,
 )
-from model.facts.groups import (
+from kafkasim.model.facts.groups import (
     CoordinatorLoaded,
     GroupAssigned,
     GroupState,
     OffsetCommitted,
     OffsetFetched,
 )
-from model.facts.metadata import (
+from kafkasim.model.facts.metadata import (
     BrokerRegistration,
     ConfigChanged,
     ControllerActive,
@@ -53,7 +53,7 @@ from model.facts.metadata import (
     VotersChanged,
     ZkControllerWrite,
 )
-from model.facts.replication import (
+from kafkasim.model.facts.replication import (
     Appended,
     BecameFollower,
     BecameLeader,
@@ -71,12 +71,8 @@ from model.facts.replication import (
     RequestStats,
     Truncated,
 )
-from model.facts.truth import (
-    FinalOffset,
-    FinalPosition,
-    FinalReplica,
-)
-from model.facts.world import (
+from kafkasim.model.facts.truth import FinalOffset, FinalPosition, FinalReplica
+from kafkasim.model.facts.world import (
     ClockStepped,
     DiskReplaced,
     FaultEnded,
@@ -88,11 +84,7 @@ from model.facts.world import (
     Operated,
     Phase,
 )
-from model.facts.zookeeper import (
-    ZooKeeperConnection,
-    ZooKeeperRole,
-    ZooKeeperSession,
-)
+from kafkasim.model.facts.zookeeper import ZooKeeperConnection, ZooKeeperRole, ZooKeeperSession
 
 _MODULES: tuple[ModuleType, ...] = (world, metadata, replication, groups, clients, zookeeper, truth)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.values import value
+from kafkasim.model.values import value
 
 
 @value

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from model.messages import JoinGroupMember
-from model.records import TopicPartition
+from kafkasim.model.messages import JoinGroupMember
+from kafkasim.model.records import TopicPartition
 
 Assignment = dict[str, tuple[TopicPartition, ...]]
 Assignor = Callable[[Sequence[JoinGroupMember], Mapping[str, int]], Assignment]

@@ -15,20 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from model.config import BrokerConfig
-from model.effects import Post, Process, Request
-from model.errors import Errors
-from model.facts import CoordinatorLoaded, FinalOffset
-from model.group.group import Parked
-from model.group.hashing import partition_for
-from model.group.membership import Membership
-from model.group.offsets import Offsets
-from model.group.ports import OFFSETS_TOPIC, GroupLog
-from model.group.rebalance import Rebalance, join_error, sync_error
-from model.group.rules import GroupRules
-from model.group.runtime import LANE, Runtime
-from model.group.shard import Shard
-from model.messages import (
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.effects import Post, Process, Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import CoordinatorLoaded, FinalOffset
+from kafkasim.model.group.classic.group import Parked
+from kafkasim.model.group.classic.membership import Membership
+from kafkasim.model.group.classic.rebalance import Rebalance, join_error, sync_error
+from kafkasim.model.group.hashing import partition_for
+from kafkasim.model.group.offsets import Offsets
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.group.runtime.ports import OFFSETS_TOPIC, GroupLog
+from kafkasim.model.group.runtime.runtime import LANE, Runtime
+from kafkasim.model.group.runtime.shard import Shard
+from kafkasim.model.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -40,7 +40,7 @@ from model.messages import (
     OffsetFetchResponse,
     SyncGroupRequest,
 )
-from model.records import RecordBatch, TopicPartition
+from kafkasim.model.records import RecordBatch, TopicPartition
 
 GROUP_REQUESTS: tuple[type, ...] = (
     JoinGroupRequest,

@@ -11,22 +11,22 @@ OffsetDelete.
 
 from __future__ import annotations
 
-from model.errors import Errors
-from model.facts import FinalOffset, OffsetCommitted, OffsetFetched
-from model.group.group import ClassicGroup, Parked, State
-from model.group.membership import Membership
-from model.group.rebalance import Rebalance
-from model.group.records import OffsetCommitKey, OffsetCommitValue, offset_commit_record
-from model.group.runtime import Runtime, client_error
-from model.group.shard import Shard
-from model.messages import (
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import FinalOffset, OffsetCommitted, OffsetFetched
+from kafkasim.model.group.classic.group import ClassicGroup, Parked, State
+from kafkasim.model.group.classic.membership import Membership
+from kafkasim.model.group.classic.rebalance import Rebalance
+from kafkasim.model.group.records import OffsetCommitKey, OffsetCommitValue, offset_commit_record
+from kafkasim.model.group.runtime.runtime import Runtime, client_error
+from kafkasim.model.group.runtime.shard import Shard
+from kafkasim.model.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchPartition,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from model.records import Record, TopicPartition
+from kafkasim.model.records import Record, TopicPartition
 
 NO_OFFSET = -1
 

@@ -6,9 +6,9 @@ value is a tombstone. Sizes assume ASCII names and a client host of ten characte
 
 from __future__ import annotations
 
-from model.messages import Subscription
-from model.records import Record, TopicPartition, record_size
-from model.values import value
+from kafkasim.model.messages import Subscription
+from kafkasim.model.records import Record, TopicPartition, record_size
+from kafkasim.model.values import value
 
 CLIENT_HOST_SIZE = 10
 

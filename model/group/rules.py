@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from model.errors import Errors
-from model.group.group import ClassicGroup, State
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.classic.group import ClassicGroup, State
 
 
 class GroupRules:

@@ -8,7 +8,8 @@ Not modelled: versions of a message side by side, throttle_time_ms, authorized o
 fields that nothing here reads.
 """
 
-from model.messages.admin import (
+from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message, request_name
+from kafkasim.model.messages.clients.admin import (
     AlterableConfig,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -28,46 +29,7 @@ from model.messages.admin import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from model.messages.base import (
-    HEADER,
-    PER_PARTITION,
-    Message,
-    request_name,
-)
-from model.messages.cluster import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-    AlterPartitionData,
-    AlterPartitionRequest,
-    AlterPartitionResponse,
-    AlterPartitionResult,
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsResponse,
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-)
-from model.messages.control import (
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    ControlPartition,
-    EnvelopeRequest,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaPartition,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataBroker,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
-from model.messages.data import (
+from kafkasim.model.messages.clients.data import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -80,7 +42,7 @@ from model.messages.data import (
     ProduceRequest,
     ProduceResponse,
 )
-from model.messages.groups import (
+from kafkasim.model.messages.clients.groups import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     HeartbeatRequest,
@@ -99,7 +61,7 @@ from model.messages.groups import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from model.messages.lookup import (
+from kafkasim.model.messages.clients.lookup import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     EpochEndOffset,
@@ -118,7 +80,40 @@ from model.messages.lookup import (
     OffsetsForLeaderEpochRequest,
     OffsetsForLeaderEpochResponse,
 )
-from model.messages.raft import (
+from kafkasim.model.messages.servers.cluster import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResult,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from kafkasim.model.messages.servers.control import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    ControlPartition,
+    EnvelopeRequest,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    StopReplicaResponse,
+    UpdateMetadataBroker,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kafkasim.model.messages.servers.raft import (
     AddRaftVoterRequest,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -137,7 +132,7 @@ from model.messages.raft import (
     VoteRequest,
     VoteResponse,
 )
-from model.messages.zookeeper import (
+from kafkasim.model.messages.servers.zookeeper import (
     ZkCloseSessionRequest,
     ZkCloseSessionResponse,
     ZkConnectRequest,

@@ -1,9 +1,9 @@
 """KafkaRaftClient: one replica (voter or observer) of a log that is replicated by KRaft (KIP-595).
 
 It carries opaque records: the cluster metadata now, a ZooKeeper ensemble's log later. The client
-holds the current role (:mod:`model.raft.states`) and changes it; :mod:`model.raft.election` asks
-for and gives votes and tells the voters of epochs, :mod:`model.raft.fetching` is the follower's
-side of replication and :mod:`model.raft.serving` the leader's, :mod:`model.raft.snapshots` shortens
+holds the current role (:mod:`kafkasim.model.raft.quorum.states`) and changes it; :mod:`kafkasim.model.raft.quorum.elections` asks
+for and gives votes and tells the voters of epochs, :mod:`kafkasim.model.raft.log.fetching` is the follower's
+side of replication and :mod:`kafkasim.model.raft.log.serving` the leader's, :mod:`kafkasim.model.raft.log.snapshots` shortens
 the log. All run on lane ``raft``; only
 :meth:`RaftClient.schedule_append` and :meth:`RaftClient.resign` may be called from another lane.
 
@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from model.config import BrokerConfig
-from model.effects import Exit, Post, Process, Request
-from model.errors import Errors
-from model.facts import RaftRole
-from model.messages import (
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.effects import Exit, Post, Process, Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import RaftRole
+from kafkasim.model.messages import (
     BeginQuorumEpochRequest,
     DescribeQuorumResponse,
     EndQuorumEpochRequest,
@@ -30,16 +30,15 @@ from model.messages import (
     RaftFetchRequest,
     VoteRequest,
 )
-from model.raft import quorum
-from model.raft.appends import Appends
-from model.raft.delivery import Delivery, Listener
-from model.raft.election import Elections
-from model.raft.fetching import Fetcher, Peer
-from model.raft.quorum_state import NONE, ElectionState, QuorumStateStore
-from model.raft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, RaftRules
-from model.raft.serving import FetchServer
-from model.raft.snapshots import SnapshotId, Snapshots, post_create
-from model.raft.states import (
+from kafkasim.model.raft.delivery import Delivery, Listener
+from kafkasim.model.raft.log.appends import Appends
+from kafkasim.model.raft.log.fetching import Fetcher, Peer
+from kafkasim.model.raft.log.serving import FetchServer
+from kafkasim.model.raft.log.snapshots import SnapshotId, Snapshots, post_create
+from kafkasim.model.raft.quorum import majority as quorum
+from kafkasim.model.raft.quorum.elections import Elections
+from kafkasim.model.raft.quorum.quorum_state import NONE, ElectionState, QuorumStateStore
+from kafkasim.model.raft.quorum.states import (
     TRANSITIONS,
     Candidate,
     Follower,
@@ -49,9 +48,10 @@ from model.raft.states import (
     Role,
     Unattached,
 )
-from model.raft.voters import VoterSets, describe
-from model.storage.files import DiskError
-from model.storage.log import Log
+from kafkasim.model.raft.quorum.voters import VoterSets, describe
+from kafkasim.model.raft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, RaftRules
+from kafkasim.model.storage.files import DiskError
+from kafkasim.model.storage.log.log import Log
 
 LANE = "raft"
 ELECTION_TIMER = (LANE, "election")

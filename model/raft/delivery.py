@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from model.raft.quorum_state import NONE
-from model.raft.states import Leader
-from model.records import RecordBatch
-from model.storage.files import DiskError
+from kafkasim.model.raft.quorum.quorum_state import NONE
+from kafkasim.model.raft.quorum.states import Leader
+from kafkasim.model.records import RecordBatch
+from kafkasim.model.storage.files import DiskError
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from model.raft.client import RaftClient
-    from model.raft.snapshots import SnapshotId
+    from kafkasim.model.raft.client import RaftClient
+    from kafkasim.model.raft.log.snapshots import SnapshotId
 
 READ_BYTES = 8 * 1024 * 1024
 

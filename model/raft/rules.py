@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from model.effects import Barrier
-from model.raft.quorum import majority_offset
-from model.raft.quorum_state import ElectionState, QuorumStateStore
+from kafkasim.model.effects import Barrier
+from kafkasim.model.raft.quorum.majority import majority_offset
+from kafkasim.model.raft.quorum.quorum_state import ElectionState, QuorumStateStore
 
 CANDIDATE, FOLLOWER, LEADER, PROSPECTIVE = "candidate", "follower", "leader", "prospective"
 RESIGNED, UNATTACHED = "resigned", "unattached"

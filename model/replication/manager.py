@@ -2,9 +2,9 @@
 
 :meth:`ReplicaManager.apply_delta` is Kafka's applyDelta: what this broker no longer hosts stops,
 then leaders, then followers; of a delta that spans several leader epochs only the last state is
-seen. Serving is in :mod:`model.replication.serving`, logs on disk in :mod:`model.replication.logs`.
+seen. Serving is in :mod:`kafkasim.model.replication.requests.serving`, logs on disk in :mod:`kafkasim.model.replication.logs.logs`.
 
-Log directories are in :mod:`model.replication.log_dirs`.
+Log directories are in :mod:`kafkasim.model.replication.logs.log_dirs`.
 Left out: moves between them, stray logs (their files stay unused).
 """
 
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from model.effects import Post, Request
-from model.errors import Errors
-from model.facts import FinalReplica
-from model.messages import (
+from kafkasim.model.effects import Post, Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import FinalReplica
+from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     EpochEndOffset,
@@ -24,27 +24,34 @@ from model.messages import (
     ListOffsetsRequest,
     OffsetForLeaderEpochPartition,
 )
-from model.records import RecordBatch, TopicPartition
-from model.replication.alter_partition import AlterPartitionManager, ControllerLink
-from model.replication.deletion import RecordDeletion
-from model.replication.fetcher import ReplicaFetcher
-from model.replication.log_dirs import ReplicaDirectories
-from model.replication.logs import LogManager
-from model.replication.partition import Partition
-from model.replication.purgatory import Purgatory
-from model.replication.quota import quota
-from model.replication.rules import ReplicationRules
-from model.replication.serving import ReplicaServing
-from model.replication.sessions import FetchSessionCache
-from model.storage.files import DiskError
+from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.replication.fetcher.fetcher import ReplicaFetcher
+from kafkasim.model.replication.fetcher.quota import quota
+from kafkasim.model.replication.logs.log_dirs import ReplicaDirectories
+from kafkasim.model.replication.logs.logs import LogManager
+from kafkasim.model.replication.partition.alter_partition import (
+    AlterPartitionManager,
+    ControllerLink,
+)
+from kafkasim.model.replication.partition.partition import Partition
+from kafkasim.model.replication.requests.deletion import RecordDeletion
+from kafkasim.model.replication.requests.purgatory import Purgatory
+from kafkasim.model.replication.requests.serving import ReplicaServing
+from kafkasim.model.replication.requests.sessions import FetchSessionCache
+from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.storage.files import DiskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from model.config import BrokerConfig
-    from model.controller.image import MetadataDelta, MetadataImage, PartitionRegistration
-    from model.replication.ports import BrokerProcess
-    from model.storage.rules import StorageRules
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.common.image import (
+        MetadataDelta,
+        MetadataImage,
+        PartitionRegistration,
+    )
+    from kafkasim.model.replication.ports import BrokerProcess
+    from kafkasim.model.storage.rules import StorageRules
 
 NONE = Errors.NONE
 REQUESTS = "requests"  # the lane of the request handlers

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from model.effects import Process
-from model.records import TopicPartition
-from model.storage.files import DiskError
+from kafkasim.model.effects import Process
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import DiskError
 
 
 class BrokerProcess(Process):
-    """The broker, seen from replication. :class:`model.broker.Broker` implements it."""
+    """The broker, seen from replication. :class:`kafkasim.model.broker.Broker` implements it."""
 
     broker_id: int
     broker_epoch: int  # −1 before the registration

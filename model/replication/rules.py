@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from model.errors import Errors
-from model.replication.replica import LONG_AGO
+from kafkasim.model.errors import Errors
+from kafkasim.model.replication.partition.replica import LONG_AGO
 
 if TYPE_CHECKING:
-    from model.controller.image import BrokerImage
-    from model.messages import (
+    from kafkasim.model.controller.common.image import BrokerImage
+    from kafkasim.model.messages import (
         FetchPartition,
         FetchPartitionResponse,
         OffsetForLeaderEpochPartition,
     )
-    from model.replication.fetch_state import FetchState
-    from model.replication.leader import LeaderPartition as Partition
-    from model.replication.replica import RemoteReplica
-    from model.storage.log import Log
+    from kafkasim.model.replication.fetcher.fetch_state import FetchState
+    from kafkasim.model.replication.partition.leader import LeaderPartition as Partition
+    from kafkasim.model.replication.partition.replica import RemoteReplica
+    from kafkasim.model.storage.log.log import Log
 
 NONE = Errors.NONE
 

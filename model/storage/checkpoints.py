@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.records import TopicPartition
-from model.storage.files import Files
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import Files
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"

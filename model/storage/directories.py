@@ -13,9 +13,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from model.directories import random_id
-from model.records import TopicPartition
-from model.storage.checkpoints import (
+from kafkasim.model.directories import random_id
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -25,7 +25,7 @@ from model.storage.checkpoints import (
     logs_on_disk,
     take_clean_marker,
 )
-from model.storage.files import DiskError, Files
+from kafkasim.model.storage.files import DiskError, Files
 
 META_PROPERTIES = "meta.properties"
 METADATA_TOPIC = "__cluster_metadata"  # the Raft client's log (loadLogs passes it over)

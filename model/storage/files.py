@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from model.values import value
+from kafkasim.model.values import value
 
 
 class DiskError(Exception):

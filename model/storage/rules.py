@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from model.errors import NONE, Errors
-from model.records import MAX_SEQUENCE, RecordBatch
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.records import MAX_SEQUENCE, RecordBatch
 
 if TYPE_CHECKING:
-    from model.storage.producers import BatchMetadata, ProducerEntry
+    from kafkasim.model.storage.log.producers import BatchMetadata, ProducerEntry
 
 
 class StorageRules:

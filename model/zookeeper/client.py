@@ -21,9 +21,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from model.effects import Close, Open, Process, Send
-from model.facts import ZooKeeperConnection
-from model.messages import (
+from kafkasim.model.effects import Close, Open, Process, Send
+from kafkasim.model.facts import ZooKeeperConnection
+from kafkasim.model.messages import (
     ZkCloseSessionRequest,
     ZkCloseSessionResponse,
     ZkConnectRequest,
@@ -36,7 +36,7 @@ from model.messages import (
     ZkSetWatchesResponse,
     ZkWatchEvent,
 )
-from model.zookeeper.ops import (
+from kafkasim.model.zookeeper.ops import (
     NODE_CHILDREN_CHANGED,
     NODE_DELETED,
     Exists,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.config import BrokerConfig, Config, ConfigError, setting
+from kafkasim.model.config import BrokerConfig, Config, ConfigError, setting
 
 ELECTION_TIMEOUT_MS = 200  # FastLeaderElection.finalizeWait
 
@@ -45,7 +45,7 @@ class ZooKeeperConfig(Config):
         return self.tickTime * self.syncLimit
 
     def quorum(self) -> BrokerConfig:
-        """Return what the Raft core reads: see :mod:`model.zookeeper.replica` for the mapping."""
+        """Return what the Raft core reads: see :mod:`kafkasim.model.zookeeper.server.replica` for the mapping."""
         return BrokerConfig(
             controller_quorum_election_timeout_ms=ELECTION_TIMEOUT_MS,
             controller_quorum_election_backoff_max_ms=ELECTION_TIMEOUT_MS,

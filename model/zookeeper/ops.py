@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from model.values import value
+from kafkasim.model.values import value
 
 ANY_VERSION = -1
 

@@ -8,8 +8,8 @@ outlives its session (ZOOKEEPER-1208), without ``missed_event`` a watch is lost 
 
 from __future__ import annotations
 
-from model.raft.rules import RaftRules
-from model.zookeeper.config import ZooKeeperConfig
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.zookeeper.config import ZooKeeperConfig
 
 
 class EnsembleRaftRules(RaftRules):

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from scenarios import library
-from scenarios.commands.common import console, say, say_json
-from scenarios.variants import catalogue
-from scenarios.variants.bugs import BUGS
-from scenarios.variants.proof import page
+from kafkasim.scenarios.commands.common import console, say, say_json
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.variants import catalogue
+from kafkasim.scenarios.variants.bugs.bugs import BUGS
+from kafkasim.scenarios.variants.proof import page
 
 
 def listing(

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from model.config import ConfigError
-from scenarios.runner import Result
-from scenarios.spec import ScenarioError
-from scenarios.state import MomentError
-from scenarios.variants import VariantError
-from sim.store import ManifestError
+from kafkasim.model.config import ConfigError
+from kafkasim.scenarios.language.spec import ScenarioError
+from kafkasim.scenarios.running.runner import Result
+from kafkasim.scenarios.showing.state import MomentError
+from kafkasim.scenarios.variants import VariantError
+from kafkasim.sim.trace.store import ManifestError
 
 OK = 0
 CRASH = 1
@@ -97,7 +97,7 @@ def exit_code(results: Sequence[Result]) -> int:
 
 def verdict_table(results: Sequence[Result]) -> Table:
     """Return a table of what several runs of one scenario showed, with rates."""
-    from analysis.interval import wilson
+    from kafkasim.analysis.interval import wilson
 
     table = Table("verdict", "anomalies", "runs", "rate (95 % interval)", "first seed",
                   title=f"{results[0].scenario}: {len(results)} runs")  # fmt: skip

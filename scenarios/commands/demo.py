@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from scenarios import report
-from scenarios.commands import fleets
-from scenarios.commands.common import say
-from sim.store import read_manifest
+from kafkasim.scenarios.commands import fleets
+from kafkasim.scenarios.commands.common import say
+from kafkasim.scenarios.showing import report
+from kafkasim.sim.trace.store import read_manifest
 
 SCENARIO = "gc-pause-isr-flapping"
 DIRECTORY = Path("kafkasim-demo")
@@ -54,8 +54,8 @@ def _place(out: Path, name: str) -> Path:
 
 def _most_interesting(out: Path, names: list[str]) -> tuple[str, int]:
     """Return the run with the most ISR changes, the first of several, and their number."""
-    from analysis.compact import rows_per_run
-    from analysis.runs import find_runs
+    from kafkasim.analysis.compact import rows_per_run
+    from kafkasim.analysis.runs import find_runs
 
     counts = rows_per_run(out, find_runs(out)[0], "IsrChanged")
     best = max(names, key=lambda name: counts[name])

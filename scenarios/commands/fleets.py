@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from scenarios import library
-from scenarios.commands.common import (
+from kafkasim.scenarios.commands.common import (
     OK,
     SAFETY,
     InputError,
@@ -27,14 +26,15 @@ from scenarios.commands.common import (
     say_json,
     status,
 )
-from scenarios.commands.runs import Settings, Variants, job
-from scenarios.commands.views import RunDirectory
-from scenarios.state import last_moment, moment_us
-from sim.store import read_manifest
+from kafkasim.scenarios.commands.runs import Settings, Variants, job
+from kafkasim.scenarios.commands.views import RunDirectory
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.showing.state import last_moment, moment_us
+from kafkasim.sim.trace.store import read_manifest
 
 if TYPE_CHECKING:
-    from analysis.fleet import Summary
-    from analysis.verdict import Verdicts
+    from kafkasim.analysis.fleet import Summary
+    from kafkasim.analysis.verdict import Verdicts
 
 FLEET_DIRECTORY = Path("kafkasim-fleet")
 
@@ -50,8 +50,8 @@ Master = Annotated[str, typer.Option(help="The Spark master, e.g. spark://host:7
 @contextmanager
 def input_errors() -> Iterator[None]:
     """Turn what analysis says about its input into the command line's one line."""
-    from analysis.java import JavaMissing
-    from analysis.runs import BadInput
+    from kafkasim.analysis.runs import BadInput
+    from kafkasim.analysis.spark.java import JavaMissing
 
     try:
         yield
@@ -90,8 +90,8 @@ def run_fleet(
         job(name, list(settings), list(variants), twin)
     make_directory(out)
     with input_errors():
-        from analysis.fleet import Configuration
-        from analysis.fleet import run_fleet as run_all
+        from kafkasim.analysis.fleet import Configuration
+        from kafkasim.analysis.fleet import run_fleet as run_all
 
         wanted = [Configuration(n, tuple(settings), twin, tuple(variants)) for n in names]
         with fleet_progress() as progress:
@@ -105,7 +105,7 @@ def judge(directory: Path, skip_bad: bool = False) -> Verdicts:
         InputError: there is no run, or a damaged one.
     """
     with input_errors(), status(f"judging {directory} …"):
-        from analysis import verdict
+        from kafkasim.analysis import verdict
 
         return verdict.judge(directory, skip_bad)
 
@@ -273,7 +273,7 @@ def draw(kind: str, directory: Path, target: Path | None) -> list[Path]:
         InputError: there is no run, or a damaged one.
     """
     with input_errors(), status(f"drawing {kind} …"):
-        from analysis import plots
+        from kafkasim.analysis import plots
 
         return plots.draw(kind, directory, target)
 
@@ -288,13 +288,13 @@ def metrics(
     """Print the metrics of a run at a moment, under Kafka's JMX names."""
     directory = run_directory(run)
     with input_errors():
-        from analysis.runs import find_runs
+        from kafkasim.analysis.runs import find_runs
 
         find_runs(directory)  # a file that is no trace is named before anything reads it
     manifest = read_manifest(directory)
     at_us = moment_us(at, manifest, last_moment(directory)) - int(manifest.get("ready_us", 0))
     with input_errors():
-        from analysis import metrics as measuring
+        from kafkasim.analysis import metrics as measuring
 
         found = measuring.collect(directory, at_us)
     if json:

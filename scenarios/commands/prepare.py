@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 
-from scenarios.commands.common import OK, InputError, one_line, say, status
-from scenarios.commands.fleets import input_errors
+from kafkasim.scenarios.commands.common import OK, InputError, one_line, say, status
+from kafkasim.scenarios.commands.fleets import input_errors
 
 
 def prepare() -> int:
@@ -15,12 +15,12 @@ def prepare() -> int:
     `make` does this after it has installed. Nothing but time is lost without it.
     """
     with input_errors():
-        from analysis import archive
-        from analysis.java import java_home
+        from kafkasim.analysis.spark import archive
+        from kafkasim.analysis.spark.java import java_home
 
         home = java_home()
     with tempfile.TemporaryDirectory(prefix="kafkasim-") as out, status("preparing Spark …"):
-        demo = [sys.executable, "-m", "scenarios.cli", "demo", "--runs", "2", "--out", out]
+        demo = [sys.executable, "-m", "kafkasim.scenarios.cli", "demo", "--runs", "2", "--out", out]
         try:
             say(f"class archive for Spark: {archive.make(home, demo)}")
         except (archive.NotArchived, OSError) as error:

@@ -10,9 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from scenarios import library, report
-from scenarios import replay as replaying
-from scenarios.commands.common import (
+from kafkasim.scenarios.commands.common import (
     NONDETERMINISM,
     OK,
     SAFETY,
@@ -27,12 +25,15 @@ from scenarios.commands.common import (
     status,
     verdict_table,
 )
-from scenarios.runner import Result
-from scenarios.runner import run as run_once
-from scenarios.spec import Scenario
-from scenarios.story import tell
-from scenarios.variants import compose
-from sim.store import MANIFEST_FILE
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import Scenario
+from kafkasim.scenarios.running import replay as replaying
+from kafkasim.scenarios.running.runner import Result
+from kafkasim.scenarios.running.runner import run as run_once
+from kafkasim.scenarios.showing import report
+from kafkasim.scenarios.showing.story import tell
+from kafkasim.scenarios.variants import compose
+from kafkasim.sim.trace.store import MANIFEST_FILE
 
 LONG_STORY = 40
 SHORT_STORY = 12

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from scenarios.commands.common import OK, SAFETY, InputError, progress_bar, say, say_json
-from scenarios.search import Finding, Tally, command
-from scenarios.search import search as run_search
-from scenarios.swarm import MODES, mode_of
-from scenarios.variants import compose
-from scenarios.variants import mode as variant_mode
+from kafkasim.scenarios.commands.common import OK, SAFETY, InputError, progress_bar, say, say_json
+from kafkasim.scenarios.searching.search import Finding, Tally, command
+from kafkasim.scenarios.searching.search import search as run_search
+from kafkasim.scenarios.searching.swarm import MODES, mode_of
+from kafkasim.scenarios.variants import compose
+from kafkasim.scenarios.variants import mode as variant_mode
 
 
 def search(

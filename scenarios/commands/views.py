@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from scenarios import describe as views
-from scenarios import quorum as quorums
-from scenarios.commands.common import OK, run_directory, say
-from scenarios.state import state_at
+from kafkasim.scenarios.commands.common import OK, run_directory, say
+from kafkasim.scenarios.showing import describe as views
+from kafkasim.scenarios.showing import quorum as quorums
+from kafkasim.scenarios.showing.state import state_at
 
 
 class View(StrEnum):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scenarios.rules import PARTS, Rules
+from kafkasim.scenarios.variants.rules import PARTS, Rules
 
 Override = tuple[str, str]
 """A part and the name of one of its rules."""
@@ -58,8 +58,8 @@ def part_of(rules: type) -> str:
 
 def catalogue() -> dict[str, Variant]:
     """Return every variant by id: the historical bugs, then the mutations."""
-    from scenarios.variants.bugs import BUGS
-    from scenarios.variants.mutations import MUTATIONS
+    from kafkasim.scenarios.variants.bugs.bugs import BUGS
+    from kafkasim.scenarios.variants.mutations import MUTATIONS
 
     return {variant.id: variant for variant in (*BUGS, *MUTATIONS)}
 

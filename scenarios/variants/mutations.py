@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.client.rules import ClientRules
-from model.errors import Errors
-from model.group.rules import GroupRules
-from model.raft.rules import RaftRules
-from model.replication.rules import ReplicationRules
-from model.storage.rules import StorageRules
-from scenarios.variants import Variant
-from scenarios.variants.zookeeper import ZOOKEEPER_MUTATIONS
+from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.storage.rules import StorageRules
+from kafkasim.scenarios.variants import Variant
+from kafkasim.scenarios.variants.bugs.zookeeper import ZOOKEEPER_MUTATIONS
 
 
 class HighWatermarkIgnoresFollowers(ReplicationRules):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scenarios.variants import Variant
+from kafkasim.scenarios.variants import Variant
 
 if TYPE_CHECKING:
-    from scenarios.runner import Result
+    from kafkasim.scenarios.running.runner import Result
 
 LIVE = "LIVE"
 

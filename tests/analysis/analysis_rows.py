@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from model import facts
-from sim.store import FactWriter, arrow_schema, fact_table, write_manifest
+from kafkasim.model import facts
+from kafkasim.sim.trace.store import FactWriter, arrow_schema, fact_table, write_manifest
 
 Case = Sequence[tuple[str, Any]]
 

@@ -21,7 +21,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from analysis.session import session
+    from kafkasim.analysis.spark.session import session
 
     running = session("local[2]", "kafkasim tests", tmp_path_factory.mktemp("spark"), SETTINGS)
     yield running

@@ -1,4 +1,4 @@
-"""Two judges of real runs say the same: scenarios/delivery.py in memory, the checks from the trace."""
+"""Two judges of real runs say the same: scenarios/judging/delivery.py in memory, the checks from the trace."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scenarios.runner import run
-from scenarios.spec import parse
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ def scenario(name: str) -> dict[str, object]:
 
 
 def test_delivery_and_checks_agree(spark: SparkSession, tmp_path: Path) -> None:
-    from analysis.verdict import judge
+    from kafkasim.analysis.verdict import judge
 
     expected = {}
     for name in FAULTS:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis import archive
-from analysis.java import java_home
+from kafkasim.analysis.spark import archive
+from kafkasim.analysis.spark.java import java_home
 
 WRITES = """
 import os, re

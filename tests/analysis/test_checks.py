@@ -31,8 +31,8 @@ from analysis_rows import (
     zk_write,
 )
 
-from analysis.runs import Run
-from model import facts
+from kafkasim.analysis.runs import Run
+from kafkasim.model import facts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,11 +145,11 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
 def found(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, int]]:
-    from analysis.checks.base import JUDGED_KINDS
-    from analysis.compact import write_kinds
-    from analysis.load import views
-    from analysis.runs import by_kind
-    from analysis.verdict import check
+    from kafkasim.analysis.checks.base import JUDGED_KINDS
+    from kafkasim.analysis.compact import write_kinds
+    from kafkasim.analysis.load import views
+    from kafkasim.analysis.runs import by_kind
+    from kafkasim.analysis.verdict import check
 
     target = tmp_path_factory.mktemp("checks")
     tables = case_tables({name: case for name, (case, _) in CASES.items()})
@@ -169,7 +169,7 @@ def test_check(found: dict[str, dict[str, int]], name: str) -> None:
 
 
 def test_every_check_has_a_case_that_violates_it() -> None:
-    from analysis.checks import CHECKS
+    from kafkasim.analysis.checks import CHECKS
 
     anomalies: dict[str, Any] = {a: 1 for _, expected in CASES.values() for a in expected}
     assert len(anomalies) == len(CHECKS) + 1  # poll-order names two

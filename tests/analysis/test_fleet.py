@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from analysis_rows import acked, end, write_run
 
-from analysis import fleet
-from analysis.compact import compact
-from analysis.runs import compacted, find_runs
-from model.facts import FACTS
+from kafkasim.analysis import fleet
+from kafkasim.analysis.compact import compact
+from kafkasim.analysis.runs import compacted, find_runs
+from kafkasim.model.facts import FACTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,8 +129,8 @@ def row(run: str, seq: int) -> dict[str, object]:
 
 
 def test_a_table_goes_on_in_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analysis.compact.PART_ROWS", 2)
-    monkeypatch.setattr("analysis.compact.HELD_ROWS", 1)
+    monkeypatch.setattr("kafkasim.analysis.compact.PART_ROWS", 2)
+    monkeypatch.setattr("kafkasim.analysis.compact.HELD_ROWS", 1)
     for seed in (1, 2, 3):
         write_run(tmp_path / "runs" / "a" / f"seed-00000{seed}", [end()], seed=seed)
     compact(tmp_path)

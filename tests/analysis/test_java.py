@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.java import java_home
+from kafkasim.analysis.spark.java import java_home
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 SECURITY = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"

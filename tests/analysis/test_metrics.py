@@ -19,10 +19,10 @@ from analysis_rows import (
     write_run,
 )
 
-from analysis import metrics, plots
-from analysis.runs import BadInput
-from analysis.timeline import build
-from model import facts
+from kafkasim.analysis import metrics, plots
+from kafkasim.analysis.runs import BadInput
+from kafkasim.analysis.timeline import build
+from kafkasim.model import facts
 
 
 def isr_changed(change: str, replica: int) -> tuple[str, facts.IsrChanged]:

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from analysis_rows import end, write_run
 
-from analysis.runs import BadInput, find_runs
-from scenarios.state import last_moment
-from sim.store import ManifestError
+from kafkasim.analysis.runs import BadInput, find_runs
+from kafkasim.scenarios.showing.state import last_moment
+from kafkasim.sim.trace.store import ManifestError
 
 
 def refusal(directory: Path) -> str:

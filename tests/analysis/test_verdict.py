@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from analysis.interval import wilson
-from analysis.runs import Run
-from analysis.verdict import NEVER_EXCUSED, Found, combine, excuse
-from scenarios.invariants import INVARIANTS
-from scenarios.invariants.base import NEVER_EXCUSED as IN_MEMORY_NEVER_EXCUSED
+from kafkasim.analysis.interval import wilson
+from kafkasim.analysis.runs import Run
+from kafkasim.analysis.verdict import NEVER_EXCUSED, Found, combine, excuse
+from kafkasim.scenarios.judging.invariants import INVARIANTS
+from kafkasim.scenarios.judging.invariants.base import NEVER_EXCUSED as IN_MEMORY_NEVER_EXCUSED
 
 
 def a_run(name: str = "r", **manifest: Any) -> Run:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.report import screen
-from scenarios.runner import run
-from scenarios.spec import parse
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
+from kafkasim.scenarios.showing.report import screen
 
 SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.json"))
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from little_world import World
 
-from model.broker import Broker, BrokerRules
-from model.config import BrokerConfig
-from model.controller.controller import Controller
-from model.controller.rules import ControllerRules
-from model.errors import Errors
-from model.messages import (
+from kafkasim.model.broker import Broker, BrokerRules
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.kraft.controller import Controller
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
     CreatableTopic,
     CreateTopicsRequest,
     FetchPartition,
@@ -21,10 +21,10 @@ from model.messages import (
     ProducePartition,
     ProduceRequest,
 )
-from model.raft.rules import RaftRules
-from model.records import Record, RecordBatch, TopicPartition, batch_of
-from model.replication.partition import Partition
-from model.storage.rules import StorageRules
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.records import Record, RecordBatch, TopicPartition, batch_of
+from kafkasim.model.replication.partition.partition import Partition
+from kafkasim.model.storage.rules import StorageRules
 
 SECOND = 1_000_000
 TP = TopicPartition("orders", 0)

@@ -12,9 +12,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from model.client.process import ClientProcess
-from model.client.rules import ClientRules
-from model.effects import (
+from kafkasim.model.client.process import ClientProcess
+from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.effects import (
     Call,
     Close,
     Closed,
@@ -27,8 +27,8 @@ from model.effects import (
     Response,
     Send,
 )
-from model.errors import NONE, Errors
-from model.messages import (
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     InitProducerIdRequest,
@@ -39,8 +39,8 @@ from model.messages import (
     MetadataResponse,
     MetadataTopic,
 )
-from model.records import TopicPartition
-from model.storage.files import MemoryFiles
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import MemoryFiles
 
 LATENCY_US = 500
 

@@ -6,20 +6,20 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from model.config import BrokerConfig
-from model.controller.controller import Controller
-from model.controller.rules import ControllerRules
-from model.effects import Post, Posted, Request, Respond
-from model.facts import FACTS
-from model.messages import (
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.kraft.controller import Controller
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.effects import Post, Posted, Request, Respond
+from kafkasim.model.facts import FACTS
+from kafkasim.model.messages import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from model.records import Record as LogRecord
-from model.records import RecordBatch, assigned, batch_of
-from model.storage.files import MemoryFiles
+from kafkasim.model.records import Record as LogRecord
+from kafkasim.model.records import RecordBatch, assigned, batch_of
+from kafkasim.model.storage.files import MemoryFiles
 
 SECOND = 1_000_000
 

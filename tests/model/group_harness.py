@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from model import facts
-from model.config import BrokerConfig
-from model.effects import Post, Process, Request, Respond
-from model.errors import Errors
-from model.group.coordinator import GroupCoordinator
-from model.group.ports import OFFSETS_TOPIC, MemoryGroupLog
-from model.group.rules import GroupRules
-from model.messages import (
+from kafkasim.model import facts
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.effects import Post, Process, Request, Respond
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.coordinator import GroupCoordinator
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.group.runtime.ports import OFFSETS_TOPIC, MemoryGroupLog
+from kafkasim.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -21,8 +21,8 @@ from model.messages import (
     Subscription,
     SyncGroupRequest,
 )
-from model.records import TopicPartition
-from model.storage.files import MemoryFiles
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import MemoryFiles
 
 SECOND = 1_000_000
 GROUP = "billing"

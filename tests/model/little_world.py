@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from model.effects import (
+from kafkasim.model.effects import (
     Barrier,
     Close,
     Closed,
@@ -31,8 +31,8 @@ from model.effects import (
     Send,
     Then,
 )
-from model.facts import FACTS
-from model.storage.files import MemoryFiles
+from kafkasim.model.facts import FACTS
+from kafkasim.model.storage.files import MemoryFiles
 
 KINDS = frozenset(FACTS.values())
 

@@ -12,8 +12,8 @@ import heapq
 import random
 from typing import Any
 
-from model.config import BrokerConfig, TopicConfig
-from model.effects import (
+from kafkasim.model.config import BrokerConfig, TopicConfig
+from kafkasim.model.effects import (
     Barrier,
     Close,
     Closed,
@@ -31,13 +31,13 @@ from model.effects import (
     Response,
     Send,
 )
-from model.facts import RaftRole
-from model.raft.client import RaftClient
-from model.raft.rules import RaftRules
-from model.records import TopicPartition
-from model.storage.files import MemoryFiles
-from model.storage.log import Log
-from model.storage.rules import StorageRules
+from kafkasim.model.facts import RaftRole
+from kafkasim.model.raft.client import RaftClient
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import MemoryFiles
+from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.rules import StorageRules
 
 TP = TopicPartition("__cluster_metadata", 0)
 

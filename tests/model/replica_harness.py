@@ -6,15 +6,15 @@ import random
 from collections import deque
 from typing import Any
 
-from model.config import BrokerConfig
-from model.controller.image import (
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.image import (
     BrokerImage,
     MetadataDelta,
     MetadataImage,
     PartitionRegistration,
     TopicImage,
 )
-from model.effects import (
+from kafkasim.model.effects import (
     Barrier,
     Close,
     Flush,
@@ -28,8 +28,8 @@ from model.effects import (
     Send,
     Then,
 )
-from model.errors import Errors
-from model.messages import (
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResult,
@@ -38,13 +38,13 @@ from model.messages import (
     ProducePartition,
     ProduceRequest,
 )
-from model.records import Record, TopicPartition, batch_of
-from model.replication.manager import ReplicaManager
-from model.replication.partition import Partition
-from model.replication.ports import BrokerProcess
-from model.replication.rules import ReplicationRules
-from model.storage.files import DiskError, MemoryFiles
-from model.storage.rules import StorageRules
+from kafkasim.model.records import Record, TopicPartition, batch_of
+from kafkasim.model.replication.manager import ReplicaManager
+from kafkasim.model.replication.partition.partition import Partition
+from kafkasim.model.replication.ports import BrokerProcess
+from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.storage.files import DiskError, MemoryFiles
+from kafkasim.model.storage.rules import StorageRules
 
 TP = TopicPartition("t", 0)
 TOPIC_ID = "topic-1"

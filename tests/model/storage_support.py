@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.config import TopicConfig
-from model.effects import Barrier, Flush
-from model.records import Record, RecordBatch, TopicPartition, assigned, batch_of
-from model.storage.files import Files, MemoryFiles
-from model.storage.log import Log
-from model.storage.rules import StorageRules
+from kafkasim.model.config import TopicConfig
+from kafkasim.model.effects import Barrier, Flush
+from kafkasim.model.records import Record, RecordBatch, TopicPartition, assigned, batch_of
+from kafkasim.model.storage.files import Files, MemoryFiles
+from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.rules import StorageRules
 
 TP = TopicPartition("orders", 0)
 RECORD_BYTES = 39  # with the header of a batch: 100

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from model.config import ClientConfig
-from model.errors import NONE, Errors
-from model.messages import (
+from kafkasim.model.config import ClientConfig
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -22,7 +22,7 @@ from model.messages import (
     OffsetCommitResponse,
     ReassignablePartition,
 )
-from model.records import TopicPartition
+from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Cluster, Harness
 
 

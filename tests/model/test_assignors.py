@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from model.group.assignors import ASSIGNORS, range_assign, round_robin_assign
-from model.messages import JoinGroupMember, Subscription
-from model.records import TopicPartition
+from kafkasim.model.group.assignors import ASSIGNORS, range_assign, round_robin_assign
+from kafkasim.model.messages import JoinGroupMember, Subscription
+from kafkasim.model.records import TopicPartition
 
 TOPICS = ("a", "b", "c", "d")
 

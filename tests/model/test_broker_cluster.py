@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from broker_cluster import SECOND, TP, Cluster, batch
 
-from model.effects import Exit
-from model.errors import Errors
-from model.facts import BrokerState, IsrChanged, LogLoaded, PartitionChanged, Truncated
-from model.messages import (
+from kafkasim.model.effects import Exit
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import BrokerState, IsrChanged, LogLoaded, PartitionChanged, Truncated
+from kafkasim.model.messages import (
     CreatableTopic,
     CreateTopicsRequest,
     FindCoordinatorRequest,
@@ -23,7 +23,7 @@ from model.messages import (
     ProducePartition,
     ProduceRequest,
 )
-from model.storage.files import DiskFull
+from kafkasim.model.storage.files import DiskFull
 
 NONE = Errors.NONE
 

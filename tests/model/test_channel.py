@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
-from model.channel import Channel, Failed
-from model.effects import (
-    Close,
-    Closed,
-    Open,
-    Opened,
-    OpenFailed,
-    Process,
-    Response,
-    Send,
-)
-from model.storage.files import MemoryFiles
+from kafkasim.model.channel import Channel, Failed
+from kafkasim.model.effects import Close, Closed, Open, Opened, OpenFailed, Process, Response, Send
+from kafkasim.model.storage.files import MemoryFiles
 
 ADDRESS = "broker-2"
 

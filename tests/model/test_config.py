@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from model.config import BrokerConfig, Config, ConfigError, ConsumerConfig, ProducerConfig
+from kafkasim.model.config import BrokerConfig, Config, ConfigError, ConsumerConfig, ProducerConfig
 
 
 @pytest.mark.parametrize(

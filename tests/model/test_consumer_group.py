@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from model.config import ConsumerConfig
-from model.errors import NONE, Errors
-from model.facts import (
+from kafkasim.model.config import ConsumerConfig
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.facts import (
     CommitResult,
     ConsumerAssigned,
     ConsumerRevoked,
@@ -15,7 +15,7 @@ from model.facts import (
     Polled,
     Positioned,
 )
-from model.messages import (
+from kafkasim.model.messages import (
     EpochEndOffset,
     FetchPartitionResponse,
     FetchRequest,
@@ -42,8 +42,8 @@ from model.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from model.records import Record, RecordBatch, TopicPartition
-from model.storage.segment import corrupted
+from kafkasim.model.records import Record, RecordBatch, TopicPartition
+from kafkasim.model.storage.log.segment import corrupted
 from tests.model.client_harness import Cluster, Harness
 
 T0 = TopicPartition("t", 0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from test_consumer_group import T0, Group, polled, start
 
-from model.errors import NONE, Errors
-from model.facts import Positioned
-from model.messages import (
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.facts import Positioned
+from kafkasim.model.messages import (
     FetchPartitionResponse,
     FetchRequest,
     FetchResponse,

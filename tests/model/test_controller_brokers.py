@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from model.controller.rules import ControllerRules
-from model.errors import Errors
-from model.facts import BrokerRegistration, ControllerActive, PartitionChanged
-from model.messages import (
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import BrokerRegistration, ControllerActive, PartitionChanged
+from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     BrokerHeartbeatRequest,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from model.controller.features import FeatureControlManager, unsupported
-from model.controller.image import MetadataImage
-from model.controller.records import (
+from kafkasim.model.controller.common.image import MetadataImage
+from kafkasim.model.controller.common.records import (
     ELR_FEATURE,
     METADATA_VERSION,
     FeatureLevelRecord,
     RegisterBrokerRecord,
 )
-from model.errors import Errors
-from model.messages import UpdateFeaturesRequest
+from kafkasim.model.controller.kraft.managers.features import FeatureControlManager, unsupported
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import UpdateFeaturesRequest
 
 OLD = ((METADATA_VERSION, 1, 21),)
 NEW = ((METADATA_VERSION, 7, 25), (ELR_FEATURE, 0, 1))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from model.controller.image import MetadataImage
-from model.controller.records import NoOpRecord
-from model.effects import Exit, Request
-from model.errors import Errors
-from model.facts import ControllerActive, MetadataCommitted
-from model.messages import (
+from kafkasim.model.controller.common.image import MetadataImage
+from kafkasim.model.controller.common.records import NoOpRecord
+from kafkasim.model.effects import Exit, Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import ControllerActive, MetadataCommitted
+from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartitionRequest,

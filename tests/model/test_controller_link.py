@@ -6,11 +6,11 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from model.broker.controller_link import RETRY_US, ControllerLink
-from model.effects import Open, Opened, Process, Response, Send
-from model.errors import Errors
-from model.messages import AlterPartitionRequest, AlterPartitionResponse
-from model.storage.files import MemoryFiles
+from kafkasim.model.broker.common.controller_link import RETRY_US, ControllerLink
+from kafkasim.model.effects import Open, Opened, Process, Response, Send
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import AlterPartitionRequest, AlterPartitionResponse
+from kafkasim.model.storage.files import MemoryFiles
 
 REQUEST = AlterPartitionRequest(1, 7, ())
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from model.controller.image import MetadataDelta, MetadataImage
-from model.controller.records import (
+from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
+from kafkasim.model.controller.common.records import (
     BrokerRegistrationChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
     TopicRecord,
     chain_digest,
 )
-from model.controller.snapshot import Snapshot, image_values, load_snapshot
-from model.directories import MIGRATING, UNASSIGNED
-from model.errors import Errors
-from model.facts import BrokerRegistration
-from model.messages import (
+from kafkasim.model.controller.kraft.snapshot import Snapshot, image_values, load_snapshot
+from kafkasim.model.directories import MIGRATING, UNASSIGNED
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import BrokerRegistration
+from kafkasim.model.messages import (
     AlterPartitionReassignmentsRequest,
     AssignReplicasToDirsRequest,
     BrokerHeartbeatRequest,
@@ -27,7 +27,7 @@ from model.messages import (
     CreateTopicsRequest,
     ReassignablePartition,
 )
-from model.records import Record, TopicPartition, batch_of
+from kafkasim.model.records import Record, TopicPartition, batch_of
 from tests.model.controller_harness import Harness
 
 

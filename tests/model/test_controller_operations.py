@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from model.controller.rules import ControllerRules
-from model.errors import Errors
-from model.facts import ConfigChanged, PartitionChanged, TopicDeleted
-from model.messages import (
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import ConfigChanged, PartitionChanged, TopicDeleted
+from kafkasim.model.messages import (
     AlterableConfig,
     AlterPartitionData,
     AlterPartitionReassignmentsRequest,
@@ -23,7 +23,7 @@ from model.messages import (
     ReassignablePartition,
     UnregisterBrokerRequest,
 )
-from model.records import TopicPartition
+from kafkasim.model.records import TopicPartition
 from tests.model.controller_harness import Harness
 
 SECOND = 1_000_000

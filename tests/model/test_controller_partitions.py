@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from model.controller.rules import ControllerRules
-from model.errors import Errors
-from model.facts import PartitionChanged
-from model.messages import (
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import PartitionChanged
+from kafkasim.model.messages import (
     AlterPartitionData,
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResult,
     ElectLeadersRequest,
 )
-from model.records import TopicPartition
+from kafkasim.model.records import TopicPartition
 from tests.model.controller_harness import SECOND, Harness
 
 NONE = Errors.NONE

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from model.controller.controller import Controller
-from model.controller.rules import ControllerRules
-from model.effects import Request, Respond
-from model.errors import Errors
-from model.facts import ControllerActive, MetadataCommitted, PartitionChanged
-from model.messages import (
+from kafkasim.model.controller.kraft.controller import Controller
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.effects import Request, Respond
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import ControllerActive, MetadataCommitted, PartitionChanged
+from kafkasim.model.messages import (
     BrokerHeartbeatRequest,
     BrokerRegistrationRequest,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from model.raft.rules import RaftRules
-from model.storage.rules import StorageRules
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.storage.rules import StorageRules
 from tests.model.raft_cluster import World
 
 CLIENT = 0  # a connection that no link knows: answers to it are kept

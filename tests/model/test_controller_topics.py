@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from model.controller.topics import name_problem
-from model.errors import Errors
-from model.facts import PartitionChanged, TopicCreated
-from model.messages import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from model.uuids import random_uuid
+from kafkasim.model.controller.kraft.managers.topics import name_problem
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import PartitionChanged, TopicCreated
+from kafkasim.model.messages import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kafkasim.model.uuids import random_uuid
 from tests.model.controller_harness import Harness
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from model.controller.elections import Election, PartitionChangeBuilder
-from model.controller.image import PartitionRegistration
-from model.controller.records import PartitionChangeRecord
-from model.controller.rules import ControllerRules
+from kafkasim.model.controller.common.image import PartitionRegistration
+from kafkasim.model.controller.common.records import PartitionChangeRecord
+from kafkasim.model.controller.kraft.elections import Election, PartitionChangeBuilder
+from kafkasim.model.controller.kraft.rules import ControllerRules
 
 
 def partition(**fields: Any) -> PartitionRegistration:

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from model import facts
+from kafkasim.model import facts
 
 
 def test_every_field_of_every_fact_is_a_column() -> None:

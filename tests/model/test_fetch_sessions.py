@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from replica_harness import TOPIC_ID, TP, Node, Trio, registration
 
-from model.controller.image import MetadataDelta, TopicImage
-from model.effects import Request, Respond, Then
-from model.errors import Errors
-from model.messages import FetchPartition, FetchRequest, FetchResponse
-from model.replication.fetcher import ReplicaFetcher
-from model.replication.sessions import FINAL_EPOCH, INITIAL_EPOCH
+from kafkasim.model.controller.common.image import MetadataDelta, TopicImage
+from kafkasim.model.effects import Request, Respond, Then
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import FetchPartition, FetchRequest, FetchResponse
+from kafkasim.model.replication.fetcher.fetcher import ReplicaFetcher
+from kafkasim.model.replication.requests.sessions import FINAL_EPOCH, INITIAL_EPOCH
 
 NONE = Errors.NONE
 LAG_US = 1_000_000

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from replica_harness import TOPIC_ID, TP, Trio, registration
 
-from model.effects import Response
-from model.errors import Errors
-from model.facts import ReplicaFailed, Truncated
-from model.messages import FetchPartitionResponse, FetchResponse
-from model.records import Record, RecordBatch, assigned, batch_of
-from model.replication.fetcher import ReplicaFetcher
+from kafkasim.model.effects import Response
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import ReplicaFailed, Truncated
+from kafkasim.model.messages import FetchPartitionResponse, FetchResponse
+from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
+from kafkasim.model.replication.fetcher.fetcher import ReplicaFetcher
 
 NONE = Errors.NONE
 Reply = Callable[..., None]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from group_harness import GROUP, T0, T1, Bench, heartbeat, join, leave, sync
 
-from model import facts
-from model.effects import Request
-from model.errors import Errors
-from model.group.group import PREDECESSORS, ClassicGroup, State
-from model.messages import HeartbeatResponse, LeaveGroupRequest
+from kafkasim.model import facts
+from kafkasim.model.effects import Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.classic.group import PREDECESSORS, ClassicGroup, State
+from kafkasim.model.messages import HeartbeatResponse, LeaveGroupRequest
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from group_harness import GROUP, T0, T1, Bench, commit, fetch, join, leave, offsets
 
-from model import facts
-from model.errors import Errors
-from model.messages import OffsetCommitRequest
-from model.records import TopicPartition
+from kafkasim.model import facts
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import OffsetCommitRequest
+from kafkasim.model.records import TopicPartition
 
 DAY = 86_400
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from model.group.group import State
-from model.group.hashing import java_string_hash, partition_for
-from model.group.records import OffsetCommitValue, group_record, offset_commit_record
-from model.group.rules import GroupRules
-from model.records import TopicPartition
+from kafkasim.model.group.classic.group import State
+from kafkasim.model.group.hashing import java_string_hash, partition_for
+from kafkasim.model.group.records import OffsetCommitValue, group_record, offset_commit_record
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.records import TopicPartition
 
 
 @pytest.mark.parametrize(

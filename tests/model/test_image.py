@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from model.controller.image import (
+from kafkasim.model.controller.common.image import (
     BrokerImage,
     MetadataDelta,
     MetadataImage,
     PartitionRegistration,
 )
-from model.controller.records import (
+from kafkasim.model.controller.common.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -26,7 +26,7 @@ from model.controller.records import (
     UnregisterBrokerRecord,
     chain_digest,
 )
-from model.records import Record, RecordBatch, assigned, batch_of
+from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
 
 RECORDS: list[Any] = [
     RegisterBrokerRecord(1, "i", "broker-1", "r1"),

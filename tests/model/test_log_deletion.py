@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from replica_harness import TP, Trio
 
-from model.facts import LogDeleted
-from model.storage.checkpoints import logs_on_disk
+from kafkasim.model.facts import LogDeleted
+from kafkasim.model.storage.checkpoints import logs_on_disk
 
 
 def test_a_dropped_log_is_renamed_and_goes_after_file_delete_delay() -> None:

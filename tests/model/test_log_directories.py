@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from replica_harness import TOPIC_ID, Node
 
-from model.config import BrokerConfig, ConfigError
-from model.directories import LOST, MIGRATING, UNASSIGNED, is_online
-from model.effects import Flush
-from model.records import TopicPartition
-from model.replication.logs import LogManager
-from model.replication.rules import ReplicationRules
-from model.storage.checkpoints import (
+from kafkasim.model.config import BrokerConfig, ConfigError
+from kafkasim.model.directories import LOST, MIGRATING, UNASSIGNED, is_online
+from kafkasim.model.effects import Flush
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.replication.logs.logs import LogManager
+from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
     OffsetCheckpoint,
     write_clean_marker,
 )
-from model.storage.directories import META_PROPERTIES, DirectoryFiles
-from model.storage.files import DiskError, MemoryFiles
+from kafkasim.model.storage.directories import META_PROPERTIES, DirectoryFiles
+from kafkasim.model.storage.files import DiskError, MemoryFiles
 
 CONFIG = BrokerConfig.from_properties({"log.dirs": "/d1, /d2"})
 ONE, TWO, THREE, FOUR = [TopicPartition("t", number) for number in range(4)]

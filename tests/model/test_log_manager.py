@@ -6,18 +6,18 @@ from typing import Any
 
 from replica_harness import TP, Node, Trio
 
-from model.effects import Barrier, Flush
-from model.facts import LogLoaded
-from model.replication.logs import LogManager
-from model.storage.checkpoints import (
+from kafkasim.model.effects import Barrier, Flush
+from kafkasim.model.facts import LogLoaded
+from kafkasim.model.replication.logs.logs import LogManager
+from kafkasim.model.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     OffsetCheckpoint,
 )
-from model.storage.files import DiskError
-from model.storage.rules import StorageRules
+from kafkasim.model.storage.files import DiskError
+from kafkasim.model.storage.rules import StorageRules
 
 LOG = f"{TP}/00000000000000000000.log"
 

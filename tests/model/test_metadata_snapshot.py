@@ -1,8 +1,8 @@
 """The metadata image as a snapshot: there and back, what differs, when one is due."""
 
-from model.config import BrokerConfig
-from model.controller.image import MetadataDelta, MetadataImage
-from model.controller.records import (
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
+from kafkasim.model.controller.common.records import (
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -14,7 +14,12 @@ from model.controller.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from model.controller.snapshot import Snapshot, SnapshotGenerator, image_values, load_snapshot
+from kafkasim.model.controller.kraft.snapshot import (
+    Snapshot,
+    SnapshotGenerator,
+    image_values,
+    load_snapshot,
+)
 
 HISTORY = [
     FeatureLevelRecord("metadata.version", 22),

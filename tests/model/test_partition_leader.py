@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from replica_harness import TOPIC_ID, TP, Trio, registration
 
-from model.controller.image import BrokerImage
-from model.effects import Request
-from model.errors import Errors
-from model.facts import BecameLeader, HighWatermark, IsrUpdateFailed
-from model.messages import FetchPartition, FetchRequest
-from model.replication.rules import ReplicationRules
+from kafkasim.model.controller.common.image import BrokerImage
+from kafkasim.model.effects import Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import BecameLeader, HighWatermark, IsrUpdateFailed
+from kafkasim.model.messages import FetchPartition, FetchRequest
+from kafkasim.model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE
 

@@ -7,7 +7,7 @@ import random
 import pytest
 from kafka.partitioner.default import murmur2 as oracle
 
-from model.client.partitioner import StickyPartitioner, murmur2, partition_for_key
+from kafkasim.model.client.producer.partitioner import StickyPartitioner, murmur2, partition_for_key
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from model.controller.placement import UsableBroker, place, placement_problem
+from kafkasim.model.controller.common.placement import UsableBroker, place, placement_problem
 
 
 def brokers(*specs: tuple[int, str | None, bool]) -> list[UsableBroker]:

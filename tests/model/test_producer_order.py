@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from model.client.producer import producer_config
-from model.errors import NONE, Errors
-from model.facts import Acked, SendFailed
-from model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
+from kafkasim.model.client.producer.producer import producer_config
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.facts import Acked, SendFailed
+from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
 from tests.model.client_harness import Cluster, Harness
 
 

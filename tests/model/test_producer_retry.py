@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from model.errors import Errors
-from model.facts import Acked, SendFailed
-from model.messages import (
-    ProducePartitionResponse,
-    ProduceRequest,
-    ProduceResponse,
-)
-from model.records import TopicPartition
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import Acked, SendFailed
+from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
+from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Harness
 from tests.model.test_producer_send import start
 

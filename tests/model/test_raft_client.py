@@ -2,8 +2,8 @@
 
 from raft_cluster import World
 
-from model.raft.rules import RaftRules
-from model.raft.states import LeaderChange
+from kafkasim.model.raft.quorum.states import LeaderChange
+from kafkasim.model.raft.rules import RaftRules
 
 SECOND = 1_000_000
 

@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from model.effects import Barrier
-from model.raft import quorum
-from model.raft.quorum_state import ElectionState, QuorumStateStore
-from model.raft.rules import RaftRules
-from model.storage.files import MemoryFiles
+from kafkasim.model.effects import Barrier
+from kafkasim.model.raft.quorum import majority as quorum
+from kafkasim.model.raft.quorum.quorum_state import ElectionState, QuorumStateStore
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.storage.files import MemoryFiles
 
 RULES = RaftRules()
 

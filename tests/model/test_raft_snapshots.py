@@ -3,8 +3,8 @@
 import pytest
 from raft_cluster import World
 
-from model.config import BrokerConfig
-from model.errors import Errors
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.errors import Errors
 
 SECOND = 1_000_000
 SMALL = BrokerConfig(metadata_log_segment_bytes=400, metadata_max_retention_bytes=0)
@@ -186,8 +186,8 @@ def test_fetch_snapshot_is_refused_in_kafkas_words():
     world.snapshot(leader)
 
     def ask(i, epoch, snapshot=(3, 1), position=0):
-        from model.effects import Request
-        from model.messages import FetchSnapshotRequest
+        from kafkasim.model.effects import Request
+        from kafkasim.model.messages import FetchSnapshotRequest
 
         node = world.nodes[i]
         message = FetchSnapshotRequest(4, epoch, snapshot, position)

@@ -3,10 +3,14 @@
 import pytest
 from raft_cluster import World
 
-from model.effects import Request
-from model.errors import Errors
-from model.messages import AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest
-from model.raft.rules import RaftRules
+from kafkasim.model.effects import Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    AddRaftVoterRequest,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
+)
+from kafkasim.model.raft.rules import RaftRules
 
 SECOND = 1_000_000
 
@@ -138,7 +142,7 @@ def test_a_change_needs_a_committed_record_of_the_leaders_epoch(rules, expected)
     leader = world.leader()
     raft = world.nodes[leader].raft
     # The observer is known although nothing of this epoch is committed.
-    from model.messages import QuorumReplica
+    from kafkasim.model.messages import QuorumReplica
 
     raft.state.observers[4, ""] = QuorumReplica(4, "", 0, world.now, world.now)
     assert raft.state.high_watermark == -1

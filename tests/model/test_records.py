@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import size_of_varint
 
-from model.records import (
+from kafkasim.model.records import (
     BATCH_OVERHEAD,
     MAX_SEQUENCE,
     Record,

@@ -6,16 +6,16 @@ from typing import Any
 
 from replica_harness import TP, Trio, registration
 
-from model.config import ClientConfig
-from model.controller.image import BrokerImage
-from model.effects import Request
-from model.errors import NONE, Errors
-from model.messages import (
+from kafkasim.model.config import ClientConfig
+from kafkasim.model.controller.common.image import BrokerImage
+from kafkasim.model.effects import Request
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.messages import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
 )
-from model.records import TopicPartition
+from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Cluster, Harness
 
 

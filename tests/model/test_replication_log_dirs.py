@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from broker_cluster import SECOND, TP, Cluster
 
-from model.directories import UNASSIGNED
-from model.effects import Exit
-from model.errors import Errors
-from model.facts import BrokerState, LogDirOffline, ReplicaFailed
-from model.messages import (
+from kafkasim.model.directories import UNASSIGNED
+from kafkasim.model.effects import Exit
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import BrokerState, LogDirOffline, ReplicaFailed
+from kafkasim.model.messages import (
     AssignReplicasToDirsRequest,
     CreatableTopic,
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
-from model.records import TopicPartition
-from model.storage.files import DiskError
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import DiskError
 
 DIRS = {"log_dirs": "/d1,/d2", "metadata_log_dir": "/meta"}
 OTHER = TopicPartition("other", 0)

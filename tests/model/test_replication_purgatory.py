@@ -7,8 +7,8 @@ from typing import Any
 from replica_harness import TOPIC_ID, TP, Trio, registration
 from test_replication_roles import begin, send
 
-from model.errors import NONE, Errors
-from model.messages import (
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
     FetchPartition,
     FetchRequest,
@@ -17,7 +17,7 @@ from model.messages import (
     ProducePartition,
     ProduceRequest,
 )
-from model.records import Record, TopicPartition, batch_of
+from kafkasim.model.records import Record, TopicPartition, batch_of
 
 
 def consume(trio: Trio, offset: int, min_bytes: int, epoch: int = 1) -> int:

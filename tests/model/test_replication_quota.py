@@ -6,7 +6,7 @@ from typing import Any
 
 from replica_harness import TP, Trio, registration
 
-from model.replication.quota import ReplicationQuota, is_throttled
+from kafkasim.model.replication.fetcher.quota import ReplicationQuota, is_throttled
 
 
 def lagging(**settings: Any) -> Trio:

@@ -6,11 +6,11 @@ from typing import Any
 
 from replica_harness import TOPIC_ID, TP, Trio
 
-from model.config import ConsumerConfig
-from model.controller.image import BrokerImage
-from model.effects import Request
-from model.errors import NONE, Errors
-from model.messages import (
+from kafkasim.model.config import ConsumerConfig
+from kafkasim.model.controller.common.image import BrokerImage
+from kafkasim.model.effects import Request
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.messages import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -19,8 +19,8 @@ from model.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
-from model.records import Record, TopicPartition, assigned, batch_of
-from model.replication.rules import ReplicationRules
+from kafkasim.model.records import Record, TopicPartition, assigned, batch_of
+from kafkasim.model.replication.rules import ReplicationRules
 from tests.model.client_harness import Cluster, Harness
 
 RACK_AWARE = {"replica_selector_class": "RackAwareReplicaSelector"}

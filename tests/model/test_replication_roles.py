@@ -6,12 +6,12 @@ from typing import Any
 
 from replica_harness import TOPIC_ID, TP, Trio, registration
 
-from model.effects import Barrier, Request, Then
-from model.errors import NONE, Errors
-from model.facts import BecameLeader
-from model.messages import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
-from model.records import Record, batch_of
-from model.replication.rules import ReplicationRules
+from kafkasim.model.effects import Barrier, Request, Then
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.facts import BecameLeader
+from kafkasim.model.messages import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
+from kafkasim.model.records import Record, batch_of
+from kafkasim.model.replication.rules import ReplicationRules
 
 
 def begin(trio: Trio, number: int) -> list[Any]:

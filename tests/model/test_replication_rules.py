@@ -8,11 +8,11 @@ from replica_harness import TP, Trio, registration
 from test_fetcher import written
 from test_partition_leader import fetch
 
-from model.effects import Response
-from model.errors import NONE, Errors
-from model.messages import FetchPartitionResponse, FetchResponse
-from model.replication.rules import ReplicationRules
-from model.storage.files import ReadError
+from kafkasim.model.effects import Response
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.messages import FetchPartitionResponse, FetchResponse
+from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.storage.files import ReadError
 
 RULES = ReplicationRules
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from replica_harness import TP, Trio, registration
 
-from model.errors import Errors
-from model.facts import ReplicaFailed, Truncated
-from model.messages import FetchRequest, OffsetsForLeaderEpochRequest
-from model.replication.rules import ReplicationRules
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import ReplicaFailed, Truncated
+from kafkasim.model.messages import FetchRequest, OffsetsForLeaderEpochRequest
+from kafkasim.model.replication.rules import ReplicationRules
 
 
 def lookup_trio(rules: ReplicationRules | None = None) -> Trio:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from storage_support import TP, make_log
 
-from model.effects import Barrier, Flush
-from model.records import TopicPartition
-from model.storage.checkpoints import (
+from kafkasim.model.effects import Barrier, Flush
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.checkpoints import (
     MAX_ITEMS,
     CheckpointFile,
     OffsetCheckpoint,
@@ -17,10 +17,10 @@ from model.storage.checkpoints import (
     take_clean_marker,
     write_clean_marker,
 )
-from model.storage.epochs import LeaderEpochCache
-from model.storage.files import Corrupt, MemoryFiles
-from model.storage.local_log import raise_disk_error
-from model.storage.rules import StorageRules
+from kafkasim.model.storage.files import Corrupt, MemoryFiles
+from kafkasim.model.storage.log.epochs import LeaderEpochCache
+from kafkasim.model.storage.log.local_log import raise_disk_error
+from kafkasim.model.storage.rules import StorageRules
 
 
 def cache(files: MemoryFiles | None = None, *entries: tuple[int, int]) -> LeaderEpochCache:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from storage_support import at, barriers, batch, config, fill, flushed, ids, make_log
 
-from model.effects import Barrier, Flush
-from model.errors import NONE, Errors
-from model.facts import FinalReplica, LogStart
-from model.records import Record, batch_of
-from model.storage.files import DiskError, DiskFull, MemoryFiles
-from model.storage.log import AppendResult
-from model.storage.rules import StorageRules
-from model.storage.segment import corrupted
+from kafkasim.model.effects import Barrier, Flush
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.facts import FinalReplica, LogStart
+from kafkasim.model.records import Record, batch_of
+from kafkasim.model.storage.files import DiskError, DiskFull, MemoryFiles
+from kafkasim.model.storage.log.log import AppendResult
+from kafkasim.model.storage.log.segment import corrupted
+from kafkasim.model.storage.rules import StorageRules
 
 
 def test_leader_assigns_offsets_and_epoch() -> None:

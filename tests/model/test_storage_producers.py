@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from storage_support import batch, config, make_log
 
-from model.errors import NONE, Errors
-from model.records import MAX_SEQUENCE, Record, batch_of
-from model.storage.files import Corrupt, MemoryFiles
-from model.storage.log import AppendResult, Log
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.records import MAX_SEQUENCE, Record, batch_of
+from kafkasim.model.storage.files import Corrupt, MemoryFiles
+from kafkasim.model.storage.log.log import AppendResult, Log
 
 
 def send(log: Log, sequence: int, count: int = 1, epoch: int = 0, pid: int = 5) -> AppendResult:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from storage_support import at, batch, config, fill, flushed, ids, make_log
 
-from model.facts import LogStart
-from model.storage.files import Corrupt, MemoryFiles
-from model.storage.rules import StorageRules
-from model.storage.segment import CorruptBatch, corrupted
+from kafkasim.model.facts import LogStart
+from kafkasim.model.storage.files import Corrupt, MemoryFiles
+from kafkasim.model.storage.log.segment import CorruptBatch, corrupted
+from kafkasim.model.storage.rules import StorageRules
 
 SMALL = config(segment_bytes=200)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from storage_support import batch, config, make_log
 
-from model.config import BrokerConfig
-from model.errors import NONE, Errors
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.errors import NONE, Errors
 
 HOUR_MS = 3_600_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.timers import Timers
+from kafkasim.model.timers import Timers
 
 
 def fire_due(timers: Timers, now: int) -> list[object]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from model.controller.zk.registries import (
+from kafkasim.model.controller.zk.store.zk_data import (
     PREFERRED_ELECTION,
     PartitionList,
     broker_path,
     state_path,
     topic_path,
 )
-from model.effects import Exit
-from model.errors import Errors
-from model.facts import BrokerRegistration, ControlRequest, LogLoaded, PartitionChanged
-from model.messages import DeleteTopicsRequest, InitProducerIdRequest, MetadataRequest
-from model.zookeeper.ops import Create
+from kafkasim.model.effects import Exit
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import BrokerRegistration, ControlRequest, LogLoaded, PartitionChanged
+from kafkasim.model.messages import DeleteTopicsRequest, InitProducerIdRequest, MetadataRequest
+from kafkasim.model.zookeeper.ops import Create
 from tests.model.zk_cluster import SECOND, TP, ZkCluster
 
 NONE = Errors.NONE

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from model.controller.zk.registries import Settings, broker_config_path, config_path, state_path
-from model.errors import Errors
-from model.facts import ConfigChanged, PartitionChanged
-from model.messages import (
+from kafkasim.model.controller.zk.store.zk_data import (
+    Settings,
+    broker_config_path,
+    config_path,
+    state_path,
+)
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import ConfigChanged, PartitionChanged
+from kafkasim.model.messages import (
     AlterableConfig,
     IncrementalAlterConfigsRequest,
     UnregisterBrokerRequest,
 )
-from model.messages.admin import BROKER, TOPIC
+from kafkasim.model.messages.clients.admin import BROKER, TOPIC
 from tests.model.zk_cluster import SECOND, TP, ZkCluster
 
 NONE = Errors.NONE

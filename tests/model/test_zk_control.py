@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from model.controller.zk.registries import state_path
-from model.controller.zk.rules import ZkControllerRules
-from model.errors import Errors
-from model.messages import (
+from kafkasim.model.controller.zk.rules import ZkControllerRules
+from kafkasim.model.controller.zk.store.zk_data import state_path
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
     AlterPartitionData,
     AlterPartitionRequest,
     ControlledShutdownRequest,
@@ -20,7 +20,7 @@ from model.messages import (
     UpdateMetadataBroker,
     UpdateMetadataRequest,
 )
-from model.messages.control import EPOCH_DURING_DELETE, NO_EPOCH
+from kafkasim.model.messages.servers.control import EPOCH_DURING_DELETE, NO_EPOCH
 from tests.model.zk_cluster import TP, ZkCluster
 
 NONE = Errors.NONE

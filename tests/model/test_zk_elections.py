@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from model.controller.zk.context import ControllerContext, Leadership
-from model.controller.zk.elections import RECOVERING, Strategy, elect
-from model.controller.zk.registries import BrokerInfo, PartitionState, ReplicaAssignment
-from model.records import TopicPartition
+from kafkasim.model.controller.zk.context import ControllerContext, Leadership
+from kafkasim.model.controller.zk.states.elections import RECOVERING, Strategy, elect
+from kafkasim.model.controller.zk.store.zk_data import BrokerInfo, PartitionState, ReplicaAssignment
+from kafkasim.model.records import TopicPartition
 
 ASSIGNMENT = ReplicaAssignment((1, 2, 3))
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from zk_cluster import SECOND, TP, ZkCluster
 
-from model.controller.zk.registries import LOG_DIR_EVENTS, state_path
-from model.errors import Errors
-from model.facts import PartitionChanged
-from model.records import TopicPartition
-from model.storage.files import DiskError
+from kafkasim.model.controller.zk.store.zk_data import LOG_DIR_EVENTS, state_path
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import PartitionChanged
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import DiskError
 
 OTHER = TopicPartition("other", 0)
 

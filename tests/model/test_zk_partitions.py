@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import pytest
 
-from model.controller.zk.registries import (
+from kafkasim.model.controller.zk.store.zk_data import (
     ReplicaAssignment,
     TopicAssignment,
     state_path,
     topic_path,
 )
-from model.errors import Errors
-from model.messages import (
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -20,8 +20,8 @@ from model.messages import (
     MetadataRequest,
     ReassignablePartition,
 )
-from model.records import TopicPartition
-from model.zookeeper.ops import SetData
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.zookeeper.ops import SetData
 from tests.model.zk_cluster import SECOND, ZkCluster
 
 NONE = Errors.NONE

@@ -6,27 +6,27 @@ from typing import Any
 
 import pytest
 
-from model.broker.rules import BrokerRules
-from model.controller.zk.events import ZkFailed
-from model.controller.zk.registries import (
+from kafkasim.model.broker.rules import BrokerRules
+from kafkasim.model.controller.zk.events import ZkFailed
+from kafkasim.model.controller.zk.rules import ZkControllerRules
+from kafkasim.model.controller.zk.store.zk_data import (
     REASSIGN_PARTITIONS,
     Reassignment,
     ReplicaAssignment,
     state_path,
     topic_path,
 )
-from model.controller.zk.rules import ZkControllerRules
-from model.errors import Errors
-from model.facts import ControlRequest, PartitionChanged, ZkControllerWrite
-from model.messages import (
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import ControlRequest, PartitionChanged, ZkControllerWrite
+from kafkasim.model.messages import (
     AlterPartitionReassignmentsRequest,
     DeleteTopicsRequest,
     ListPartitionReassignmentsRequest,
     OngoingPartitionReassignment,
     ReassignablePartition,
 )
-from model.records import TopicPartition
-from model.zookeeper.ops import Create
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.zookeeper.ops import Create
 from tests.model.zk_cluster import SECOND, TP, ZkCluster
 
 NONE = Errors.NONE

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from model.controller.zk.context import Leadership
-from model.controller.zk.events import ControllerMoved
-from model.controller.zk.registries import PartitionState
-from model.controller.zk.rules import ZkControllerRules
-from model.controller.zk.writes import ControllerStore
-from model.facts import PartitionChanged
-from model.records import TopicPartition
-from model.zookeeper.ops import ZkError, ZkResult
+from kafkasim.model.controller.zk.context import Leadership
+from kafkasim.model.controller.zk.events import ControllerMoved
+from kafkasim.model.controller.zk.rules import ZkControllerRules
+from kafkasim.model.controller.zk.store.writes import ControllerStore
+from kafkasim.model.controller.zk.store.zk_data import PartitionState
+from kafkasim.model.facts import PartitionChanged
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.zookeeper.ops import ZkError, ZkResult
 
 TP = TopicPartition("orders", 0)
 BEFORE = PartitionState(1, 4, (1, 2), 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.zookeeper.ops import (
+from kafkasim.model.zookeeper.ops import (
     Create,
     Delete,
     Exists,
@@ -13,7 +13,7 @@ from model.zookeeper.ops import (
     Sync,
     ZkError,
 )
-from model.zookeeper.rules import ZooKeeperRules
+from kafkasim.model.zookeeper.rules import ZooKeeperRules
 from tests.model.zookeeper_cluster import Ensemble
 
 SECOND = 1_000_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from model.config import ConfigError
-from model.zookeeper.config import ZooKeeperConfig
-from model.zookeeper.rules import ZooKeeperRules
-from model.zookeeper.sessions import SessionTracker
+from kafkasim.model.config import ConfigError
+from kafkasim.model.zookeeper.config import ZooKeeperConfig
+from kafkasim.model.zookeeper.rules import ZooKeeperRules
+from kafkasim.model.zookeeper.server.sessions import SessionTracker
 
 TICK = 2_000_000
 

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from model.zookeeper.ops import (
+from kafkasim.model.zookeeper.database.tree import DataTree
+from kafkasim.model.zookeeper.ops import (
     Check,
     Create,
     Delete,
@@ -17,7 +18,6 @@ from model.zookeeper.ops import (
     ZkError,
     ZkResult,
 )
-from model.zookeeper.tree import DataTree
 
 SESSION = 7
 

@@ -1,9 +1,9 @@
 """A server's one-shot watches (WatchManager, DataTree.setWatches)."""
 
-from model.zookeeper.ops import Create, Delete, SetData, WatchEvent
-from model.zookeeper.rules import ZooKeeperRules
-from model.zookeeper.tree import DataTree
-from model.zookeeper.watches import WatchManager
+from kafkasim.model.zookeeper.database.tree import DataTree
+from kafkasim.model.zookeeper.database.watches import WatchManager
+from kafkasim.model.zookeeper.ops import Create, Delete, SetData, WatchEvent
+from kafkasim.model.zookeeper.rules import ZooKeeperRules
 
 CREATED = "NodeCreated"
 DELETED = "NodeDeleted"

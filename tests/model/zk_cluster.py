@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.broker.rules import BrokerRules
-from model.broker.zk_broker import ZkBroker
-from model.config import BrokerConfig
-from model.controller.zk.registries import CONTROLLER, CONTROLLER_EPOCH
-from model.errors import Errors
-from model.messages import (
+from kafkasim.model.broker.rules import BrokerRules
+from kafkasim.model.broker.zk.broker import ZkBroker
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.zk.store.zk_data import CONTROLLER, CONTROLLER_EPOCH
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
     CreatableTopic,
     CreateTopicsRequest,
     ProducePartition,
     ProduceRequest,
 )
-from model.records import TopicPartition
-from model.replication.partition import Partition
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.replication.partition.partition import Partition
 from tests.model.broker_cluster import batch
 from tests.model.zookeeper_cluster import Ensemble
 

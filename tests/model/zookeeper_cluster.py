@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 
-from model.effects import Close, Closed, Open, Opened, OpenFailed, Process, Push, Request, Response
-from model.facts import ZooKeeperConnection, ZooKeeperRole, ZooKeeperSession
-from model.zookeeper.client import ZooKeeperClient
-from model.zookeeper.config import ZooKeeperConfig
-from model.zookeeper.ops import ZkError
-from model.zookeeper.rules import ZooKeeperRules
-from model.zookeeper.server import ZooKeeperServer
+from kafkasim.model.effects import (
+    Close,
+    Closed,
+    Open,
+    Opened,
+    OpenFailed,
+    Process,
+    Push,
+    Request,
+    Response,
+)
+from kafkasim.model.facts import ZooKeeperConnection, ZooKeeperRole, ZooKeeperSession
+from kafkasim.model.zookeeper.client import ZooKeeperClient
+from kafkasim.model.zookeeper.config import ZooKeeperConfig
+from kafkasim.model.zookeeper.ops import ZkError
+from kafkasim.model.zookeeper.rules import ZooKeeperRules
+from kafkasim.model.zookeeper.server.server import ZooKeeperServer
 from tests.model.little_world import Wire, World
 
 

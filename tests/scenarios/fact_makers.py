@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from model import facts
+from kafkasim.model import facts
 
 T, P = "topic-id", 0
 Row = tuple[str, Any]

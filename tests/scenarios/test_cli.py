@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from scenarios import runner
-from scenarios.cli import invoke
-from scenarios.commands import runs
-from scenarios.commands.common import exit_code
-from scenarios.report import command
+from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.commands import runs
+from kafkasim.scenarios.commands.common import exit_code
+from kafkasim.scenarios.running import runner
+from kafkasim.scenarios.showing.report import command
 
 SMALL = """
 name = "small"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from model import facts
-from model.broker.combined import CombinedNode
-from scenarios.quorum import replication, status
-from scenarios.runner import Result, Run
-from scenarios.spec import ScenarioError, parse
-from scenarios.state import state_at
-from scenarios.translate import select
+from kafkasim.model import facts
+from kafkasim.model.broker.kraft.combined import CombinedNode
+from kafkasim.scenarios.language.spec import ScenarioError, parse
+from kafkasim.scenarios.language.translate import select
+from kafkasim.scenarios.running.runner import Result, Run
+from kafkasim.scenarios.showing.quorum import replication, status
+from kafkasim.scenarios.showing.state import state_at
 
 
 def scenario(combined: int = 3, **more: Any) -> Any:
@@ -108,7 +108,7 @@ def test_what_comes_in_goes_to_the_part_it_was_sent_to() -> None:
     assert isinstance(node, CombinedNode)
     node.accepted(9_001, "controller-1")
     node.accepted(9_002, "broker-1")
-    from model.messages import AlterPartitionRequest, ProduceRequest
+    from kafkasim.model.messages import AlterPartitionRequest, ProduceRequest
 
     assert node.lane_of(AlterPartitionRequest, 9_001) == "controller"
     assert node.lane_of(ProduceRequest, 9_002) == node.broker.default_lane

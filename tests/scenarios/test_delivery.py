@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from model import facts
-from scenarios.delivery import Delivery
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.delivery import Delivery
 from tests.scenarios.fact_makers import (
     FakeTrace,
     Row,

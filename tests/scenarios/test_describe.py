@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from model import facts
-from model.facts import SCHEMA_VERSION
-from scenarios.describe import (
+from kafkasim.model import facts
+from kafkasim.model.facts import SCHEMA_VERSION
+from kafkasim.scenarios.showing.describe import (
     Selection,
     brokers,
     groups,
@@ -18,11 +18,11 @@ from scenarios.describe import (
     reassignments,
     topics,
 )
-from scenarios.quorum import replication, status
-from scenarios.state import MomentError, moment_us, state_at
-from scenarios.story import tell
-from sim.store import write_manifest
-from sim.trace import Trace
+from kafkasim.scenarios.showing.quorum import replication, status
+from kafkasim.scenarios.showing.state import MomentError, moment_us, state_at
+from kafkasim.scenarios.showing.story import tell
+from kafkasim.sim.trace.store import write_manifest
+from kafkasim.sim.trace.trace import Trace
 
 SECOND = 1_000_000
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from model import facts
-from model.group.hashing import partition_for
-from scenarios.invariants import INVARIANTS, Invariants
-from scenarios.invariants.base import NEVER_EXCUSED
-from scenarios.invariants.final import disagreements
+from kafkasim.model import facts
+from kafkasim.model.group.hashing import partition_for
+from kafkasim.scenarios.judging.invariants import INVARIANTS, Invariants
+from kafkasim.scenarios.judging.invariants.base import NEVER_EXCUSED
+from kafkasim.scenarios.judging.invariants.final import disagreements
 from tests.scenarios.fact_makers import (
     FakeLog,
     FakeTrace,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import library
-from scenarios.runner import run
-from scenarios.variants import Variant
-from scenarios.variants.mutations import MUTATIONS
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.running.runner import run
+from kafkasim.scenarios.variants import Variant
+from kafkasim.scenarios.variants.mutations import MUTATIONS
 
 BUGS = Path(__file__).parent.parent / "bugs"
 SEEDS = {

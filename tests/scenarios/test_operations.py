@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from model import facts
-from scenarios.runner import Run
-from scenarios.spec import ScenarioError, parse
+from kafkasim.model import facts
+from kafkasim.scenarios.language.spec import ScenarioError, parse
+from kafkasim.scenarios.running.runner import Run
 
 
 def scenario(*operations: dict[str, Any], duration: str = "12s") -> Any:

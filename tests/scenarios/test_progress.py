@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from model import facts
-from scenarios.progress import Progress
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.progress import Progress
 from tests.scenarios.fact_makers import FakeTrace, P, Row, T, changed, created, led, registration
 
 SHORT: list[Row] = [

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import library
-from scenarios.spec import ScenarioError
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import ScenarioError
 
 SCENARIO = """
 name = "with-properties"

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from model import facts
-from scenarios.cli import invoke
-from scenarios.library import scenario
-from scenarios.replay import Difference, first_difference, replay
-from scenarios.runner import run
-from sim.store import ManifestError, read_manifest
-from sim.trace import Trace
+from kafkasim.model import facts
+from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.language.library import scenario
+from kafkasim.scenarios.running.replay import Difference, first_difference, replay
+from kafkasim.scenarios.running.runner import run
+from kafkasim.sim.trace.store import ManifestError, read_manifest
+from kafkasim.sim.trace.trace import Trace
 
 
 def _trace(directory: Path, *leaders: int) -> Any:

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from scenarios import search as searching
-from scenarios.cli import invoke
-from scenarios.search import Finding, Tally, ordered, search
-from scenarios.spec import parse
-from scenarios.swarm import draw
+from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.searching import search as searching
+from kafkasim.scenarios.searching.search import Finding, Tally, ordered, search
+from kafkasim.scenarios.searching.swarm import draw
 
 
 def _examine(failing: dict[tuple[str, ...], list[int]]):

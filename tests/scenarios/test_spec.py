@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from scenarios import library
-from scenarios.spec import ScenarioError, load, override, parse
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import ScenarioError, load, override, parse
 
 VALID: dict[str, Any] = {
     "name": "example",

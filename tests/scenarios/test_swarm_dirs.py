@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from scenarios.spec import parse
-from scenarios.swarm import draw
-from scenarios.swarm_dirs import LOG_DIRS, two_directories
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.searching.directories import LOG_DIRS, two_directories
+from kafkasim.scenarios.searching.swarm import draw
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from scenarios import swarm
-from scenarios.spec import parse
-from scenarios.swarm import MODES, SHAPES, draw
-from scenarios.swarm_focus import Focus
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.searching import swarm
+from kafkasim.scenarios.searching.focus import Focus
+from kafkasim.scenarios.searching.swarm import MODES, SHAPES, draw
 
 DRAWN = [
     (shape, mode)

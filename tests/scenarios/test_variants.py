@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from scenarios import library
-from scenarios.cli import invoke
-from scenarios.runner import run
-from scenarios.spec import parse
-from scenarios.variants import Variant, VariantError, catalogue, compose, mode
-from scenarios.variants.bugs import BUGS
-from scenarios.variants.proof import fired, page
+from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
+from kafkasim.scenarios.variants import Variant, VariantError, catalogue, compose, mode
+from kafkasim.scenarios.variants.bugs.bugs import BUGS
+from kafkasim.scenarios.variants.proof import fired, page
 
 
 @pytest.mark.slow

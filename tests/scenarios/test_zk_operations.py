@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from model import facts
-from scenarios.runner import Run
-from scenarios.spec import parse
+from kafkasim.model import facts
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import Run
 
 
 def answers(*operations: dict[str, Any], duration: str = "10s") -> tuple[Run, list[Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.effects import Close, Open, Process, Request, Respond, Send
-from model.values import value
-from sim.world import World
+from kafkasim.model.effects import Close, Open, Process, Request, Respond, Send
+from kafkasim.model.values import value
+from kafkasim.sim.world import World
 
 
 @value
@@ -115,7 +115,7 @@ class Bench:
     def act(self, name: str, action) -> None:
         """Run ``action(process, now)`` on lane main of a process, as an input would."""
         host = self.hosts[name]
-        from model.effects import Posted
+        from kafkasim.model.effects import Posted
 
         host.deliver(host.lane("main"), Posted(lambda _, now: action(host.process, now), None))
 

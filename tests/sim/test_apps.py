@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from model.effects import Call, Process, Reply
-from model.facts import HostResumed
-from sim import loop as loop_module
-from sim.apps import Applications, launch
-from sim.loop import NotSimulated
-from sim.trace import Trace
-from sim.world import World
+from kafkasim.model.effects import Call, Process, Reply
+from kafkasim.model.facts import HostResumed
+from kafkasim.sim.apps import loop as loop_module
+from kafkasim.sim.apps.apps import Applications, launch
+from kafkasim.sim.apps.loop import NotSimulated
+from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.world import World
 
 SECOND = 1_000_000
 

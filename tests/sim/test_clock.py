@@ -2,7 +2,7 @@
 
 import random
 
-from sim.clock import HostClock
+from kafkasim.sim.clock import HostClock
 
 
 def test_plain_clock_is_an_offset():

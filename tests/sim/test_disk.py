@@ -2,10 +2,10 @@
 
 import pytest
 
-from model.storage.files import Corrupt, DiskError, DiskFull, ReadError
-from sim.disk import Disk
-from sim.kernel import Kernel
-from sim.streams import Streams
+from kafkasim.model.storage.files import Corrupt, DiskError, DiskFull, ReadError
+from kafkasim.sim.disk import Disk
+from kafkasim.sim.kernel import Kernel
+from kafkasim.sim.streams import Streams
 
 
 def disk_of(seed: int = 1, capacity: int | None = None) -> tuple[Disk, Kernel]:

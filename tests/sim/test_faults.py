@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from model.effects import Process
-from model.facts import (
+from kafkasim.model.effects import Process
+from kafkasim.model.facts import (
     BecameLeader,
     ClockStepped,
     ControllerActive,
@@ -20,12 +20,12 @@ from model.facts import (
     TopicCreated,
     ZkControllerWrite,
 )
-from sim.budget import Budget
-from sim.faults import KINDS, Fault, FaultError, When, validate
-from sim.injector import Injector
-from sim.nemesis import WEIGHTS, Nemesis
-from sim.trace import Trace
-from sim.world import World
+from kafkasim.sim.faults.budget import Budget
+from kafkasim.sim.faults.faults import KINDS, Fault, FaultError, When, validate
+from kafkasim.sim.faults.injector import Injector
+from kafkasim.sim.faults.nemesis import WEIGHTS, Nemesis
+from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.world import World
 
 SECOND = 1_000_000
 PLACES = {"broker-1": None, "broker-2": None, "rack-a": None}

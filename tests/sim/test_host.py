@@ -5,18 +5,9 @@ import itertools
 import pytest
 from host_probes import Bench, PingResponse, Probe
 
-from model.effects import (
-    Barrier,
-    Call,
-    Exit,
-    Flush,
-    Post,
-    Reply,
-    Respond,
-    Then,
-)
-from model.facts import BrokerState, HostStarted, HostStopped
-from model.storage.files import DiskError
+from kafkasim.model.effects import Barrier, Call, Exit, Flush, Post, Reply, Respond, Then
+from kafkasim.model.facts import BrokerState, HostStarted, HostStopped
+from kafkasim.model.storage.files import DiskError
 
 
 def echo_bench(seed: int = 1, on_request=None) -> tuple[Bench, int]:

@@ -3,7 +3,7 @@
 import pytest
 from host_probes import Bench, Probe
 
-from model.effects import Respond
+from kafkasim.model.effects import Respond
 
 
 def responses(bench: Bench) -> list[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from model.facts import (
+from kafkasim.model.facts import (
     COLUMNS,
     ROW,
     SCHEMA_VERSION,
@@ -20,9 +20,9 @@ from model.facts import (
     Polled,
     SendFailed,
 )
-from sim import store
-from sim.store import ManifestError, config_digest, read_manifest, write_manifest
-from sim.trace import Trace, WireTrace
+from kafkasim.sim.trace import store
+from kafkasim.sim.trace.store import ManifestError, config_digest, read_manifest, write_manifest
+from kafkasim.sim.trace.trace import Trace, WireTrace
 
 ROOT = Path(__file__).parents[2]
 
@@ -274,8 +274,8 @@ def test_code_version_is_cached_and_hexadecimal():
 HASHED = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from model.facts import TopicCreated
-from sim.trace import Trace
+from kafkasim.model.facts import TopicCreated
+from kafkasim.sim.trace.trace import Trace
 trace = Trace()
 trace.record(1, "controller-1", TopicCreated(1, "orders-id", "orders", 3, 3, 2))
 print(trace.digest)

@@ -9,8 +9,8 @@ import os
 
 import pytest
 
-from scenarios import library
-from scenarios.commands.runs import bites, job
+from kafkasim.scenarios.commands.runs import bites, job
+from kafkasim.scenarios.language import library
 
 EACH = int(os.environ.get("KAFKASIM_SOAK_SEEDS_EACH", "2"))
 

@@ -23,9 +23,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from scenarios.runner import Run
-from scenarios.spec import parse
-from sim.faults import Fault
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import Run
+from kafkasim.sim.faults.faults import Fault
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")

@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from model.storage.epochs import LeaderEpochCache
-from model.storage.files import MemoryFiles
-from model.storage.local_log import raise_disk_error
-from model.storage.rules import StorageRules
+from kafkasim.model.storage.files import MemoryFiles
+from kafkasim.model.storage.log.epochs import LeaderEpochCache
+from kafkasim.model.storage.log.local_log import raise_disk_error
+from kafkasim.model.storage.rules import StorageRules
 
 EPOCHS = st.integers(0, 8)
 OFFSETS = st.integers(0, 20)

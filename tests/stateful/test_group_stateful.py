@@ -32,11 +32,11 @@ from group_harness import (
     sync,
 )
 
-from model import facts
-from model.errors import Errors
-from model.group.assignors import range_assign
-from model.group.ports import MemoryGroupLog
-from model.records import TopicPartition
+from kafkasim.model import facts
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.assignors import range_assign
+from kafkasim.model.group.runtime.ports import MemoryGroupLog
+from kafkasim.model.records import TopicPartition
 
 
 class Client:

@@ -15,14 +15,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from model.config import TopicConfig
-from model.effects import Barrier, Flush
-from model.errors import NONE
-from model.records import Record, RecordBatch, TopicPartition, assigned, batch_of
-from model.storage.files import MemoryFiles
-from model.storage.log import Log
-from model.storage.rules import StorageRules
-from sim.disk import Disk
+from kafkasim.model.config import TopicConfig
+from kafkasim.model.effects import Barrier, Flush
+from kafkasim.model.errors import NONE
+from kafkasim.model.records import Record, RecordBatch, TopicPartition, assigned, batch_of
+from kafkasim.model.storage.files import MemoryFiles
+from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.rules import StorageRules
+from kafkasim.sim.disk import Disk
 
 CONFIG = TopicConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1)
 TP = TopicPartition("orders", 0)

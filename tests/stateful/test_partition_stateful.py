@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "model"))
 
 from replica_harness import Trio
 
-from model.errors import Errors
+from kafkasim.model.errors import Errors
 
 NODES = st.sampled_from([1, 2, 3])
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "model"))
 
 from raft_cluster import World
 
-from model.config import BrokerConfig
+from kafkasim.model.config import BrokerConfig
 
 VOTERS = 3
 IDS = st.integers(1, VOTERS + 1)  # the last is an observer

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from model.zookeeper.ops import (
+from kafkasim.model.zookeeper.database.transactions import CloseSession, CreateSession
+from kafkasim.model.zookeeper.ops import (
     WRITES,
     Check,
     Create,
@@ -29,7 +30,6 @@ from model.zookeeper.ops import (
     Sync,
     ZkError,
 )
-from model.zookeeper.transactions import CloseSession, CreateSession
 from tests.model.zookeeper_cluster import Ensemble
 
 PATHS = ("/a", "/a", "/b", "/a/x", "/a/y")

@@ -21,8 +21,8 @@ sys.path.insert(0, str(HERE.parent / "model"))
 
 from broker_cluster import SECOND, TP, Cluster  # noqa: E402
 
-from model.errors import Errors  # noqa: E402
-from model.facts import FACTS  # noqa: E402
+from kafkasim.model.errors import Errors  # noqa: E402
+from kafkasim.model.facts import FACTS  # noqa: E402
 
 REWRITE = os.environ.get("REWRITE") == "1"
 FACT_KINDS = tuple(FACTS.values())

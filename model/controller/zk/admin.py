@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from model.controller.configs import ConfigurationControlManager
-from model.controller.placement import UsableBroker
-from model.controller.ports import failed
-from model.controller.records import ConfigRecord, PartitionRecord, TopicRecord
-from model.controller.topics import TopicControlManager
-from model.controller.zk.events import Event, EventQueue, Steps
-from model.controller.zk.registries import (
+from kafkasim.model.controller.common.placement import UsableBroker
+from kafkasim.model.controller.common.records import ConfigRecord, PartitionRecord, TopicRecord
+from kafkasim.model.controller.kraft.managers.configs import ConfigurationControlManager
+from kafkasim.model.controller.kraft.managers.topics import TopicControlManager
+from kafkasim.model.controller.kraft.ports import failed
+from kafkasim.model.controller.zk.events import Event, EventQueue, Steps
+from kafkasim.model.controller.zk.store.zk_data import (
     CONFIG_CHANGES,
     DELETE_TOPICS,
     ConfigChange,
@@ -30,9 +30,9 @@ from model.controller.zk.registries import (
     config_path,
     topic_path,
 )
-from model.errors import Errors
-from model.facts import ConfigChanged
-from model.messages import (
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import ConfigChanged
+from kafkasim.model.messages import (
     AlterableConfig,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -44,15 +44,15 @@ from model.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from model.messages.admin import TOPIC
-from model.zookeeper.ops import Create, Exists, GetData, SetData, ZkError, ZkResult
+from kafkasim.model.messages.clients.admin import TOPIC
+from kafkasim.model.zookeeper.ops import Create, Exists, GetData, SetData, ZkError, ZkResult
 
 if TYPE_CHECKING:
     import random
 
-    from model.config import BrokerConfig
-    from model.controller.image import MetadataImage
-    from model.controller.zk.controller import KafkaController
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.common.image import MetadataImage
+    from kafkasim.model.controller.zk.controller import KafkaController
 
 LANE = "zk-admin"
 NONE, OK = Errors.NONE, ZkError.OK

@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from model.channel import Channel, Failed
-from model.controller.zk.context import ControllerContext, Leadership
-from model.controller.zk.registries import BrokerInfo, PartitionState, ReplicaAssignment
-from model.messages import (
+from kafkasim.model.channel import Channel, Failed
+from kafkasim.model.controller.zk.context import ControllerContext, Leadership
+from kafkasim.model.controller.zk.store.zk_data import BrokerInfo, PartitionState, ReplicaAssignment
+from kafkasim.model.messages import (
     ControlPartition,
     LeaderAndIsrRequest,
     StopReplicaPartition,
@@ -24,12 +24,12 @@ from model.messages import (
     UpdateMetadataBroker,
     UpdateMetadataRequest,
 )
-from model.messages.control import LEADER_DURING_DELETE
-from model.records import TopicPartition
+from kafkasim.model.messages.servers.control import LEADER_DURING_DELETE
+from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
-    from model.controller.zk.rules import ZkControllerRules
-    from model.effects import Process
+    from kafkasim.model.controller.zk.rules import ZkControllerRules
+    from kafkasim.model.effects import Process
 
 RETRY_US = 100_000
 SOCKET_TIMEOUT_MS = 30_000  # controller.socket.timeout.ms

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from model.controller.zk.registries import (
+from kafkasim.model.controller.zk.store.zk_data import (
     BrokerInfo,
     PartitionState,
     ReplicaAssignment,
     TopicAssignment,
 )
-from model.records import TopicPartition
-from model.values import value
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.values import value
 
 NON_EXISTENT, NEW, ONLINE, OFFLINE = "NonExistent", "New", "Online", "Offline"
 DELETION_STARTED, DELETION_SUCCESSFUL = "ReplicaDeletionStarted", "ReplicaDeletionSuccessful"

@@ -2,7 +2,7 @@
 
 All of them compete for the ephemeral znode /controller; the winner loads the cluster's state, talks
 to the brokers, and reacts to what its watches tell. Everything runs on one thread (lane
-``zk-controller``, :mod:`model.controller.zk.events`) in Kafka's order.
+``zk-controller``, :mod:`kafkasim.model.controller.zk.events`) in Kafka's order.
 
     Startup, Reelect       compete (elect); ControllerChange: somebody else has won (maybeResign)
     Expire                 resign before a new session begins; RegisterBrokerAndReelect: in it
@@ -20,16 +20,27 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from model.controller.zk.brokers import BrokerChanges
-from model.controller.zk.channels import ControllerChannelManager, RequestBatch
-from model.controller.zk.context import ControllerContext
-from model.controller.zk.deletion import TopicDeletionManager
-from model.controller.zk.events import ControllerMoved, Event, EventQueue, Pause, Steps, ZkFailed
-from model.controller.zk.loading import Loading
-from model.controller.zk.maintenance import Maintenance
-from model.controller.zk.partition_states import PartitionStateMachine
-from model.controller.zk.reassignments import Reassignments
-from model.controller.zk.registries import (
+from kafkasim.model.controller.zk.changes.brokers import BrokerChanges
+from kafkasim.model.controller.zk.changes.maintenance import Maintenance
+from kafkasim.model.controller.zk.changes.reassignments import Reassignments
+from kafkasim.model.controller.zk.changes.topics import TopicChanges
+from kafkasim.model.controller.zk.channels import ControllerChannelManager, RequestBatch
+from kafkasim.model.controller.zk.context import ControllerContext
+from kafkasim.model.controller.zk.events import (
+    ControllerMoved,
+    Event,
+    EventQueue,
+    Pause,
+    Steps,
+    ZkFailed,
+)
+from kafkasim.model.controller.zk.loading import Loading
+from kafkasim.model.controller.zk.requests import ControllerRequests
+from kafkasim.model.controller.zk.states.deletion import TopicDeletionManager
+from kafkasim.model.controller.zk.states.partition_states import PartitionStateMachine
+from kafkasim.model.controller.zk.states.replica_states import ReplicaStateMachine
+from kafkasim.model.controller.zk.store.writes import ControllerStore
+from kafkasim.model.controller.zk.store.zk_data import (
     BROKER_IDS,
     CONTROLLER,
     CONTROLLER_EPOCH,
@@ -45,13 +56,9 @@ from model.controller.zk.registries import (
     broker_path,
     state_path,
 )
-from model.controller.zk.replica_states import ReplicaStateMachine
-from model.controller.zk.requests import ControllerRequests
-from model.controller.zk.topics import TopicChanges
-from model.controller.zk.writes import ControllerStore
-from model.effects import Post
-from model.facts import ControllerActive, ZkControllerWrite
-from model.zookeeper.ops import (
+from kafkasim.model.effects import Post
+from kafkasim.model.facts import ControllerActive, ZkControllerWrite
+from kafkasim.model.zookeeper.ops import (
     Create,
     Delete,
     Exists,
@@ -65,10 +72,10 @@ from model.zookeeper.ops import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from model.config import BrokerConfig
-    from model.controller.zk.client import KafkaZkClient
-    from model.controller.zk.rules import ZkControllerRules
-    from model.effects import Process
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.zk.rules import ZkControllerRules
+    from kafkasim.model.controller.zk.store.client import KafkaZkClient
+    from kafkasim.model.effects import Process
 
 LANE = "zk-controller"
 OK, NODEEXISTS = ZkError.OK, ZkError.NODEEXISTS

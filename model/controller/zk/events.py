@@ -15,13 +15,13 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from model.effects import Post
-from model.values import value
-from model.zookeeper.ops import Op, ZkError
+from kafkasim.model.effects import Post
+from kafkasim.model.values import value
+from kafkasim.model.zookeeper.ops import Op, ZkError
 
 if TYPE_CHECKING:
-    from model.controller.zk.client import KafkaZkClient, Results
-    from model.effects import Process
+    from kafkasim.model.controller.zk.store.client import KafkaZkClient, Results
+    from kafkasim.model.effects import Process
 
 
 @value

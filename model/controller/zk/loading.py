@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from model.controller.zk.channels import NO_SETTINGS
-from model.controller.zk.events import Steps
-from model.controller.zk.registries import (
+from kafkasim.model.controller.zk.channels import NO_SETTINGS
+from kafkasim.model.controller.zk.events import Steps
+from kafkasim.model.controller.zk.store.zk_data import (
     BROKER_IDS,
     DELETE_TOPICS,
     ISR_CHANGES,
@@ -16,12 +16,12 @@ from model.controller.zk.registries import (
     config_path,
     topic_path,
 )
-from model.facts import BrokerRegistration, TopicCreated
-from model.records import TopicPartition
-from model.zookeeper.ops import Delete, GetChildren, GetData, ZkError
+from kafkasim.model.facts import BrokerRegistration, TopicCreated
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.zookeeper.ops import Delete, GetChildren, GetData, ZkError
 
 if TYPE_CHECKING:
-    from model.controller.zk.controller import KafkaController
+    from kafkasim.model.controller.zk.controller import KafkaController
 
 OK = ZkError.OK
 

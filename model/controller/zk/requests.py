@@ -10,14 +10,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from model.controller.ports import failed, not_controller
-from model.controller.zk.context import Leadership, Replica
-from model.controller.zk.elections import RECOVERED, RECOVERING, Strategy
-from model.controller.zk.events import Steps
-from model.controller.zk.registries import PartitionState
-from model.errors import Errors
-from model.facts import BrokerRegistration
-from model.messages import (
+from kafkasim.model.controller.kraft.ports import failed, not_controller
+from kafkasim.model.controller.zk.context import Leadership, Replica
+from kafkasim.model.controller.zk.events import Steps
+from kafkasim.model.controller.zk.states.elections import RECOVERED, RECOVERING, Strategy
+from kafkasim.model.controller.zk.store.zk_data import PartitionState
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import BrokerRegistration
+from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
     AlterPartitionData,
     AlterPartitionReassignmentsRequest,
@@ -33,10 +33,10 @@ from model.messages import (
     ListPartitionReassignmentsRequest,
     StopReplicaRequest,
 )
-from model.records import TopicPartition
+from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
-    from model.controller.zk.controller import KafkaController
+    from kafkasim.model.controller.zk.controller import KafkaController
 
 NONE = Errors.NONE
 Answer = Callable[[Any, int], None]  # (response, now)

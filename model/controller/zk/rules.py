@@ -8,10 +8,10 @@ over, and always did.
 
 from __future__ import annotations
 
-from model.errors import Errors
-from model.messages import AlterPartitionData, ControlPartition, StopReplicaPartition
-from model.messages.control import EPOCH_DURING_DELETE, NO_EPOCH
-from model.zookeeper.ops import Check, Op
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import AlterPartitionData, ControlPartition, StopReplicaPartition
+from kafkasim.model.messages.servers.control import EPOCH_DURING_DELETE, NO_EPOCH
+from kafkasim.model.zookeeper.ops import Check, Op
 
 UNKNOWN_EPOCH = -1
 

@@ -1,0 +1,205 @@
+"""KafkaApis: one handler per request type; answers from the metadata cache are built here.
+
+Left out: API versions, authorization, throttling, requests of parts that are not modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.broker.common.forwarding import AutoTopicCreation, ProducerIds
+from kafkasim.model.channel import Failed
+from kafkasim.model.controller.kraft.ports import OPERATOR_REQUESTS, failed
+from kafkasim.model.effects import Request, Respond
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.coordinator import GROUP_REQUESTS
+from kafkasim.model.group.runtime.ports import OFFSETS_TOPIC
+from kafkasim.model.messages import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteRecordsRequest,
+    FetchRequest,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataBroker,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+    OffsetsForLeaderEpochRequest,
+    OffsetsForLeaderEpochResponse,
+    ProduceRequest,
+    request_name,
+)
+
+if TYPE_CHECKING:
+    from kafkasim.model.broker.common.base import BrokerBase
+    from kafkasim.model.controller.common.image import PartitionRegistration, TopicImage
+
+NONE = Errors.NONE
+GROUP = 0
+
+REQUEST_LANES: dict[type, str] = dict.fromkeys(GROUP_REQUESTS, "group")
+"""Requests that are not served by the request handlers' pool."""
+
+
+class KafkaApis:
+    """``handlers``: request type to handler(item, now)."""
+
+    def __init__(self, broker: BrokerBase) -> None:
+        self.broker = broker
+        self.image = broker.publisher.image
+        self.auto_topics = AutoTopicCreation(broker)
+        self.producer_ids = ProducerIds(broker)
+        self.handlers: dict[type, Callable[[Request, int], None]] = {
+            ProduceRequest: broker.replicas.produce,
+            FetchRequest: broker.replicas.fetch,
+            ListOffsetsRequest: self.on_list_offsets,
+            DeleteRecordsRequest: broker.replicas.deletion.serve,
+            OffsetsForLeaderEpochRequest: self.on_offsets_for_leader_epoch,
+            MetadataRequest: self.on_metadata,
+            FindCoordinatorRequest: self.on_find_coordinator,
+            InitProducerIdRequest: self.on_init_producer_id,
+            CreateTopicsRequest: self.on_create_topics,
+            **dict.fromkeys(OPERATOR_REQUESTS, self.on_operator_request),
+            **dict.fromkeys(GROUP_REQUESTS, broker.coordinator.on_request),
+        }
+
+    def respond(self, item: Request, message: Any, now: int, started: int | None = None) -> None:
+        """Answer a request and count it."""
+        broker = self.broker
+        broker.out.append(Respond(item.connection, item.correlation, message))
+        failed = getattr(message, "error", NONE) is not NONE
+        started = now if started is None else started
+        broker.count_request(request_name(item.message), failed, item.received_us, started, now)
+
+    # ------------------------------------------------------------------------------- partitions
+
+    def on_list_offsets(self, item: Request, now: int) -> None:
+        """Answer ListOffsets of a client or a follower."""
+        replicas = self.broker.replicas
+        if replicas.settling and replicas.hold(item):
+            return
+        request: ListOffsetsRequest = item.message
+        answer = self.broker.replicas.list_offset
+        answers = tuple([answer(request, asked) for asked in request.partitions])
+        self.respond(item, ListOffsetsResponse(answers), now)
+
+    def on_offsets_for_leader_epoch(self, item: Request, now: int) -> None:
+        """Answer where leader epochs ended."""
+        replicas = self.broker.replicas
+        if replicas.settling and replicas.hold(item):
+            return
+        request: OffsetsForLeaderEpochRequest = item.message
+        answer = self.broker.replicas.epoch_end_offset
+        answers = tuple([answer(asked) for asked in request.partitions])
+        self.respond(item, OffsetsForLeaderEpochResponse(answers), now)
+
+    # --------------------------------------------------------------------------------- metadata
+
+    def on_metadata(self, item: Request, now: int) -> None:
+        """Answer from the metadata cache; create missing topics if all agree to it."""
+        request: MetadataRequest = item.message
+        image = self.image
+        topics: list[MetadataTopic] = []
+        if request.topics is None:
+            topics = [self._topic(topic) for topic in image.topics.values()]
+        else:
+            for name in request.topics:
+                topic = image.topic_by_name(name)
+                if topic is not None:
+                    topics.append(self._topic(topic))
+                    continue
+                if request.allow_auto_topic_creation and (
+                    self.broker.config.auto_create_topics_enable
+                ):
+                    self.auto_topics.create(name, now)
+                error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+                topics.append(MetadataTopic(name, "", error, ()))
+        brokers = tuple(
+            [
+                MetadataBroker(broker.id, broker.address, broker.rack)
+                for broker in image.brokers.values()
+                if not broker.fenced
+            ]
+        )
+        self.respond(item, MetadataResponse(brokers, self.broker.broker_id, tuple(topics)), now)
+
+    def _topic(self, topic: TopicImage) -> MetadataTopic:
+        partitions = tuple(
+            [self._partition(number, entry) for number, entry in sorted(topic.partitions.items())]
+        )
+        return MetadataTopic(topic.name, topic.topic_id, NONE, partitions)
+
+    def _partition(self, number: int, entry: PartitionRegistration) -> MetadataPartition:
+        leader_alive = self._alive(entry.leader)
+        return MetadataPartition(
+            number,
+            NONE if leader_alive else Errors.LEADER_NOT_AVAILABLE,
+            entry.leader if leader_alive else -1,
+            entry.leader_epoch,
+            entry.replicas,
+            entry.isr,
+            tuple([replica for replica in entry.replicas if not self._alive(replica)]),
+        )
+
+    def _alive(self, broker_id: int) -> bool:
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
+    def on_find_coordinator(self, item: Request, now: int) -> None:
+        """Name the leader of the group's offsets partition, creating the topic when missing."""
+        request: FindCoordinatorRequest = item.message
+        unavailable = FindCoordinatorResponse(Errors.COORDINATOR_NOT_AVAILABLE, -1, "")
+        if request.key_type != GROUP:
+            unsupported = FindCoordinatorResponse(Errors.UNSUPPORTED_VERSION, -1, "")
+            self.respond(item, unsupported, now)
+            return
+        topic = self.image.topic_by_name(OFFSETS_TOPIC)
+        if topic is None:
+            self.auto_topics.create(OFFSETS_TOPIC, now)
+            self.respond(item, unavailable, now)
+            return
+        entry = topic.partitions.get(self.broker.coordinator.partition_for(request.key))
+        if entry is None or not self._alive(entry.leader):
+            self.respond(item, unavailable, now)
+            return
+        leader = self.image.brokers[entry.leader]
+        self.respond(item, FindCoordinatorResponse(NONE, leader.id, leader.address), now)
+
+    # ------------------------------------------------------------------------ for the controller
+
+    def on_init_producer_id(self, item: Request, now: int) -> None:
+        """Give an idempotent producer its id; while no block is here the client tries again."""
+        request: InitProducerIdRequest = item.message
+        if request.transactional_id is not None:
+            answer = InitProducerIdResponse(Errors.UNSUPPORTED_VERSION, -1, -1)
+        else:
+            producer_id = self.producer_ids.generate(now)
+            if producer_id is None:
+                answer = InitProducerIdResponse(Errors.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
+            else:
+                answer = InitProducerIdResponse(NONE, producer_id, 0)
+        self.respond(item, answer, now)
+
+    def on_create_topics(self, item: Request, now: int) -> None:
+        """Forward to the active controller."""
+        request: CreateTopicsRequest = item.message
+        error = Errors.REQUEST_TIMED_OUT
+        late = CreateTopicsResponse(tuple([(t.topic, error, "") for t in request.topics]))
+        self._forward(item, late, now)
+
+    def on_operator_request(self, item: Request, now: int) -> None:
+        """Forward to the active controller."""
+        self._forward(item, failed(item.message, Errors.REQUEST_TIMED_OUT), now)
+
+    def _forward(self, item: Request, late: Any, now: int) -> None:
+        def done(answer: Any, at: int) -> None:
+            self.respond(item, late if isinstance(answer, Failed) else answer, at, now)
+
+        self.broker.forwarding_link.send(item.message, now, done)

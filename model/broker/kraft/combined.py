@@ -1,0 +1,154 @@
+"""A node with process.roles = broker,controller (KafkaRaftServer over one SharedServer).
+
+One process on one host with two endpoints: a broker and a controller that die and pause together.
+They share the metadata log and its Raft client, which votes, and tells both what is committed; the
+controller takes the snapshots. A clean stop closes the broker first, so that its controlled
+shutdown can still be answered here, and then the controller, which hands the leadership over.
+
+Left out: the metadata loader is the broker's own, on lane ``metadata``, where Kafka has one for both.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from kafkasim.model.broker.kraft.broker import Broker
+from kafkasim.model.broker.rules import BrokerRules
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.kraft.controller import Controller
+from kafkasim.model.effects import Process, Request
+from kafkasim.model.raft.client import RaftClient
+from kafkasim.model.raft.delivery import Listener
+from kafkasim.model.records import RecordBatch
+from kafkasim.model.storage.files import DiskError, Files
+
+
+class Listeners:
+    """Tells every listener what the Raft client tells one, in their order."""
+
+    def __init__(self, *listeners: Any) -> None:
+        self.all: list[Any] = list(listeners)
+
+    def on_leader_change(self, leader_id: int, epoch: int, now: int) -> None:
+        """Pass on who leads."""
+        for listener in self.all:
+            listener.on_leader_change(leader_id, epoch, now)
+
+    def on_commit(self, batches: tuple[RecordBatch, ...], high_watermark: int, now: int) -> None:
+        """Pass on what is committed."""
+        for listener in self.all:
+            listener.on_commit(batches, high_watermark, now)
+
+    def on_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None:
+        """Pass on a snapshot that replaces what they have."""
+        for listener in self.all:
+            listener.on_snapshot(end_offset, epoch, values, now)
+
+
+class CombinedController(Controller):
+    """The controller of a combined node."""
+
+    def raft_listener(self) -> Listener:
+        """Leave room for the broker, which is built afterwards."""
+        self.listeners = Listeners(self)
+        return self.listeners
+
+
+class CombinedBroker(Broker):
+    """The broker of a combined node; ``controller`` stops after it."""
+
+    controller: Controller
+
+    def _on_logs_closed(self, error: DiskError | None, now: int) -> None:
+        if error is None:
+            self.controller.shutdown(now)
+        else:
+            super()._on_logs_closed(error, now)
+
+
+class CombinedNode(Process):
+    """Broker and controller ``node_id``; the host's name is the broker's endpoint.
+
+    ``voters`` has the address of the controller's endpoint. ``rules`` are the controller's parts,
+    as :class:`~kafkasim.model.controller.kraft.controller.Controller` takes them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        node_id: int,
+        config: BrokerConfig,
+        rack: str | None,
+        voters: dict[int, str],
+        rules: Any,
+        broker_rules: BrokerRules,
+        files: Files,
+        rng: random.Random,
+        now: int,
+        features: Mapping[str, int] | None = None,
+        directory_id: str = "",
+    ) -> None:
+        self._parts: tuple[Process, ...] = ()
+        super().__init__(name, files, rng, now)
+        self.endpoint = voters[node_id]
+        self.controller = controller = CombinedController(
+            self.endpoint, node_id, voters, config, rules, files, rng, now, features, directory_id,
+            self,
+        )  # fmt: skip
+        raft = controller.raft
+        assert isinstance(raft, RaftClient), raft
+        self.broker = broker = CombinedBroker(
+            name, node_id, config, rack, raft.voters, broker_rules, files, rng, now, self, raft
+        )
+        broker.controller = controller
+        controller.listeners.all.append(broker.publisher)
+        self._parts = (controller, broker)
+        self.lane_threads = broker.lane_threads
+        self._to_controller: dict[int, None] = {}  # inbound connections to its endpoint
+
+    @property
+    def clock_offset_us(self) -> int:
+        """The wall clock's offset, the same in both parts."""
+        return self._clock_offset_us
+
+    @clock_offset_us.setter
+    def clock_offset_us(self, offset_us: int) -> None:
+        self._clock_offset_us = offset_us
+        for part in self._parts:
+            part.clock_offset_us = offset_us
+
+    def start(self, now: int) -> None:
+        """Start the controller, then the broker."""
+        self.controller.start(now)
+        self.broker.start(now)
+
+    def shutdown(self, now: int) -> None:
+        """SIGTERM: the broker stops, and the controller after it."""
+        self.broker.shutdown(now)
+
+    def on_barrier_failed(self, files: list[str], error: str, now: int) -> bool:
+        """Let the broker decide whether it can go on."""
+        return self.broker.on_barrier_failed(files, error, now)
+
+    def accepted(self, connection: int, endpoint: str) -> None:
+        """Remember which connections are for the controller."""
+        if endpoint == self.endpoint:
+            self._to_controller[connection] = None
+
+    def lane_of(self, kind: type, connection: int) -> str:
+        """Return the lane of the part that the connection leads to."""
+        part = self.controller if connection in self._to_controller else self.broker
+        return part.lane_of(kind, connection)
+
+    def on_request(self, item: Request, now: int) -> None:
+        """Hand a request to the part that it was sent to."""
+        if item.connection in self._to_controller:
+            self.controller.on_request(item, now)
+        else:
+            self.broker.on_request(item, now)
+
+    def ground_truth(self) -> list[Any]:
+        """Return the final state of replicas and committed offsets."""
+        return self.broker.ground_truth()

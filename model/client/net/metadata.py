@@ -1,0 +1,183 @@
+"""What a client knows of the cluster: Kafka's Metadata and NetworkClient.DefaultMetadataUpdater.
+
+A partition's entry is replaced only by one of the same or a newer leader epoch, unless the topic
+was recreated (KIP-320). Refreshed every metadata.max.age.ms, on errors and disconnects; at most
+one request is in flight, and two are at least the retry backoff apart.
+
+Not modelled: expiry of topics that a producer no longer uses, cluster id, controller id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.client.net.connections import Connections, backoff_us
+from kafkasim.model.errors import INVALID_METADATA, Errors
+from kafkasim.model.messages import MetadataRequest, MetadataResponse, MetadataTopic
+from kafkasim.model.records import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasim.model.client.rules import ClientRules
+
+
+class Metadata:
+    """A client's view of brokers, topics and leaders."""
+
+    def __init__(
+        self, connections: Connections, rules: ClientRules, auto_create: bool, lane: str = "main"
+    ) -> None:
+        self.connections = connections
+        self.process = connections.process
+        self.config = connections.config
+        self.rules = rules
+        self.auto_create = auto_create
+        self.lane = lane
+        connections.metadata = self
+        self.topics: dict[str, None] = {}  # what we ask for, in the order of first use
+        self.brokers: dict[int, str] = {}
+        self.leaders: dict[TopicPartition, tuple[int, int]] = {}  # (leader or −1, leader epoch)
+        self.partition_counts: dict[str, int] = {}
+        self.topic_ids: dict[str, str] = {}
+        self.last_ids: dict[str, str] = {}  # also of topics that brokers deny now: facts name them
+        self.topic_errors: dict[str, Errors] = {}
+        self.version = 0
+        self.listeners: list[Callable[[int], None]] = []
+        self._key = ("metadata", connections.name)
+        self._in_flight = False
+        self._wanted = False
+        self._urgent = False
+        self._attempts = 0
+        self._last_refresh_us: int | None = None
+        self._closed = False
+
+    def add_topics(self, topics: tuple[str, ...], now: int) -> None:
+        """Ask for more topics; a new one is asked for at once, without backoff."""
+        new = [topic for topic in topics if topic not in self.topics]
+        self.topics.update(dict.fromkeys(new))
+        if new:
+            self._urgent = True
+            self.request_update(now)
+
+    def set_topics(self, topics: tuple[str, ...], now: int) -> None:
+        """Ask for exactly these topics."""
+        for topic in [topic for topic in self.topics if topic not in topics]:
+            del self.topics[topic]
+        self.add_topics(topics, now)
+
+    def request_update(self, now: int) -> None:
+        """Refresh as soon as the backoff allows."""
+        self._wanted = True
+        if not self._in_flight:
+            self._try_send(now)
+
+    def learn_leader(self, tp: TopicPartition, leader: tuple[int, int] | None, now: int) -> None:
+        """Take the newer leader that an error response carried (KIP-951)."""
+        if leader is None or leader[1] < 0:
+            return
+        cached = self.leaders.get(tp)
+        if cached is not None and leader[1] > cached[1] and leader[0] in self.brokers:
+            self.leaders[tp] = leader
+            self._changed(now)
+
+    def epoch_seen(self, tp: TopicPartition, epoch: int, now: int) -> None:
+        """A committed offset or a response named a newer epoch than we know: refresh."""
+        cached = self.leaders.get(tp)
+        if cached is not None and epoch > cached[1]:
+            self.request_update(now)
+
+    def topic_partitions(self, topic: str) -> list[TopicPartition]:
+        """Return the known partitions of a topic."""
+        return [TopicPartition(topic, p) for p in range(self.partition_counts.get(topic, 0))]
+
+    def close(self) -> None:
+        """Stop refreshing."""
+        self._closed = True
+        self.process.timers.cancel(self._key)
+
+    # The inside.
+
+    def _try_send(self, now: int) -> None:
+        if self._closed or self._in_flight:
+            return
+        last = self._last_refresh_us
+        if last is not None and not self._urgent:
+            not_before = last + backoff_us(self.config, self._attempts, self.process.rng)
+            if now < not_before:
+                self._arm_earlier(not_before)
+                return
+        channel = self.connections.least_loaded(now)
+        if channel is None:
+            self._arm_earlier(max(now + 1, self.connections.next_attempt()))
+            return
+        self._in_flight = True
+        self._wanted = False
+        self._urgent = False
+        self.process.timers.cancel(self._key)
+        request = MetadataRequest(tuple(self.topics), self.auto_create)
+        channel.send(request, now, self._on_response)
+
+    def _arm_earlier(self, deadline: int) -> None:
+        armed = self.process.timers.deadline(self._key)
+        if armed is None or deadline < armed or not self._wanted:
+            self.process.timers.arm(self._key, deadline, self.lane, self._on_timer)
+
+    def _on_timer(self, now: int) -> None:
+        self._urgent = True  # the backoff, with its jitter, is what we waited for
+        self.request_update(now)
+
+    def _on_response(self, answer: Any, now: int) -> None:
+        self._in_flight = False
+        self._last_refresh_us = now
+        if self._closed:
+            return
+        if not isinstance(answer, MetadataResponse):
+            self._attempts += 1
+            self.request_update(now)
+            return
+        self._attempts = 0
+        if answer.brokers:
+            self.brokers = {b.id: b.address for b in answer.brokers}
+        incomplete = False
+        for topic in answer.topics:
+            incomplete |= self._update_topic(topic)
+        self._changed(now)
+        if incomplete or self._wanted:
+            self._attempts = 1
+            self.request_update(now)
+        elif not self._in_flight:
+            age = self.config.metadata_max_age_ms * 1000
+            self.process.timers.arm(self._key, now + age, self.lane, self._on_timer)
+
+    def _changed(self, now: int) -> None:
+        self.version += 1
+        for listener in self.listeners:
+            listener(now)
+
+    def _update_topic(self, topic: MetadataTopic) -> bool:
+        """Take over a topic; return whether its metadata is incomplete and must be asked again."""
+        name = topic.topic
+        self.topic_errors[name] = topic.error
+        if topic.error:
+            if topic.error is Errors.UNKNOWN_TOPIC_OR_PARTITION:
+                self._forget(name)
+            return topic.error in INVALID_METADATA and name in self.topics
+        if self.rules.is_another_topic(self.topic_ids.get(name), topic.topic_id):
+            self._forget(name)
+        self.topic_ids[name] = self.last_ids[name] = topic.topic_id
+        self.partition_counts[name] = len(topic.partitions)
+        incomplete = False
+        for partition in topic.partitions:
+            tp = TopicPartition(name, partition.partition)
+            cached = self.leaders.get(tp)
+            if cached is None or self.rules.accepts_leader(cached[1], partition.leader_epoch):
+                self.leaders[tp] = (partition.leader, partition.leader_epoch)
+            if partition.leader < 0 or partition.error in INVALID_METADATA:
+                incomplete = True
+        return incomplete
+
+    def _forget(self, topic: str) -> None:
+        for tp in self.topic_partitions(topic):
+            self.leaders.pop(tp, None)
+        self.partition_counts.pop(topic, None)
+        self.topic_ids.pop(topic, None)

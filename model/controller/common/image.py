@@ -1,0 +1,395 @@
+"""The metadata image: what a replay of the metadata log says (org.apache.kafka.image.*).
+
+One process owns one image and replays committed records into it; the active controller has a second
+one that also holds what is not committed yet. Replay is the only mutation. The values inside
+(:class:`BrokerImage`, :class:`PartitionRegistration`) are never changed in place, so
+:meth:`MetadataImage.copy` is shallow below the topics.
+
+Unlike Kafka's image this one is not persistent (a new object per delta): a :class:`MetadataDelta`
+applies to the image at once and only remembers what it touched. Left out: ACLs, quotas, SCRAM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafkasim.model.controller.common.records import (
+    ELR_FEATURE,
+    NO_LEADER_CHANGE,
+    OWN_OFFSET,
+    BrokerConfigRecord,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+from kafkasim.model.directories import MIGRATING
+from kafkasim.model.records import RecordBatch
+from kafkasim.model.values import value
+
+EVERY_BROKER = -1
+"""In place of a broker id: the cluster-wide default of a dynamic broker setting."""
+
+
+@value
+class BrokerImage:
+    """A broker's registration (BrokerRegistration)."""
+
+    id: int
+    epoch: int  # the metadata offset of the registration record
+    incarnation_id: str
+    address: str
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    features: tuple[tuple[str, int, int], ...] = ()
+    directories: tuple[str, ...] = ()  # ids of the online log directories; () is unknown
+
+
+@value
+class PartitionRegistration:
+    """A partition as the controller sees it. leader −1: offline; then |ISR| is 1 without ELR."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    leader_recovery_state: int
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    directories: tuple[str, ...] = ()  # of the replicas; (): all are MIGRATING
+
+    def directory(self, replica: int) -> str:
+        """Return the log directory of one of the replicas."""
+        return self.directories[self.replicas.index(replica)] if self.directories else MIGRATING
+
+    @property
+    def reassigning(self) -> bool:
+        """Whether a reassignment is in progress."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    def merge(self, record: PartitionChangeRecord) -> PartitionRegistration:
+        """Return the partition after ``record`` (PartitionRegistration.merge)."""
+        if record.leader == NO_LEADER_CHANGE:
+            leader, leader_epoch = self.leader, self.leader_epoch
+        else:
+            leader, leader_epoch = record.leader, self.leader_epoch + 1
+        recovery = record.leader_recovery_state
+        return PartitionRegistration(
+            self.replicas if record.replicas is None else record.replicas,
+            self.isr if record.isr is None else record.isr,
+            _or(record.removing_replicas, self.removing_replicas),
+            _or(record.adding_replicas, self.adding_replicas),
+            leader,
+            leader_epoch,
+            self.partition_epoch + 1,
+            self.leader_recovery_state if recovery == -1 else recovery,
+            self.elr if record.elr is None else record.elr,
+            _or(record.last_known_elr, self.last_known_elr),
+            self.directories if record.directories is None else record.directories,
+        )
+
+
+class TopicImage:
+    """A topic and its partitions by number."""
+
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: str) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: dict[int, PartitionRegistration] = {}
+
+    def __repr__(self) -> str:
+        return f"TopicImage({self.name}, {self.topic_id}, {self.partitions})"
+
+
+class MetadataImage:
+    """All metadata up to and including the record at ``offset``, written in ``epoch``."""
+
+    __slots__ = (
+        "broker_configs",
+        "brokers",
+        "configs",
+        "epoch",
+        "features",
+        "next_producer_id",
+        "offset",
+        "topic_names",
+        "topics",
+    )
+
+    def __init__(self) -> None:
+        self.offset = -1
+        self.epoch = -1
+        self.brokers: dict[int, BrokerImage] = {}
+        self.topics: dict[str, TopicImage] = {}  # by topic id
+        self.topic_names: dict[str, str] = {}  # name to topic id
+        self.configs: dict[str, dict[str, str]] = {}  # topic name to its own settings
+        self.broker_configs: dict[int, dict[str, str]] = {}  # dynamic; −1: the default of all
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+
+    def partition(self, topic_id: str, partition: int) -> PartitionRegistration | None:
+        """Return a partition, or None if the topic or the partition is unknown."""
+        topic = self.topics.get(topic_id)
+        return None if topic is None else topic.partitions.get(partition)
+
+    def topic_by_name(self, name: str) -> TopicImage | None:
+        """Return the topic of that name, or None."""
+        topic_id = self.topic_names.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+    def dynamic_config(self, broker_id: int) -> dict[str, str]:
+        """Return a broker's dynamic settings: its own above the default of all brokers."""
+        own = self.broker_configs.get(broker_id, {})
+        return {**self.broker_configs.get(EVERY_BROKER, {}), **own}
+
+    def is_active(self, broker_id: int) -> bool:
+        """Return whether the broker is registered, unfenced and not in controlled shutdown."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    @property
+    def elr_enabled(self) -> bool:
+        """Whether eligible leader replicas (KIP-966) are kept."""
+        return self.features.get(ELR_FEATURE, 0) > 0
+
+    def copy(self) -> MetadataImage:
+        """Return an image that can go its own way from here."""
+        twin = MetadataImage()
+        twin.offset = self.offset
+        twin.epoch = self.epoch
+        twin.brokers = dict(self.brokers)
+        for topic_id, topic in self.topics.items():
+            twin.topics[topic_id] = topic_twin = TopicImage(topic.name, topic_id)
+            topic_twin.partitions = dict(topic.partitions)
+        twin.topic_names = dict(self.topic_names)
+        twin.configs = {name: dict(entries) for name, entries in self.configs.items()}
+        twin.broker_configs = {key: dict(own) for key, own in self.broker_configs.items()}
+        twin.features = dict(self.features)
+        twin.next_producer_id = self.next_producer_id
+        return twin
+
+    def contents(self) -> tuple[Any, ...]:
+        """Return all that the image says as one comparable value (REPLAY, META)."""
+        return (
+            self.offset,
+            self.epoch,
+            sorted((key, repr(broker)) for key, broker in self.brokers.items()),
+            sorted((key, repr(topic)) for key, topic in self.topics.items()),
+            _settings(self.configs),
+            _settings(self.broker_configs),
+            sorted(self.features.items()),
+            self.next_producer_id,
+        )
+
+    def apply(self, record: Any, offset: int, epoch: int) -> None:
+        """Replay one record that stands at ``offset`` of the log, written in ``epoch``."""
+        assert offset > self.offset, f"replay of {record} at {offset} after {self.offset}"
+        _REPLAY[type(record)](self, record, offset)
+        self.offset = offset
+        self.epoch = epoch
+
+    def _register_broker(self, record: RegisterBrokerRecord, offset: int) -> None:
+        epoch = offset if record.broker_epoch == OWN_OFFSET else record.broker_epoch
+        self.brokers[record.broker_id] = BrokerImage(
+            record.broker_id,
+            epoch,
+            record.incarnation_id,
+            record.address,
+            record.rack,
+            record.fenced,
+            record.in_controlled_shutdown,
+            record.features,
+            record.log_dirs,
+        )
+
+    def _unregister_broker(self, record: UnregisterBrokerRecord, offset: int) -> None:
+        del self.brokers[record.broker_id]
+
+    def _change_broker(self, record: BrokerRegistrationChangeRecord, offset: int) -> None:
+        broker = self.brokers[record.broker_id]
+        assert broker.epoch == record.broker_epoch, f"{record} at {offset} for {broker}"
+        self.brokers[record.broker_id] = BrokerImage(
+            broker.id,
+            broker.epoch,
+            broker.incarnation_id,
+            broker.address,
+            broker.rack,
+            record.fenced > 0 or (record.fenced == 0 and broker.fenced),
+            record.in_controlled_shutdown > 0 or broker.in_controlled_shutdown,
+            broker.features,
+            record.log_dirs or broker.directories,
+        )
+
+    def _topic(self, record: TopicRecord, offset: int) -> None:
+        assert record.name not in self.topic_names, f"{record} at {offset} exists"
+        self.topics[record.topic_id] = TopicImage(record.name, record.topic_id)
+        self.topic_names[record.name] = record.topic_id
+
+    def _remove_topic(self, record: RemoveTopicRecord, offset: int) -> None:
+        topic = self.topics.pop(record.topic_id)
+        del self.topic_names[topic.name]
+        self.configs.pop(topic.name, None)
+
+    def _partition(self, record: PartitionRecord, offset: int) -> None:
+        self.topics[record.topic_id].partitions[record.partition] = PartitionRegistration(
+            record.replicas,
+            record.isr,
+            record.removing_replicas,
+            record.adding_replicas,
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            record.leader_recovery_state,
+            record.elr,
+            record.last_known_elr,
+            record.directories,
+        )
+
+    def _change_partition(self, record: PartitionChangeRecord, offset: int) -> None:
+        partitions = self.topics[record.topic_id].partitions
+        partitions[record.partition] = partitions[record.partition].merge(record)
+
+    def _config(self, record: ConfigRecord, offset: int) -> None:
+        entries = self.configs.setdefault(record.topic, {})
+        if record.value is None:
+            entries.pop(record.name, None)
+        else:
+            entries[record.name] = record.value
+
+    def _broker_config(self, record: BrokerConfigRecord, offset: int) -> None:
+        entries = self.broker_configs.setdefault(record.broker_id, {})
+        if record.value is None:
+            entries.pop(record.name, None)
+        else:
+            entries[record.name] = record.value
+
+    def _producer_ids(self, record: ProducerIdsRecord, offset: int) -> None:
+        assert record.next_producer_id > self.next_producer_id, f"{record} at {offset}"
+        self.next_producer_id = record.next_producer_id
+
+    def _feature_level(self, record: FeatureLevelRecord, offset: int) -> None:
+        self.features[record.name] = record.feature_level
+
+    def _no_op(self, record: NoOpRecord, offset: int) -> None:
+        pass
+
+
+_REPLAY: dict[type, Callable[[MetadataImage, Any, int], None]] = {
+    RegisterBrokerRecord: MetadataImage._register_broker,
+    UnregisterBrokerRecord: MetadataImage._unregister_broker,
+    BrokerRegistrationChangeRecord: MetadataImage._change_broker,
+    TopicRecord: MetadataImage._topic,
+    RemoveTopicRecord: MetadataImage._remove_topic,
+    PartitionRecord: MetadataImage._partition,
+    PartitionChangeRecord: MetadataImage._change_partition,
+    ConfigRecord: MetadataImage._config,
+    BrokerConfigRecord: MetadataImage._broker_config,
+    ProducerIdsRecord: MetadataImage._producer_ids,
+    FeatureLevelRecord: MetadataImage._feature_level,
+    NoOpRecord: MetadataImage._no_op,
+}
+
+
+class MetadataDelta:
+    """Applies records to ``image`` at once and remembers what they touched, in first-touch order.
+
+    A delta may batch records over several leader epochs: only the final state of a partition is in
+    ``changed_partitions`` (MetadataDelta, 2.3).
+    """
+
+    __slots__ = (
+        "changed_broker_configs",
+        "changed_brokers",
+        "changed_configs",
+        "changed_partitions",
+        "deleted_topics",
+        "image",
+        "new_topics",
+    )
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self.changed_partitions: dict[tuple[str, int], PartitionRegistration] = {}
+        self.new_topics: dict[str, TopicImage] = {}  # by topic id
+        self.deleted_topics: dict[str, TopicImage] = {}  # by topic id, as they were
+        self.changed_brokers: dict[int, BrokerImage | None] = {}  # None: unregistered
+        self.changed_configs: dict[str, None] = {}  # topic names whose settings changed
+        self.changed_broker_configs: dict[int, None] = {}  # −1: the default of all brokers
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing but the offset moved."""
+        return not (
+            self.changed_partitions
+            or self.new_topics
+            or self.deleted_topics
+            or self.changed_brokers
+            or self.changed_configs
+            or self.changed_broker_configs
+        )
+
+    def apply_batch(self, batch: RecordBatch) -> None:
+        """Apply a committed batch; a control batch only moves nothing but Raft's own state."""
+        if batch.control:
+            return
+        offset = batch.base_offset
+        for record in batch.records:
+            self.apply(record.value, offset, batch.leader_epoch)
+            offset += 1
+
+    def apply(self, record: Any, offset: int, epoch: int) -> None:
+        """Replay one record into the image and note what it touched."""
+        image = self.image
+        kind = type(record)
+        if kind is RemoveTopicRecord:
+            self.forget_topic(record.topic_id)
+        image.apply(record, offset, epoch)
+        if kind is PartitionChangeRecord or kind is PartitionRecord:
+            key = (record.topic_id, record.partition)
+            partition = image.topics[record.topic_id].partitions[record.partition]
+            self.changed_partitions[key] = partition
+        elif kind is TopicRecord:
+            self.new_topics[record.topic_id] = image.topics[record.topic_id]
+        elif kind is ConfigRecord:
+            self.changed_configs[record.topic] = None
+        elif kind is BrokerConfigRecord:
+            self.changed_broker_configs[record.broker_id] = None
+        elif kind in _BROKER_RECORDS:
+            self.changed_brokers[record.broker_id] = image.brokers.get(record.broker_id)
+
+    def forget_topic(self, topic_id: str) -> None:
+        """Note that a topic goes; what was noted of it before does not count any more."""
+        topic = self.image.topics[topic_id]
+        for partition in topic.partitions:
+            self.changed_partitions.pop((topic_id, partition), None)
+        self.new_topics.pop(topic_id, None)
+        self.changed_configs.pop(topic.name, None)
+        self.deleted_topics[topic_id] = topic
+
+
+_BROKER_RECORDS = frozenset(
+    {RegisterBrokerRecord, UnregisterBrokerRecord, BrokerRegistrationChangeRecord}
+)
+
+
+def _settings(configs: dict[Any, dict[str, str]]) -> list[Any]:
+    """All settings in one order; a resource without any is as one that is not there."""
+    return sorted((key, sorted(entries.items())) for key, entries in configs.items() if entries)
+
+
+def _or(new: tuple[int, ...] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+    return old if new is None else new

@@ -1,0 +1,178 @@
+"""What a controller knows to be committed, and the facts that follow from it.
+
+Fed on the raft lane, at the moment the high watermark passes: the Raft leader's facts therefore
+enter the trace before anybody else can learn of the commit. A new leader also commits what its
+predecessor appended; if the predecessor had committed it too but could not tell, both report it.
+Readers of the trace go by metadata offset and ignore an offset they have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataDelta, MetadataImage
+from kafkasim.model.controller.common.records import (
+    BrokerConfigRecord,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+    chain_digest,
+)
+from kafkasim.model.controller.kraft.snapshot import Snapshot, load_snapshot
+from kafkasim.model.facts import (
+    BrokerRegistration,
+    ConfigChanged,
+    MetadataCommitted,
+    PartitionChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from kafkasim.model.records import RecordBatch
+
+
+class CommittedMetadata:
+    """The image of all committed records, with the digest that chains them."""
+
+    __slots__ = ("config", "digest", "end_offset", "image", "out")
+
+    def __init__(self, out: list[Any], config: BrokerConfig) -> None:
+        self.out = out
+        self.config = config
+        self.image = MetadataImage()
+        self.digest = 0
+        self.end_offset = 0  # the offset after the last committed batch seen
+
+    def apply(self, batch: RecordBatch, report: bool) -> None:
+        """Replay a committed batch; ``report`` its changes as facts if this node leads the quorum."""
+        assert batch.base_offset >= self.end_offset, f"{batch} applied after {self.end_offset}"
+        image = self.image
+        if not batch.control:
+            epoch = batch.leader_epoch
+            offset = batch.base_offset
+            for record in batch.records:
+                change = record.value
+                before = _before(image, change)
+                image.apply(change, offset, epoch)
+                if report:
+                    describe = _FACTS.get(type(change))
+                    if describe is not None:
+                        self.out.append(describe(self, change, offset, batch, before))
+                offset += 1
+        self.digest = chain_digest(self.digest, batch)
+        self.end_offset = batch.last_offset + 1
+        self.out.append(MetadataCommitted(batch.last_offset, batch.leader_epoch, self.digest))
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Take a snapshot for all that was committed below its end."""
+        self.digest = load_snapshot(MetadataDelta(self.image), snapshot)
+        self.end_offset = snapshot.end_offset
+        self.out.append(MetadataCommitted(snapshot.end_offset - 1, snapshot.epoch, self.digest))
+
+    def _topic_created(
+        self, record: TopicRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> TopicCreated:
+        partitions: list[PartitionRecord] = []
+        min_isr = self.config.min_insync_replicas
+        for other in [each.value for each in batch.records]:
+            if type(other) is PartitionRecord and other.topic_id == record.topic_id:
+                partitions.append(other)
+            elif type(other) is ConfigRecord and other.topic == record.name:
+                if other.name == "min.insync.replicas" and other.value is not None:
+                    min_isr = int(other.value)
+        factor = len(partitions[0].replicas) if partitions else 0
+        return TopicCreated(offset, record.topic_id, record.name, len(partitions), factor, min_isr)
+
+    def _partition_changed(
+        self,
+        record: PartitionRecord | PartitionChangeRecord,
+        offset: int,
+        batch: RecordBatch,
+        before: Any,
+    ) -> PartitionChanged:
+        partition = self.image.topics[record.topic_id].partitions[record.partition]
+        return PartitionChanged(
+            offset,
+            record.topic_id,
+            record.partition,
+            partition.leader,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            partition.isr,
+            partition.replicas,
+            record.reason,
+            type(record) is PartitionChangeRecord and record.unclean,
+            partition.elr,
+            partition.last_known_elr,
+            partition.adding_replicas,
+            partition.removing_replicas,
+            partition.leader_recovery_state,
+        )
+
+    def _topic_deleted(
+        self, record: RemoveTopicRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> TopicDeleted:
+        return TopicDeleted(offset, record.topic_id, before.name)
+
+    def _config_changed(
+        self, record: ConfigRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> ConfigChanged:
+        return ConfigChanged(offset, f"topic:{record.topic}", record.name, record.value)
+
+    def _broker_config_changed(
+        self, record: BrokerConfigRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> ConfigChanged:
+        name = "" if record.broker_id == EVERY_BROKER else str(record.broker_id)
+        return ConfigChanged(offset, f"broker:{name}", record.name, record.value)
+
+    def _broker_changed(
+        self, record: Any, offset: int, batch: RecordBatch, before: Any
+    ) -> BrokerRegistration:
+        broker = before or self.image.brokers[record.broker_id]
+        return BrokerRegistration(
+            offset,
+            broker.id,
+            broker.epoch,
+            _change(record),
+            broker.fenced,
+            broker.in_controlled_shutdown,
+            broker.rack,
+        )
+
+
+def _before(image: MetadataImage, record: Any) -> Any:
+    """Return what a record is about to remove."""
+    if type(record) is UnregisterBrokerRecord:
+        return image.brokers[record.broker_id]
+    return image.topics[record.topic_id] if type(record) is RemoveTopicRecord else None
+
+
+def _change(record: Any) -> str:
+    if type(record) is RegisterBrokerRecord:
+        return "registered"
+    if type(record) is UnregisterBrokerRecord:
+        return "unregistered"
+    if record.in_controlled_shutdown:
+        return "shutting-down"
+    if not record.fenced:
+        return "dir-offline"
+    return "fenced" if record.fenced > 0 else "unfenced"
+
+
+_FACTS: dict[type, Callable[[CommittedMetadata, Any, int, RecordBatch, Any], Any]] = {
+    TopicRecord: CommittedMetadata._topic_created,
+    RemoveTopicRecord: CommittedMetadata._topic_deleted,
+    ConfigRecord: CommittedMetadata._config_changed,
+    BrokerConfigRecord: CommittedMetadata._broker_config_changed,
+    PartitionRecord: CommittedMetadata._partition_changed,
+    PartitionChangeRecord: CommittedMetadata._partition_changed,
+    RegisterBrokerRecord: CommittedMetadata._broker_changed,
+    UnregisterBrokerRecord: CommittedMetadata._broker_changed,
+    BrokerRegistrationChangeRecord: CommittedMetadata._broker_changed,
+}

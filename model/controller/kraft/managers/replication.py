@@ -1,0 +1,363 @@
+"""Partitions as the active controller changes them (ReplicationControlManager).
+
+Every method returns the records of an event, and where a request asked for it the response; nothing
+here changes the image. Elections are :mod:`kafkasim.model.controller.kraft.elections`; which of them is allowed is
+:mod:`kafkasim.model.controller.kraft.rules`.
+
+Left out: adding partitions. Reassignments are :mod:`kafkasim.model.controller.kraft.managers.reassignments`, log
+directories :mod:`kafkasim.model.controller.kraft.managers.log_dirs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.image import (
+    EVERY_BROKER,
+    BrokerImage,
+    MetadataImage,
+    PartitionRegistration,
+    TopicImage,
+)
+from kafkasim.model.controller.common.records import (
+    NO_LEADER,
+    RECOVERED,
+    RECOVERING,
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    UnregisterBrokerRecord,
+)
+from kafkasim.model.controller.kraft.elections import Election, PartitionChangeBuilder
+from kafkasim.model.controller.kraft.managers.heartbeats import BrokerHeartbeatManager
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.directories import is_online
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResult,
+    BrokerHeartbeatRequest,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from kafkasim.model.records import TopicPartition
+
+UNCLEAN = "unclean.leader.election.enable"
+MIN_ISR = "min.insync.replicas"
+PREFERRED_TYPE = 0
+MAX_ELECTIONS = 1000  # of one balancing event (MAX_ELECTIONS_PER_IMBALANCE)
+
+Partitions = Iterator[tuple[TopicImage, int, PartitionRegistration]]
+
+
+class ReplicationControlManager:
+    """Generates partition changes from the active controller's image."""
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        config: BrokerConfig,
+        rules: ControllerRules,
+        default_directory: Callable[[int], str],
+    ) -> None:
+        self.image = image
+        self.config = config
+        self.rules = rules
+        self.default_directory = default_directory
+
+    # What a broker's change of state does.
+
+    def fence(self, broker_id: int, reason: str = "fenced", unclean: bool = False) -> list[Any]:
+        """Return the records that fence a broker: it leaves ISRs and leaderships (handleBrokerFenced).
+
+        ``unclean``: its previous incarnation did not stop cleanly, so it leaves the ELR as well.
+        """
+        broker = self.image.brokers[broker_id]
+        records: list[Any] = self._leave(broker_id, reason, unclean)
+        if not broker.fenced:
+            records.append(BrokerRegistrationChangeRecord(broker_id, broker.epoch, fenced=1))
+        return records
+
+    def unfence(self, broker_id: int) -> list[Any]:
+        """Return the records that unfence a broker and elect leaders where there is none."""
+        broker = self.image.brokers[broker_id]
+        is_active = self.image.is_active
+        records: list[Any] = [
+            BrokerRegistrationChangeRecord(broker_id, broker.epoch, fenced=-1),
+        ]
+        for topic, number, partition in self.partitions():
+            if partition.leader == NO_LEADER:
+                builder = self.builder(
+                    topic, partition, lambda each: each == broker_id or is_active(each)
+                )
+                _add(records, builder.build(topic.topic_id, number, "unfenced"))
+        return records
+
+    def unregister(self, broker_id: int) -> list[Any]:
+        """Return the records that forget a broker (handleBrokerUnregistered)."""
+        broker = self.image.brokers[broker_id]
+        records: list[Any] = self._leave(broker_id, "unregistered", False)
+        records.append(UnregisterBrokerRecord(broker_id, broker.epoch))
+        return records
+
+    def start_controlled_shutdown(self, broker_id: int) -> list[Any]:
+        """Return the records that move leaderships away from a broker and take it out of ISRs."""
+        broker = self.image.brokers[broker_id]
+        records: list[Any] = []
+        if not broker.in_controlled_shutdown:
+            records.append(
+                BrokerRegistrationChangeRecord(broker_id, broker.epoch, in_controlled_shutdown=1)
+            )
+        return records + self._leave(broker_id, "controlled-shutdown", False)
+
+    def leads(self, broker_id: int) -> bool:
+        """Return whether the broker leads a partition."""
+        return any(partition.leader == broker_id for _, _, partition in self.partitions())
+
+    def process_heartbeat(
+        self,
+        broker: BrokerImage,
+        request: BrokerHeartbeatRequest,
+        heartbeats: BrokerHeartbeatManager,
+    ) -> tuple[list[Any], bool, bool]:
+        """Return the records of the transition, whether the broker is fenced, and whether it shall
+        shut down (BrokerHeartbeatManager.calculateNextBrokerState)."""
+        if broker.fenced:
+            if request.want_shut_down:
+                return [], True, True
+            offset = request.current_metadata_offset
+            if self.rules.may_unfence(broker, request.want_fence, offset, self.image.offset + 1):
+                return self.unfence(broker.id), False, False
+            return [], True, False
+        if request.want_fence:
+            return self.fence(broker.id), True, request.want_shut_down
+        shutdown_offset = heartbeats.shutdown_offset(broker.id)
+        if shutdown_offset < 0 and not request.want_shut_down:
+            return [], False, False
+        leads = self.leads(broker.id)
+        if shutdown_offset < 0:
+            if leads:
+                return self.start_controlled_shutdown(broker.id), False, False
+            return self.fence(broker.id, "controlled-shutdown"), True, True
+        lowest = heartbeats.lowest_active_offset(self.image)
+        if self.rules.may_shut_down(leads, shutdown_offset, lowest):
+            return self.fence(broker.id, "controlled-shutdown"), True, True
+        return [], False, False
+
+    # AlterPartition.
+
+    def alter_partition(
+        self, request: AlterPartitionRequest
+    ) -> tuple[list[PartitionChangeRecord], AlterPartitionResponse]:
+        """Judge each partition on its own; the requester's epoch has been checked."""
+        records: list[PartitionChangeRecord] = []
+        results = tuple(
+            [self._alter(request.broker_id, data, records) for data in request.partitions]
+        )
+        return records, AlterPartitionResponse(Errors.NONE, results)
+
+    def _alter(
+        self, broker_id: int, data: AlterPartitionData, records: list[PartitionChangeRecord]
+    ) -> AlterPartitionResult:
+        topic = self.image.topics.get(data.topic_id)
+        if topic is None:
+            return _refused(data, Errors.UNKNOWN_TOPIC_ID)
+        partition = topic.partitions.get(data.partition)
+        if partition is None:
+            return _refused(data, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        error = self._validate(broker_id, data, partition)
+        if error != Errors.NONE:
+            return _refused(data, error)
+        builder = self.builder(topic, partition, self.image.is_active)
+        builder.target_isr = tuple([member for member, _ in data.new_isr])
+        builder.target_recovery_state = data.leader_recovery_state
+        shrinks = len(data.new_isr) < len(partition.isr)
+        reason = data.reason or ("lag" if shrinks else "caught-up")
+        record = builder.build(data.topic_id, data.partition, reason)
+        after = partition
+        if record is not None:
+            records.append(record)
+            after = partition.merge(record)
+            if after.leader != broker_id:  # it completed a reassignment that removes the leader
+                return _refused(data, Errors.NEW_LEADER_ELECTED)
+        return AlterPartitionResult(
+            data.topic_id,
+            data.partition,
+            Errors.NONE,
+            after.leader,
+            after.leader_epoch,
+            after.isr,
+            after.partition_epoch,
+            after.leader_recovery_state,
+        )
+
+    def _validate(
+        self, broker_id: int, data: AlterPartitionData, partition: PartitionRegistration
+    ) -> Errors:
+        error = self.rules.alter_partition_epoch_order(broker_id, data, partition)
+        if error != Errors.NONE:
+            return error
+        isr = [member for member, _ in data.new_isr]
+        if (
+            len(dict.fromkeys(isr)) != len(isr)
+            or any(member not in partition.replicas for member in isr)
+            or partition.leader not in isr
+        ):
+            return Errors.INVALID_REQUEST
+        if data.leader_recovery_state == RECOVERING:
+            if len(isr) > 1 or partition.leader_recovery_state == RECOVERED:
+                return Errors.INVALID_REQUEST
+        for member, broker_epoch in data.new_isr:
+            if not self.rules.eligible_for_isr(self.image.brokers.get(member), broker_epoch):
+                return Errors.INELIGIBLE_REPLICA
+        return Errors.NONE
+
+    # Elections on request and on time.
+
+    def elect_leaders(
+        self, request: ElectLeadersRequest
+    ) -> tuple[list[PartitionChangeRecord], ElectLeadersResponse]:
+        """Hold the elections asked for; asked for all, say nothing of those not needed."""
+        wanted = request.partitions
+        if wanted is None:
+            wanted = tuple(TopicPartition(t.name, number) for t, number, _ in self.partitions())
+        records: list[PartitionChangeRecord] = []
+        results = []
+        for tp in wanted:
+            error = self._elect_leader(tp, request.election_type == PREFERRED_TYPE, records)
+            if request.partitions is not None or error != Errors.ELECTION_NOT_NEEDED:
+                results.append((tp, error))
+        return records, ElectLeadersResponse(Errors.NONE, tuple(results))
+
+    def _elect_leader(
+        self, tp: TopicPartition, preferred: bool, records: list[PartitionChangeRecord]
+    ) -> Errors:
+        topic = self.image.topic_by_name(tp.topic)
+        partition = None if topic is None else topic.partitions.get(tp.partition)
+        if topic is None or partition is None:
+            return Errors.UNKNOWN_TOPIC_OR_PARTITION
+        needless = (
+            partition.leader == partition.replicas[0]
+            if preferred
+            else partition.leader != NO_LEADER
+        )
+        if needless:
+            return Errors.ELECTION_NOT_NEEDED
+        builder = self.builder(topic, partition, self.image.is_active)
+        builder.election = Election.PREFERRED if preferred else Election.UNCLEAN
+        reason = "preferred" if preferred else "unclean"
+        record = builder.build(topic.topic_id, tp.partition, reason)
+        if record is None:
+            return (
+                Errors.PREFERRED_LEADER_NOT_AVAILABLE
+                if preferred
+                else Errors.ELIGIBLE_LEADERS_NOT_AVAILABLE
+            )
+        records.append(record)
+        return Errors.NONE
+
+    def balance_leaders(self) -> list[PartitionChangeRecord]:
+        """Elect preferred leaders for brokers that lead too few of the partitions they should
+        (leader.imbalance.per.broker.percentage), MAX_ELECTIONS at most."""
+        preferred: dict[int, int] = {}
+        missing: dict[int, int] = {}
+        for _, _, partition in self.partitions():
+            first = partition.replicas[0]
+            preferred[first] = preferred.get(first, 0) + 1
+            if partition.leader != first:
+                missing[first] = missing.get(first, 0) + 1
+        allowed = self.config.leader_imbalance_per_broker_percentage
+        records: list[PartitionChangeRecord] = []
+        for topic, number, partition in self.partitions():
+            first = partition.replicas[0]
+            if len(records) == MAX_ELECTIONS:
+                break
+            if partition.leader != first and missing[first] * 100 > allowed * preferred[first]:
+                builder = self.builder(topic, partition, self.image.is_active)
+                builder.election = Election.PREFERRED
+                _add(records, builder.build(topic.topic_id, number, "preferred"))
+        return records
+
+    def elect_unclean(self) -> list[PartitionChangeRecord]:
+        """Elect anybody for leaderless partitions of topics that allow it
+        (unclean.leader.election.interval.ms)."""
+        records: list[PartitionChangeRecord] = []
+        for topic, number, partition in self.partitions():
+            if partition.leader == NO_LEADER:
+                builder = self.builder(topic, partition, self.image.is_active)
+                if builder.unclean_enabled:
+                    _add(records, builder.build(topic.topic_id, number, "unclean"))
+        return records
+
+    # The inside.
+
+    def _leave(self, broker_id: int, reason: str, unclean: bool) -> list[Any]:
+        """Take a broker out of all ISRs and leaderships (generateLeaderAndIsrUpdates)."""
+        is_active = self.image.is_active
+        records: list[Any] = []
+        for topic, number, partition in self.partitions():
+            if broker_id in partition.isr or (unclean and broker_id in partition.elr):
+                builder = self.builder(
+                    topic, partition, lambda each: each != broker_id and is_active(each)
+                )
+                builder.target_isr = tuple([each for each in partition.isr if each != broker_id])
+                if unclean:
+                    builder.unclean_shutdown_replicas = (broker_id,)
+                _add(records, builder.build(topic.topic_id, number, reason))
+        return records
+
+    def builder(
+        self, topic: TopicImage, partition: PartitionRegistration, is_active: Callable[[int], bool]
+    ) -> PartitionChangeBuilder:
+        """Return the builder of a change under the topic's settings."""
+        own = self.image.configs.get(topic.name, {})
+        every = self.image.broker_configs.get(EVERY_BROKER)
+        if every:
+            own = {**every, **own}
+        unclean = own.get(UNCLEAN)
+        if partition.directories:
+            is_active = self._acceptor(partition, is_active)
+        builder = PartitionChangeBuilder(
+            partition,
+            is_active,
+            self.rules,
+            min_isr=int(own.get(MIN_ISR, self.config.min_insync_replicas)),
+            elr_enabled=self.image.elr_enabled,
+            unclean_enabled=(
+                self.config.unclean_leader_election_enable if unclean is None else unclean == "true"
+            ),
+        )
+        builder.default_directory = self.default_directory
+        return builder
+
+    def _acceptor(
+        self, partition: PartitionRegistration, is_active: Callable[[int], bool]
+    ) -> Callable[[int], bool]:
+        """Let only those lead whose log directory is online (LeaderAcceptor)."""
+        brokers = self.image.brokers
+
+        def accepts(replica: int) -> bool:
+            return is_active(replica) and (
+                replica not in partition.replicas
+                or is_online(partition.directory(replica), brokers[replica].directories)
+            )
+
+        return accepts
+
+    def partitions(self) -> Partitions:
+        """Yield every partition with its topic and number."""
+        for topic in self.image.topics.values():
+            for number, partition in topic.partitions.items():
+                yield topic, number, partition
+
+
+def _add(records: list[Any], record: PartitionChangeRecord | None) -> None:
+    if record is not None:
+        records.append(record)
+
+
+def _refused(data: AlterPartitionData, error: Errors) -> AlterPartitionResult:
+    return AlterPartitionResult(data.topic_id, data.partition, error)

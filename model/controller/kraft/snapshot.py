@@ -1,0 +1,165 @@
+"""The metadata image as records and back, and when a node takes a snapshot of it.
+
+Models ImageWriter and the ``write`` methods of org.apache.kafka.image, MetadataDelta's handling of a
+loaded snapshot (finishSnapshot: what the snapshot does not name is gone) and SnapshotGenerator,
+which every controller and every broker has: a snapshot is due after
+metadata.log.max.record.bytes.between.snapshots of records or, when something is published,
+metadata.log.max.snapshot.interval.ms after the last one.
+
+:class:`DigestRecord` is not Kafka's: it carries the chain by which replicas are compared (META).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage, TopicImage
+from kafkasim.model.controller.common.records import (
+    BrokerConfigRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from kafkasim.model.values import value
+
+
+@value
+class DigestRecord:
+    """The digest of all batches below the snapshot's end."""
+
+    digest: int
+
+
+@value
+class Snapshot:
+    """What a listener is given to load: the values stand for all below ``end_offset``."""
+
+    end_offset: int
+    epoch: int
+    values: list[Any]
+
+
+class SnapshotGenerator:
+    """Counts what was published since the last snapshot (SnapshotGenerator)."""
+
+    __slots__ = ("_bytes", "_interval_us", "_max_bytes", "_since_us")
+
+    def __init__(self, config: BrokerConfig, now: int) -> None:
+        self._max_bytes = config.metadata_log_max_record_bytes_between_snapshots
+        self._interval_us = config.metadata_log_max_snapshot_interval_ms * 1000
+        self._bytes = 0
+        self._since_us = now
+
+    def published(self, size: int, now: int) -> bool:
+        """Count published bytes; return whether a snapshot is due, and begin to count anew."""
+        self._bytes += size
+        late = self._interval_us and now - self._since_us >= self._interval_us
+        if self._bytes < self._max_bytes and not late:
+            return False
+        self.reset(now)
+        return True
+
+    def reset(self, now: int) -> None:
+        """Begin to count anew: a snapshot was loaded."""
+        self._bytes = 0
+        self._since_us = now
+
+
+def image_values(image: MetadataImage, digest: int) -> list[Any]:
+    """Return the records whose replay gives ``image``, behind the digest."""
+    values: list[Any] = [DigestRecord(digest)]
+    values += [FeatureLevelRecord(name, level) for name, level in image.features.items()]
+    for broker in image.brokers.values():
+        values.append(
+            RegisterBrokerRecord(
+                broker.id,
+                broker.incarnation_id,
+                broker.address,
+                broker.rack,
+                broker.fenced,
+                broker.in_controlled_shutdown,
+                broker.epoch,
+                broker.features,
+                broker.directories,
+            )
+        )
+    for topic in image.topics.values():
+        values.append(TopicRecord(topic.name, topic.topic_id))
+        values += _partitions(topic)
+    for name, entries in image.configs.items():
+        values += [ConfigRecord(name, key, entries[key]) for key in entries]
+    for broker_id, entries in image.broker_configs.items():
+        values += [BrokerConfigRecord(broker_id, key, entries[key]) for key in entries]
+    if image.next_producer_id:
+        values.append(ProducerIdsRecord(-1, -1, image.next_producer_id))
+    return values
+
+
+def load_snapshot(delta: MetadataDelta, snapshot: Snapshot) -> int:
+    """Replace the image of ``delta`` by a snapshot's, note what differs, and return the digest."""
+    image = delta.image
+    fresh = MetadataImage()
+    digest, *records = snapshot.values
+    for record in records:
+        fresh.offset = -1  # the records stand for one offset
+        fresh.apply(record, 0, snapshot.epoch)
+    fresh.offset = snapshot.end_offset - 1
+    fresh.epoch = snapshot.epoch
+    _compare(image, fresh, delta)
+    for name in MetadataImage.__slots__:
+        known, loaded = getattr(image, name), getattr(fresh, name)
+        if isinstance(known, dict):  # replicas hold on to it
+            known.clear()
+            known.update(loaded)
+        else:
+            setattr(image, name, loaded)
+    return int(digest.digest)
+
+
+def _partitions(topic: TopicImage) -> list[Any]:
+    return [
+        PartitionRecord(
+            topic.topic_id,
+            number,
+            partition.replicas,
+            partition.isr,
+            partition.leader,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            partition.removing_replicas,
+            partition.adding_replicas,
+            partition.leader_recovery_state,
+            partition.elr,
+            partition.last_known_elr,
+            "snapshot",
+            partition.directories,
+        )
+        for number, partition in topic.partitions.items()
+    ]
+
+
+def _compare(old: MetadataImage, new: MetadataImage, delta: MetadataDelta) -> None:
+    """Note in ``delta`` all in which ``new`` differs from ``old``."""
+    for topic_id in old.topics:
+        if topic_id not in new.topics:
+            delta.forget_topic(topic_id)
+    for topic_id, topic in new.topics.items():
+        before = old.topics.get(topic_id)
+        if before is None:
+            delta.new_topics[topic_id] = topic
+        for number, partition in topic.partitions.items():
+            if before is None or before.partitions.get(number) != partition:
+                delta.changed_partitions[topic_id, number] = partition
+    for broker_id in [*old.brokers, *new.brokers]:
+        if old.brokers.get(broker_id) != new.brokers.get(broker_id):
+            delta.changed_brokers[broker_id] = new.brokers.get(broker_id)
+    for name in [*old.configs, *new.configs]:
+        if old.configs.get(name, {}) != new.configs.get(name, {}):
+            delta.changed_configs[name] = None
+    for broker_id in [*old.broker_configs, *new.broker_configs]:
+        if old.broker_configs.get(broker_id, {}) != new.broker_configs.get(broker_id, {}):
+            delta.changed_broker_configs[broker_id] = None

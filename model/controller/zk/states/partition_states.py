@@ -1,0 +1,160 @@
+"""ZkPartitionStateMachine: NonExistent, New, Online, Offline.
+
+New --> Online      the first leader and ISR are written (initializeLeaderAndIsr)
+Online, Offline --> Online   an election
+Online --> Offline  the leader's broker is gone: only noted, the znode keeps naming it
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkasim.model.controller.zk.context import NEW, NON_EXISTENT, OFFLINE, ONLINE, Leadership
+from kafkasim.model.controller.zk.events import Steps
+from kafkasim.model.controller.zk.states.elections import Strategy, elect
+from kafkasim.model.controller.zk.store.zk_data import PartitionState, config_path
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.zookeeper.ops import GetData, ZkError
+
+if TYPE_CHECKING:
+    from kafkasim.model.controller.zk.channels import RequestBatch
+    from kafkasim.model.controller.zk.context import ControllerContext
+    from kafkasim.model.controller.zk.store.writes import ControllerStore
+
+Partitions = list[TopicPartition]
+
+
+class PartitionStateMachine:
+    """Moves partitions between their states; ``now`` is set by the controller."""
+
+    def __init__(
+        self, context: ControllerContext, store: ControllerStore, batch: RequestBatch
+    ) -> None:
+        self.context = context
+        self.store = store
+        self.batch = batch
+        self.now = 0
+        self.recovery_supported = True
+        self.unclean_default = False  # unclean.leader.election.enable of the broker
+
+    def startup(self) -> Steps:
+        """Derive the states from leaderships, then elect for what is offline or new."""
+        context = self.context
+        for tp in context.assignments:
+            known = context.leaderships.get(tp)
+            if known is None:
+                context.partition_states[tp] = NEW
+            else:
+                alive = context.online(known.state.leader, tp)
+                context.partition_states[tp] = ONLINE if alive else OFFLINE
+        yield from self.trigger_online()
+
+    def trigger_online(self, topic: str | None = None) -> Steps:
+        """Elect for all partitions, or those of a topic, that are offline or new; return those
+        that are online now (triggerOnlinePartitionStateChange)."""
+        waiting = [
+            tp
+            for tp, state in self.context.partition_states.items()
+            if state in (OFFLINE, NEW)
+            and not self.context.deleting(tp.topic)
+            and topic in (None, tp.topic)
+        ]
+        done = yield from self.to_online(waiting, Strategy.OFFLINE)
+        return done
+
+    def to(self, partitions: Partitions, state: str) -> None:
+        """Move partitions to a state that needs nothing else: New, Offline, NonExistent."""
+        assert state in (NEW, OFFLINE, NON_EXISTENT), state
+        for tp in partitions:
+            if state == NON_EXISTENT:
+                self.context.partition_states.pop(tp, None)
+            else:
+                self.context.partition_states[tp] = state
+
+    def to_online(self, partitions: Partitions, strategy: Strategy) -> Steps:
+        """Move partitions online; return those for which that was possible."""
+        states = self.context.partition_states
+        self.batch.new_batch()
+        new = [tp for tp in partitions if states[tp] == NEW]
+        others = [tp for tp in partitions if states[tp] in (OFFLINE, ONLINE)]
+        done: Partitions = []
+        if new:
+            done += yield from self._initialize(new)
+        while others:
+            elected, others = yield from self._elect(others, strategy)
+            done += elected
+        for tp in done:
+            states[tp] = ONLINE
+        self.batch.send(self.now)
+        return done
+
+    def _initialize(self, partitions: Partitions) -> Steps:
+        """Write the first state of new partitions (initializeLeaderAndIsrForPartitions)."""
+        context = self.context
+        wanted: dict[TopicPartition, PartitionState] = {}
+        for tp in partitions:
+            live = tuple([r for r in context.assignments[tp].replicas if context.online(r, tp)])
+            if live:
+                wanted[tp] = PartitionState(live[0], 0, live, context.epoch)
+        reason, self.store.reason = self.store.reason, "created"
+        created = yield from self.store.create_states(wanted)
+        self.store.reason = reason
+        for tp, known in created.items():
+            self.batch.add_leader_and_isr(known.state.isr, tp, is_new=True)
+        return list(created)
+
+    def _elect(self, partitions: Partitions, strategy: Strategy) -> Steps:
+        """Elect by the states in ZooKeeper (doElectLeaderForPartitions).
+
+        Returns the partitions with a new leader, and those whose znode moved on meanwhile.
+        """
+        context = self.context
+        found = yield from self.store.read_states(partitions)
+        allowed = yield from self._unclean_enabled(found, strategy)
+        wanted: dict[TopicPartition, Leadership] = {}
+        unclean: Partitions = []
+        for tp, known in found.items():
+            if known.state.controller_epoch > context.epoch:
+                continue  # another controller has written it
+            willing = strategy is Strategy.UNCLEAN or tp.topic in allowed
+            recovery = self.recovery_supported
+            state = elect(strategy, context, tp, known, willing, recovery)
+            if state is not None:
+                wanted[tp] = Leadership(state, known.version)
+                if state.leader not in known.state.isr:
+                    unclean.append(tp)
+        written, retry = yield from self.store.update_states(wanted, tuple(unclean))
+        for tp in written:
+            replicas = context.assignments[tp].targets
+            if strategy is not Strategy.REASSIGN:
+                replicas = context.assignments[tp].replicas
+            if strategy in (Strategy.OFFLINE, Strategy.UNCLEAN):
+                replicas = tuple([each for each in replicas if context.online(each, tp)])
+            self.batch.add_leader_and_isr(replicas, tp)
+        return list(written), retry
+
+    def _unclean_enabled(
+        self, found: dict[TopicPartition, Leadership], strategy: Strategy
+    ) -> Steps:
+        """Return the topics that may elect anybody, of those that have no live replica in sync;
+        their settings are read anew (collectUncleanLeaderElectionState)."""
+        if strategy is not Strategy.OFFLINE:
+            return []
+        online = self.context.online
+        topics = dict.fromkeys(
+            [
+                tp.topic
+                for tp, known in found.items()
+                if not any(online(member, tp) for member in known.state.isr)
+            ]
+        )
+        if not topics:
+            return []
+        results = yield tuple([GetData(config_path(topic)) for topic in topics])
+        allowed: list[str] = []
+        for topic, result in zip(topics, results, strict=True):
+            own = dict(result.data.entries) if result.error is ZkError.OK else {}
+            text = own.get("unclean.leader.election.enable")
+            if self.unclean_default if text is None else text == "true":
+                allowed.append(topic)
+        return allowed

@@ -1,0 +1,178 @@
+"""KafkaZkClient: requests to ZooKeeper in batches, repeated until the connection allows them.
+
+What Kafka's threads wait for (retryRequestsUntilConnected), they get as a Post to their own lane. A
+request whose connection was lost may have been executed: it is sent again all the same once there
+is a connection, and who asks must recognise his own write (see
+:meth:`kafkasim.model.controller.zk.controller.KafkaController.register` for the controller's). When the
+session expires everything that waits fails with SESSIONEXPIRED.
+
+``last_zxid`` is the newest transaction that an answer told of. Lane ``zookeeper``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafkasim.model.effects import Post
+from kafkasim.model.zookeeper.client import ZooKeeperClient
+from kafkasim.model.zookeeper.ops import Op, WatchEvent, ZkError, ZkResult
+
+if TYPE_CHECKING:
+    from kafkasim.model.controller.zk.rules import ZkControllerRules
+    from kafkasim.model.effects import Process
+
+LANE = "zookeeper"
+CONNECTED, EXPIRED = "CONNECTED", "EXPIRED"
+Results = tuple[ZkResult, ...]
+
+
+class ZkOwner(Protocol):
+    """Who hears of the session, on lane ``zookeeper``."""
+
+    def on_session(self, now: int) -> None:
+        """A session began."""
+        ...
+
+    def on_expired(self, now: int) -> None:
+        """The session expired; :meth:`KafkaZkClient.reinitialise` begins a new one."""
+        ...
+
+    def on_watch(self, event: WatchEvent, now: int) -> None:
+        """A watch fired."""
+        ...
+
+
+class Batch:
+    """Requests that one caller waits for together."""
+
+    __slots__ = ("done", "lane", "missing", "ops", "results")
+
+    def __init__(self, ops: tuple[Op, ...], lane: str, done: Callable[[Any, int], None]) -> None:
+        self.ops = ops
+        self.lane = lane
+        self.done = done
+        self.results: list[ZkResult | None] = [None] * len(ops)
+        self.missing = 0
+
+
+class KafkaZkClient:
+    """The one ZooKeeper client of a broker."""
+
+    def __init__(
+        self,
+        process: Process,
+        addresses: tuple[str, ...],
+        session_timeout_ms: int,
+        rules: ZkControllerRules,
+        owner: ZkOwner,
+    ) -> None:
+        self.process = process
+        self.rules = rules
+        self.owner = owner
+        self.client = ZooKeeperClient(process, addresses, session_timeout_ms, self)
+        self.last_zxid = -1
+        self.closed = False
+        self._session = 0  # the last session that began
+        self._waiting: list[Batch] = []
+
+    @property
+    def session_id(self) -> int:
+        """The session's id, 0 when there is none."""
+        return self.client.session_id
+
+    def start(self, now: int) -> None:
+        """Open a session. On lane ``zookeeper``, as :meth:`close` and :meth:`reinitialise`."""
+        self.client.start(now)
+
+    def reinitialise(self, _: Any, now: int) -> None:
+        """Begin a new session after the last one expired."""
+        if not self.closed and self.client.state == EXPIRED:
+            self.client.reinitialise(now)
+
+    def close(self, done: Callable[[int], None], now: int) -> None:
+        """End the session: its ephemeral znodes go at once; ``done(now)`` when they are gone."""
+        self.closed = True
+        self.client.close(now, done)
+
+    def ask(self, ops: tuple[Op, ...], lane: str, done: Callable[[Any, int], None]) -> None:
+        """Send requests; ``done(results, now)`` runs on ``lane``. Callable on any lane."""
+        self.process.out.append(Post(LANE, self._begin, Batch(ops, lane, done)))
+
+    # ---------------------------------------------------------------------------- lane zookeeper
+
+    def _begin(self, batch: Batch, now: int) -> None:
+        if not batch.ops:
+            self.process.out.append(Post(batch.lane, batch.done, ()))
+            return
+        state = self.client.state
+        if state == CONNECTED:
+            self._send(batch, now)
+        elif state == EXPIRED and not self.rules.survives_expiry():
+            self._fail(batch)
+        elif not self.closed:
+            self._waiting.append(batch)
+
+    def _send(self, batch: Batch, now: int) -> None:
+        wanted = [index for index, result in enumerate(batch.results) if result is None]
+        batch.missing = len(wanted)
+        for index in wanted:
+
+            def answered(result: ZkResult, at: int, index: int = index) -> None:
+                self._on_result(batch, index, result, at)
+
+            self.client.request(batch.ops[index], answered, now)
+
+    def _on_result(self, batch: Batch, index: int, result: ZkResult, now: int) -> None:
+        batch.missing -= 1
+        error = result.error
+        again = error is ZkError.CONNECTIONLOSS or (
+            error is ZkError.SESSIONEXPIRED and self.rules.survives_expiry()
+        )
+        if not again:
+            batch.results[index] = result
+            self._note(result)
+        if batch.missing:
+            return
+        if None in batch.results:
+            self._begin(batch, now)
+        else:
+            self.process.out.append(Post(batch.lane, batch.done, tuple(batch.results)))
+
+    def _note(self, result: ZkResult) -> None:
+        zxid = result.zxid
+        if result.stat is not None and result.stat.mzxid > zxid:
+            zxid = result.stat.mzxid
+        if zxid > self.last_zxid:
+            self.last_zxid = zxid
+
+    def _fail(self, batch: Batch) -> None:
+        expired = ZkResult(ZkError.SESSIONEXPIRED)
+        results = tuple([expired if result is None else result for result in batch.results])
+        self.process.out.append(Post(batch.lane, batch.done, results))
+
+    def on_state(self, state: str, now: int) -> None:
+        """Hear of the session from the client library."""
+        if self.closed:
+            return
+        if state == CONNECTED:
+            if self.client.session_id != self._session:
+                self._session = self.client.session_id
+                self.owner.on_session(now)
+            waiting, self._waiting = self._waiting, []
+            for batch in waiting:
+                self._begin(batch, now)
+        elif state == EXPIRED:
+            if self.rules.survives_expiry():
+                self.owner.on_expired(now)
+                self.process.out.append(Post(LANE, self.reinitialise, None))
+                return
+            waiting, self._waiting = self._waiting, []
+            for batch in waiting:
+                self._fail(batch)
+            self.owner.on_expired(now)
+
+    def on_watch(self, event: WatchEvent, now: int) -> None:
+        """Hand a watch event on."""
+        if not self.closed:
+            self.owner.on_watch(event, now)

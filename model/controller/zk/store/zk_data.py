@@ -1,0 +1,192 @@
+"""The znodes of Kafka: their paths and what stands in them (kafka.zk.ZkData).
+
+Kafka writes JSON; here the data of a znode is a value. ``PartitionState`` is the data of
+``/brokers/topics/T/partitions/P/state``; its zkVersion is the partition epoch and is not part of it.
+Left out: ACLs, SASL, delegation tokens, features, migration.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.values import value
+
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+DELETE_TOPICS = "/admin/delete_topics"
+PREFERRED_ELECTION = "/admin/preferred_replica_election"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+CONFIG_CHANGES = "/config/changes"
+EVERY_BROKER_NAME = "<default>"
+PRODUCER_IDS = "/latest_producer_id_block"
+
+PERSISTENT_PATHS = (
+    "/brokers",
+    BROKER_IDS,
+    TOPICS,
+    "/config",
+    TOPIC_CONFIGS,
+    BROKER_CONFIGS,
+    CONFIG_CHANGES,
+    "/admin",
+    DELETE_TOPICS,
+    ISR_CHANGES,
+    PRODUCER_IDS,
+)
+"""What every broker creates at its start where it is missing (ZkData.PersistentZkPaths)."""
+
+NO_LEADER = -1
+
+
+@value
+class BrokerInfo:
+    """``/brokers/ids/N``, ephemeral; the znode's czxid is the broker epoch (KIP-380)."""
+
+    id: int
+    address: str
+    rack: str | None
+
+
+@value
+class ControllerInfo:
+    """``/controller``, ephemeral."""
+
+    broker_id: int
+
+
+@value
+class ReplicaAssignment:
+    """The replicas of a partition, and which of them a reassignment adds and removes."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def origins(self) -> tuple[int, ...]:
+        """The replicas as they would be without the reassignment; their order may be lost."""
+        return tuple([replica for replica in self.replicas if replica not in self.adding])
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """The replicas once the reassignment is done."""
+        return tuple([replica for replica in self.replicas if replica not in self.removing])
+
+    @property
+    def being_reassigned(self) -> bool:
+        """Whether a reassignment is in progress."""
+        return bool(self.adding or self.removing)
+
+    def reassign_to(self, target: tuple[int, ...]) -> ReplicaAssignment:
+        """Return the assignment on the way to ``target``: the targets first, then the rest."""
+        origins = self.origins
+        every = tuple(dict.fromkeys((*target, *origins)))
+        return ReplicaAssignment(
+            every,
+            tuple([replica for replica in every if replica not in origins]),
+            tuple([replica for replica in every if replica not in target]),
+        )
+
+
+@value
+class TopicAssignment:
+    """``/brokers/topics/T``: partition number to replicas, in order of the numbers."""
+
+    topic_id: str
+    partitions: tuple[tuple[int, ReplicaAssignment], ...]
+
+
+@value
+class PartitionState:
+    """``/brokers/topics/T/partitions/P/state`` (LeaderIsrAndControllerEpoch)."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    leader_recovery_state: int = 0
+
+
+@value
+class IsrChange:
+    """``/isr_change_notification/isr_change_N``: partitions whose leader wrote their state."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@value
+class PartitionList:
+    """``/admin/preferred_replica_election``."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@value
+class Reassignment:
+    """``/admin/reassign_partitions``: the replicas that partitions shall have."""
+
+    partitions: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
+
+
+@value
+class Settings:
+    """``/config/topics/T``, ``/config/brokers/N`` and ``/config/brokers/<default>``."""
+
+    entries: tuple[tuple[str, str], ...]
+
+
+@value
+class ConfigChange:
+    """``/config/changes/config_change_N``: the settings of a topic or broker have changed."""
+
+    resource_type: str
+    resource_name: str
+
+
+@value
+class ProducerIdBlock:
+    """``/latest_producer_id_block``: ids from ``start`` up to ``end``, both included."""
+
+    broker: int
+    start: int
+    end: int
+
+
+def broker_path(broker: int) -> str:
+    """Return ``/brokers/ids/N``."""
+    return f"{BROKER_IDS}/{broker}"
+
+
+def topic_path(topic: str) -> str:
+    """Return ``/brokers/topics/T``."""
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    """Return ``/brokers/topics/T/partitions``."""
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(tp: TopicPartition) -> str:
+    """Return ``/brokers/topics/T/partitions/P``."""
+    return f"{TOPICS}/{tp.topic}/partitions/{tp.partition}"
+
+
+def state_path(tp: TopicPartition) -> str:
+    """Return ``/brokers/topics/T/partitions/P/state``."""
+    return f"{TOPICS}/{tp.topic}/partitions/{tp.partition}/state"
+
+
+def config_path(topic: str) -> str:
+    """Return ``/config/topics/T``."""
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(broker: str) -> str:
+    """Return ``/config/brokers/N``; the empty name is the default of all brokers."""
+    return f"{BROKER_CONFIGS}/{broker or EVERY_BROKER_NAME}"

@@ -1,0 +1,326 @@
+"""A classic group and its members (ClassicGroup, ClassicGroupMember): state, no effects.
+
+The automaton has five states; :data:`PREDECESSORS` is its whole transition table and
+:meth:`ClassicGroup.transition_to` the only place that changes the state. Requests, timers, records
+and facts are the business of rebalance.py and membership.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.records import GroupMetadataValue, MemberMetadata
+from kafkasim.model.messages import JoinGroupMember, Subscription
+from kafkasim.model.records import TopicPartition
+
+Parked = tuple[int, int]  # connection and correlation of a request that waits for its answer
+Protocols = tuple[tuple[str, Subscription], ...]
+CONSUMER = "consumer"
+
+
+class State(Enum):
+    """States of a group (ClassicGroupState)."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+PREDECESSORS: dict[State, tuple[State, ...]] = {
+    State.EMPTY: (State.PREPARING_REBALANCE,),
+    State.PREPARING_REBALANCE: (State.STABLE, State.COMPLETING_REBALANCE, State.EMPTY),
+    State.COMPLETING_REBALANCE: (State.PREPARING_REBALANCE,),
+    State.STABLE: (State.COMPLETING_REBALANCE,),
+    State.DEAD: tuple(State),
+}
+"""State to the states it may be entered from."""
+
+
+class Member:
+    """A member of a group. At most one of its requests is parked, in a join or in a sync."""
+
+    __slots__ = (
+        "assignment",
+        "awaiting_join",
+        "awaiting_sync",
+        "client_id",
+        "expire",
+        "instance_id",
+        "is_new",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols  # in order of preference
+        self.assignment: tuple[TopicPartition, ...] = ()
+        self.awaiting_join: Parked | None = None
+        self.awaiting_sync: Parked | None = None
+        self.is_new = False  # it has not yet been in a generation
+        self.expire: Callable[[int], None] | None = None  # its session timer's handler
+
+    def subscription(self, protocol: str | None) -> Subscription:
+        """Return what the member subscribes to under ``protocol``."""
+        for name, subscription in self.protocols:
+            if name == protocol:
+                return subscription
+        raise AssertionError(f"{self.member_id} does not support {protocol}: {self.protocols}")
+
+
+class ClassicGroup:
+    """A group of the classic protocol. Members are kept in the order in which they joined."""
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = State.EMPTY
+        self.previous_state = State.EMPTY
+        self.generation = 0
+        self.protocol_type: str | None = None  # None: offsets only, a simple consumer's group
+        self.protocol: str | None = None
+        self.leader: str | None = None  # in members, if there are any
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}  # instance id -> member id
+        self.pending_join: dict[str, None] = {}  # ids handed out by MEMBER_ID_REQUIRED
+        self.pending_sync: dict[str, None] = {}  # members of this generation that have not synced
+        self.awaiting_join_count = 0  # members whose awaiting_join is set
+        self.new_member_added = False  # during the initial rebalance delay
+        self.subscribed_topics: tuple[str, ...] | None = None  # None: not known
+        self.current_state_timestamp_ms = now_ms
+
+    @classmethod
+    def of_record(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+        """Restore a group from its record: Stable with its members, or Empty."""
+        group = cls(group_id, value.current_state_timestamp_ms)
+        group.generation = value.generation
+        group.protocol_type = value.protocol_type
+        group.protocol = value.protocol
+        for m in value.members:
+            assert value.protocol is not None, value
+            protocols = ((value.protocol, m.subscription),)
+            member = Member(
+                m.member_id,
+                m.instance_id,
+                m.client_id,
+                m.rebalance_timeout_ms,
+                m.session_timeout_ms,
+                protocols,
+            )
+            member.assignment = m.assignment
+            group.add(member, value.protocol_type, None)
+        group.leader = value.leader
+        group.state = State.STABLE if value.members else State.EMPTY
+        group.subscribed_topics = group.compute_subscribed_topics()
+        return group
+
+    def to_record(
+        self, assignments: dict[str, tuple[TopicPartition, ...]], timestamp_ms: int
+    ) -> GroupMetadataValue:
+        """Return the group's record with these assignments."""
+        members = [
+            MemberMetadata(
+                m.member_id,
+                m.instance_id,
+                m.client_id,
+                m.rebalance_timeout_ms,
+                m.session_timeout_ms,
+                m.subscription(self.protocol),
+                assignments.get(m.member_id, ()),
+            )
+            for m in self.members.values()
+        ]
+        return GroupMetadataValue(
+            self.protocol_type,
+            self.generation,
+            self.protocol,
+            self.leader,
+            timestamp_ms,
+            tuple(members),
+        )
+
+    def transition_to(self, state: State, now_ms: int) -> None:
+        """Change the state; an illegal transition is a bug."""
+        assert self.state in PREDECESSORS[state], f"{self.group_id}: {self.state} to {state}"
+        self.previous_state = self.state
+        self.state = state
+        self.current_state_timestamp_ms = now_ms
+
+    # Members
+
+    def add(self, member: Member, protocol_type: str | None, parked: Parked | None) -> None:
+        """Add a member; the first one gives the group its protocol type and is its leader."""
+        assert member.member_id not in self.members, f"{self.group_id}: {member.member_id} is known"
+        if not self.members:
+            self.protocol_type = protocol_type
+        assert self.protocol_type == protocol_type, f"{self.group_id}: {protocol_type}"
+        if self.leader is None:
+            self.leader = member.member_id
+        if member.instance_id is not None:
+            known = self.static_members.get(member.instance_id)
+            assert known is None, f"{self.group_id}: {member.instance_id} is {known}"
+            self.static_members[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self.park_join(member, parked)
+        self.pending_join.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Remove a member or a pending id; the next member inherits the leadership."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self.park_join(member, None)
+            if member.instance_id is not None:
+                self.static_members.pop(member.instance_id, None)
+            if self.leader == member_id:
+                self.leader = next(iter(self.members), None)
+        self.pending_join.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
+        return member
+
+    def replace_static_member(self, member: Member, new_id: str) -> Member:
+        """Give a static member's place to a new member id; the parked requests stay behind."""
+        new = Member(
+            new_id,
+            member.instance_id,
+            member.client_id,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.protocols,
+        )
+        new.assignment = member.assignment
+        new.is_new = member.is_new
+        was_leader = self.leader == member.member_id
+        self.remove(member.member_id)
+        self.members[new_id] = new
+        assert member.instance_id is not None, member.member_id
+        self.static_members[member.instance_id] = new_id
+        if was_leader:
+            self.leader = new_id
+        return new
+
+    def park_join(self, member: Member, parked: Parked | None) -> None:
+        """Set or clear the join a member waits for, and keep the count."""
+        self.awaiting_join_count += (parked is not None) - (member.awaiting_join is not None)
+        member.awaiting_join = parked
+        assert 0 <= self.awaiting_join_count <= len(self.members) + 1, self.awaiting_join_count
+
+    def validate_member(self, member_id: str, instance_id: str | None) -> Errors:
+        """Check that a member is known, and that its instance id is not another member's."""
+        if instance_id is not None:
+            known = self.static_members.get(instance_id)
+            if known is None:
+                return Errors.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return Errors.FENCED_INSTANCE_ID
+        return Errors.NONE if member_id in self.members else Errors.UNKNOWN_MEMBER_ID
+
+    # Rebalance
+
+    @property
+    def can_rebalance(self) -> bool:
+        """Whether a rebalance can start in this state."""
+        return self.state in PREDECESSORS[State.PREPARING_REBALANCE]
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every member waits in a join and no handed-out id is missing."""
+        return self.awaiting_join_count == len(self.members) and not self.pending_join
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest rebalance timeout of the members."""
+        return max([m.rebalance_timeout_ms for m in self.members.values()], default=0)
+
+    def elect_joined_leader(self) -> bool:
+        """Keep the leader if it has joined, else elect the first that has; False if nobody has."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].awaiting_join is not None:
+            return True
+        for member in self.members.values():
+            if member.awaiting_join is not None:
+                self.leader = member.member_id
+                return True
+        return False
+
+    def next_generation(self, now_ms: int) -> None:
+        """End the join phase: CompletingRebalance with a protocol, or Empty."""
+        self.generation += 1
+        self.protocol = self.select_protocol() if self.members else None
+        self.subscribed_topics = self.compute_subscribed_topics()
+        self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+        self.pending_sync.clear()
+        self.new_member_added = False
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member with these protocols fits: one of them is known to all members."""
+        if self.state is State.EMPTY or not self.members:
+            return bool(protocol_type) and bool(protocols)
+        if protocol_type != self.protocol_type:
+            return False
+        common = self._common_protocols()
+        return any(name in common for name, _ in protocols)
+
+    def select_protocol(self) -> str:
+        """Return the protocol with most votes among the common ones.
+
+        Each member votes for the first common one in its list. A tie goes to the protocol that was
+        voted for first (Kafka: HashMap order).
+        """
+        common = self._common_protocols()
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            vote = next(name for name, _ in member.protocols if name in common)
+            votes[vote] = votes.get(vote, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    def joined_members(self) -> tuple[JoinGroupMember, ...]:
+        """Return what the leader is told of the members."""
+        return tuple(
+            [
+                JoinGroupMember(m.member_id, m.instance_id, m.subscription(self.protocol))
+                for m in self.members.values()
+            ]
+        )
+
+    def compute_subscribed_topics(self) -> tuple[str, ...] | None:
+        """Return the sorted topics that some member subscribes to, None if that is not known."""
+        if self.protocol_type != CONSUMER:
+            return None
+        topics: dict[str, None] = {}
+        for member in self.members.values():
+            topics.update(dict.fromkeys(member.subscription(self.protocol).topics))
+        return tuple(sorted(topics))
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether some member subscribes to the topic, as far as that is known."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == CONSUMER
+        return topic in self.subscribed_topics
+
+    def _common_protocols(self) -> dict[str, None]:
+        common: dict[str, None] | None = None
+        for member in self.members.values():
+            names = [name for name, _ in member.protocols]
+            if common is None:
+                common = dict.fromkeys(names)
+            else:
+                common = {name: None for name in common if name in names}
+        return common or {}

@@ -1,0 +1,321 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic groups.
+
+Kafka: GroupMetadataManager.classicGroupJoin, classicGroupSync, classicGroupHeartbeat,
+classicGroupLeave. Joins are parked in the member until the join phase ends, syncs until the group's
+record is committed. The handed-out member id is KIP-394; static members
+are in static.py. All clients are
+taken to speak the newest versions: ids are required, static members may skip the assignment.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.classic.group import ClassicGroup, Member, Parked, State
+from kafkasim.model.group.classic.rebalance import Rebalance, join_error, joined, sync_error, synced
+from kafkasim.model.group.classic.static import StaticMembers, update_member
+from kafkasim.model.group.records import group_record
+from kafkasim.model.group.runtime.runtime import Runtime, client_error
+from kafkasim.model.group.runtime.shard import Shard
+from kafkasim.model.messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+)
+from kafkasim.model.records import TopicPartition
+
+
+class Membership:
+    """Serves the membership requests of the groups of a loaded shard."""
+
+    def __init__(self, runtime: Runtime, rebalance: Rebalance) -> None:
+        self.runtime = runtime
+        self.rebalance = rebalance
+        self.static = StaticMembers(runtime, rebalance)
+        self.config = runtime.config
+        self.rules = runtime.rules
+
+    # JoinGroup
+
+    def on_join(self, shard: Shard, parked: Parked, request: JoinGroupRequest, now: int) -> None:
+        """Serve a join, in Kafka's order of validation."""
+        config = self.config
+        low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not low <= request.session_timeout_ms <= high:
+            self._refuse(parked, Errors.INVALID_SESSION_TIMEOUT, request.member_id)
+            return
+        group = shard.groups.get(request.group_id)
+        if group is None:
+            if request.member_id:
+                self._refuse(parked, Errors.UNKNOWN_MEMBER_ID, request.member_id)
+                return
+            group = ClassicGroup(request.group_id, self.runtime.process.wall_ms(now))
+            error = self.rebalance.append_group(shard, group, {}, now)
+            if error is not Errors.NONE:
+                self._refuse(parked, client_error(error), "")
+                return
+            shard.groups[request.group_id] = group
+        if not self._has_room(group, request.member_id):
+            self.rebalance.forget(group, request.member_id)
+            self._refuse(parked, Errors.GROUP_MAX_SIZE_REACHED, "")
+        elif group.state is State.DEAD:
+            self._refuse(parked, Errors.COORDINATOR_NOT_AVAILABLE, request.member_id)
+        elif not group.supports(request.protocol_type, request.protocols):
+            self._refuse(parked, Errors.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+        elif request.member_id:
+            self._join_known(shard, group, parked, request, now)
+        else:
+            self._join_unknown(shard, group, parked, request, now)
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        limit = self.config.group_max_size
+        if group.state is State.PREPARING_REBALANCE:
+            member = group.members.get(member_id)
+            waits = member is not None and member.awaiting_join is not None
+            return waits or group.awaiting_join_count < limit
+        if group.state in (State.COMPLETING_REBALANCE, State.STABLE):
+            return member_id in group.members or len(group.members) < limit
+        return True
+
+    def _join_unknown(
+        self, shard: Shard, group: ClassicGroup, parked: Parked, request: JoinGroupRequest, now: int
+    ) -> None:
+        instance_id = request.group_instance_id
+        new_id = self.runtime.new_member_id(instance_id or request.client_id)
+        if instance_id is None:
+            self.rebalance.add_pending(shard, group, new_id, request.session_timeout_ms, now)
+            self._refuse(parked, Errors.MEMBER_ID_REQUIRED, new_id)
+            return
+        known = group.static_members.get(instance_id)
+        if known is not None and self.rules.replaces_static_member(group.state):
+            old = group.members[known]
+            self.static.replace(shard, group, old, new_id, parked, request, now)
+        else:
+            if known is not None:  # only a variant keeps the old member beside the new one
+                del group.static_members[instance_id]
+            self._add(shard, group, new_id, parked, request, now)
+
+    def _join_known(
+        self, shard: Shard, group: ClassicGroup, parked: Parked, request: JoinGroupRequest, now: int
+    ) -> None:
+        member_id = request.member_id
+        if member_id in group.pending_join:
+            self._add(shard, group, member_id, parked, request, now)
+            return
+        error = group.validate_member(member_id, request.group_instance_id)
+        if error is not Errors.NONE:
+            self._refuse(parked, error, member_id)
+            return
+        member = group.members[member_id]
+        same = member.protocols == request.protocols
+        if group.state is State.EMPTY:
+            self._refuse(parked, Errors.UNKNOWN_MEMBER_ID, member_id)
+        elif group.state is State.COMPLETING_REBALANCE and same:
+            # Its first answer was lost: tell it the current generation again.
+            self.runtime.respond(parked, joined(group, member))
+        elif group.state is State.STABLE and same and group.leader != member_id:
+            self.runtime.respond(parked, joined(group, member))
+        else:
+            # In Stable the leader may rejoin to trigger a rebalance, for changed topic metadata.
+            update_member(group, member, request, parked)
+            reason = f"{member_id} rejoins: {request.reason}"
+            self.rebalance.prepare_or_complete(shard, group, reason, now)
+
+    def _add(
+        self,
+        shard: Shard,
+        group: ClassicGroup,
+        member_id: str,
+        parked: Parked,
+        request: JoinGroupRequest,
+        now: int,
+    ) -> None:
+        member = Member(
+            member_id,
+            request.group_instance_id,
+            request.client_id,
+            request.rebalance_timeout_ms,
+            request.session_timeout_ms,
+            request.protocols,
+        )
+        self.rebalance.add_member(shard, group, member, request.protocol_type, parked, now)
+        reason = f"{member_id} joins: {request.reason}"
+        self.rebalance.prepare_or_complete(shard, group, reason, now)
+
+    def _refuse(self, parked: Parked, error: Errors, member_id: str) -> None:
+        self.runtime.respond(parked, join_error(error, member_id))
+
+    # SyncGroup
+
+    def on_sync(self, shard: Shard, parked: Parked, request: SyncGroupRequest, now: int) -> None:
+        """Serve a sync: park it, and store the assignment when it is the leader's."""
+        group = shard.groups.get(request.group_id)
+        error = _check_sync(group, request)
+        if error is not Errors.NONE:
+            self.runtime.respond(parked, sync_error(error))
+            return
+        assert group is not None, request
+        member = group.members[request.member_id]
+        group.pending_sync.pop(request.member_id, None)
+        if not group.pending_sync:
+            self.runtime.timers.cancel(("group-sync", group.group_id))
+        if group.state is State.STABLE:
+            self.runtime.respond(parked, synced(group, member))
+            return
+        assert group.state is State.COMPLETING_REBALANCE, (group.group_id, group.state)
+        member.awaiting_sync = parked
+        if group.leader == request.member_id:
+            given = dict(request.assignments)
+            assignments = {member_id: given.get(member_id, ()) for member_id in group.members}
+            argument = (shard, group, group.generation, assignments)
+            error = self.rebalance.append_group(shard, group, assignments, now)
+            if error is Errors.NONE:
+                self.runtime.defer(shard, self._on_assignment_written, argument, now)
+            else:
+                self._on_assignment_written(argument, error, now)
+
+    def _on_assignment_written(
+        self,
+        argument: tuple[Shard, ClassicGroup, int, dict[str, tuple[TopicPartition, ...]]],
+        error: Errors,
+        now: int,
+    ) -> None:
+        shard, group, generation, assignments = argument
+        if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
+            return  # another member joined meanwhile: the assignment is void
+        if not shard.active:
+            return  # given up: the parked syncs are answered by the unload
+        if error is Errors.NONE:
+            self.runtime.transition(group, State.STABLE, "assignment stored", now)
+            self.rebalance.set_assignment(shard, group, assignments, now)
+            self.runtime.record_assigned(group)
+        else:
+            error = client_error(error)
+            self.rebalance.reset_assignment(group, error, now)
+            reason = f"{error.name} when storing the assignment"
+            self.rebalance.prepare_or_complete(shard, group, reason, now)
+
+    # Heartbeat, LeaveGroup
+
+    def on_heartbeat(
+        self, shard: Shard, parked: Parked, request: HeartbeatRequest, now: int
+    ) -> None:
+        """Serve a heartbeat: it keeps the session alive in every state that has members."""
+        group = shard.groups.get(request.group_id)
+        error = Errors.UNKNOWN_MEMBER_ID
+        if group is not None:
+            error = group.validate_member(request.member_id, request.group_instance_id)
+            if group.state is State.DEAD:
+                error = Errors.COORDINATOR_NOT_AVAILABLE
+            elif error is Errors.NONE and request.generation_id != group.generation:
+                error = Errors.ILLEGAL_GENERATION
+            elif error is Errors.NONE:
+                self.rebalance.arm_session(shard, group, group.members[request.member_id], now)
+                if group.state is State.PREPARING_REBALANCE:
+                    error = Errors.REBALANCE_IN_PROGRESS
+        self.runtime.respond(parked, HeartbeatResponse(error))
+
+    def on_leave(self, shard: Shard, parked: Parked, request: LeaveGroupRequest, now: int) -> None:
+        """Serve a leave: members go at once, by member id or (an operator) by instance id."""
+        group = shard.groups.get(request.group_id)
+        if group is None or group.state is State.DEAD:
+            error = Errors.UNKNOWN_MEMBER_ID if group is None else Errors.COORDINATOR_NOT_AVAILABLE
+            self.runtime.respond(parked, LeaveGroupResponse(error, ()))
+            return
+        results = []
+        for member_id, instance_id, _ in request.members:
+            error = self._leave(group, member_id, instance_id)
+            results.append((member_id, instance_id, error))
+        left = [result[0] or result[1] for result in results if result[2] is Errors.NONE]
+        if left:
+            reason = f"{', '.join(map(str, left))} left: {request.members[0][2]}"
+            self.rebalance.rebalance_without(shard, group, reason, now)
+        answer = LeaveGroupResponse(Errors.NONE, tuple(results))
+        self.runtime.defer(shard, self._on_left, (parked, answer), now)
+
+    def _leave(self, group: ClassicGroup, member_id: str, instance_id: str | None) -> Errors:
+        if not member_id:
+            known = group.static_members.get(instance_id or "")
+            if known is None:
+                return Errors.UNKNOWN_MEMBER_ID
+            member_id = known
+        elif member_id not in group.pending_join:
+            error = group.validate_member(member_id, instance_id)
+            if error is not Errors.NONE:
+                return error
+        member = group.members.get(member_id)
+        if member is not None and member.awaiting_join is not None:
+            self._refuse(member.awaiting_join, Errors.UNKNOWN_MEMBER_ID, "")
+        self.rebalance.forget(group, member_id)
+        return Errors.NONE
+
+    def _on_left(
+        self, argument: tuple[Parked, LeaveGroupResponse], error: Errors, now: int
+    ) -> None:
+        parked, answer = argument
+        if error is not Errors.NONE:
+            answer = LeaveGroupResponse(client_error(error), ())
+        self.runtime.respond(parked, answer)
+
+    # Loading and giving up
+
+    def on_loaded(self, shard: Shard, now: int) -> None:
+        """Start the sessions of all members anew; a rebalance in progress is forgotten."""
+        for group in shard.groups.values():
+            if group.protocol_type is None:
+                continue
+            self.runtime.record_state(group, "loaded")
+            self.runtime.defer(shard, self._tell_assigned, (group, group.generation), now)
+            for member in group.members.values():
+                self.rebalance.arm_session(shard, group, member, now)
+            if len(group.members) > self.config.group_max_size:
+                self.rebalance.prepare(shard, group, "the group is over group.max.size", now)
+
+    def _tell_assigned(self, loaded: tuple[ClassicGroup, int], error: Errors, _now: int) -> None:
+        """What was loaded is committed: until then another log may replace the generation."""
+        group, generation = loaded
+        if error is Errors.NONE and group.generation == generation:
+            self.runtime.record_assigned(group)
+
+    def on_unloaded(self, shard: Shard) -> None:
+        """Answer all parked joins and syncs with NOT_COORDINATOR and cancel the groups' timers."""
+        for group in shard.groups.values():
+            self.rebalance.cancel_timers(group)
+            for member in group.members.values():
+                if member.awaiting_join is not None:
+                    self._refuse(member.awaiting_join, Errors.NOT_COORDINATOR, member.member_id)
+                if member.awaiting_sync is not None:
+                    answer = sync_error(Errors.NOT_COORDINATOR)
+                    self.runtime.respond(member.awaiting_sync, answer)
+
+    def delete_if_empty(self, shard: Shard, group: ClassicGroup, now: int) -> None:
+        """Write the tombstone of an empty group (maybeDeleteGroup)."""
+        if group.state is not State.EMPTY:
+            return
+        wall_ms = self.runtime.process.wall_ms(now)
+        tombstone = group_record(group.group_id, None, 0, wall_ms)
+        if self.runtime.append(shard, (tombstone,), now) is Errors.NONE:
+            del shard.groups[group.group_id]
+            self.rebalance.cancel_timers(group)
+            self.runtime.transition(group, State.DEAD, "expired", now)
+
+
+def _check_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> Errors:
+    if group is None:
+        return Errors.UNKNOWN_MEMBER_ID
+    if group.state is State.DEAD:
+        return Errors.COORDINATOR_NOT_AVAILABLE
+    error = group.validate_member(request.member_id, request.group_instance_id)
+    if error is not Errors.NONE:
+        return error
+    if request.generation_id != group.generation:
+        return Errors.ILLEGAL_GENERATION
+    if request.protocol_type is not None and request.protocol_type != group.protocol_type:
+        return Errors.INCONSISTENT_GROUP_PROTOCOL
+    if request.protocol_name is not None and request.protocol_name != group.protocol:
+        return Errors.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is State.PREPARING_REBALANCE:
+        return Errors.REBALANCE_IN_PROGRESS
+    return Errors.NONE

@@ -1,0 +1,143 @@
+"""Topics, partitions, registrations and heartbeats: what brokers ask the controller."""
+
+from __future__ import annotations
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages.base import Message
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.values import value
+
+
+@value
+class CreatableTopic:
+    """``num_partitions`` and ``replication_factor`` −1 take the broker defaults;
+    ``assignments`` (partition to replicas), if given, replaces both."""
+
+    topic: str
+    num_partitions: int
+    replication_factor: int
+    assignments: tuple[tuple[int, ...], ...] = ()
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+@value
+class CreateTopicsRequest(Message):
+    topics: tuple[CreatableTopic, ...]
+    timeout_ms: int
+
+
+@value
+class CreateTopicsResponse(Message):
+    results: tuple[tuple[str, Errors, str], ...]  # (topic, error, message)
+
+
+@value
+class AlterPartitionData:
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    new_isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch; −1 unknown), KIP-903
+    partition_epoch: int
+    leader_recovery_state: int = 0  # 0 RECOVERED, 1 RECOVERING
+    reason: str = ""  # for the trace: ``lag`` or ``caught-up``
+
+
+@value
+class AlterPartitionRequest(Message):
+    broker_id: int
+    broker_epoch: int
+    partitions: tuple[AlterPartitionData, ...]
+
+
+@value
+class AlterPartitionResult:
+    topic_id: str
+    partition: int
+    error: Errors
+    leader: int = -1
+    leader_epoch: int = -1
+    isr: tuple[int, ...] = ()
+    partition_epoch: int = -1
+    leader_recovery_state: int = 0
+
+
+@value
+class AlterPartitionResponse(Message):
+    error: Errors
+    partitions: tuple[AlterPartitionResult, ...]
+
+
+@value
+class ElectLeadersRequest(Message):
+    election_type: int  # 0 PREFERRED, 1 UNCLEAN
+    partitions: tuple[TopicPartition, ...] | None  # None: all
+    timeout_ms: int = 60000
+
+
+@value
+class ElectLeadersResponse(Message):
+    error: Errors
+    results: tuple[tuple[TopicPartition, Errors], ...]
+
+
+@value
+class AllocateProducerIdsRequest(Message):
+    broker_id: int
+    broker_epoch: int
+
+
+@value
+class AllocateProducerIdsResponse(Message):
+    error: Errors
+    producer_id_start: int
+    producer_id_len: int
+
+
+@value
+class BrokerRegistrationRequest(Message):
+    broker_id: int
+    incarnation_id: str
+    address: str
+    rack: str | None
+    previous_broker_epoch: int = -1
+    features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports
+    log_dirs: tuple[str, ...] = ()  # directory ids
+
+
+@value
+class BrokerRegistrationResponse(Message):
+    error: Errors
+    broker_epoch: int
+
+
+@value
+class AssignReplicasToDirsRequest(Message):
+    """In Kafka the partitions are grouped by directory and topic."""
+
+    broker_id: int
+    broker_epoch: int
+    directories: tuple[tuple[str, str, int], ...]  # (directory id, topic id, partition)
+
+
+@value
+class AssignReplicasToDirsResponse(Message):
+    error: Errors
+    directories: tuple[tuple[str, str, int, Errors], ...] = ()
+
+
+@value
+class BrokerHeartbeatRequest(Message):
+    broker_id: int
+    broker_epoch: int
+    current_metadata_offset: int
+    want_fence: bool
+    want_shut_down: bool
+    offline_log_dirs: tuple[str, ...] = ()
+
+
+@value
+class BrokerHeartbeatResponse(Message):
+    error: Errors
+    is_caught_up: bool
+    is_fenced: bool
+    should_shut_down: bool

@@ -1,0 +1,90 @@
+"""Replication throttles: a rate for chosen replicas while they catch up (KIP-73).
+
+Models ReplicationQuotaManager. Which replicas: the topic's leader. and
+follower.replication.throttled.replicas, ``*`` or ``partition:broker,…``; how fast: the brokers'
+leader. and follower.replication.throttled.rate, in bytes a second over eleven windows of one
+second. A replica that is in sync is never held back: a throttle that is lower than what is produced
+may keep one from ever getting there, but it takes no member out of an ISR.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from kafkasim.model.config import MAX_LONG
+
+if TYPE_CHECKING:
+    from kafkasim.model.replication.fetcher.fetch_state import FetchState
+    from kafkasim.model.replication.partition.partition import Partition
+
+WINDOWS = 11  # replication.quota.window.num
+WINDOW_US = 1_000_000  # replication.quota.window.size.seconds
+EVERY = "*"
+
+
+def is_throttled(replicas: str, partition: int, broker_id: int) -> bool:
+    """Return whether a setting …throttled.replicas names the replica."""
+    return replicas == EVERY or f"{partition}:{broker_id}" in replicas.split(",")
+
+
+class ReplicationQuota:
+    """The bytes that throttled replicas moved lately, against a rate."""
+
+    __slots__ = ("_samples", "broker_id", "rate")
+
+    def __init__(self, rate: int, broker_id: int) -> None:
+        self.rate = rate  # bytes a second
+        self.broker_id = broker_id
+        self._samples: deque[list[int]] = deque()  # [start of the window, bytes]
+
+    def record(self, size: int, now: int) -> None:
+        """Count bytes that were moved."""
+        samples = self._samples
+        if not samples or now - samples[-1][0] >= WINDOW_US:
+            samples.append([now, 0])
+        samples[-1][1] += size
+
+    def exceeded(self, now: int) -> bool:
+        """Return whether more was moved than the rate allows."""
+        samples = self._samples
+        while samples and now - samples[0][0] >= WINDOWS * WINDOW_US:
+            samples.popleft()
+        if not samples:
+            return False
+        elapsed = max(now - samples[0][0], WINDOW_US)
+        return sum([size for _, size in samples]) * 1_000_000 > self.rate * elapsed
+
+    def sends(self, partition: Partition, replica: int, now: int) -> bool:
+        """Return whether a leader may send records to a follower (shouldLeaderThrottle)."""
+        return (
+            replica in partition.isr or not self._leads_throttled(partition)
+        ) or not self.exceeded(now)
+
+    def sent(self, partition: Partition, size: int, now: int) -> None:
+        """Count what a leader sends."""
+        if self._leads_throttled(partition):
+            self.record(size, now)
+
+    def fetches(self, state: FetchState, now: int) -> bool:
+        """Return whether a follower may fetch a partition (shouldFollowerThrottle)."""
+        in_sync = state.lag <= 0
+        return in_sync or not self._follows_throttled(state.partition) or not self.exceeded(now)
+
+    def fetched(self, state: FetchState, size: int, now: int) -> None:
+        """Count what a follower has fetched."""
+        if self._follows_throttled(state.partition):
+            self.record(size, now)
+
+    def _leads_throttled(self, partition: Partition) -> bool:
+        replicas = partition.log.config.leader_replication_throttled_replicas
+        return is_throttled(replicas, partition.tp.partition, self.broker_id)
+
+    def _follows_throttled(self, partition: Partition) -> bool:
+        replicas = partition.log.config.follower_replication_throttled_replicas
+        return is_throttled(replicas, partition.tp.partition, self.broker_id)
+
+
+def quota(rate: int, broker_id: int) -> ReplicationQuota | None:
+    """Return the quota of a rate, None without a limit."""
+    return None if rate == MAX_LONG else ReplicationQuota(rate, broker_id)

@@ -1,0 +1,398 @@
+"""The logs of a broker's directories: opening, checkpoints, retention, clean close (LogManager).
+
+A new log goes to the online directory with the fewest logs. A directory that fails is offline until
+the process ends, and is written no more; the others go on. The high-watermark checkpoint is
+ReplicaManager's in Kafka; it lives here, beside its siblings. Logs of partitions that metadata no
+longer assigns to this broker stay on disk unused, as do second logs of one partition, which end
+Kafka's start (Duplicate log directories). Left out: moves between directories (future logs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkasim.model.directories import UNASSIGNED, roots
+from kafkasim.model.effects import Barrier, Flush
+from kafkasim.model.facts import LogDeleted, LogDirOffline, LogLoaded, LogPlaced
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.replication.logs.clean_close import CleanClose
+from kafkasim.model.storage.checkpoints import DELETED
+from kafkasim.model.storage.directories import LogDirectory
+from kafkasim.model.storage.files import DiskError
+from kafkasim.model.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.replication.partition.partition import Partition
+    from kafkasim.model.replication.ports import BrokerProcess
+    from kafkasim.model.storage.rules import StorageRules
+
+LANE = "scheduler"
+PERIODIC = (
+    "log-retention",
+    "log-flusher",
+    "recovery-point-checkpoint",
+    "producer-expiration",
+    "highwatermark-checkpoint",
+)
+INITIAL_TASK_DELAY_US = 30_000_000
+
+
+class LogManager:
+    """Opens logs, and writes what a restart needs to know about them."""
+
+    def __init__(
+        self,
+        process: BrokerProcess,
+        config: BrokerConfig,
+        rules: StorageRules,
+        partitions: dict[TopicPartition, Partition],
+    ) -> None:
+        self.process = process
+        self.config = config
+        self.rules = rules
+        self.partitions = partitions
+        paths = config.log_dirs or ("",)
+        self.directories = tuple([
+            LogDirectory(process.files, path, root)
+            for path, root in zip(paths, roots(config.log_dirs), strict=True)
+        ])  # fmt: skip
+        self.several = len(self.directories) > 1
+        self._placed: dict[TopicPartition, LogDirectory] = {}  # where the hosted logs lie
+        for directory in self.directories:
+            try:
+                pending = directory.load(process.rng)
+            except DiskError as error:
+                self._offline(directory, error)
+            else:
+                if pending:
+                    process.out.append(Barrier(pending))
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        """The directories that have not failed (liveLogDirs)."""
+        return [directory for directory in self.directories if directory.online]
+
+    @property
+    def offline(self) -> list[LogDirectory]:
+        """The directories that have failed since the process began (offlineLogDirs)."""
+        return [directory for directory in self.directories if not directory.online]
+
+    @property
+    def clean_epoch(self) -> int | None:
+        """The broker epoch of a clean stop that all directories agree on, or None
+        (readBrokerEpochFromCleanShutdownFiles)."""
+        first = self.directories[0].clean_epoch
+        same = all(each.online and each.clean_epoch == first for each in self.directories)
+        return first if same else None
+
+    def directory_ids(self) -> tuple[str, ...]:
+        """Return the ids of the online directories; none where there is only one."""
+        return tuple(sorted([each.id for each in self.online])) if self.several else ()
+
+    def directory_of(self, tp: TopicPartition) -> LogDirectory | None:
+        """Return the online directory of a hosted log."""
+        directory = self._placed.get(tp)
+        return directory if directory and directory.online else None
+
+    def placed_in(self, directory: LogDirectory) -> list[TopicPartition]:
+        """Return the partitions whose logs were opened in a directory."""
+        return [tp for tp, placed in self._placed.items() if placed is directory]
+
+    def fail(self, error: DiskError) -> LogDirectory | None:
+        """Take the directory of a file offline; return it, or None if it was offline before."""
+        for directory in self.online:
+            if directory.holds(error.path):
+                self._offline(directory, error)
+                return directory
+        return None
+
+    def _offline(self, directory: LogDirectory, error: DiskError) -> None:
+        directory.fail(error)
+        if self.several:
+            self.process.out.append(LogDirOffline(directory.path, directory.id, error.reason))
+
+    # ------------------------------------------------------------------------------------ opening
+
+    def open(
+        self,
+        tp: TopicPartition,
+        topic_id: str,
+        overrides: Mapping[str, str],
+        now: int,
+        assigned: str | None = None,
+    ) -> Log | None:
+        """Load a log or create it; None if it is, or may be, in a directory that failed.
+
+        ``assigned``: the directory that metadata has for it, None where any will do.
+        """
+        process = self.process
+        directory = self._choose(tp, topic_id, assigned)
+        if directory is None:
+            return None
+        try:
+            known = directory.on_disk.pop(tp, None)
+            path, files = directory.log_path(tp), directory.files
+            if known is not None and known != topic_id:  # another topic of that name: a stray
+                for each in files.paths(path + "/"):
+                    files.delete(each)
+                known = None
+            # A power loss may leave batches without partition.metadata: a log all the same.
+            nameless = known is None and bool(files.paths(path + "/"))
+            clean = not nameless and (known is None or directory.clean_epoch is not None)
+            existed = known is not None or nameless
+            log = self._load(directory, tp, topic_id, overrides, existed, clean, now)
+        except DiskError as error:
+            process.log_dir_failed(error, now)
+            return None
+        self._placed[tp] = directory
+        log.on_disk_error = self._on_flush_error
+        if self.several:
+            process.out.append(LogPlaced(topic_id, tp.partition, directory.path))
+        return log
+
+    def _choose(
+        self, tp: TopicPartition, topic_id: str, assigned: str | None
+    ) -> LogDirectory | None:
+        """Return where a log lies or shall lie (createLogInAssignedDirectoryId, getOrCreateLog)."""
+        if not self.several:
+            return self.directories[0]
+        online = self.online
+        wanted = [directory for directory in online if directory.id == assigned]
+        lies = [each for each in online if each.on_disk.get(tp) == topic_id] or [
+            each for each in online if each.files.paths(each.log_path(tp) + "/")
+            and tp not in each.on_disk
+        ]  # fmt: skip
+        for directory in wanted:
+            if directory in lies:
+                return directory
+        if lies:
+            return lies[0]
+        if not wanted and assigned not in (None, UNASSIGNED) and online != [*self.directories]:
+            return None  # it may lie in one that is offline
+        count = {each: len(self.placed_in(each)) + len(each.on_disk) for each in online}
+        return wanted[0] if wanted else min(online, key=count.__getitem__, default=None)
+
+    def _load(
+        self,
+        directory: LogDirectory,
+        tp: TopicPartition,
+        topic_id: str,
+        overrides: Mapping[str, str],
+        existed: bool,
+        clean: bool,
+        now: int,
+    ) -> Log:
+        process = self.process
+        high_watermark = directory.high_watermark(tp)
+        log = Log(
+            directory.files,
+            process.out,
+            directory.log_path(tp),
+            tp,
+            topic_id,
+            self.config.topic_config(overrides),
+            self.rules,
+            clean=clean,
+            recovery_point=directory.known_recovery_points.get(tp, 0) if existed else 0,
+            log_start_offset=directory.known_log_starts.get(tp, 0) if existed else 0,
+            high_watermark=high_watermark if existed else 0,
+            now_ms=process.wall_ms(now),
+            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+        )
+        if not existed:
+            return log
+        process.out.append(
+            LogLoaded(
+                topic_id,
+                tp.partition,
+                log.log_start_offset,
+                log.log_end_offset,
+                log.high_watermark,
+                clean,
+            )
+        )
+        return log
+
+    def delete(self, partition: Partition, now: int) -> None:
+        """Rename the log of a partition that is hosted no longer out of the way (asyncDelete); its
+        files go after file.delete.delay.ms."""
+        unique = f"{self.process.rng.getrandbits(128):032x}"
+        directory = f"{partition.log.directory}.{unique}{DELETED}"
+        files = self.process.files
+        try:
+            for path in files.paths(partition.log.directory + "/"):
+                files.rename(path, f"{directory}/{path.rpartition('/')[2]}")
+        except DiskError as error:
+            self.process.log_dir_failed(error, now)
+            return
+        log = partition.log
+        self._placed.pop(partition.tp, None)
+        self.process.out.append(LogDeleted(log.topic_id, log.tp.partition, log.log_end_offset))
+        self._delete_later(directory, partition.log.config.file_delete_delay_ms, now)
+
+    def _delete_later(self, directory: str, delay_ms: int, now: int) -> None:
+        files = self.process.files
+
+        def delete(at: int) -> None:
+            try:
+                for path in files.paths(directory + "/"):
+                    files.delete(path)
+            except DiskError as error:
+                self.process.log_dir_failed(error, at)
+
+        self.process.timers.arm(("delete-log", directory), now + delay_ms * 1000, LANE, delete)
+
+    def _on_flush_error(self, error: DiskError) -> None:
+        self.process.log_dir_failed(error, 0)
+
+    # ---------------------------------------------------------------------------------- periodic
+
+    def start(self, now: int) -> None:
+        """Arm the periodic tasks, once the logs are loaded."""
+        arm, config = self.process.timers.arm, self.config
+        arm("log-retention", now + INITIAL_TASK_DELAY_US, LANE, self._retention)
+        arm("log-flusher", now + INITIAL_TASK_DELAY_US, LANE, self._flush_due)
+        arm("recovery-point-checkpoint", now + INITIAL_TASK_DELAY_US, LANE, self._checkpoint)
+        arm(
+            "producer-expiration",
+            now + config.producer_id_expiration_check_interval_ms * 1000,
+            LANE,
+            self._expire_producers,
+        )
+        self._checkpoint_high_watermarks(now)
+        waiting = [path.rpartition("/")[0] for path in self.process.files.paths("")]
+        for directory in dict.fromkeys(waiting):
+            if directory.endswith(DELETED):
+                self._delete_later(directory, config.log_segment_delete_delay_ms, now)
+
+    def _rearm(self, key: str, period_ms: int, task: str, now: int) -> None:
+        handler = getattr(self, task)
+        self.process.timers.arm(key, now + period_ms * 1000, LANE, handler)
+
+    def _retention(self, now: int) -> None:
+        self._rearm("log-retention", self.config.log_retention_check_interval_ms, "_retention", now)
+        wall_ms = self.process.wall_ms(now)
+        for partition in self.hosted():
+            if "delete" in partition.log.config.cleanup_policy:
+                try:
+                    if partition.log.delete_old_segments(wall_ms):
+                        partition.changed()
+                except DiskError as error:
+                    self.process.log_dir_failed(error, now)
+                    if not self.several:
+                        return
+
+    def _flush_due(self, now: int) -> None:
+        """LogManager.flushDirtyLogs; log.flush.scheduler.interval.ms is effectively one second."""
+        wall_ms = self.process.wall_ms(now)
+        finite = False
+        for partition in self.hosted():
+            if partition.log.config.flush_ms < 2**62:
+                finite = True
+                partition.log.flush_if_due(wall_ms)
+        self._rearm("log-flusher", 1000 if finite else 30_000, "_flush_due", now)
+
+    def _expire_producers(self, now: int) -> None:
+        period_ms = self.config.producer_id_expiration_check_interval_ms
+        self._rearm("producer-expiration", period_ms, "_expire_producers", now)
+        wall_ms = self.process.wall_ms(now)
+        for partition in self.hosted():
+            partition.log.remove_expired_producers(wall_ms)
+
+    def _checkpoint(self, now: int) -> None:
+        """Write recovery points and log starts."""
+        period_ms = max(self.config.log_flush_offset_checkpoint_interval_ms, 1)
+        self._rearm("recovery-point-checkpoint", period_ms, "_checkpoint", now)
+        for directory in self.online:
+            self._flush(directory, self.write_offsets, now)
+
+    def _checkpoint_high_watermarks(self, now: int) -> None:
+        self._rearm(
+            "highwatermark-checkpoint",
+            self.config.replica_high_watermark_checkpoint_interval_ms,
+            "_checkpoint_high_watermarks",
+            now,
+        )
+        for directory in self.online:
+            self._flush(directory, self.write_high_watermarks, now)
+
+    def checkpoint_recovery_points(self, tp: TopicPartition) -> None:
+        """A truncation lowered a recovery point: say so before the log grows again.
+
+        Else recovery trusts segments that were written anew (LogManager.truncateTo).
+        """
+        self.process.out.append(Barrier((self._write_recovery_points(self._placed[tp]),)))
+
+    def _write_recovery_points(self, directory: LogDirectory) -> str:
+        logs = [partition.log for partition in self.hosted(directory)]
+        return directory.recovery_points.write({log.tp: log.recovery_point for log in logs})
+
+    def write_offsets(self, directory: LogDirectory) -> tuple[str, ...]:
+        """Write recovery points and log starts; return the files to flush."""
+        logs = [partition.log for partition in self.hosted(directory)]
+        return (
+            self._write_recovery_points(directory),
+            directory.log_starts.write({log.tp: log.log_start_offset for log in logs}),
+        )
+
+    def write_high_watermarks(self, directory: LogDirectory) -> tuple[str, ...]:
+        """Write the high watermarks; return the file to flush."""
+        directory.known_high_watermarks = None
+        hosted = self.hosted(directory)
+        return (
+            directory.high_watermarks.write({each.tp: each.log.high_watermark for each in hosted}),
+        )
+
+    def _flush(
+        self, directory: LogDirectory, write: Callable[[LogDirectory], tuple[str, ...]], now: int
+    ) -> None:
+        try:
+            paths = write(directory)
+        except DiskError as error:
+            self.process.log_dir_failed(error, now)
+        else:
+            self.process.out.append(Flush(paths, partial(self._on_flushed, directory)))
+
+    def _on_flushed(self, directory: LogDirectory, error: str | None, now: int) -> None:
+        if error is not None:
+            self.process.log_dir_failed(DiskError(f"{directory.root}checkpoint", error), now)
+
+    def hosted(self, directory: LogDirectory | None = None) -> list[Partition]:
+        """Return the online partitions, all or those of one directory."""
+        online = [partition for partition in self.partitions.values() if not partition.offline]
+        if directory is None or not self.several:
+            return online
+        return [each for each in online if self._placed[each.tp] is directory]
+
+    # ------------------------------------------------------------------------------------- stop
+
+    def close_clean(
+        self, broker_epoch: int, now: int, done: Callable[[DiskError | None, int], None]
+    ) -> None:
+        """Close all directories. ``done(error, now)``: None, or what went wrong with the only one;
+        of several, one that fails now is left without a marker."""
+        for key in PERIODIC:
+            self.process.timers.cancel(key)
+        open_ends = self.online
+
+        def closed(directory: LogDirectory, error: DiskError | None, at: int) -> None:
+            open_ends.remove(directory)
+            if not open_ends:
+                done(None if self.several else error, at)
+
+        for directory in list(open_ends):
+            CleanClose(self, directory, broker_epoch, partial(closed, directory)).begin(now)
+
+    def recover_unopened(self, directory: LogDirectory, now: int) -> list[Log]:
+        """Recover what nobody has asked for since an unclean start.
+
+        Kafka does it at the start, with all logs (loadLogs); the marker vouches for these too.
+        """
+        found: list[Log] = []
+        for tp, topic_id in list(directory.on_disk.items()):
+            found.append(self._load(directory, tp, topic_id, {}, True, False, now))
+            del directory.on_disk[tp]
+        return found

@@ -1,0 +1,150 @@
+"""The leader-epoch cache of one log (LeaderEpochFileCache, KIP-101, KIP-279).
+
+Which leader epoch started at which offset; both columns strictly increase. It answers where an
+epoch ended, from which followers find out where their log diverged. ``assign`` is synchronous: a
+missing entry is fatal, a stale one is not; truncations are flushed in the background (KAFKA-16541).
+
+Omitted: the remote-log variants of the cache (tiered storage).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from kafkasim.model.effects import Barrier, Flush
+from kafkasim.model.storage.checkpoints import CheckpointFile
+from kafkasim.model.storage.files import DiskError, Files
+from kafkasim.model.storage.rules import StorageRules
+
+UNDEFINED = (-1, -1)
+
+
+class LeaderEpochCache:
+    """Epochs and their start offsets. ``latest_epoch`` and ``latest_start`` are −1 when empty."""
+
+    __slots__ = (
+        "_epochs",
+        "_file",
+        "_on_disk_error",
+        "_out",
+        "_rules",
+        "_starts",
+        "latest_epoch",
+        "latest_start",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        out: list[Any],
+        path: str,
+        rules: StorageRules,
+        on_disk_error: Callable[[DiskError], None],
+    ) -> None:
+        self._file = CheckpointFile(files, path)
+        self._out = out
+        self._rules = rules
+        self._on_disk_error = on_disk_error
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for epoch, start in self._file.read() or ():
+            self._epochs.append(epoch)
+            self._starts.append(start)
+        self._set_latest()
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """All (epoch, start offset), oldest first."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start: int) -> bool:
+        """Record that ``epoch`` starts at ``start``, durably; return whether that was news."""
+        assert epoch >= 0, (epoch, start)
+        assert start >= 0, (epoch, start)
+        if not self._assign(epoch, start):
+            return False
+        self._out.append(Barrier((self._write(),)))
+        return True
+
+    def assign_all(self, entries: list[tuple[int, int]]) -> None:
+        """Record several epochs with one write (recovery)."""
+        changed = [self._assign(epoch, start) for epoch, start in entries]
+        if any(changed):
+            self._out.append(Barrier((self._write(),)))
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the largest known epoch ≤ ``epoch`` and its end offset; (−1, −1) if undefined."""
+        if epoch < 0:
+            return UNDEFINED
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        higher = bisect_right(self._epochs, epoch)
+        if higher == len(self._epochs):
+            return UNDEFINED
+        if higher == 0:
+            return epoch, self._starts[0]
+        return self._epochs[higher - 1], self._starts[higher]
+
+    def epoch_for(self, offset: int) -> int:
+        """Return the epoch that ``offset`` belongs to, −1 when it is older than the cache."""
+        floor = bisect_right(self._starts, offset)
+        return self._epochs[floor - 1] if floor else -1
+
+    def truncate_from_end(self, offset: int) -> None:
+        """Drop the epochs that start at or above ``offset``."""
+        if self.latest_start < offset:
+            return
+        while self._starts and self._starts[-1] >= offset:
+            self._starts.pop()
+            self._epochs.pop()
+        self._truncated()
+
+    def truncate_from_start(self, offset: int) -> None:
+        """Drop the epochs before the one that covers ``offset``; that one now starts there."""
+        dropped = bisect_right(self._starts, offset)
+        if dropped == 0 or (dropped == 1 and self._starts[0] == offset):
+            return
+        self._epochs[:dropped] = [self._epochs[dropped - 1]]
+        self._starts[:dropped] = [offset]
+        self._truncated()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        if self._epochs:
+            self._epochs.clear()
+            self._starts.clear()
+            self._truncated()
+
+    def _assign(self, epoch: int, start: int) -> bool:
+        if epoch == self.latest_epoch and start >= self.latest_start:
+            return False
+        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start):
+            self._epochs.pop()
+            self._starts.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start)
+        self._set_latest()
+        return True
+
+    def _truncated(self) -> None:
+        self._set_latest()
+        if self._rules.syncs_truncated_epochs():
+            self._out.append(Flush((self._write(),), self._on_flushed))
+        else:
+            self._file.write_in_place(*self._content())
+
+    def _write(self) -> str:
+        return self._file.write(*self._content())
+
+    def _content(self) -> tuple[tuple[tuple[int, int], ...], int]:
+        return tuple(zip(self._epochs, self._starts, strict=True)), 8 + 16 * len(self._epochs)
+
+    def _set_latest(self) -> None:
+        self.latest_epoch = self._epochs[-1] if self._epochs else -1
+        self.latest_start = self._starts[-1] if self._starts else -1
+
+    def _on_flushed(self, error: str | None, now: int) -> None:
+        if error is not None:
+            self._on_disk_error(DiskError("leader-epoch-checkpoint", error))

@@ -1,0 +1,242 @@
+"""One segment of a log and its index files (LogSegment, OffsetIndex, TimeIndex).
+
+The batches of a segment are in memory as parallel lists beside the file: they are the page cache,
+and the objects are shared with every replica and response, so this costs a pointer a batch. Lookup
+is a bisect over base offsets. The index files are written as Kafka writes them (an entry after more
+than index.interval.bytes) because they are part of what is lost, flushed and rebuilt; lookups do
+not need them.
+
+What a clean start finds damaged on disk becomes a :class:`CorruptBatch`: Kafka's leader serves it
+without looking, whoever receives it checks the CRC.
+
+Omitted: the transaction index, preallocation, memory mapping.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Any
+
+from kafkasim.model.records import RecordBatch
+from kafkasim.model.storage.files import Corrupt, Files
+from kafkasim.model.storage.rules import StorageRules
+
+OFFSET_ENTRY_BYTES = 8
+TIME_ENTRY_BYTES = 12
+MAX_INDEX_BYTES = 10485760  # segment.index.bytes
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+class CorruptBatch(RecordBatch):
+    """A batch whose header is readable and whose CRC is wrong; it has no records."""
+
+    __slots__ = ()
+
+
+def corrupted(batch: RecordBatch) -> CorruptBatch:
+    """Return what a reader sees of a damaged batch."""
+    return CorruptBatch(
+        batch.base_offset,
+        batch.last_offset,
+        batch.leader_epoch,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        (),
+        batch.size,
+        batch.max_timestamp_ms,
+        batch.transactional,
+        batch.control,
+    )
+
+
+class Segment:
+    """A run of batches from ``base_offset`` on. ``size`` is in bytes."""
+
+    __slots__ = (
+        "_files",
+        "_last_indexed_ms",
+        "base_offset",
+        "bases",
+        "batches",
+        "first_timestamp_ms",
+        "full",
+        "index_path",
+        "interval",
+        "largest_timestamp_ms",
+        "log_path",
+        "size",
+        "time_index_path",
+        "unindexed",
+    )
+
+    def __init__(self, files: Files, directory: str, base_offset: int, interval: int) -> None:
+        name = f"{directory}/{base_offset:020d}"
+        self._files = files
+        self.interval = interval  # index.interval.bytes
+        self.base_offset = base_offset
+        self.log_path = name + ".log"
+        self.index_path = name + ".index"
+        self.time_index_path = name + ".timeindex"
+        self.batches: list[RecordBatch] = []
+        self.bases: list[int] = []
+        self.size = 0
+        self.full = False  # an index has no room left
+        self.first_timestamp_ms = -1  # of the first batch, for segment.ms
+        self.largest_timestamp_ms = -1
+        self.unindexed = 0  # bytes since the last index entry
+        self._last_indexed_ms = -1
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last batch; the base offset of an empty segment."""
+        return self.batches[-1].last_offset + 1 if self.batches else self.base_offset
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """The files of the segment."""
+        return self.log_path, self.index_path, self.time_index_path
+
+    def create(self) -> None:
+        """Create the files, empty."""
+        for path in self.paths:
+            _create_empty(self._files, path)
+
+    def append(self, batch: RecordBatch, now_ms: int) -> None:
+        """Write a batch; it is in the segment when this returns."""
+        size = batch.size
+        self._files.append(self.log_path, batch, size)
+        # _remember, in place: the hottest call of a log.
+        timestamp = batch.max_timestamp_ms
+        if not self.bases:
+            self.first_timestamp_ms = timestamp if timestamp >= 0 else now_ms
+        if timestamp > self.largest_timestamp_ms:
+            self.largest_timestamp_ms = timestamp
+        self.batches.append(batch)
+        self.bases.append(batch.base_offset)
+        self.size += size
+
+    def index(self, last_offset: int, position: int, size: int) -> None:
+        """Account for an append of ``size`` bytes at ``position``, and index it when it is time."""
+        if self.unindexed > self.interval:
+            self._add_index_entry(last_offset, position)
+            self.unindexed = 0
+        self.unindexed += size
+
+    def read(
+        self, offset: int, max_bytes: int, upper_bound: int, min_one: bool
+    ) -> tuple[RecordBatch, ...]:
+        """Return batches from the one containing ``offset`` (or the next one) on."""
+        batches = self.batches
+        first = bisect_right(self.bases, offset) - 1
+        if first < 0 or batches[first].last_offset < offset:
+            first += 1
+        end = first
+        count = len(batches)
+        while end < count:
+            batch = batches[end]
+            max_bytes -= batch.size
+            if batch.last_offset >= upper_bound:
+                break
+            if max_bytes < 0 and (end > first or not min_one):
+                break
+            end += 1
+        return tuple(batches[first:end])
+
+    def load(self, now_ms: int) -> None:
+        """Read a cleanly closed segment: what is on disk is trusted."""
+        for item in self._files.read(self.log_path):
+            batch = corrupted(item.item) if isinstance(item, Corrupt) else item
+            self._remember(batch, now_ms)
+        for path in (self.index_path, self.time_index_path):
+            if not self._files.exists(path):
+                self._rebuild_indexes()
+                return
+
+    def recover(self, now_ms: int, rules: StorageRules, epoch: int) -> int:
+        """Scan the file, keep what is intact and in order, rebuild the indexes.
+
+        ``epoch`` is that of the batch before. Returns the number of items that were cut off.
+        """
+        items = self._files.read(self.log_path)
+        next_offset = self.base_offset
+        for item in items:
+            if not isinstance(item, RecordBatch):
+                break
+            if not rules.recovers_batch(item, next_offset, epoch):
+                break
+            next_offset = item.last_offset + 1
+            epoch = item.leader_epoch
+            self._remember(item, now_ms)
+        kept = len(self.batches)
+        if kept < len(items):
+            self._files.truncate(self.log_path, kept)
+        self._rebuild_indexes()
+        return len(items) - kept
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the batch that contains ``offset`` and all that follow."""
+        kept = bisect_left(self.bases, offset)
+        if kept and self.batches[kept - 1].last_offset >= offset:
+            kept -= 1
+        if kept == len(self.batches):
+            return
+        self._files.truncate(self.log_path, kept)
+        batches = self.batches[:kept]
+        self._forget()
+        for batch in batches:
+            self._remember(batch, batch.max_timestamp_ms)
+        self._rebuild_indexes()
+
+    def delete(self) -> None:
+        """Delete the files."""
+        for path in self.paths:
+            self._files.delete(path)
+
+    def _remember(self, batch: RecordBatch, now_ms: int) -> None:
+        timestamp = batch.max_timestamp_ms
+        if not self.bases:
+            self.first_timestamp_ms = timestamp if timestamp >= 0 else now_ms
+        if timestamp > self.largest_timestamp_ms:
+            self.largest_timestamp_ms = timestamp
+        self.batches.append(batch)
+        self.bases.append(batch.base_offset)
+        self.size += batch.size
+
+    def _forget(self) -> None:
+        self.batches = []
+        self.bases = []
+        self.size = 0
+        self.full = False
+        self.first_timestamp_ms = -1
+        self.largest_timestamp_ms = -1
+
+    def _add_index_entry(self, last_offset: int, position: int) -> None:
+        files = self._files
+        files.append(self.index_path, (last_offset, position), OFFSET_ENTRY_BYTES)
+        if self.largest_timestamp_ms > self._last_indexed_ms:
+            self._last_indexed_ms = self.largest_timestamp_ms
+            entry = (self.largest_timestamp_ms, last_offset)
+            files.append(self.time_index_path, entry, TIME_ENTRY_BYTES)
+        self.full = (
+            files.count(self.index_path) * OFFSET_ENTRY_BYTES >= MAX_INDEX_BYTES
+            or files.count(self.time_index_path) * TIME_ENTRY_BYTES >= MAX_INDEX_BYTES
+        )
+
+    def _rebuild_indexes(self) -> None:
+        for path in (self.index_path, self.time_index_path):
+            _create_empty(self._files, path)
+        self.unindexed = 0
+        self._last_indexed_ms = -1
+        position = 0
+        for batch in self.batches:
+            self.index(batch.last_offset, position, batch.size)
+            position += batch.size
+
+
+def _create_empty(files: Files, path: str) -> None:
+    """Create an empty file, or empty it. An item that survives a torn creation is no batch."""
+    item: Any = None
+    if not files.exists(path):
+        files.append(path, item, 0)
+    files.truncate(path, 0)

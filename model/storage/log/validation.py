@@ -1,0 +1,59 @@
+"""What a leader checks in a client's batch, and how it stamps it (LogValidator).
+
+Omitted: recompression and old formats. The CRC of a batch that arrived over the network is taken as
+right: the network is TCP.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.config import TopicConfig
+from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.records import Record, RecordBatch
+from kafkasim.model.storage.log.segment import CorruptBatch
+
+
+def invalid(batch: RecordBatch, compacted: bool) -> Errors:
+    """Return what is wrong with a client's batch, or NONE."""
+    if isinstance(batch, CorruptBatch):
+        return Errors.CORRUPT_MESSAGE
+    if batch.control or not batch.records:
+        return Errors.INVALID_RECORD
+    if batch.producer_id >= 0 and batch.base_sequence < 0:
+        return Errors.INVALID_RECORD
+    if compacted:
+        for record in batch.records:
+            if record.key is None:
+                return Errors.INVALID_RECORD
+    return NONE
+
+
+def out_of_range(batch: RecordBatch, now_ms: int, config: TopicConfig) -> Errors:
+    """Return INVALID_TIMESTAMP for a record further from the broker's clock than its topic allows
+    (message.timestamp.before.max.ms, message.timestamp.after.max.ms); CreateTime only."""
+    if config.message_timestamp_type == "CreateTime":
+        before, after = (
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+        )
+        for record in batch.records:
+            if record.timestamp_ms >= 0 and not (-after <= now_ms - record.timestamp_ms <= before):
+                return Errors.INVALID_TIMESTAMP
+    return NONE
+
+
+def stamped(batch: RecordBatch, now_ms: int) -> RecordBatch:
+    """Return the batch with all timestamps set to the time of the append (LogAppendTime)."""
+    return RecordBatch(
+        batch.base_offset,
+        batch.last_offset,
+        batch.leader_epoch,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        tuple([Record(record.key, record.value, record.size, now_ms) for record in batch.records]),
+        batch.size,
+        now_ms,
+        batch.transactional,
+        batch.control,
+        batch.offset_deltas,
+    )

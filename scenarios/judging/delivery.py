@@ -1,0 +1,262 @@
+"""The delivery anomalies of one run (names and meanings of Jepsen's Kafka checker), in memory.
+
+It follows the facts of clients and coordinators while the run goes on and judges against the final
+log of each partition's clean leader when the ground truth arrives. The Spark checks of
+``analysis/checks`` judge the same anomalies from the trace alone; tests compare the two.
+
+Compacted topics and transactions are not there yet, so every offset of a user topic holds one
+record and an *index* is an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.base import offsets_partition
+
+Key = tuple[str, int]
+Forgive = Callable[[Key], str]
+
+FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
+"""What follows when a group's partition of the offsets topic loses data: the group starts from an
+older commit, or from where auto.offset.reset sends it. Losses of the partition itself excuse any
+anomaly in it, for all are judged by offset, and what was lost frees offsets for other records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """One anomaly of a partition: how many records, the first of them, and the story's detail."""
+
+    name: str
+    topic_id: str
+    partition: int
+    count: int
+    detail: str
+    expected: str = ""
+
+
+class _Reader:
+    """One member's covered range of one partition: what poll() must return next."""
+
+    __slots__ = ("next",)
+
+    def __init__(self, position: int) -> None:
+        self.next = position
+
+
+class Delivery:
+    """Follows one run and lists its anomalies at the end."""
+
+    def __init__(self, trace: Any, forgive: Forgive) -> None:
+        self._forgive = forgive
+        self._acked: dict[Key, dict[int, int]] = {}  # record id -> offset (−1 unknown)
+        # Per producer and epoch, the last (record id, offset): an epoch is raised after a batch has
+        # failed, and what was in flight is sent again behind what may have overtaken it (KIP-360).
+        self._sent: dict[tuple[str, Key, int, int], tuple[int, int]] = {}
+        self._values: dict[Key, dict[int, int]] = {}
+        self._readers: dict[tuple[str, str, Key], _Reader] = {}
+        self._delivered: dict[tuple[str, Key], dict[int, int]] = {}
+        self._processed: dict[tuple[str, Key], list[tuple[int, int]]] = {}
+        self._first: dict[tuple[str, Key], int] = {}
+        self._reset: dict[tuple[str, Key], int] = {}  # the last reset to latest: it forgets
+        self._committed: dict[tuple[str, str, int], int] = {}
+        self._highest: dict[tuple[str, str, int], int] = {}
+        self._leaders: dict[Key, facts.FinalReplica] = {}
+        self._deleted: dict[str, None] = {}
+        self._topics: dict[str, facts.TopicCreated] = {}
+        self._found: dict[tuple[str, Key, tuple[str, ...]], list[str]] = {}
+        for kind, handler in (
+            (facts.TopicCreated, self._on_topic),
+            (facts.TopicDeleted, self._on_topic_deleted),
+            (facts.Acked, self._on_acked),
+            (facts.Positioned, self._on_positioned),
+            (facts.Polled, self._on_polled),
+            (facts.Processed, self._on_processed),
+            (facts.OffsetCommitted, self._on_committed),
+            (facts.FinalReplica, self._on_final),
+        ):
+            trace.subscribe(kind, handler)
+
+    # Following.
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._topics[fact.topic_id] = fact
+
+    def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        self._deleted[fact.topic_id] = None
+
+    def _on_acked(self, _seq: int, _t: int, node: str, fact: facts.Acked) -> None:
+        if fact.topic_id in self._deleted:
+            return  # produce requests name the topic: it may be in the one created again
+        key = (fact.topic_id, fact.partition)
+        acked = self._acked.setdefault(key, {})
+        base = fact.base_offset
+        for index, record_id in enumerate(fact.record_ids):
+            acked[record_id] = base + index if base >= 0 else -1
+        if base < 0 or fact.producer_id < 0:
+            return
+        sender = (node, key, fact.producer_id, fact.producer_epoch)
+        last = self._sent.get(sender)
+        first = fact.record_ids[0]
+        if last is not None and (first > last[0]) != (base > last[1]):
+            self._note("nonmonotonic-send", key, f"{node} record {first} at offset {base}")
+        self._sent[sender] = (fact.record_ids[-1], base + len(fact.record_ids) - 1)
+
+    def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
+        key = (fact.topic_id, fact.partition)
+        reader = (fact.group, fact.member_id, key)
+        if fact.reason == "none":
+            self._readers.pop(reader, None)
+            return
+        self._readers[reader] = _Reader(fact.offset)
+        first = self._first.get((fact.group, key))
+        if first is None or fact.offset < first:
+            self._first[(fact.group, key)] = fact.offset
+        if fact.reason == "latest":
+            self._reset[(fact.group, key)] = max(fact.offset, self._reset.get((fact.group, key), 0))
+
+    def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
+        key = (fact.topic_id, fact.partition)
+        offsets = fact.offsets
+        if not offsets:
+            return
+        reader = self._readers.get((fact.group, fact.member_id, key))
+        if reader is not None:
+            expected = reader.next
+            for offset in offsets:
+                if offset > expected:
+                    self._note("poll-skip", key, f"{node} got offset {offset} after {expected - 1}")
+                elif offset < expected:
+                    self._note(
+                        "nonmonotonic-poll", key, f"{node} got offset {offset} after {expected - 1}"
+                    )
+                expected = offset + 1
+            reader.next = expected
+        values = self._values.setdefault(key, {})
+        delivered = self._delivered.setdefault((fact.group, key), {})
+        for offset, record_id in zip(offsets, fact.record_ids):
+            if values.setdefault(offset, record_id) != record_id:
+                self._note("inconsistent-offsets", key, f"offset {offset} has two values")
+            delivered[offset] = delivered.get(offset, 0) + 1
+
+    def _on_processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
+        ranges = self._processed.setdefault((fact.group, (fact.topic_id, fact.partition)), [])
+        if ranges and ranges[-1][1] == fact.base_offset:
+            ranges[-1] = (ranges[-1][0], fact.offset)
+        else:
+            ranges.append((fact.base_offset, fact.offset))
+
+    def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
+        name = (fact.group, fact.topic, fact.partition)
+        before = self._committed.get(name)
+        self._committed[name] = fact.offset
+        self._highest[name] = max(self._highest.get(name, 0), fact.offset)
+        if before is not None and fact.offset < before:
+            self._note(
+                "offset-regression",
+                (self._topic_id(fact.topic), fact.partition),
+                f"group {fact.group} committed {fact.offset} after {before} (client-caused)",
+                fact.group,
+            )
+
+    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
+        if not fact.leading:
+            return
+        key = (fact.topic_id, fact.partition)
+        known = self._leaders.get(key)
+        if known is None or fact.leader_epoch > known.leader_epoch:
+            self._leaders[key] = fact
+
+    def _note(self, name: str, key: Key, detail: str, *groups: str) -> None:
+        self._found.setdefault((name, key, groups), []).append(detail)
+
+    def _excuse(self, name: str, key: Key, groups: Sequence[str]) -> str:
+        """Return why an anomaly is expected: its partition, or all its groups', lost data."""
+        excuse = self._forgive(key)
+        if not excuse and name in FROM_OFFSETS:
+            lost = [self._forgive(offsets_partition(group, self._topics)) for group in groups]
+            excuse = lost[0] if lost and all(lost) else ""
+        return excuse
+
+    def _topic_id(self, topic: str) -> str:
+        return next((of for of, fact in self._topics.items() if fact.topic == topic), topic)
+
+    # Judging.
+
+    def finish(self) -> list[Anomaly]:
+        """Return the anomalies of the run, in the order of their names and partitions."""
+        for key, leader in self._leaders.items():
+            self._judge_log(key, leader)
+        for (group, key), delivered in self._delivered.items():
+            for offset, times in delivered.items():
+                if times > 1:
+                    detail = f"group {group} got offset {offset} {times} times"
+                    self._note("duplicate", key, detail, group)
+        self._judge_commits()
+        found: dict[tuple[str, Key, str], list[str]] = {}
+        for (name, key, groups), details in self._found.items():
+            excuse = self._excuse(name, key, groups)
+            found.setdefault((name, key, excuse), []).extend(details)
+        return [
+            Anomaly(name, *key, len(details), details[0], excuse)
+            for (name, key, excuse), details in sorted(found.items())
+        ]
+
+    def _judge_log(self, key: Key, leader: facts.FinalReplica) -> None:
+        offsets: dict[int, int] = {}
+        position = 0
+        ids = leader.record_ids
+        for base, count in zip(leader.base_offsets, leader.record_counts):
+            for index in range(count):
+                record_id = ids[position + index]
+                known = offsets.setdefault(record_id, base + index)
+                if known != base + index:
+                    self._note(
+                        "duplicate",
+                        key,
+                        f"record {record_id} at offsets {known} and {base + index}"
+                        " (producer-caused)",
+                    )
+            position += count
+        read = self._values.get(key, {})
+        covered = {group: self._start((group, of)) for group, of in self._first if of == key}
+        for record_id, offset in self._acked.get(key, {}).items():
+            found_at = offsets.get(record_id)
+            if found_at is None:
+                if offset < 0 or offset >= leader.log_start_offset:
+                    self._note("lost-write", key, f"record {record_id} acknowledged at {offset}")
+            elif found_at not in read:
+                groups = [group for group, first in covered.items() if first <= found_at]
+                if groups:
+                    detail = f"record {record_id} at offset {found_at} (late)"
+                    self._note("unseen", key, detail, *groups)
+
+    def _start(self, reader: tuple[str, Key]) -> int:
+        """Return from where a group answers for a partition: a reset to latest gives up the rest."""
+        return max(self._first[reader], self._reset.get(reader, 0))
+
+    def _judge_commits(self) -> None:
+        for (group, topic, partition), committed in sorted(self._highest.items()):
+            key = (self._topic_id(topic), partition)
+            leader = self._leaders.get(key)
+            if (group, key) not in self._first or leader is None:
+                continue
+            position = self._start((group, key))
+            for low, high in sorted(self._processed.get((group, key), [])):
+                if low > position and position < committed:
+                    self._skipped(group, key, position, min(low, committed))
+                position = max(position, high)
+            if position < committed:
+                self._skipped(group, key, position, committed)
+
+    def _skipped(self, group: str, key: Key, low: int, high: int) -> None:
+        for offset in range(low, high):
+            self._note(
+                "skipped-by-commit",
+                key,
+                f"group {group} committed past offset {offset} unprocessed",
+                group,
+            )

@@ -1,0 +1,83 @@
+"""STABLEREAD, EXCL, OFFSET: what clients and groups must be able to rely on."""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.base import Cluster
+
+
+class Clients:
+    """Follows what consumers read and what group coordinators promised."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.stale_fetches = 0
+        self._read: dict[tuple[str, int], dict[int, int]] = {}
+        self._owners: dict[tuple[str, int], dict[str, str]] = {}
+        self._committed: dict[tuple[str, str, int], int] = {}
+        self._coordinator_epoch: dict[str, int] = {}
+        self._deleted: dict[str, None] = {}  # names of topics
+        trace = cluster.trace
+        trace.subscribe(facts.Polled, self._on_polled)
+        trace.subscribe(facts.GroupAssigned, self._on_assigned)
+        trace.subscribe(facts.OffsetCommitted, self._on_committed)
+        trace.subscribe(facts.OffsetFetched, self._on_fetched)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+
+    def _on_polled(self, seq: int, t: int, node: str, fact: facts.Polled) -> None:
+        key = (fact.topic_id, fact.partition)
+        read = self._read.get(key)
+        if read is None:
+            read = self._read[key] = {}
+        for offset, record_id in zip(fact.offsets, fact.record_ids):
+            known = read.setdefault(offset, record_id)
+            if known != record_id:
+                read[offset] = record_id
+                state = self.cluster.partition(*key)
+                unclean = "unclean-election" if state.unclean_epoch >= 0 else ""
+                self.cluster.violated(
+                    "STABLEREAD", seq, t, key,
+                    f"{node} read record {record_id} at offset {offset} where {known} was read"
+                    " before", unclean,
+                )  # fmt: skip
+        if fact.offsets:
+            exposed = self.cluster.partition(*key).exposed
+            if fact.offsets[-1] >= exposed and self.cluster.partition(*key).unclean_epoch < 0:
+                self.cluster.violated(
+                    "STABLEREAD", seq, t, key,
+                    f"{node} read offset {fact.offsets[-1]}, above the high watermark {exposed}",
+                )  # fmt: skip
+
+    def _on_assigned(self, seq: int, t: int, _node: str, fact: facts.GroupAssigned) -> None:
+        owners = self._owners.setdefault((fact.group, fact.generation), {})
+        for name in fact.assignment:
+            known = owners.setdefault(name, fact.member_id)
+            if known != fact.member_id:
+                self.cluster.violated(
+                    "EXCL", seq, t, self.cluster.group_key(fact.group),
+                    f"group {fact.group} generation {fact.generation}: {name} is owned by {known}"
+                    f" and {fact.member_id}",
+                )  # fmt: skip
+
+    def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
+        epoch = self._coordinator_epoch.get(fact.group, -1)
+        if fact.coordinator_epoch >= epoch:
+            self._coordinator_epoch[fact.group] = fact.coordinator_epoch
+            self._committed[(fact.group, fact.topic, fact.partition)] = fact.offset
+
+    def _on_topic_deleted(self, _seq: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
+        """What was committed goes with its topic, some time later."""
+        self._deleted[fact.topic] = None
+
+    def _on_fetched(self, seq: int, t: int, node: str, fact: facts.OffsetFetched) -> None:
+        if fact.coordinator_epoch < self._coordinator_epoch.get(fact.group, -1):
+            self.stale_fetches += 1
+            return
+        promised = self._committed.get((fact.group, fact.topic, fact.partition))
+        gone = fact.offset < 0 and fact.topic in self._deleted
+        if promised is not None and fact.offset < promised and not gone:
+            self.cluster.violated(
+                "OFFSET", seq, t, self.cluster.group_key(fact.group),
+                f"{node} answered offset {fact.offset} for {fact.topic}-{fact.partition} of group"
+                f" {fact.group}, where {promised} was acknowledged",
+            )  # fmt: skip

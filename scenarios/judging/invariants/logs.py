@@ -1,0 +1,330 @@
+"""MATCH, ISRDATA, ELECTSAFE/ACKED, HWMONO, MINISR, NODUP: what replicas must agree on.
+
+Every check is O(log n) in the fact that triggers it. The rolling prefix hash makes "the same batch
+and the same prefix" one dictionary look-up per batch and replica.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.base import (
+    Cluster,
+    Key,
+    PartitionState,
+    ReplicaLog,
+    broker_of,
+    node_of,
+)
+
+_ALL = 1 << 60
+
+
+def _read(log: Any, offset: int, end: int) -> list[Any]:
+    """Return the batches of a range; one read of a log ends at the end of a segment."""
+    found: list[Any] = []
+    while offset < end:
+        batches = log.read(offset, _ALL, end)
+        if not batches:
+            break
+        found += batches
+        offset = batches[-1].last_offset + 1
+    return found
+
+
+class Logs:
+    """Follows appends, truncations, high watermarks and elections."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._partition = cluster.partition
+        self._partitions = cluster.partitions
+        self._view = cluster.view
+        self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int]] = {}
+        self._hw: dict[tuple[Key, int, str], int] = {}
+        self._least_min_isr: dict[str, int] = {}  # config resource -> the least it was set to
+        self._needed: dict[str, int] = {}  # topic id -> effective min.insync.replicas, once asked
+        self._deleted: dict[str, None] = {}  # topic ids
+        trace = cluster.trace
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.Appended, self._on_appended)
+        trace.subscribe(facts.Replicated, self._on_replicated)
+        trace.subscribe(facts.HighWatermark, self._on_high_watermark)
+        trace.subscribe(facts.Truncated, self._on_truncated)
+        trace.subscribe(facts.LogLoaded, self._on_loaded)
+        trace.subscribe(facts.LogStart, self._on_log_start)
+        trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.PartitionChanged, self._on_changed)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
+        trace.subscribe(facts.LogDeleted, self._on_deleted)
+        trace.subscribe(facts.DiskReplaced, self._on_disk_replaced)
+        trace.subscribe(facts.BrokerRegistration, self._on_broker)
+        trace.subscribe(facts.ConfigChanged, self._on_config)
+
+    # Following the logs.
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self.cluster.topics.setdefault(fact.topic_id, fact)
+
+    def _on_appended(self, seq: int, t: int, node: str, fact: facts.Appended) -> None:
+        key = (fact.topic_id, fact.partition)
+        state = self._partitions.get(key) or self._partition(*key)
+        ids = fact.record_ids
+        content = (
+            fact.producer_id,
+            fact.producer_epoch,
+            fact.base_sequence,
+            ids[0] if ids else None,
+            ids[-1] if ids else None,
+        )
+        replica = state.replicas.get(node) or state.replica(node)
+        self._extend(
+            state, replica, seq, t, node, fact.base_offset, fact.next_offset, fact.leader_epoch,
+            content,
+        )  # fmt: skip
+        if fact.base_sequence >= 0:
+            self._check_no_duplicate(state, seq, t, node, fact)
+
+    def _on_replicated(self, seq: int, t: int, node: str, fact: facts.Replicated) -> None:
+        key = (fact.topic_id, fact.partition)
+        state = self._partitions.get(key) or self._partition(*key)
+        replica = state.replicas.get(node) or state.replica(node)
+        log = replica.log or self._log(replica, node, fact)
+        batch = log.last_batch
+        if (
+            batch is not None
+            and batch.base_offset == fact.base_offset
+            and batch.last_offset + 1 == fact.next_offset
+        ):
+            batches = [batch]  # the usual case, without a search
+        else:
+            batches = _read(log, fact.base_offset, fact.next_offset)
+        for batch in batches:
+            first, last = batch.records[0].value, batch.records[-1].value
+            user = type(first) is int
+            content = (
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                first if user else None,
+                last if user else None,
+            )
+            self._extend(
+                state, replica, seq, t, node, batch.base_offset, batch.last_offset + 1,
+                batch.leader_epoch, content,
+            )  # fmt: skip
+
+    def _extend(
+        self, state: PartitionState, replica: ReplicaLog, seq: int, t: int, node: str,
+        base: int, end: int, epoch: int, content: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        before = replica.hashes[-1] if replica.hashes else 0
+        prefix = hash((before, base, end, epoch, content))
+        known = state.canonical.setdefault((end, epoch), prefix)
+        if known != prefix:
+            self.cluster.violated(
+                "MATCH", seq, t, state.key,
+                f"{node} holds another batch or prefix at offsets {base}–{end - 1} of leader epoch"
+                f" {epoch} than another replica held",
+            )  # fmt: skip
+        replica.nexts.append(end)
+        replica.epochs.append(epoch)
+        replica.hashes.append(prefix)
+
+    def _log(self, replica: ReplicaLog, node: str, fact: Any) -> Any:
+        if replica.log is None:
+            replica.log = self.cluster.view(node, fact.topic_id, fact.partition)
+        return replica.log
+
+    def _on_truncated(self, seq: int, t: int, node: str, fact: facts.Truncated) -> None:
+        state = self._partition(fact.topic_id, fact.partition)
+        replica = state.replica(node)
+        replica.cut(fact.offset)
+        self._check_isr_member(state, seq, t, node, replica, "truncated its log")
+
+    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
+        replica = self._partition(fact.topic_id, fact.partition).replica(node)
+        replica.log = None
+        replica.cut(fact.log_end_offset)
+
+    def _on_log_start(self, _seq: int, _t: int, node: str, fact: facts.LogStart) -> None:
+        replica = self._partition(fact.topic_id, fact.partition).replica(node)
+        if fact.reason == "reset":  # truncated fully: it starts anew at the leader's log start
+            replica.nexts, replica.epochs, replica.hashes = [], [], []
+
+    def _on_stopped(self, _seq: int, _t: int, node: str, fact: facts.HostStopped) -> None:
+        for state in self.cluster.partitions.values():
+            replica = state.replicas.get(node)
+            if replica is not None:
+                replica.log = None
+                if fact.reason == "power-loss" and not replica.suspect:
+                    member = broker_of(node) in state.isr
+                    replica.lost(member, state.exposed, state.exposed_hash)
+
+    def _on_deleted(self, seq: int, t: int, node: str, fact: facts.LogDeleted) -> None:
+        """A member of the ISR keeps its log, unless its topic goes: KRaft tells of that before, a
+        ZooKeeper controller afterwards, but first takes the leader away."""
+        state = self._partition(fact.topic_id, fact.partition)
+        replica = state.replicas.pop(node, None)
+        suspect = replica is not None and replica.suspect
+        if state.leader >= 0 and not suspect and fact.topic_id not in self._deleted:
+            self._check_isr_member(state, seq, t, node, ReplicaLog(), "dropped its log in the ISR")
+
+    def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        self._deleted[fact.topic_id] = None
+
+    def _on_disk_replaced(self, _seq: int, _t: int, node: str, _f: facts.DiskReplaced) -> None:
+        for state in self.cluster.partitions.values():
+            replica = state.replicas.get(node)
+            if replica is not None:
+                replica.lost(broker_of(node) in state.isr, state.exposed, state.exposed_hash)
+                replica.cut(0)
+
+    def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
+        """With KRaft nobody joins an ISR under an earlier broker epoch (KIP-903)."""
+        if fact.change == "registered" and fact.fenced:
+            for state in self.cluster.partitions.values():
+                replica = state.replicas.get(node_of(fact.broker))
+                if replica is not None:
+                    replica.joining = False
+
+    def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
+        """Ask for the least min.insync.replicas there was: a leader hears of a change later."""
+        if fact.config == "min.insync.replicas":
+            least = 1 if fact.value is None else int(fact.value)
+            self._least_min_isr[fact.resource] = min(
+                least, self._least_min_isr.get(fact.resource, least)
+            )
+            self._needed.clear()
+
+    # What must hold.
+
+    def _check_no_duplicate(
+        self, state: PartitionState, seq: int, t: int, node: str, fact: facts.Appended
+    ) -> None:
+        key = (*state.key, fact.producer_id, fact.producer_epoch, fact.base_sequence)
+        earlier = self._sequences.get(key)
+        self._sequences[key] = (fact.base_offset, fact.leader_epoch)
+        if earlier is None or earlier[0] == fact.base_offset:
+            return
+        log = self._log(state.replica(node), node, fact)
+        for batch in log.read(earlier[0], 1, earlier[0] + 1 + fact.next_offset - fact.base_offset):
+            if (batch.base_offset, batch.leader_epoch) == earlier and (
+                batch.producer_id == fact.producer_id and batch.base_sequence == fact.base_sequence
+            ):
+                self.cluster.violated(
+                    "NODUP", seq, t, state.key,
+                    f"producer {fact.producer_id} epoch {fact.producer_epoch} sequence"
+                    f" {fact.base_sequence} is at offsets {earlier[0]} and {fact.base_offset}",
+                )  # fmt: skip
+
+    def _on_high_watermark(self, seq: int, t: int, node: str, fact: facts.HighWatermark) -> None:
+        place = (fact.topic_id, fact.partition)
+        state = self._partitions.get(place) or self._partition(*place)
+        hw = fact.high_watermark
+        key = (place, fact.leader_epoch, node)
+        if hw < self._hw.get(key, 0):
+            self.cluster.violated(
+                "HWMONO", seq, t, state.key,
+                f"{node} moved its high watermark from {self._hw[key]} back to {hw} within leader"
+                f" epoch {fact.leader_epoch}",
+            )  # fmt: skip
+        self._hw[key] = hw
+        needed = self._needed.get(fact.topic_id)
+        if needed is None:
+            needed = self._learn_needed(fact.topic_id)
+        if len(fact.acknowledged) < needed:
+            self.cluster.violated(
+                "MINISR", seq, t, state.key,
+                f"{node} advanced the high watermark to {hw} with only {fact.acknowledged}"
+                f" known to have it; effective min.insync.replicas is {needed}",
+            )  # fmt: skip
+        if hw > state.exposed:
+            leader = state.replicas.get(node) or state.replica(node)
+            if not leader.nexts or leader.nexts[-1] < hw:
+                self.cluster.violated(
+                    "LOGORDER", seq, t, state.key,
+                    f"{node} has high watermark {hw} above its log end {leader.log_end_offset}",
+                )  # fmt: skip
+            state.exposed = hw
+            state.exposed_hash = exposed_hash = leader.prefix(hw)
+            for member in state.members:
+                replica = state.replicas.get(member) or state.replica(member)
+                nexts = replica.nexts
+                if nexts and nexts[-1] == hw and replica.hashes[-1] == exposed_hash:
+                    continue  # holds, in place: the usual case
+                if not (replica.suspect or replica.holds(hw, exposed_hash)):
+                    self._check_isr_member(state, seq, t, member, replica, "is in the ISR")
+
+    def _learn_needed(self, topic_id: str) -> int:
+        """Return how many replicas must hold what is exposed, 0 for a topic nobody created."""
+        created = self.cluster.topics.get(topic_id)
+        if created is None:
+            return 0
+        needed = min(created.min_isr, created.replication_factor)
+        for resource in (f"topic:{created.topic}", "broker:"):
+            needed = min(needed, self._least_min_isr.get(resource, needed))
+        self._needed[topic_id] = needed
+        return needed
+
+    def _check_isr_member(
+        self, state: PartitionState, seq: int, t: int, node: str, replica: ReplicaLog, what: str
+    ) -> None:
+        if replica.suspect or int(node.rpartition("-")[2]) not in state.isr:
+            return
+        if not replica.holds(state.exposed, state.exposed_hash):
+            self.cluster.violated(
+                "ISRDATA", seq, t, state.key,
+                f"{node} {what} of leader epoch {state.leader_epoch} but does not hold what a"
+                f" leader exposed below {state.exposed} (its log ends at"
+                f" {replica.log_end_offset})",
+            )  # fmt: skip
+
+    def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
+        state = self._partition(fact.topic_id, fact.partition)
+        replica = state.replica(node)
+        led, state.led_epoch = state.led_epoch, max(state.led_epoch, fact.leader_epoch)
+        if fact.leader_epoch <= state.unclean_epoch or led < state.unclean_epoch:
+            # What a clean leader must hold starts again at what an unclean one brought.
+            state.exposed = min(state.exposed, replica.log_end_offset)
+            state.exposed_hash = replica.prefix(state.exposed)
+            return
+        if fact.leader_epoch < led:  # it heard late of its election; others have led since
+            return
+        if replica.log_end_offset < state.exposed or (
+            replica.prefix(state.exposed) != state.exposed_hash
+        ):
+            self.cluster.violated(
+                "ACKED", seq, t, state.key,
+                f"{node} was elected for leader epoch {fact.leader_epoch} with log end"
+                f" {replica.log_end_offset}, without what an earlier leader exposed below"
+                f" {state.exposed}",
+            )  # fmt: skip
+            state.exposed = min(state.exposed, replica.log_end_offset)
+            state.exposed_hash = replica.prefix(state.exposed)
+
+    def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        state = self._partition(fact.topic_id, fact.partition)
+        if fact.partition_epoch < state.partition_epoch:
+            return  # another controller commits what the first already did
+        # A ZooKeeper controller ends a reassignment before it takes the old replicas out of the ISR:
+        # leaders count on those no more, and none of them can be elected.
+        isr = tuple([broker for broker in fact.isr if broker in fact.replicas])
+        joined = [broker for broker in isr if broker not in state.isr]
+        if fact.partition_epoch > state.partition_epoch:
+            for node, replica in state.replicas.items():
+                lost = replica.suspect or replica.joining
+                replica.suspect, replica.joining = lost and broker_of(node) in fact.isr, False
+        state.isr = isr
+        state.members = tuple([node_of(broker) for broker in isr])
+        state.leader = fact.leader
+        state.leader_epoch = fact.leader_epoch
+        state.partition_epoch = fact.partition_epoch
+        if fact.unclean:
+            state.unclean_epoch = fact.leader_epoch
+            return
+        for broker in joined:
+            node = node_of(broker)
+            self._check_isr_member(state, seq, t, node, state.replica(node), "joined the ISR")

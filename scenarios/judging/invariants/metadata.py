@@ -1,0 +1,162 @@
+"""META, ISRELIG, ONELEADER: what controllers and brokers must agree on.
+
+With ZooKeeper the controller writes a partition at a time: first elections, then each dead broker
+leaves the ISRs. So there ISRELIG judges who joins an ISR, not who is still in it, and a partition
+without a leader may have any ISR. Before inter.broker.protocol.version 2.7 a leader writes its ISR
+itself, without the controller's check, and knows only which brokers its own metadata cache holds: a
+broker that dies or shuts down may join, so what leaders write is not judged. Who is shutting down is
+in the memory of one controller: its successor does not know, and what a deposed one still says counts
+no more. A metadata offset is then a zxid; see also :mod:`kafkasim.scenarios.judging.invariants.zookeeper`.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.model.controller.zk.store.zk_data import CONTROLLER_EPOCH
+from kafkasim.scenarios.judging.invariants.base import Cluster
+
+
+class Metadata:
+    """Follows the metadata log, the brokers' registrations and who believes to lead."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._digests: dict[int, tuple[str, int]] = {}
+        self._committed: dict[int, facts.PartitionChanged] = {}
+        self._epochs: dict[tuple[str, int], tuple[int, int]] = {}
+        self._brokers: dict[int, facts.BrokerRegistration] = {}
+        self._registered: dict[int, int] = {}  # broker -> metadata offset
+        self._zookeeper = False
+        self._controller = (0, "")  # with ZooKeeper: the highest controller epoch, and whose it is
+        self._written: set[int] = set()  # the zxids of all controllers' writes
+        self._leaders: dict[tuple[str, int, int], str] = {}
+        self._raft_leaders: dict[int, str] = {}
+        self._isr: dict[tuple[str, int], facts.PartitionChanged] = {}
+        self._fenced_at: dict[int, tuple[int, int]] = {}  # broker -> (t_us, seq), not yet judged
+        trace = cluster.trace
+        trace.subscribe(facts.MetadataCommitted, self._on_metadata)
+        trace.subscribe(facts.BrokerRegistration, self._on_broker)
+        trace.subscribe(facts.PartitionChanged, self._on_partition)
+        trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.RaftRole, self._on_role)
+        trace.subscribe(facts.ZkControllerWrite, self._on_zk_write)
+
+    def _on_zk_write(self, _seq: int, _t: int, node: str, fact: facts.ZkControllerWrite) -> None:
+        self._zookeeper = True
+        self._written.add(fact.offset)
+        if fact.path == CONTROLLER_EPOCH:
+            self._controller = max(self._controller, (fact.controller_epoch, node))
+
+    def finish(self) -> None:
+        """Judge what waits for the end of a batch."""
+        self._check_fenced(1 << 62)
+
+    def _on_metadata(self, seq: int, t: int, node: str, fact: facts.MetadataCommitted) -> None:
+        known = self._digests.setdefault(fact.offset, (node, fact.digest))
+        if known[1] != fact.digest:
+            self.cluster.violated(
+                "META", seq, t, ("", -1),
+                f"{node} and {known[0]} applied different metadata up to offset {fact.offset}",
+            )  # fmt: skip
+
+    def _on_broker(self, seq: int, t: int, node: str, fact: facts.BrokerRegistration) -> None:
+        self._check_fenced(t)
+        if self._zookeeper:  # one controller counts, in the order in which it tells
+            if self._controller[1] != node:
+                return
+        elif fact.offset <= self._registered.get(fact.broker, -1):
+            return
+        if fact.broker in self._fenced_at:  # its standing changes again at the same instant
+            self._judge_fenced(fact.broker)
+        self._registered[fact.broker] = fact.offset
+        self._brokers[fact.broker] = fact
+        if (fact.fenced or fact.shutting_down) and not self._zookeeper:
+            self._fenced_at[fact.broker] = (t, seq)
+
+    def _check_fenced(self, t: int) -> None:
+        """After the batch that fenced a broker, no ISR holds it but as its last member."""
+        for broker in [each for each, (since, _) in self._fenced_at.items() if since != t]:
+            self._judge_fenced(broker)
+
+    def _judge_fenced(self, broker: int) -> None:
+        since, seq = self._fenced_at.pop(broker)
+        for key, change in self._isr.items():
+            if broker in change.isr and not (len(change.isr) == 1 and change.leader == -1):
+                self.cluster.violated(
+                    "ISRELIG", seq, since, key,
+                    f"broker {broker} is fenced or shutting down and stays in the ISR {change.isr}",
+                )  # fmt: skip
+
+    def _on_partition(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        self._check_fenced(t)
+        key = (fact.topic_id, fact.partition)
+        partition_epoch, offset = self._epochs.get(key, (-1, -1))
+        if fact.offset == offset:
+            return
+        if fact.offset < offset:
+            return  # a later controller re-reads what an earlier one committed
+        if fact.partition_epoch <= partition_epoch:
+            self.cluster.violated(
+                "META", seq, t, key,
+                f"partition epoch {fact.partition_epoch} at metadata offset {fact.offset} does not"
+                f" rise above {partition_epoch} at {offset}",
+            )  # fmt: skip
+        self._epochs[key] = (fact.partition_epoch, fact.offset)
+        before, self._isr[key] = self._isr.get(key), fact
+        stays: tuple[int, ...] = ()
+        if self._zookeeper:
+            by_leader = fact.offset not in self._written
+            stays = fact.isr if by_leader else () if before is None else before.isr
+        self._check_eligible(seq, t, key, fact, stays)
+
+    def _on_topic_deleted(self, _seq: int, t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        self._check_fenced(t)
+        for key in [key for key in self._isr if key[0] == fact.topic_id]:
+            del self._isr[key]
+
+    def _check_eligible(
+        self,
+        seq: int,
+        t: int,
+        key: tuple[str, int],
+        fact: facts.PartitionChanged,
+        stays: tuple[int, ...],
+    ) -> None:
+        if fact.leader == -1 and (len(fact.isr) <= 1 or self._zookeeper):
+            return  # the last member stays; with ELR nobody does
+        if fact.leader not in fact.isr:
+            self.cluster.violated(
+                "ISRELIG", seq, t, key,
+                f"leader {fact.leader} is not in the ISR {fact.isr} (leader epoch"
+                f" {fact.leader_epoch}, {fact.reason})",
+            )  # fmt: skip
+        for broker in [member for member in fact.isr if member not in stays]:
+            known = self._brokers.get(broker)
+            if known is None or known.fenced or known.shutting_down:
+                state = "not registered" if known is None else known.change
+                self.cluster.violated(
+                    "ISRELIG", seq, t, key,
+                    f"broker {broker} is {state} but in the ISR {fact.isr} (partition epoch"
+                    f" {fact.partition_epoch}, {fact.reason})",
+                )  # fmt: skip
+
+    def _on_role(self, seq: int, t: int, node: str, fact: facts.RaftRole) -> None:
+        """At most one voter leads the metadata quorum in an epoch, ever (TLA+ NoTwoLeaders)."""
+        if fact.role != "leader":
+            return
+        known = self._raft_leaders.setdefault(fact.epoch, node)
+        if known != node:
+            self.cluster.violated(
+                "ONELEADER", seq, t, ("", -1),
+                f"{known} and {node} both lead the metadata quorum in epoch {fact.epoch}",
+            )  # fmt: skip
+
+    def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
+        key = (fact.topic_id, fact.partition, fact.leader_epoch)
+        known = self._leaders.setdefault(key, node)
+        if known != node:
+            self.cluster.violated(
+                "ONELEADER", seq, t, key[:2],
+                f"{known} and {node} both lead in leader epoch {fact.leader_epoch}",
+            )  # fmt: skip

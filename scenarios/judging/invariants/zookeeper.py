@@ -1,0 +1,73 @@
+"""META in ZooKeeper mode: only the newest controller's writes take effect.
+
+There is no metadata log to compare. A controller's epoch begins at the transaction that raised
+/controller_epoch; from that zxid on no write of a lower epoch may be in the tree, and versions of a
+znode rise with the zxid (that of partitions is judged in :mod:`kafkasim.scenarios.judging.invariants.metadata`). A
+writer tells when it has the answer, which a pause may delay, so both orders of telling are judged.
+And a broker that has heard of a controller obeys no earlier one, until it is started anew.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.model.controller.zk.store.zk_data import CONTROLLER_EPOCH
+from kafkasim.scenarios.judging.invariants.base import Cluster
+
+
+class ZooKeeperWrites:
+    """Compares the writes of controllers with their elections."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._elected: dict[int, tuple[int, str]] = {}  # epoch -> (zxid, node)
+        self._last: dict[int, tuple[int, str, str]] = {}  # epoch -> (zxid, node, path) written last
+        self._heard: dict[str, tuple[int, int]] = {}  # node -> (controller epoch, its broker)
+        cluster.trace.subscribe(facts.ZkControllerWrite, self._on_write)
+        cluster.trace.subscribe(facts.ControlRequest, self._on_request)
+        cluster.trace.subscribe(facts.HostStarted, self._on_started)
+
+    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        self._heard.pop(node, None)
+
+    def _on_request(self, seq: int, t: int, node: str, fact: facts.ControlRequest) -> None:
+        if fact.error != "NONE":
+            return
+        epoch, controller = self._heard.get(node, (-1, -1))
+        if fact.controller_epoch < epoch:
+            self._violated(
+                seq,
+                t,
+                f"{node} obeys {fact.api} of broker {fact.controller} with controller epoch"
+                f" {fact.controller_epoch} after it heard of epoch {epoch} of broker {controller}",
+            )
+        else:
+            self._heard[node] = (fact.controller_epoch, fact.controller)
+
+    def _on_write(self, seq: int, t: int, node: str, fact: facts.ZkControllerWrite) -> None:
+        epoch, zxid = fact.controller_epoch, fact.offset
+        if fact.path == CONTROLLER_EPOCH:
+            known = self._elected.setdefault(epoch, (zxid, node))
+            if known[1] != node:
+                self._violated(seq, t, f"{known[1]} and {node} both have controller epoch {epoch}")
+            for older, (at, writer, path) in self._last.items():
+                if older < epoch and at > zxid:
+                    self._late(seq, t, older, (at, writer, path), epoch)
+            return
+        if zxid > self._last.get(epoch, (-1, "", ""))[0]:
+            self._last[epoch] = (zxid, node, fact.path)
+        for newer, (elected, _) in self._elected.items():
+            if newer > epoch and zxid > elected:
+                self._late(seq, t, epoch, (zxid, node, fact.path), newer)
+
+    def _late(self, seq: int, t: int, epoch: int, write: tuple[int, str, str], newer: int) -> None:
+        zxid, node, path = write
+        elected, winner = self._elected[newer]
+        self._violated(
+            seq,
+            t,
+            f"{node} wrote {path} at zxid {zxid} as controller of epoch {epoch}, after {winner} was"
+            f" elected with epoch {newer} at zxid {elected}",
+        )
+
+    def _violated(self, seq: int, t: int, text: str) -> None:
+        self.cluster.violated("META", seq, t, ("", -1), text)

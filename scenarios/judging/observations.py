@@ -1,0 +1,381 @@
+"""What can be said to have happened: observations, by the facts that show them.
+
+A scenario names them in ``must-see`` and ``never``. An observation is a word, some with a detail
+behind a colon (``isr-shrink:lag``); without the detail any will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kafkasim.model import facts
+
+OBSERVATIONS: dict[str, str] = {
+    "isr-shrink": "a replica left an ISR; detail: lag, fenced, controlled-shutdown, unclean",
+    "isr-expand": "a replica joined an ISR",
+    "isr-refused": "an ISR change that a leader proposed was refused; detail: the error",
+    "epochs-skipped": "a replica became leader or follower without one of the leader epochs between",
+    "isr-of-one": "a leader's ISR shrank to the leader itself",
+    "leader-change": "a partition got another leader; detail: the reason",
+    "leaderless": "a partition had no leader",
+    "leader-down": "a broker stopped while partitions named it their leader",
+    "stopped-early": "a broker shut down before those who lead after it had heard of it",
+    "unclean-election": "a leader was elected outside the ISR",
+    "fenced": "the controller fenced a broker",
+    "unfenced": "the controller unfenced a broker that was fenced",
+    "controlled-shutdown": "a broker shut down in the controlled way",
+    "truncated": "a replica cut records from its log",
+    "failover": "another controller became active after t = 0",
+    "send-failed": "a producer gave a batch up; detail: the error",
+    "rebalance": "a group began a generation after its first",
+    "member-expired": "a group's member was removed; detail: session, poll-interval",
+    "coordinator-moved": "another broker took a group coordinator over",
+    "expired": "retention deleted segments of a log",
+    "recovered": "a log was recovered after an unclean stop",
+    "follower-read": "a consumer was sent to a replica of its own rack (KIP-392)",
+    "back-to-leader": "a consumer left such a replica before its lease was over",
+    "records-deleted": "a leader raised a log start for DeleteRecords",
+    "redelivered": "a group got a record twice",
+    "reset-past-records": "a group reset to the end of one more partition of a topic that it was reading",
+    "commit-refused": "a commit was refused for its generation or member; detail: the error",
+    "retried": "a batch was acknowledged after more than one attempt",
+    "indeterminate": "a producer gave a batch up that may be in the log all the same",
+    "hot-partition": "one partition of a topic took more than half of its first 400 records",
+    "control-refused": "a broker refused a ZooKeeper controller's request; detail: the error",
+    "session-expired": "a broker's ZooKeeper session expired",
+    "bounced": "a broker came back before the ZooKeeper controller had missed it",
+    "min-isr-refused": "an acks=all record failed with NOT_ENOUGH_REPLICAS",
+    "operated": "an operator's action succeeded; detail: the verb",
+    "refused": "an operator's action was refused; detail: the error",
+    "reassigning": "a reassignment began",
+    "reassigned": "a reassignment completed",
+    "reassignment-cancelled": "a reassignment was cancelled",
+    "duplicate-refused": "a second process of a node id was refused its registration",
+    "topic-deleted": "a topic was deleted",
+    "topic-recreated": "a topic was created under the name of a deleted one",
+    "log-deleted": "a broker dropped a replica",
+    "log-dir-offline": "one of several log directories of a broker failed",
+    "elected-from-elr": "a leader was elected out of the ELR, the ISR being empty",
+    "out-of-elr": "an unclean restart took a replica out of the ELR",
+    "isr-empty": "a partition had no ISR (with ELR only)",
+    "voters-changed": "a controller went by another set of voters (KIP-853)",
+    "snapshot": "a metadata snapshot; detail: created, loaded (a leader's), cleaned (log start)",
+    "metadata-without-quorum": "metadata was committed while most voters of the quorum (or ZooKeeper servers) were down",
+    "acked-without-quorum": "a send was acknowledged while most voters of the quorum (or ZooKeeper servers) were down",
+}
+
+HOT_AFTER = 400
+COMMIT_REFUSED = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
+
+
+class Observer:
+    """Collects the observations of a run from the trace, with the time of the first of each."""
+
+    def __init__(
+        self, trace: Any, hosts: Mapping[int, str] | None = None, voters: Iterable[int] = ()
+    ) -> None:
+        """Subscribe; ``hosts`` are where controllers (or ZooKeeper servers) run, by node id, and
+        ``voters`` those of them that make the quorum at first."""
+        self.seen: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+        self.ready_us: int | None = None
+        self._isr: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._leader: dict[tuple[str, int], int] = {}
+        self._state: dict[tuple[str, int], facts.PartitionChanged] = {}
+        self._deleted: dict[str, str] = {}  # topic -> id of the deleted one
+        self._heirs: dict[tuple[str, int], tuple[int, int]] = {}  # (leader epoch, who led before)
+        self._fenced: dict[int, bool] = {}
+        self._generation: dict[str, int] = {}
+        self._coordinator: dict[int, str] = {}
+        self._epochs: dict[tuple[str, str, int], int] = {}
+        self._hosts = dict(hosts or {})
+        self._voters = tuple(voters)
+        self._voters_offset = -1
+        self._running = dict.fromkeys(self._hosts.values(), False)
+        self._quorum = True
+        self._metadata = -1  # the highest offset committed
+        self._trace = trace
+        self._polled: dict[tuple[str, str, int], int] = {}
+        self._acked: dict[str, dict[int, int]] = {}  # topic id -> partition -> records
+        for kind, handler in self._handlers().items():
+            trace.subscribe(kind, handler)
+
+    def _handlers(self) -> dict[type, Callable[[int, int, str, Any], None]]:
+        return {
+            facts.Phase: self._on_phase,
+            facts.PartitionChanged: self._on_partition,
+            facts.BrokerRegistration: self._on_broker,
+            facts.BrokerState: self._on_broker_state,
+            facts.Operated: self._on_operated,
+            facts.TopicCreated: self._on_topic,
+            facts.TopicDeleted: self._on_topic_deleted,
+            facts.LogDeleted: self._on_log_deleted,
+            facts.LogDirOffline: self._on_log_dir_offline,
+            facts.IsrChanged: self._on_isr,
+            facts.IsrUpdateFailed: self._on_isr_refused,
+            facts.BecameFollower: self._on_epoch,
+            facts.Truncated: self._on_truncated,
+            facts.ControllerActive: self._on_controller,
+            facts.Acked: self._on_acked,
+            facts.SendFailed: self._on_failed,
+            facts.CommitResult: self._on_commit,
+            facts.ControlRequest: self._on_control_request,
+            facts.ZooKeeperSession: self._on_zk_session,
+            facts.Polled: self._on_polled,
+            facts.Positioned: self._on_positioned,
+            facts.ReadReplica: self._on_read_replica,
+            facts.GroupState: self._on_group,
+            facts.CoordinatorLoaded: self._on_coordinator,
+            facts.LogLoaded: self._on_loaded,
+            facts.LogStart: self._on_log_start,
+            facts.MetadataCommitted: self._on_metadata,
+            facts.VotersChanged: self._on_voters,
+            facts.MetadataSnapshot: self._on_snapshot,
+            facts.HostStarted: self._on_started,
+            facts.HostStopped: self._on_stopped,
+            facts.BecameLeader: self._on_leader,
+        }
+
+    def note(self, name: str, t_us: int) -> None:
+        """Record that something was observed, under its name and its bare word."""
+        for key in (name, name.partition(":")[0]):
+            self.seen.setdefault(key, t_us)
+            self.counts[key] = self.counts.get(key, 0) + 1
+
+    def _on_phase(self, _seq: int, t_us: int, _node: str, fact: facts.Phase) -> None:
+        if fact.phase == "ready":
+            self.ready_us = t_us
+
+    def _on_partition(self, _seq: int, t_us: int, _node: str, fact: facts.PartitionChanged) -> None:
+        key = (fact.topic_id, fact.partition)
+        before, self._isr[key] = self._isr.get(key), fact.isr
+        if before is not None:
+            if any(replica not in fact.isr for replica in before):
+                self.note(f"isr-shrink:{fact.reason}", t_us)
+            if any(replica not in before for replica in fact.isr):
+                self.note(f"isr-expand:{fact.reason}", t_us)
+        led, self._leader[key] = self._leader.get(key), fact.leader
+        if led is not None and fact.leader != led:
+            if fact.reason == "controlled-shutdown" and fact.leader != -1:
+                self._heirs[key] = (fact.leader_epoch, led)
+            if fact.leader == -1:
+                self.note("leaderless", t_us)
+            else:
+                self.note(f"leader-change:{fact.reason}", t_us)
+        if fact.unclean:
+            self.note("unclean-election", t_us)
+        known, self._state[key] = self._state.get(key), fact
+        if known is not None and fact.partition_epoch > known.partition_epoch:
+            self._note_replicas(t_us, known, fact)
+
+    def _note_replicas(
+        self, t_us: int, before: facts.PartitionChanged, fact: facts.PartitionChanged
+    ) -> None:
+        """Note what happens to a reassignment and to the ELR."""
+        was = before.adding_replicas or before.removing_replicas
+        now = fact.adding_replicas or fact.removing_replicas
+        if now and not was:
+            self.note("reassigning", t_us)
+        elif was and not now:
+            adding = before.adding_replicas
+            old = tuple([each for each in before.replicas if each not in adding])
+            self.note("reassignment-cancelled" if fact.replicas == old else "reassigned", t_us)
+        if not fact.isr and before.isr:
+            self.note("isr-empty", t_us)
+        if fact.leader in before.elr and fact.leader not in before.isr and not fact.unclean:
+            self.note("elected-from-elr", t_us)
+        if fact.reason == "registered" and any(each not in fact.elr for each in before.elr):
+            self.note("out-of-elr", t_us)
+
+    def _on_broker_state(self, _seq: int, t_us: int, _node: str, fact: facts.BrokerState) -> None:
+        if fact.state == "DUPLICATE_BROKER_REGISTRATION":
+            self.note("duplicate-refused", t_us)
+
+    def _on_operated(self, _seq: int, t_us: int, _node: str, fact: facts.Operated) -> None:
+        if fact.error == "NONE":
+            self.note(f"operated:{fact.operation}", t_us)
+        else:
+            self.note(f"refused:{fact.error}", t_us)
+
+    def _on_topic(self, _seq: int, t_us: int, _node: str, fact: facts.TopicCreated) -> None:
+        if self._deleted.get(fact.topic, fact.topic_id) != fact.topic_id:
+            self.note("topic-recreated", t_us)
+
+    def _on_topic_deleted(self, _seq: int, t_us: int, _node: str, fact: facts.TopicDeleted) -> None:
+        self._deleted[fact.topic] = fact.topic_id
+        self.note("topic-deleted", t_us)
+
+    def _on_log_deleted(self, _seq: int, t_us: int, _node: str, _fact: facts.LogDeleted) -> None:
+        self.note("log-deleted", t_us)
+
+    def _on_log_dir_offline(self, _s: int, t_us: int, _n: str, _fact: facts.LogDirOffline) -> None:
+        self.note("log-dir-offline", t_us)
+
+    def _on_broker(self, _seq: int, t_us: int, _node: str, fact: facts.BrokerRegistration) -> None:
+        if fact.change == "fenced":
+            self.note("fenced", t_us)
+        if fact.change == "bounced":
+            self.note("bounced", t_us)
+        if fact.change == "unfenced" and self.ready_us is not None:
+            self.note("unfenced", t_us)
+        self._fenced[fact.broker] = fact.fenced
+
+    def _on_isr(self, _seq: int, t_us: int, _node: str, fact: facts.IsrChanged) -> None:
+        if fact.change == "shrink" and len(fact.isr) == 1:
+            self.note("isr-of-one", t_us)
+
+    def _on_isr_refused(
+        self, _seq: int, t_us: int, _node: str, fact: facts.IsrUpdateFailed
+    ) -> None:
+        self.note(f"isr-refused:{fact.error}", t_us)
+
+    def _on_epoch(
+        self, _seq: int, t_us: int, node: str, fact: facts.BecameLeader | facts.BecameFollower
+    ) -> None:
+        key = (node, fact.topic_id, fact.partition)
+        known = self._epochs.get(key)
+        self._epochs[key] = fact.leader_epoch
+        if known is not None and fact.leader_epoch > known + 1:
+            self.note("epochs-skipped", t_us)
+
+    def _on_truncated(self, _seq: int, t_us: int, _node: str, fact: facts.Truncated) -> None:
+        if fact.offset < fact.log_end_offset:
+            self.note("truncated", t_us)
+
+    def _on_controller(
+        self, _seq: int, t_us: int, _node: str, fact: facts.ControllerActive
+    ) -> None:
+        if fact.active and self.ready_us is not None:
+            self.note("failover", t_us)
+
+    def _on_failed(self, _seq: int, t_us: int, _node: str, fact: facts.SendFailed) -> None:
+        self.note(f"send-failed:{fact.error}", t_us)
+        if fact.indeterminate:
+            self.note("indeterminate", t_us)
+        if fact.error.startswith("NOT_ENOUGH_REPLICAS"):
+            self.note("min-isr-refused", t_us)
+
+    def _on_acked(self, _seq: int, t_us: int, _node: str, fact: facts.Acked) -> None:
+        if fact.attempts > 1:
+            self.note("retried", t_us)
+        acked = self._acked.setdefault(fact.topic_id, {})
+        before = sum(acked.values())
+        if before < HOT_AFTER:
+            acked[fact.partition] = acked.get(fact.partition, 0) + len(fact.record_ids)
+            total = before + len(fact.record_ids)
+            if total >= HOT_AFTER and 2 * max(acked.values()) > total:
+                self.note("hot-partition", t_us)
+
+    def _on_control_request(
+        self, _seq: int, t_us: int, _node: str, fact: facts.ControlRequest
+    ) -> None:
+        if fact.error != "NONE":
+            self.note(f"control-refused:{fact.error}", t_us)
+
+    def _on_zk_session(
+        self, _seq: int, t_us: int, _node: str, fact: facts.ZooKeeperSession
+    ) -> None:
+        if fact.event == "expired" and self.ready_us is not None:
+            self.note("session-expired", t_us)
+
+    def _on_commit(self, _seq: int, t_us: int, _node: str, fact: facts.CommitResult) -> None:
+        if fact.error in COMMIT_REFUSED:
+            self.note(f"commit-refused:{fact.error}", t_us)
+
+    def _on_read_replica(self, _seq: int, t_us: int, _node: str, fact: facts.ReadReplica) -> None:
+        self.note("follower-read" if fact.replica >= 0 else "back-to-leader", t_us)
+
+    def _on_positioned(self, _seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:
+        if fact.reason != "latest" or fact.offset == 0:
+            return
+        if any(key[:2] == (fact.group, fact.topic_id) for key in self._polled):
+            self.note("reset-past-records", t_us)
+
+    def _on_polled(self, _seq: int, t_us: int, _node: str, fact: facts.Polled) -> None:
+        if not fact.offsets:
+            return
+        key = (fact.group, fact.topic_id, fact.partition)
+        if fact.offsets[0] < self._polled.get(key, 0):
+            self.note("redelivered", t_us)
+        self._polled[key] = max(self._polled.get(key, 0), fact.offsets[-1] + 1)
+
+    def _on_group(self, _seq: int, t_us: int, _node: str, fact: facts.GroupState) -> None:
+        known = self._generation.get(fact.group, 0)
+        if fact.generation > known:
+            self._generation[fact.group] = fact.generation
+            if known:
+                self.note("rebalance", t_us)
+        if fact.reason.startswith("session of"):
+            self.note("member-expired:session", t_us)
+        elif "poll timeout" in fact.reason:
+            self.note("member-expired:poll-interval", t_us)
+
+    def _on_coordinator(
+        self, _seq: int, t_us: int, node: str, fact: facts.CoordinatorLoaded
+    ) -> None:
+        if fact.loaded and self._coordinator.setdefault(fact.partition, node) != node:
+            self._coordinator[fact.partition] = node
+            self.note("coordinator-moved", t_us)
+
+    def _on_loaded(self, _seq: int, t_us: int, _node: str, fact: facts.LogLoaded) -> None:
+        if not fact.clean and self.ready_us is not None:
+            self.note("recovered", t_us)
+
+    def _on_snapshot(self, _seq: int, t_us: int, _n: str, fact: facts.MetadataSnapshot) -> None:
+        self.note(f"snapshot:{fact.event}", t_us)
+
+    def _on_log_start(self, _seq: int, t_us: int, _node: str, fact: facts.LogStart) -> None:
+        if fact.reason == "retention":
+            self.note("expired", t_us)
+        elif fact.reason == "delete-records":
+            self.note("records-deleted", t_us)
+
+    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        if node in self._running:
+            self._running[node] = True
+            self._watch_quorum()
+
+    def _on_stopped(self, _seq: int, t_us: int, node: str, fact: facts.HostStopped) -> None:
+        if node.startswith("broker") and node[-1].isdigit():  # "broker-1b" leads nothing
+            if fact.reason == "shutdown":
+                self.note("controlled-shutdown", t_us)
+                if any(led == int(node.rpartition("-")[2]) for _, led in self._heirs.values()):
+                    self.note("stopped-early", t_us)
+            if int(node.rpartition("-")[2]) in self._leader.values():
+                self.note("leader-down", t_us)
+        if node in self._running:
+            self._running[node] = False
+            self._watch_quorum()
+
+    def _on_voters(self, _seq: int, t_us: int, _node: str, fact: facts.VotersChanged) -> None:
+        if fact.offset > self._voters_offset:  # the leader is first
+            self._voters_offset = fact.offset
+            self._voters = fact.voters
+            self.note("voters-changed", t_us)
+            self._watch_quorum()
+
+    def _on_leader(self, seq: int, t_us: int, node: str, fact: facts.BecameLeader) -> None:
+        self._on_epoch(seq, t_us, node, fact)
+        key = (fact.topic_id, fact.partition)
+        if key in self._heirs and fact.leader_epoch >= self._heirs[key][0]:
+            del self._heirs[key]
+
+    def _watch_quorum(self) -> None:
+        """Follow acknowledgements only while there is no quorum: they are many."""
+        voters = self._voters
+        running = sum(self._running[self._hosts[voter]] for voter in voters)
+        quorum = self.ready_us is None or 2 * running > len(voters)
+        if quorum != self._quorum:
+            self._quorum = quorum
+            change = self._trace.unsubscribe if quorum else self._trace.subscribe
+            change(facts.Acked, self._on_acked_without_quorum)
+
+    def _on_metadata(self, _seq: int, t_us: int, _n: str, fact: facts.MetadataCommitted) -> None:
+        if fact.offset > self._metadata:  # the leader is first; what others apply later is old
+            self._metadata = fact.offset
+            if not self._quorum:
+                self.note("metadata-without-quorum", t_us)
+
+    def _on_acked_without_quorum(self, _seq: int, t_us: int, _n: str, _fact: facts.Acked) -> None:
+        self.note("acked-without-quorum", t_us)

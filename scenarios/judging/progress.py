@@ -1,0 +1,272 @@
+"""Liveness: whether a healed cluster has converged, what is missing if not, and how long it may take.
+
+Progress means: every partition has a leader and its full ISR, every producer has flushed, and every
+group has read to the high watermark of what it subscribes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model import facts
+from kafkasim.model.config import BrokerConfig, ConsumerConfig
+from kafkasim.scenarios.language.spec import Scenario
+
+if TYPE_CHECKING:
+    from kafkasim.scenarios.running.cluster import Cluster
+
+Key = tuple[str, int]
+
+SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
+"""Faults after which a peer is never answered: a JoinGroup then waits for its own timeout, which is
+max.poll.interval.ms and JOIN_SLACK_MS (AbstractCoordinator), since nobody sends on that connection."""
+JOIN_SLACK_MS = 5000
+
+
+class Progress:
+    """Follows leaders, ISRs, high watermarks and positions."""
+
+    def __init__(self, trace: Any, zookeeper: bool = False) -> None:
+        self._zookeeper = zookeeper  # there, a lost session ends with another registration
+        self.topics: dict[str, facts.TopicCreated] = {}
+        self.partitions: dict[Key, facts.PartitionChanged] = {}
+        self.fenced: dict[int, bool] = {}
+        self.leading: dict[Key, tuple[int, str]] = {}  # (leader epoch, node)
+        self.exposed: dict[Key, tuple[int, int]] = {}  # (leader epoch, high watermark)
+        self.deleted: dict[str, None] = {}  # topic ids
+        self.positions: dict[tuple[str, Key], tuple[int, str]] = {}  # (position, node)
+        self.failed: dict[tuple[Key, int], None] = {}  # (partition, broker) that fetches no more
+        self.superseded: dict[int, None] = {}  # brokers whose registration a dead process replaced
+        self.unsure: dict[Key, int] = {}  # leader epoch of a write that ZooKeeper told of too late
+        self._newest = -1  # the highest offset (zxid) of a change of a partition
+        self._changed: dict[Key, int] = {}  # when the last change was told (seq)
+        self._connected: dict[str, int] = {}  # node -> when it last found a ZooKeeper (seq)
+        self._controller = (-1, "")  # (controller epoch, node)
+        self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
+        for kind, handler in (
+            (facts.TopicCreated, self._on_topic),
+            (facts.TopicDeleted, self._on_topic_deleted),
+            (facts.PartitionChanged, self._on_partition),
+            (facts.BrokerRegistration, self._on_broker),
+            (facts.BecameLeader, self._on_leader),
+            (facts.HighWatermark, self._on_high_watermark),
+            (facts.Positioned, self._on_positioned),
+            (facts.Polled, self._on_polled),
+            (facts.ReplicaFailed, self._on_failed),
+            (facts.BecameFollower, self._on_follower),
+            (facts.HostStarted, self._on_started),
+            (facts.IsrUpdateFailed, self._on_isr_refused),
+            (facts.ZooKeeperConnection, self._on_connection),
+            (facts.ControllerActive, self._on_controller),
+        ):
+            trace.subscribe(kind, handler)
+
+    def unfenced(self) -> list[int]:
+        """Return the brokers that the controller considers alive."""
+        return sorted(broker for broker, fenced in self.fenced.items() if not fenced)
+
+    def missing_partitions(self) -> list[str]:
+        """Return what partitions lack: a leader that knows, or replicas in the ISR."""
+        missing = []
+        for key, change in self.partitions.items():
+            name = self.name(key)
+            if change.leader == -1:
+                missing.append(f"{name} has no leader")
+            elif self.leading.get(key, (-1, ""))[0] < change.leader_epoch:
+                missing.append(f"{name}: broker {change.leader} does not lead epoch"
+                               f" {change.leader_epoch} yet")  # fmt: skip
+            elif len(change.isr) < len(change.replicas):
+                missing.append(_short_of_replicas(name, change))
+        return missing
+
+    def hopeless(self, missing: list[str], forgive: Callable[[Key], str]) -> str:
+        """Return why Kafka cannot do what is missing either, or nothing.
+
+        A follower that met a log which diverges within one epoch has failed until the next leader
+        epoch; that is promised to happen only where data was lost. And a broker whose registration
+        was replaced by that of its dead predecessor, late on the way, gets STALE_BROKER_EPOCH for
+        ever: it does not register again (BrokerLifecycleManager). And a ZooKeeper controller that
+        lost the answer to its write of an ISR finds another version when it tries again: the leader
+        gets INVALID_UPDATE_VERSION and proposes nothing more in this epoch (Partition).
+        """
+        reasons: dict[str, str] = {}
+        for key, change in self.partitions.items():
+            absent = [broker for broker in change.replicas if broker not in change.isr]
+            lost = forgive(key)
+            why = [
+                lost if lost and (key, broker) in self.failed
+                else "late-registration" if broker in self.superseded
+                else "lost-zookeeper-answer" if self.unsure.get(key) == change.leader_epoch
+                else ""
+                for broker in absent
+            ]  # fmt: skip
+            if absent and all(why):
+                reasons[_short_of_replicas(self.name(key), change)] = why[0]
+        found = [reasons.get(each, "") for each in missing]
+        return found[0] if found and all(found) else ""
+
+    def lag(self, group: str, topic_ids: list[str]) -> list[str]:
+        """Return the partitions that a group has not read to their high watermark."""
+        missing = []
+        for key, (_, high_watermark) in self.exposed.items():
+            if key[0] in topic_ids:
+                position, node = self.positions.get((group, key), (0, "nobody"))
+                if position < high_watermark:
+                    missing.append(
+                        f"group {group} is at {position} of {high_watermark} in {self.name(key)}"
+                        f" (last read by {node})"
+                    )
+        return missing
+
+    def name(self, key: Key) -> str:
+        """Return ``topic-partition`` for a topic id and partition."""
+        created = self.topics.get(key[0])
+        return f"{created.topic if created else key[0]}-{key[1]}"
+
+    def partitions_of(self, topic: str) -> range:
+        """Return the numbers of the partitions that a topic has, or had when it was deleted."""
+        created = {key: fact for key, fact in self.topics.items() if fact.topic == topic}
+        counts = [fact.partitions for fact in created.values()]
+        grown = [number + 1 for topic_id, number in self.partitions if topic_id in created]
+        return range(max([*counts, *grown], default=0))
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self.topics.setdefault(fact.topic_id, fact)
+
+    def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        """Nothing is missing of a topic that is gone, not even that groups read it."""
+        self.deleted[fact.topic_id] = None
+        for known in (self.partitions, self.leading, self.exposed):
+            for key in [key for key in known if key[0] == fact.topic_id]:
+                del known[key]
+
+    def _on_partition(self, seq: int, _t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        key = (fact.topic_id, fact.partition)
+        if fact.topic_id in self.deleted:
+            return
+        known = self.partitions.get(key)
+        if known is None or fact.partition_epoch > known.partition_epoch:
+            self.partitions[key] = fact
+            self._changed[key] = seq
+            if self._zookeeper and fact.offset < self._newest and fact.reason != "loaded":
+                self.unsure[key] = fact.leader_epoch
+        self._newest = max(self._newest, fact.offset)
+
+    def _on_isr_refused(self, _seq: int, _t: int, node: str, fact: facts.IsrUpdateFailed) -> None:
+        """Nothing was told since the last change, but its writer has found another ZooKeeper."""
+        key = (fact.topic_id, fact.partition)
+        if self._zookeeper and fact.error == "INVALID_UPDATE_VERSION":
+            found = max(self._connected.get(each, -1) for each in (node, self._controller[1]))
+            if found > self._changed.get(key, -1):
+                self.unsure[key] = fact.leader_epoch
+
+    def _on_connection(self, seq: int, _t: int, node: str, fact: facts.ZooKeeperConnection) -> None:
+        if fact.state == "CONNECTED":
+            self._connected[node] = seq
+
+    def _on_controller(self, _seq: int, _t: int, node: str, fact: facts.ControllerActive) -> None:
+        if fact.active:
+            self._controller = max(self._controller, (fact.epoch, node))
+
+    def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
+        self.fenced[fact.broker] = fact.fenced
+        if fact.change == "registered" and not self._zookeeper:
+            known = self._registered.get(fact.broker)
+            if known is not None and known < fact.broker_epoch == fact.offset:
+                self.superseded[fact.broker] = None
+            self._registered[fact.broker] = fact.broker_epoch
+
+    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        if node.startswith("broker-"):
+            self._registered.pop(_broker(node), None)
+            self.superseded.pop(_broker(node), None)
+            for key, broker in [each for each in self.failed if each[1] == _broker(node)]:
+                del self.failed[key, broker]
+
+    def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ReplicaFailed) -> None:
+        self.failed[(fact.topic_id, fact.partition), _broker(node)] = None
+
+    def _on_follower(self, _seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
+        self.failed.pop(((fact.topic_id, fact.partition), _broker(node)), None)
+
+    def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
+        key = (fact.topic_id, fact.partition)
+        if fact.topic_id in self.deleted:
+            return
+        if fact.leader_epoch >= self.leading.get(key, (-1, ""))[0]:
+            self.leading[key] = (fact.leader_epoch, node)
+        exposed = self.exposed.get(key, (-1, 0))
+        if fact.leader_epoch > exposed[0] and fact.start_offset < exposed[1]:
+            # The loss was legal or an invariant has said so: nobody can read what is gone.
+            self.exposed[key] = (fact.leader_epoch, fact.start_offset)
+
+    def _on_high_watermark(self, _seq: int, _t: int, _n: str, fact: facts.HighWatermark) -> None:
+        key = (fact.topic_id, fact.partition)
+        if fact.topic_id in self.deleted:
+            return
+        if fact.leader_epoch >= self.exposed.get(key, (-1, 0))[0]:
+            self.exposed[key] = (fact.leader_epoch, fact.high_watermark)
+
+    def _on_positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
+        if fact.reason != "none":
+            key = (fact.topic_id, fact.partition)
+            self.positions[(fact.group, key)] = (fact.offset, node)
+
+    def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
+        key = (fact.topic_id, fact.partition)
+        self.positions[(fact.group, key)] = (fact.position, node)
+
+
+def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:
+    return f"{name}: ISR {list(change.isr)} of {list(change.replicas)}"
+
+
+def _broker(node: str) -> int:
+    number = node.rpartition("-")[2]
+    return int(number) if number.isdigit() else -1  # broker-1b: a second process of broker-1
+
+
+def missing(cluster: Cluster, progress: Progress) -> list[str]:
+    """Return what a healed cluster still lacks, nothing when it has converged."""
+    found = [f"{host.name} is down" for host in cluster.world.hosts.values() if _down(host)]
+    found += progress.missing_partitions()
+    control = cluster.clients.control
+    found += [
+        f"{node} has records that are neither acknowledged nor failed"
+        for node, flushed in control.flushed.items()
+        if not flushed
+    ]
+    for workload in cluster.scenario.workload:
+        if workload.kind == "consumer-group":
+            names = workload.topics or [cluster.scenario.topics[0].name]
+            found += progress.lag(workload.group, [control.topic_ids[name] for name in names])
+    return found
+
+
+def _down(host: Any) -> bool:
+    return host.incarnation >= 0 and not host.alive
+
+
+def limit_us(scenario: Scenario) -> int:
+    """Return how long a healed cluster may take, from its configuration (in simulated time).
+
+    Twice the largest of: broker session (or ZooKeeper session), group session, max.poll.interval where a member got
+    stuck or a coordinator may have fallen silent under a JoinGroup, delivery.timeout, 1.5 ×
+    replica lag, metadata.max.age (a client may not have been told); and 30 s.
+    """
+    broker = BrokerConfig.from_properties(scenario.cluster.config)
+    silent = any(fault.kind in SILENT for fault in scenario.faults)
+    zookeeper = scenario.cluster.mode == "zookeeper"
+    session = broker.zookeeper_session_timeout_ms if zookeeper else broker.broker_session_timeout_ms
+    longest = [session, broker.replica_lag_time_max_ms * 3 // 2]
+    for workload in scenario.workload:
+        if workload.kind == "producer":
+            longest.append(int(str(workload.config.get("delivery.timeout.ms", 120_000))))
+            longest.append(int(str(workload.config.get("metadata.max.age.ms", 300_000))))
+        else:
+            config = ConsumerConfig.from_properties(workload.config)
+            longest += [config.session_timeout_ms, config.metadata_max_age_ms]
+            if workload.stuck_at is not None or silent:
+                longest.append(config.max_poll_interval_ms + JOIN_SLACK_MS)
+    return 2 * max(longest) * 1000 + 30_000_000

@@ -1,0 +1,105 @@
+"""Find a scenario: a built-in one by name, or a user's file by path; apply overrides and the twin."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kafkasim.scenarios.language.properties import merge
+from kafkasim.scenarios.language.spec import Scenario, ScenarioError, override, parse, read_toml
+
+CATALOGUE = Path(__file__).parents[1] / "catalogue"
+BUGS = CATALOGUE / "bugs"
+"""The scripts of the historical bugs: run by name as the others are, listed with the variants."""
+
+
+def names() -> list[str]:
+    """Return the names of the built-in scenarios."""
+    return sorted(path.stem for path in CATALOGUE.glob("*.toml"))
+
+
+def scripts() -> list[str]:
+    """Return the names of the scripts that find a historical bug."""
+    return sorted(path.stem for path in BUGS.glob("*.toml"))
+
+
+def path(name: str) -> Path:
+    """Return the file of a built-in scenario or script."""
+    script = BUGS / f"{name}.toml"
+    return script if script.exists() else CATALOGUE / f"{name}.toml"
+
+
+def source(name: str) -> tuple[dict[str, Any], str]:
+    """Return the data of a scenario and what to call it in messages.
+
+    ``name`` is a built-in name, or a path that ends in ``.toml``.
+
+    Raises:
+        ScenarioError: there is no such scenario or file.
+    """
+    if name.endswith(".toml") or "/" in name:
+        return read_toml(Path(name)), name
+    if name in scripts():
+        return read_toml(path(name)), f"bugs/{name}.toml"
+    known = names()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(known)}"
+        raise ScenarioError(f"no scenario {name!r}; {hint} (or give a path to a .toml file)")
+    return read_toml(CATALOGUE / f"{name}.toml"), f"{name}.toml"
+
+
+def scenario(
+    name: str,
+    settings: Sequence[str] = (),
+    *,
+    twin: bool = False,
+    allow_unmodelled: bool = False,
+    notes: list[str] | None = None,
+) -> tuple[Scenario, list[str]]:
+    """Return a scenario with ``key=value`` settings applied, and the variants its twin adds.
+
+    A server.properties that it names is read in; what of it is ignored is appended to ``notes``.
+
+    Raises:
+        ScenarioError: naming file and key.
+    """
+    data, place = source(name)
+    said: list[str] = [] if notes is None else notes
+    data = merge(data, Path(name).parent, place, allow_unmodelled, said)
+    variants: list[str] = []
+    if twin:
+        spec = parse(data, place).twin
+        if spec is None:
+            raise ScenarioError(f"{place}: has no twin")
+        variants = list(spec.variants)
+        data = apply(data, spec.set, place)
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ScenarioError(f"--set {setting!r}: give key=value")
+        data = override(data, key.strip(), _value(text.strip()), place)
+    return parse(data, place), variants
+
+
+def apply(data: Mapping[str, Any], overrides: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return the data with several keys replaced."""
+    result = dict(data)
+    for key, value in overrides.items():
+        result = override(result, key, value, place)
+    return result
+
+
+def _value(text: str) -> Any:
+    """Read a value as TOML would, or else as the bare string it is."""
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text

@@ -1,0 +1,83 @@
+"""Read a broker's server.properties into a scenario.
+
+What the model has is taken; what lies outside it (listeners, security, paths, the quorum's
+addresses) is ignored and named once; what Kafka has and the model has not is refused, so that
+nobody believes in a setting without effect, unless the user allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.scenarios.language.spec import ScenarioError
+
+OUTSIDE = (
+    "advertised.", "authorizer.", "auto.include.jmx", "broker.id", "broker.rack", "confluent.",
+    "control.plane.", "controller.listener", "controller.quorum.bootstrap",
+    "controller.quorum.voters", "delegation.", "early.start.listeners", "host.name",
+    "inter.broker.", "kafka.metrics", "listener", "log.dir", "max.connection", "metadata.log.dir",
+    "metric", "node.id", "password.", "port", "principal.", "process.roles", "sasl.", "security.",
+    "socket.", "ssl.", "telemetry.", "zookeeper.",
+)  # fmt: skip
+"""Beginnings of keys that say nothing about what is simulated."""
+
+
+def parse(path: Path) -> dict[str, str]:
+    """Read a Java properties file (without its escapes and continued lines).
+
+    Raises:
+        ScenarioError: no such file, or a line that is no ``key=value``.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from None
+    found = {}
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith(("#", "!")):
+            continue
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ScenarioError(f"{path}:{number}: {text!r} is not key=value")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def merge(
+    data: Mapping[str, Any], folder: Path, place: str, allow_unmodelled: bool, notes: list[str]
+) -> dict[str, Any]:
+    """Return a scenario's data with ``cluster.config-file`` read into ``cluster.config``.
+
+    Keys of ``cluster.config`` stand above the file's. What was ignored is appended to ``notes``.
+
+    Raises:
+        ScenarioError: the file cannot be read, or has a key that the model has not.
+    """
+    cluster = dict(data.get("cluster", {}))
+    name = cluster.pop("config-file", None)
+    if name is None:
+        return dict(data)
+    if not isinstance(name, str):
+        raise ScenarioError(f"{place}: cluster.config-file: {name!r} is not a path")
+    path = folder / name
+    known = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
+    taken: dict[str, str] = {}
+    ignored: list[str] = []
+    for key, value in parse(path).items():
+        if key in known:
+            taken[key] = value
+        elif key.startswith(OUTSIDE) or allow_unmodelled:
+            ignored.append(key)
+        else:
+            raise ScenarioError(
+                f"{path}: {key}: is not modelled; remove it, or allow it with --allow-unmodelled"
+            )
+    if ignored:
+        notes.append(f"{path}: ignored: {', '.join(ignored)}")
+    cluster["config"] = {**taken, **cluster.get("config", {})}
+    return {**data, "cluster": cluster}

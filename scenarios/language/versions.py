@@ -1,0 +1,75 @@
+"""What a ``kafka-version`` selects: client defaults that differ from 4.0's, and older rules.
+
+The model's own defaults and rules are 4.0's (facts, 0.1). A table names only what an older release
+had instead; rules are subclasses, as variants are, and a variant stands before them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kafkasim.model.controller.common.records import METADATA_VERSION
+from kafkasim.model.controller.kraft.rules import METADATA_VERSION_3_9_IV0, ControllerRules
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.scenarios.variants.rules import PARTS, Rules
+
+VERSIONS = ("2.8-zk", "3.9", "4.0")
+"""Oldest first."""
+
+MODES = {"2.8-zk": "zookeeper", "3.9": "", "4.0": "kraft"}
+"""Version to the one mode it has here; none: both."""
+
+PRODUCER: dict[str, dict[str, Any]] = {
+    "2.8-zk": {"linger.ms": 0, "acks": "1", "enable.idempotence": False},  # KIP-679 came with 3.0
+    "3.9": {"linger.ms": 0},  # KIP-1030
+}
+"""Version to the producer's defaults."""
+
+CONSUMER: dict[str, dict[str, Any]] = {
+    "2.8-zk": {"session.timeout.ms": 10000, "partition.assignment.strategy": ["range"]},  # KIP-735
+}
+"""Version to the consumer's defaults."""
+
+BROKER: dict[str, dict[str, Any]] = {
+    "2.8-zk": {
+        "log.message.timestamp.after.max.ms": 2**63 - 1,  # KIP-1030
+        "inter.broker.protocol.version": "2.8",  # its own, the newest it has
+    },
+    "3.9": {"log.message.timestamp.after.max.ms": 2**63 - 1},
+}
+"""Version to the servers' defaults."""
+
+
+class Raft39(RaftRules):
+    """KRaft before 4.0."""
+
+    def pre_vote(self) -> bool:
+        """A follower whose fetch timeout ends raises the epoch at once; KIP-996 came with 4.0."""
+        return False
+
+
+class Controller39(ControllerRules):
+    """The KRaft controller of 3.9."""
+
+    def bootstrap_features(self) -> dict[str, int]:
+        """Begin at metadata version 3.9-IV0."""
+        return {METADATA_VERSION: METADATA_VERSION_3_9_IV0}
+
+    def supported_features(self) -> tuple[tuple[str, int, int], ...]:
+        """Support 3.9's metadata versions, and no eligible leader replicas (KIP-966)."""
+        return ((METADATA_VERSION, 1, METADATA_VERSION_3_9_IV0),)
+
+
+RULES: dict[str, dict[str, type]] = {"3.9": {"controller": Controller39, "raft": Raft39}}
+"""Version to part to its rules."""
+
+
+def with_version(rules: Rules, version: str) -> Rules:
+    """Return ``rules`` as the release has them; what a variant overrides stays overridden."""
+    made: dict[str, Any] = {}
+    for part, older in RULES.get(version, {}).items():
+        chosen = type(getattr(rules, part))
+        bases = (older,) if chosen is PARTS[part] else (chosen, older)
+        made[part] = type(f"{older.__name__}{chosen.__name__}", bases, {})()
+    return replace(rules, **made)

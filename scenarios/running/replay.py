@@ -1,0 +1,167 @@
+"""Run a stored run again and compare it row by row with what is stored.
+
+The manifest holds what decides a run: the scenario as data, the seed, the variants. Nothing else
+may: a difference at equal code is nondeterminism, and the first differing row is where to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from itertools import zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafkasim.model.facts import FACTS
+from kafkasim.scenarios.language.spec import Scenario, parse
+from kafkasim.scenarios.running.runner import Result, run
+from kafkasim.sim.trace.store import TRACE_FILE, ManifestError, code_version, read_manifest
+
+ROWS_AT_ONCE = 16_384
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first row that differs; None on the side whose trace had already ended."""
+
+    stored: dict[str, Any] | None
+    replayed: dict[str, Any] | None
+
+    def lines(self) -> list[str]:
+        """Return the place and the differing fields with both sides."""
+        one = self.stored or self.replayed
+        assert one is not None, self
+        place = f"row {one['seq']}, t={one['t_us']} µs: {one['kind']} of {one['node']}"
+        lines = [f"first difference at {place}"]
+        if self.stored is None or self.replayed is None:
+            ended = "the stored trace" if self.stored is None else "the replay"
+            return [*lines, f"  {ended} ended before this row: {shown(one)}"]
+        lines += [
+            f"  {name}: stored {self.stored[name]!r}, replayed {self.replayed[name]!r}"
+            for name in self.stored
+            if self.stored[name] != self.replayed[name]
+        ]
+        return [*lines, f"  stored:   {shown(self.stored)}", f"  replayed: {shown(self.replayed)}"]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A stored run and its repetition."""
+
+    manifest: dict[str, Any]
+    result: Result
+    difference: Difference | None
+
+    @property
+    def same_code(self) -> bool:
+        """Whether the stored run was made by this code."""
+        return bool(self.manifest["code_version"] == code_version())
+
+    @property
+    def identical(self) -> bool:
+        """Whether all rows are the same and the digest is what the manifest says."""
+        return self.difference is None and self.result.digest == self.manifest["digest"]
+
+
+def stored_scenario(directory: Path) -> tuple[Scenario, dict[str, Any]]:
+    """Return the scenario and the manifest of a stored run.
+
+    Raises:
+        ManifestError: there is no usable manifest.
+        ScenarioError: its scenario is not one for this code.
+    """
+    manifest = read_manifest(directory)
+    place = str(directory / "manifest.json")
+    if not isinstance(manifest.get("spec"), dict):
+        raise ManifestError(place, "lacks spec: the scenario that was run")
+    return parse(manifest["spec"], place), manifest
+
+
+def added_variants(scenario: Scenario, manifest: dict[str, Any]) -> list[str]:
+    """Return the variants that were given beside the scenario's own."""
+    own = len(scenario.cluster.variants)
+    return list(manifest["variants"][own:])
+
+
+def replay(directory: Path) -> Replay:
+    """Run a stored run again and compare.
+
+    Raises:
+        ManifestError: manifest or trace is missing, damaged or of another schema.
+        ScenarioError: the stored scenario is not one for this code.
+    """
+    scenario, manifest = stored_scenario(directory)
+    stored = open_trace(directory)
+    with TemporaryDirectory(prefix="kafkasim-replay-") as scratch:
+        again = Path(scratch)
+        result = run(scenario, manifest["seed"], again, added_variants(scenario, manifest))
+        try:
+            difference = first_difference(stored, pq.ParquetFile(again / TRACE_FILE))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise ManifestError(str(directory / TRACE_FILE), f"is damaged: {error}") from None
+    return Replay(manifest, result, difference)
+
+
+def open_trace(directory: Path) -> Any:
+    """Open the trace of a run.
+
+    Raises:
+        ManifestError: it is missing, not a Parquet file or no trace.
+    """
+    path = directory / TRACE_FILE
+    try:
+        trace = pq.ParquetFile(path)
+    except FileNotFoundError:
+        raise ManifestError(str(path), "no such file") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).split("\n")[0]
+        raise ManifestError(str(path), f"is not a whole Parquet file: {reason}") from None
+    if "t_us" not in trace.schema_arrow.names:
+        raise ManifestError(str(path), "is no trace of kafkasim (it has no column t_us)")
+    return trace
+
+
+def first_difference(stored: Any, replayed: Any) -> Difference | None:
+    """Return the first row at which two traces differ, None when they are equal."""
+    for one, other in zip_longest(_slices(stored), _slices(replayed)):
+        if one is not None and other is not None and one.equals(other):
+            continue
+        rows = one.to_pylist() if one is not None else []
+        others = other.to_pylist() if other is not None else []
+        for row, twin in zip_longest(rows, others):
+            if row != twin:
+                return Difference(row, twin)
+    return None
+
+
+def _slices(trace: Any) -> Iterator[Any]:
+    """Yield a trace in pieces of equal size, whatever its row groups."""
+    held: list[Any] = []
+    count = 0
+    for batch in trace.iter_batches(batch_size=ROWS_AT_ONCE):
+        held.append(batch)
+        count += batch.num_rows
+        if count >= ROWS_AT_ONCE:
+            table = pa.Table.from_batches(held)
+            yield table.slice(0, ROWS_AT_ONCE).combine_chunks()
+            rest = table.slice(ROWS_AT_ONCE).combine_chunks()
+            held, count = rest.to_batches(), rest.num_rows
+    if count:
+        yield pa.Table.from_batches(held).combine_chunks()
+
+
+def shown(row: dict[str, Any]) -> str:
+    """Return a row as its kind and the fields that the kind has, long lists cut."""
+    names = [field.name for field in fields(FACTS[row["kind"]])]
+    values = ", ".join(f"{name}={_short(row[name])}" for name in names)
+    return f"{row['kind']}({values})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and len(value) > 8:
+        return f"[{', '.join(map(str, value[:6]))}, … {len(value)} in all]"
+    return repr(value)

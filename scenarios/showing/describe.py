@@ -1,0 +1,276 @@
+"""Print the state of a cluster as Kafka's own tools do.
+
+``topics`` has the lines of kafka-topics.sh --describe, ``groups`` the columns of
+kafka-consumer-groups.sh --describe, ``brokers`` those of kafka-cluster.sh list-endpoints with what
+else is known, ``reassignments`` those of kafka-reassign-partitions.sh --list, ``log-dirs`` the JSON
+of kafka-log-dirs.sh --describe; the quorum is in :mod:`kafkasim.scenarios.showing.quorum`. What the trace does not
+tell is printed as —, in JSON as null. HOST is the name of a simulated host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.scenarios.showing.state import Group, Row, State
+
+UNKNOWN = "—"
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which topics and partitions to print; with a condition only partitions, as Kafka does."""
+
+    topic: str | None = None
+    exclude_internal: bool = False
+    under_replicated: bool = False
+    under_min_isr: bool = False
+    at_min_isr: bool = False
+    unavailable: bool = False
+
+    @property
+    def conditional(self) -> bool:
+        """Whether only partitions in some state are asked for."""
+        return self.under_replicated or self.under_min_isr or self.at_min_isr or self.unavailable
+
+
+# --------------------------------------------------------------------------------------- topics
+
+
+def topics(state: State, selection: Selection) -> list[str]:
+    """Return the lines of kafka-topics.sh --describe."""
+    lines = []
+    for created in sorted(state.topics.values(), key=lambda row: str(row["topic"])):
+        name = created["topic"]
+        if selection.topic not in (None, name):
+            continue
+        if selection.exclude_internal and name in INTERNAL:
+            continue
+        if not selection.conditional:
+            lines.append(
+                f"Topic: {name}\tTopicId: {created['topic_id']}"
+                f"\tPartitionCount: {created['partitions']}"
+                f"\tReplicationFactor: {created['replication_factor']}"
+                f"\tConfigs: {_configs(state, created)}"
+            )
+        for partition in range(created["partitions"]):
+            row = state.partitions.get((created["topic_id"], partition))
+            if row is not None and _selected(state, created, row, selection):
+                lines.append(f"\t{_partition_line(name, row)}")
+    return lines
+
+
+def _partition_line(topic: str, row: Row) -> str:
+    leader = "none" if row["leader"] == -1 else row["leader"]
+    moving = ""
+    if _reassigning(row):
+        adding, removing = _ids(row["adding_replicas"]), _ids(row["removing_replicas"])
+        moving = f"\tAdding Replicas: {adding}\tRemoving Replicas: {removing}"
+    return (
+        f"Topic: {topic}\tPartition: {row['partition']}\tLeader: {leader}"
+        f"\tReplicas: {_ids(row['replicas'])}\tIsr: {_ids(row['isr'])}{moving}"
+        f"\tElr: {_ids(row['elr'] or ())}\tLastKnownElr: {_ids(row['last_known_elr'] or ())}"
+    )
+
+
+def _reassigning(row: Row) -> bool:
+    return bool(row["adding_replicas"] or row["removing_replicas"])
+
+
+def _selected(state: State, created: Row, row: Row, selection: Selection) -> bool:
+    if not selection.conditional:
+        return True
+    isr, minimum = len(row["isr"]), state.min_isr(created)
+    factor = len(row["replicas"]) - len(row["adding_replicas"] or ())
+    return (
+        (selection.under_replicated and isr < factor)
+        or (selection.under_min_isr and isr < minimum)
+        or (selection.at_min_isr and isr == minimum)
+        or (selection.unavailable and not state.alive(row["leader"]))
+    )
+
+
+def _configs(state: State, created: Row) -> str:
+    """Return the topic's own properties."""
+    own = state.configs.get(created["topic"])
+    if own is not None:
+        return ",".join(f"{key}={text}" for key, text in sorted(own.items()))
+    spec = state.manifest.get("spec", {})
+    for topic in spec.get("topics", []):
+        if topic["name"] == created["topic"]:
+            return ",".join(f"{k}={_plain(v)}" for k, v in sorted(topic["config"].items()))
+    return f"min.insync.replicas={created['min_isr']}"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _ids(replicas: Sequence[int]) -> str:
+    return ",".join(str(replica) for replica in replicas)
+
+
+# ---------------------------------------------------------------------- reassignments, log-dirs
+
+
+def reassignments(state: State) -> list[str]:
+    """Return the lines of kafka-reassign-partitions.sh --list."""
+    lines = []
+    for created in sorted(state.topics.values(), key=lambda row: str(row["topic"])):
+        for partition in range(created["partitions"]):
+            row = state.partitions.get((created["topic_id"], partition))
+            if row is not None and _reassigning(row):
+                lines.append(
+                    f"{created['topic']}-{partition}: replicas: {_ids(row['replicas'])}."
+                    f" adding: {_ids(row['adding_replicas'])}."
+                    f" removing: {_ids(row['removing_replicas'])}."
+                )
+    if not lines:
+        return ["No partition reassignments found."]
+    return ["Current partition reassignments:", *lines]
+
+
+LOG_DIR = "/var/lib/kafka/data"
+"""The log directory of a simulated broker whose log.dirs is not set."""
+
+STORAGE_ERROR = "org.apache.kafka.common.errors.KafkaStorageException"
+
+
+def log_dirs(state: State, only: str | None = None) -> list[str]:
+    """Return what kafka-log-dirs.sh --describe prints; the state must have followed the logs.
+
+    offsetLag is how far a replica's log end is behind its leader's high watermark. Of a directory
+    that failed only the error is known.
+    """
+    brokers = []
+    for broker in sorted(state.brokers):
+        node = f"broker-{broker}"
+        paths = _paths(state, node)
+        entries: dict[str, list[dict[str, Any]]] = {path: [] for path in paths}
+        placed, failed = state.placed.get(node, {}), state.offline_dirs.get(node, {})
+        for (topic_id, number), row in sorted(state.partitions.items()):
+            topic = state.topics[topic_id]["topic"]
+            path = placed.get((topic_id, number), paths[0] if len(paths) == 1 else "")
+            if broker in row["replicas"] and only in (None, topic) and path in entries:
+                end = state.log_ends.get((node, (topic_id, number)), 0)
+                leader = state.leaders.get((topic_id, number))
+                lag = 0 if leader is None else max(0, leader.high_watermark - end)
+                entries[path].append({
+                    "partition": f"{topic}-{number}", "size": None, "offsetLag": lag,
+                    "isFuture": False,
+                })  # fmt: skip
+        directories = []
+        for path, found in entries.items():
+            found.sort(key=lambda entry: str(entry["partition"]))
+            error = STORAGE_ERROR if path in failed else None
+            known = [] if path in failed else found
+            directories.append({"logDir": path, "error": error, "partitions": known})
+        brokers.append({"broker": broker, "logDirs": directories})
+    return [
+        "Querying brokers for log directories information",
+        f"Received log directory information from brokers {_ids(sorted(state.brokers))}",
+        json.dumps({"version": 1, "brokers": brokers}, separators=(",", ":")),
+    ]
+
+
+def _paths(state: State, node: str) -> list[str]:
+    """Return the log.dirs of a node."""
+    cluster = state.manifest.get("spec", {}).get("cluster", {})
+    own = cluster.get("nodes", {}).get(node, {}).get("config", {})
+    given = own.get("log.dirs", cluster.get("config", {}).get("log.dirs", []))
+    return list(BrokerConfig.from_properties({"log.dirs": given}).log_dirs) or [LOG_DIR]
+
+
+# --------------------------------------------------------------------------------------- groups
+
+GROUP_COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG",
+                 "CONSUMER-ID", "HOST", "CLIENT-ID")  # fmt: skip
+
+
+def groups(state: State, only: str | None = None) -> list[str]:
+    """Return the tables of kafka-consumer-groups.sh --describe, a group after the other.
+
+    LOG-END-OFFSET is what Kafka prints under that name: the high watermark.
+    """
+    lines: list[str] = []
+    for name, group in sorted(state.groups.items()):
+        if only not in (None, name):
+            continue
+        if not group.member_ids:
+            lines += ["", f"Consumer group '{name}' has no active members."]
+        table = [GROUP_COLUMNS, *_group_rows(state, name, group)]
+        lines += ["", *aligned(table)]
+    return lines
+
+
+def _group_rows(state: State, name: str, group: Group) -> list[tuple[str, ...]]:
+    owners: dict[tuple[str, int], str] = {}
+    for member in group.member_ids:
+        for owned in group.assignments.get(member, []):
+            topic, _, partition = owned.rpartition("-")
+            owners[topic, int(partition)] = member
+    rows: list[tuple[str, ...]] = []
+    for key in sorted([*group.offsets, *(key for key in owners if key not in group.offsets)]):
+        topic, number = key
+        current = group.offsets.get(key)
+        end = _high_watermark(state, topic, number)
+        lag = UNKNOWN if end is None else "-" if current is None else str(end - current)
+        owner = owners.get(key, "")
+        node = state.member_nodes.get(owner, UNKNOWN)
+        rows.append((
+            name, topic, str(number), "-" if current is None else str(current),
+            UNKNOWN if end is None else str(end), lag, owner or "-",
+            f"/{node}" if owner else "-", _client_id(owner) if owner else "-",
+        ))  # fmt: skip
+    return rows
+
+
+def _high_watermark(state: State, topic: str, partition: int) -> int | None:
+    for topic_id, created in state.topics.items():
+        if created["topic"] == topic:
+            leader = state.leaders.get((topic_id, partition))
+            return None if leader is None else leader.high_watermark
+    return None
+
+
+def _client_id(member_id: str) -> str:
+    """Return the client id in front of a member id, which ends in a uuid or a number."""
+    parts = member_id.split("-")
+    for count, part in enumerate(parts):
+        if count and len(part) >= 8 and len(parts) - count >= 5:
+            return "-".join(parts[:count])
+    return member_id.rpartition("-")[0] or member_id
+
+
+# -------------------------------------------------------------------------------------- brokers
+
+BROKER_COLUMNS = ("ID", "HOST", "RACK", "STATE", "EPOCH", "PROCESS", "LEADING", "REPLICAS")
+
+
+def brokers(state: State) -> list[str]:
+    """Return the registered brokers: what the controller thinks, and how the process really is."""
+    table: list[tuple[str, ...]] = [BROKER_COLUMNS]
+    for broker, row in sorted(state.brokers.items()):
+        word = "unregistered" if row["change"] == "unregistered" else "unfenced"
+        if row["fenced"]:
+            word = "fenced"
+        elif row["shutting_down"]:
+            word = "controlled-shutdown"
+        leading = sum(1 for p in state.partitions.values() if p["leader"] == broker)
+        replicas = sum(1 for p in state.partitions.values() if broker in p["replicas"])
+        node = f"broker-{broker}"
+        table.append((
+            str(broker), node, row["rack"] or "null", word, str(row["broker_epoch"]),
+            state.processes.get(node, UNKNOWN), str(leading), str(replicas),
+        ))  # fmt: skip
+    return aligned(table)
+
+
+def aligned(table: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, its columns as wide as their widest cell."""
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in table]

@@ -1,0 +1,155 @@
+"""The quorum of the metadata log as kafka-metadata-quorum.sh describe prints it.
+
+``status`` has the lines of --status, ``replication`` the columns of --replication. The trace has
+what each replica has applied, not what it has fetched: an end offset is the end of that, a lag is
+what it lacks of what the leader has applied, and when it last fetched is printed as —. Timestamps
+are milliseconds of the trace's clock.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafkasim.scenarios.running.nodes import controller_hosts, controller_id
+from kafkasim.scenarios.showing.describe import UNKNOWN, aligned
+from kafkasim.scenarios.showing.state import State
+
+REPLICATION_COLUMNS = (
+    "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp",
+    "Status",
+)  # fmt: skip
+
+
+class Quorum:
+    """Who votes, who follows, and how far each of them is."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        spec = state.manifest.get("spec", {}).get("cluster", {})
+        voters, standby = spec.get("controllers") or 0, spec.get("standby-controllers", 0)
+        hosts = controller_hosts(voters + standby, spec.get("combined", 0))
+        self.hosts = hosts or _controllers_of(state)
+        leading = [row for row in state.raft.values() if row["role"] == "leader"]
+        leader = max(leading, key=lambda row: int(row["epoch"])) if leading else None
+        self.leader = -1 if leader is None else int(leader["leader"])
+        self.leader_host = "" if leader is None else str(leader["node"])
+        self.epoch = max((int(row["epoch"]) for row in state.raft.values()), default=0)
+        first = list(self.hosts)[: voters or None]
+        self.voters = sorted(state.voters.get(self.leader_host, first))
+        running = [n for n in self.hosts if state.processes.get(self.hosts[n]) == "running"]
+        brokers = [n for n, row in state.brokers.items() if row["change"] != "unregistered"]
+        followers = [*brokers, *running]
+        self.observers = sorted({node: None for node in followers if node not in self.voters})
+
+    def host(self, node: int) -> str:
+        """Return the host of a voter or observer."""
+        return self.hosts.get(node, f"broker-{node}")
+
+    def applied(self, node: int) -> int | None:
+        """Return the last offset that a replica has applied, None where nothing tells."""
+        row = self.state.applied.get(self.host(node))
+        return None if row is None else int(row["offset"])
+
+    def lag(self, node: int) -> int | None:
+        """Return how many offsets a replica lacks of what the leader has applied."""
+        leading, own = self.state.applied.get(self.leader_host), self.applied(node)
+        if leading is None or own is None:
+            return None
+        return 0 if node == self.leader else max(0, int(leading["offset"]) - own)
+
+    def caught_up_us(self, node: int) -> int | None:
+        """Return when a replica last had all: when the first offset was committed that it lacks."""
+        lag = self.lag(node)
+        if lag is None:
+            return None
+        if lag == 0:
+            return self.state.at_us
+        own = self.applied(node)
+        missed = bisect_right(self.state.commits, (-1 if own is None else own, 1 << 62))
+        return self.state.commits[missed][1]
+
+
+def status(state: State) -> list[str]:
+    """Return the lines of kafka-metadata-quorum.sh describe --status.
+
+    In ZooKeeper mode: who /controller names, and what zkServer.sh status says of each server.
+    """
+    if state.ensemble:
+        epoch, node = state.active
+        lines = {"ControllerId": node.rpartition("-")[2] or -1, "ControllerEpoch": epoch}
+        lines |= {name: f"Mode: {row['role']}" for name, row in sorted(state.ensemble.items())}
+        return _lines(lines)
+    quorum = Quorum(state)
+    committed = [int(row["offset"]) for row in state.applied.values()]
+    lag, lag_ms = _slowest(quorum)
+    return _lines(
+        {
+            "ClusterId": _cluster_id(state),
+            "LeaderId": quorum.leader,
+            "LeaderEpoch": quorum.epoch,
+            "HighWatermark": max(committed) + 1 if committed else UNKNOWN,
+            "MaxFollowerLag": lag,
+            "MaxFollowerLagTimeMs": lag_ms,
+            "CurrentVoters": _ids(quorum.voters),
+            "CurrentObservers": _ids(quorum.observers),
+        }
+    )
+
+
+def replication(state: State) -> list[str]:
+    """Return the lines of kafka-metadata-quorum.sh describe --replication, the leader's first."""
+    quorum = Quorum(state)
+    followers = [node for node in quorum.voters if node != quorum.leader]
+    rows = [(quorum.leader, "Leader")] if quorum.leader >= 0 else []
+    rows += [(node, "Follower") for node in followers]
+    rows += [(node, "Observer") for node in quorum.observers]
+    table: list[tuple[str, ...]] = [REPLICATION_COLUMNS]
+    for node, word in rows:
+        applied, lag, caught_up = quorum.applied(node), quorum.lag(node), quorum.caught_up_us(node)
+        table.append((
+            str(node),
+            state.directories.get(node, UNKNOWN),
+            UNKNOWN if applied is None else str(applied + 1),
+            UNKNOWN if lag is None else str(lag),
+            UNKNOWN,
+            UNKNOWN if caught_up is None else str(caught_up // 1000),
+            word,
+        ))  # fmt: skip
+    return aligned(table)
+
+
+def _lines(values: Mapping[str, Any]) -> list[str]:
+    return [f"{f'{name}:':<24}{value}" for name, value in values.items()]
+
+
+def _ids(nodes: Iterable[int]) -> str:
+    return f"[{','.join(str(node) for node in nodes)}]"
+
+
+def _controllers_of(state: State) -> dict[int, str]:
+    """Return the controllers of a run whose manifest does not name them."""
+    names = sorted(node for node in state.applied if node.startswith("controller-"))
+    return {controller_id(int(name.rpartition("-")[2]), 0): name for name in names}
+
+
+def _cluster_id(state: State) -> str:
+    """Return an id as Kafka prints it, the same for every run of a scenario's seed."""
+    text = f"{state.manifest.get('scenario')}/{state.manifest.get('seed')}"
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:16]).decode()[:22]
+
+
+def _slowest(quorum: Quorum) -> tuple[str, str]:
+    """Return how far the slowest voter is behind the leader, and since when."""
+    lags = {node: lag for node in quorum.voters if (lag := quorum.lag(node)) is not None}
+    if not lags:
+        return UNKNOWN, UNKNOWN
+    slowest = max(lags, key=lambda node: lags[node])
+    if lags[slowest] == 0:
+        return "0", "0"
+    since = quorum.caught_up_us(slowest)
+    assert since is not None, slowest
+    return str(lags[slowest]), str((quorum.state.at_us - since) // 1000)

@@ -1,0 +1,113 @@
+"""How a run is shown: one line when it is as expected, one screen when it is not.
+
+class → anomaly → records, offsets, epochs, brokers → short causal story → one copyable command →
+where the trace lies.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafkasim.scenarios.running.runner import Result
+
+MOST = 6
+
+
+def command(
+    seed: int,
+    name: str,
+    settings: Sequence[str] = (),
+    variants: Sequence[str] = (),
+    twin: bool = False,
+    out: Path | None = None,
+) -> str:
+    """Return the command that runs one seed again; it can be pasted into a shell."""
+    parts = ["kafkasim", "run", name, "--seed", str(seed)]
+    for setting in settings:
+        parts += ["--set", setting]
+    for variant in variants:
+        parts += ["--variant", variant]
+    if twin:
+        parts += ["--twin", "--runs", "1"]
+    if out is not None:
+        parts += ["--out", str(out)]
+    return shlex.join(parts)
+
+
+def headline(result: Result) -> str:
+    """Return the line that every run prints."""
+    found = f"({', '.join(result.anomalies)})" if result.anomalies else ""
+    return (
+        f"{result.verdict}{found}  {result.scenario}  seed {result.seed}  "
+        f"{result.sim_seconds:.1f} s simulated in {result.wall_seconds:.2f} s  "
+        f"{result.events} events  digest {result.digest[:16]}  code {result.code_version[:12]}  "
+        f"config {result.config_digest}"
+    )
+
+
+def screen(result: Result, replay: str, story: Sequence[str] = ()) -> str:
+    """Return the one-screen report of a run that did not go as expected.
+
+    ``story`` are the lines that tell what happened; without them the observations have to do.
+    """
+    lines = [f"{result.failure or result.verdict}: {', '.join(result.anomalies) or 'nothing'}"]
+    lines += _violations(result)
+    for anomaly in result.delivery[:MOST]:
+        place = f"{result.topics.get(anomaly.topic_id, anomaly.topic_id)}-{anomaly.partition}"
+        excuse = f" [expected: {anomaly.expected}]" if anomaly.expected else ""
+        lines.append(
+            f"  {anomaly.name} {place}: {anomaly.count}, the first: {anomaly.detail}{excuse}"
+        )
+    lines += [f"  no progress: {text}" for text in result.missing[:MOST]]
+    for name in result.anomalies:
+        if name.startswith("missing:"):
+            lines.append(f"  {name.removeprefix('missing:')} was not seen")
+        if name.startswith("seen:"):
+            lines.append(f"  {name.removeprefix('seen:')} was seen and must not be")
+    if story:
+        lines += ["  story:", *(f"    {line}" for line in story)]
+    else:
+        lines += _observed(result)
+    lines.append(f"  replay: {replay}")
+    if result.directory is not None:
+        lines.append(f"  trace:  {result.directory}/trace.parquet")
+    else:
+        lines.append("  trace:  not kept; add --out DIR")
+    return "\n".join(lines)
+
+
+def _violations(result: Result) -> list[str]:
+    """Return the first violations of each invariant: where, when, which rows disagree."""
+    lines: list[str] = []
+    counts: dict[str, int] = {}
+    for violation in result.violations:
+        counts[violation.invariant] = counts.get(violation.invariant, 0) + 1
+    each = max(1, MOST // max(1, len(counts)))
+    shown: dict[str, int] = {}
+    for violation in result.violations:
+        shown[violation.invariant] = shown.get(violation.invariant, 0) + 1
+        if shown[violation.invariant] > each:
+            continue
+        place = f"{result.topics.get(violation.topic_id, violation.topic_id)}-{violation.partition}"
+        excuse = f" [expected: {violation.expected}]" if violation.expected else ""
+        when = (violation.t_us - result.ready_us) / 1e6
+        lines.append(
+            f"  {violation.invariant} {place} at t={when:.3f} s (row {violation.seq}):"
+            f" {violation.message}{excuse}"
+        )
+    more = {name: count - each for name, count in counts.items() if count > each}
+    if more:
+        lines.append(f"  … and {', '.join(f'{count} more {name}' for name, count in more.items())}")
+    return lines
+
+
+def _observed(result: Result) -> list[str]:
+    seen = sorted(result.observations.items(), key=lambda item: item[1])
+    story = [
+        f"{(at - result.ready_us) / 1e6:+.2f}s {name}"
+        for name, at in seen
+        if ":" in name or not any(other.startswith(f"{name}:") for other, _ in seen)
+    ]
+    return [f"  story: {', '.join(story)}"] if story else []

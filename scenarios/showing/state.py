@@ -1,0 +1,308 @@
+"""The state of a cluster at a moment, rebuilt from the trace of a run.
+
+Only what facts tell is known: the controller's partitions and registrations, what leaders exposed,
+what coordinators hold, which role each voter plays. Like any reader of the trace it counts a
+metadata offset once, because a new controller repeats what its predecessor committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkasim.scenarios.language.units import duration_us
+from kafkasim.scenarios.running.replay import open_trace
+from kafkasim.sim.trace.store import TRACE_FILE, ManifestError, read_manifest
+
+Row = dict[str, Any]
+Key = tuple[str, int]  # topic id, partition
+
+
+class MomentError(ValueError):
+    """``--at`` names no moment of the run; the message is one line."""
+
+
+@dataclass
+class Replica:
+    """What the leader of a partition has told: its epoch, node and high watermark."""
+
+    leader_epoch: int = -1
+    node: str = ""
+    high_watermark: int = 0
+
+
+@dataclass
+class Group:
+    """A consumer group as its coordinator has it."""
+
+    coordinator: str = ""
+    state: str = ""
+    generation: int = -1
+    protocol: str = ""
+    member_ids: list[str] = field(default_factory=list)
+    assignments: dict[str, list[str]] = field(default_factory=dict)  # member -> topic-partition
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition)
+
+
+class State:
+    """Everything that :mod:`kafkasim.scenarios.showing.describe` prints."""
+
+    def __init__(self, manifest: dict[str, Any], at_us: int) -> None:
+        self.manifest = manifest
+        self.at_us = at_us
+        self.topics: dict[str, Row] = {}  # topic id -> TopicCreated
+        self.partitions: dict[Key, Row] = {}  # the newest PartitionChanged
+        self.brokers: dict[int, Row] = {}  # the newest BrokerRegistration
+        self.processes: dict[str, str] = {}  # node -> running, paused, crash, …
+        self.leaders: dict[Key, Replica] = {}
+        self.groups: dict[str, Group] = {}
+        self.member_nodes: dict[str, str] = {}
+        self.raft: dict[str, Row] = {}  # node -> the newest RaftRole
+        self.voters: dict[str, list[int]] = {}  # node -> the voters it goes by, where they changed
+        self.directories: dict[int, str] = {}  # voter -> directory id, where a record names it
+        self.ensemble: dict[str, Row] = {}  # node -> the newest ZooKeeperRole
+        self.applied: dict[str, Row] = {}  # node -> the newest MetadataCommitted
+        self.active: tuple[int, str] = (-1, "")
+        self.configs: dict[str, dict[str, str]] = {}  # topic -> its own settings
+        self.commits: list[tuple[int, int]] = []  # (metadata offset, when it was first committed)
+        self.log_ends: dict[tuple[str, Key], int] = {}  # (node, partition) -> log end offset
+        self.placed: dict[str, dict[Key, str]] = {}  # node -> log directories of its replicas
+        self.offline_dirs: dict[str, dict[str, str]] = {}  # node -> log directory -> reason
+        self._handlers: dict[str, Callable[[Row], None]] = {
+            "HostStarted": self._on_host_started,
+            "HostStopped": self._on_host_stopped,
+            "HostPaused": self._on_host_paused,
+            "HostResumed": self._on_host_resumed,
+            "TopicCreated": self._on_topic_created,
+            "TopicDeleted": self._on_topic_deleted,
+            "ConfigChanged": self._on_config_changed,
+            "PartitionChanged": self._on_partition_changed,
+            "BrokerRegistration": self._on_broker_registration,
+            "RaftRole": self._on_raft_role,
+            "VotersChanged": self._on_voters_changed,
+            "ZooKeeperRole": self._on_zookeeper_role,
+            "MetadataCommitted": self._on_metadata_committed,
+            "ControllerActive": self._on_controller_active,
+            "BecameLeader": self._exposed,
+            "HighWatermark": self._exposed,
+            "GroupState": self._on_group_state,
+            "GroupAssigned": self._on_group_assigned,
+            "OffsetCommitted": self._on_offset_committed,
+            "ConsumerAssigned": self._on_consumer_assigned,
+        }
+
+    def follow_logs(self) -> None:
+        """Take into account what every replica's log holds, too."""
+        for kind in ("Appended", "Replicated"):
+            self._handlers[kind] = self._on_log_grown
+        for kind in ("LogLoaded", "Truncated", "LogDeleted"):
+            self._handlers[kind] = self._on_log_cut
+        self._handlers["LogPlaced"] = self._on_log_placed
+        self._handlers["LogDirOffline"] = self._on_log_dir_offline
+
+    def kinds(self) -> list[str]:
+        """Return the kinds of facts that matter."""
+        return list(self._handlers)
+
+    def replay(self, row: Row) -> None:
+        """Take one row of the trace into account."""
+        self._handlers[row["kind"]](row)
+
+    def alive(self, broker: int) -> bool:
+        """Return whether the controller considers a broker alive: registered and unfenced."""
+        known = self.brokers.get(broker)
+        return known is not None and not known["fenced"] and known["change"] != "unregistered"
+
+    # The world.
+
+    def _on_host_started(self, row: Row) -> None:
+        self.processes[row["node"]] = "running"
+        self.placed.pop(row["node"], None)
+        self.offline_dirs.pop(row["node"], None)
+
+    def _on_host_stopped(self, row: Row) -> None:
+        self.processes[row["node"]] = f"down ({row['reason']})"
+
+    def _on_host_paused(self, row: Row) -> None:
+        self.processes[row["node"]] = "paused"
+
+    def _on_host_resumed(self, row: Row) -> None:
+        self.processes[row["node"]] = "running"
+
+    # The metadata.
+
+    def _on_topic_created(self, row: Row) -> None:
+        self.topics.setdefault(row["topic_id"], row)
+
+    def _on_topic_deleted(self, row: Row) -> None:
+        created = self.topics.pop(row["topic_id"], None)
+        if created is not None:
+            self.configs.pop(created["topic"], None)
+        for key in [key for key in self.partitions if key[0] == row["topic_id"]]:
+            del self.partitions[key]
+            self.leaders.pop(key, None)
+
+    def _on_config_changed(self, row: Row) -> None:
+        kind, _, name = row["resource"].partition(":")
+        if kind == "topic":
+            entries = self.configs.setdefault(name, {})
+            if row["value"] is None:
+                entries.pop(row["config"], None)
+            else:
+                entries[row["config"]] = row["value"]
+
+    def min_isr(self, created: Row) -> int:
+        """Return a topic's min.insync.replicas."""
+        own = self.configs.get(created["topic"], {}).get("min.insync.replicas")
+        return int(created["min_isr"]) if own is None else int(own)
+
+    def _on_log_grown(self, row: Row) -> None:
+        self.log_ends[row["node"], (row["topic_id"], row["partition"])] = row["next_offset"]
+
+    def _on_log_cut(self, row: Row) -> None:
+        place = (row["node"], (row["topic_id"], row["partition"]))
+        if row["kind"] == "LogDeleted":
+            self.log_ends.pop(place, None)
+        else:
+            end = row["offset"] if row["kind"] == "Truncated" else row["log_end_offset"]
+            self.log_ends[place] = end
+
+    def _on_log_placed(self, row: Row) -> None:
+        key = (row["topic_id"], row["partition"])
+        self.placed.setdefault(row["node"], {})[key] = row["directory"]
+
+    def _on_log_dir_offline(self, row: Row) -> None:
+        self.offline_dirs.setdefault(row["node"], {})[row["directory"]] = row["reason"]
+
+    def _on_partition_changed(self, row: Row) -> None:
+        key = (row["topic_id"], row["partition"])
+        known = self.partitions.get(key)
+        if known is None or row["offset"] > known["offset"]:
+            self.partitions[key] = row
+
+    def _on_broker_registration(self, row: Row) -> None:
+        known = self.brokers.get(row["broker"])
+        if known is None or row["offset"] > known["offset"]:
+            self.brokers[row["broker"]] = row
+
+    def _on_raft_role(self, row: Row) -> None:
+        self.raft[row["node"]] = row
+
+    def _on_voters_changed(self, row: Row) -> None:
+        self.voters[row["node"]] = list(row["voters"])
+        for voter, directory_id in zip(row["voters"], row["directory_ids"]):
+            if directory_id:
+                self.directories[voter] = directory_id
+
+    def _on_zookeeper_role(self, row: Row) -> None:
+        self.ensemble[row["node"]] = row
+
+    def _on_metadata_committed(self, row: Row) -> None:
+        self.applied[row["node"]] = row
+        if not self.commits or row["offset"] > self.commits[-1][0]:
+            self.commits.append((row["offset"], row["t_us"]))
+
+    def _on_controller_active(self, row: Row) -> None:
+        if row["active"] and row["epoch"] >= self.active[0]:
+            self.active = (row["epoch"], row["node"])
+
+    # Leaders.
+
+    def _exposed(self, row: Row) -> None:
+        known = self.leaders.setdefault((row["topic_id"], row["partition"]), Replica())
+        if row["leader_epoch"] >= known.leader_epoch:
+            known.leader_epoch, known.node = row["leader_epoch"], row["node"]
+            known.high_watermark = row["high_watermark"]
+
+    # Groups.
+
+    def _on_group_state(self, row: Row) -> None:
+        group = self.groups.setdefault(row["group"], Group())
+        group.coordinator, group.state = row["node"], row["state"]
+        group.generation, group.protocol = row["generation"], row["protocol"]
+        group.member_ids = list(row["member_ids"])
+
+    def _on_group_assigned(self, row: Row) -> None:
+        group = self.groups.setdefault(row["group"], Group())
+        group.assignments[row["member_id"]] = list(row["assignment"])
+
+    def _on_offset_committed(self, row: Row) -> None:
+        group = self.groups.setdefault(row["group"], Group())
+        group.offsets[(row["topic"], row["partition"])] = row["offset"]
+
+    def _on_consumer_assigned(self, row: Row) -> None:
+        self.member_nodes[row["member_id"]] = row["node"]
+
+
+def moment_us(text: str, manifest: dict[str, Any], last_us: int) -> int:
+    """Return the trace time of ``--at``: ``20s``, ``20``, ``1m``, ``ready`` or ``end``.
+
+    Raises:
+        MomentError: it is none of these, or before the trace or behind its end.
+    """
+    ready_us = int(manifest.get("ready_us", 0))
+    if text == "end":
+        return last_us
+    if text == "ready":
+        return ready_us
+    try:
+        sign, bare = (-1, text[1:]) if text.startswith("-") else (1, text)
+        number = bare.replace(".", "", 1).isdigit()
+        at_us = ready_us + sign * duration_us(f"{bare}s" if number else bare)
+    except ValueError:
+        raise MomentError(
+            f'--at {text!r} is no moment: give seconds after ready, "20s", "1m", ready or end'
+        ) from None
+    if not 0 <= at_us <= last_us:
+        raise MomentError(
+            f"--at {text}: the run lasts from {-ready_us / 1e6:.1f}s to"
+            f" {(last_us - ready_us) / 1e6:.1f}s, counted from ready"
+        )
+    return at_us
+
+
+def rows(directory: Path, kinds: Sequence[str], until_us: int | None = None) -> Iterator[Row]:
+    """Yield the rows of some kinds in order, up to a time, without loading the whole trace."""
+    wanted = pa.array(kinds)
+    try:
+        for batch in open_trace(directory).iter_batches(batch_size=65_536):
+            table = pa.Table.from_batches([batch])
+            keep = pc.is_in(table["kind"], value_set=wanted)
+            if until_us is not None:
+                keep = pc.and_(keep, pc.less_equal(table["t_us"], until_us))
+            yield from table.filter(keep).to_pylist()
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).split("\n")[0]
+        raise ManifestError(str(directory / TRACE_FILE), f"is damaged: {reason}") from None
+
+
+def last_moment(directory: Path) -> int:
+    """Return the time of the last row of a trace."""
+    trace = open_trace(directory)
+    groups = trace.metadata.num_row_groups
+    if groups == 0:
+        return 0
+    times = trace.read_row_group(groups - 1, columns=["t_us"])["t_us"]
+    return int(times[-1].as_py()) if len(times) else 0
+
+
+def state_at(directory: Path, at: str, logs: bool = False) -> State:
+    """Return the state of a stored run at a moment; ``logs`` with what each replica's log holds.
+
+    Raises:
+        ManifestError: there is no whole run in the directory.
+        MomentError: the run has no such moment.
+    """
+    manifest = read_manifest(directory)
+    at_us = moment_us(at, manifest, last_moment(directory))
+    state = State(manifest, at_us)
+    if logs:
+        state.follow_logs()
+    for row in rows(directory, state.kinds(), at_us):
+        state.replay(row)
+    return state

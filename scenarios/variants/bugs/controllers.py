@@ -1,0 +1,136 @@
+"""Historical bugs of controllers and of what brokers take from them (facts, 8.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.controller.zk.rules import UNKNOWN_EPOCH, ZkControllerRules
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages.servers.control import NO_EPOCH
+from kafkasim.scenarios.variants import Variant
+
+
+class RepeatedChangeIsRefused(ZkControllerRules):
+    """A change that is asked for again, after a lost answer, is judged by its old epoch."""
+
+    def is_repeated(self, data: Any, isr: tuple[int, ...], recovery: int) -> bool:
+        return False
+
+
+class LaggingControllerFences(ControllerRules):
+    """A controller that is behind a leader's epoch takes that leader for the one behind."""
+
+    def alter_partition_epoch_order(self, broker_id: int, data: Any, partition: Any) -> Errors:
+        if data.leader_epoch != partition.leader_epoch:
+            return Errors.FENCED_LEADER_EPOCH
+        if data.partition_epoch != partition.partition_epoch:
+            return Errors.INVALID_UPDATE_VERSION
+        return super().alter_partition_epoch_order(broker_id, data, partition)
+
+
+class LaggingZkControllerFences(ZkControllerRules):
+    """So does one in ZooKeeper mode."""
+
+    def alter_partition_epochs_ahead(
+        self, data: Any, leader_epoch: int, partition_epoch: int
+    ) -> Errors:
+        if data.leader_epoch != leader_epoch:
+            return Errors.FENCED_LEADER_EPOCH
+        if data.partition_epoch > partition_epoch:
+            return Errors.INVALID_UPDATE_VERSION
+        return Errors.NONE
+
+
+class WritesUnguarded(ZkControllerRules):
+    """A controller writes what it has queued without a look at /controller_epoch."""
+
+    def guards(self, epoch_check: Any) -> tuple[Any, ...]:
+        return ()
+
+    def survives_expiry(self) -> bool:
+        return True
+
+
+class NoBrokerEpoch(ZkControllerRules):
+    """Control requests say nothing of the incarnation they are for, and nobody asks."""
+
+    def broker_epoch(self, epoch: int) -> int:
+        return UNKNOWN_EPOCH
+
+    def is_bounced(self, known_epoch: int, epoch: int) -> bool:
+        return False
+
+
+class BounceIsMissed(ZkControllerRules):
+    """A broker that is in the list before and after has not been away."""
+
+    def is_bounced(self, known_epoch: int, epoch: int) -> bool:
+        return False
+
+
+class StopReplicaWithoutEpoch(ZkControllerRules):
+    """StopReplica says nothing of the leadership that it ends."""
+
+    def stop_replica_epoch(self, leader_epoch: int | None, deleting: bool) -> int:
+        return NO_EPOCH
+
+
+class NewerBrokerEpochIsRefused(ZkControllerRules):
+    """A broker refuses control requests for any registration but the one it knows."""
+
+    def is_stale_broker_epoch(self, requested: int, own: int) -> bool:
+        return requested not in (UNKNOWN_EPOCH, own)
+
+
+class TopicsHaveNamesOnly(ClientRules):
+    """Clients take a topic that was created again for the one they know."""
+
+    def is_another_topic(self, known_id: str | None, topic_id: str) -> bool:
+        return known_id is None
+
+
+CONTROLLERS: tuple[Variant, ...] = (
+    Variant(
+        "B22-lost-alter-reply-not-idempotent", "KAFKA-12751", (RepeatedChangeIsRefused,),
+        "LIVE", "B22-lost-alter-reply-not-idempotent",
+        "Asking again for an ISR that is there already succeeds.",
+    ),
+    Variant(
+        "B23-zombie-controller-answers-alter", "KAFKA-14154",
+        (LaggingControllerFences, LaggingZkControllerFences),
+        "LIVE", "B23-zombie-controller-answers-alter",
+        "A controller that is behind a leader's epoch says that it is no controller any more.",
+    ),
+    Variant(
+        "B33-zk-write-without-epoch-check", "KAFKA-6082", (WritesUnguarded,),
+        "META", "B33-zk-write-without-epoch-check",
+        "A controller's write to ZooKeeper takes effect only while it is the controller.",
+    ),
+    Variant(
+        "B34-no-broker-epoch", "KIP-380", (NoBrokerEpoch,),
+        "ISRDATA", "B34-no-broker-epoch",
+        "A control request for an earlier incarnation of a broker is refused.",
+    ),
+    Variant(
+        "B35-newer-broker-epoch-rejected", "KAFKA-9839", (NewerBrokerEpochIsRefused,),
+        "LIVE", "B35-newer-broker-epoch-rejected",
+        "A broker takes control requests for a later registration than it knows of.",
+    ),
+    Variant(
+        "B36-cached-zk-version-zombie-leader", "KAFKA-2729", (BounceIsMissed,),
+        "LIVE", "B36-cached-zk-version-zombie-leader",
+        "A leader whose session ended unseen is told of its successor under its new registration.",
+    ),
+    Variant(
+        "B37-stop-replica-without-epoch", "KIP-570", (StopReplicaWithoutEpoch,),
+        "ISRDATA", "B37-stop-replica-without-epoch",
+        "A late StopReplica does not touch a replica that has been assigned again since.",
+    ),
+    Variant(
+        "B45-topic-recreated", "KAFKA-12257", (TopicsHaveNamesOnly,),
+        "LIVE", "B45-topic-recreated",
+        "Clients go on with a topic that was created again under its name.",
+    ),
+)  # fmt: skip

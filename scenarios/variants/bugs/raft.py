@@ -1,0 +1,62 @@
+"""Historical bugs of the metadata quorum (facts, 8.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model.raft.rules import LEADER, RaftRules
+from kafkasim.scenarios.variants import Variant
+
+
+class NoCheckQuorum(RaftRules):
+    """A leader leads for as long as it runs, whoever hears it."""
+
+    def check_quorum_us(self, fetch_timeout_us: int) -> int | None:
+        return None
+
+
+class LeadsOnAfterRestart(RaftRules):
+    """A voter that led when it stopped goes on in the same epoch."""
+
+    def restart_role(self, stored: Any, node_id: int, last_log_epoch: int) -> str:
+        if stored.leader == node_id and stored.epoch >= last_log_epoch:
+            return LEADER
+        return super().restart_role(stored, node_id, last_log_epoch)
+
+
+class FetchesOnUnflushed(RaftRules):
+    """A voter's next fetch does not wait for the disk."""
+
+    def must_flush_before_fetch(self, voter: bool) -> bool:
+        return False
+
+
+class NoPreVote(RaftRules):
+    """A voter that hears no leader raises the epoch at once."""
+
+    def pre_vote(self) -> bool:
+        return False
+
+
+RAFT: tuple[Variant, ...] = (
+    Variant(
+        "B39-raft-no-check-quorum", "KAFKA-15489", (NoCheckQuorum,),
+        "LIVE", "B39-raft-no-check-quorum",
+        "A Raft leader that hears from no majority resigns.",
+    ),
+    Variant(
+        "B41-raft-leader-same-epoch", "KAFKA-10527", (LeadsOnAfterRestart,),
+        "META", "B41-raft-leader-same-epoch",
+        "A Raft leader that restarts does not go on in its old epoch.",
+    ),
+    Variant(
+        "B42-raft-no-fsync-before-fetch", "KIP-595", (FetchesOnUnflushed,),
+        "META", "B42-raft-no-fsync-before-fetch",
+        "What a Raft voter acknowledged survives a power loss of that voter.",
+    ),
+    Variant(
+        "B43-no-pre-vote", "KIP-996", (NoPreVote,),
+        "LIVE", "B43-no-pre-vote",
+        "A voter that was cut off does not depose a healthy leader when it comes back.",
+    ),
+)  # fmt: skip

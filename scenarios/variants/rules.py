@@ -1,0 +1,40 @@
+"""The rules of a run: one object per part of the model, each replaceable by a variant's subclass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.controller.zk.rules import ZkControllerRules
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.zookeeper.rules import ZooKeeperRules
+
+
+@dataclass
+class Rules:
+    """What Kafka decides, part by part."""
+
+    storage: StorageRules = field(default_factory=StorageRules)
+    raft: RaftRules = field(default_factory=RaftRules)
+    controller: ControllerRules = field(default_factory=ControllerRules)
+    replication: ReplicationRules = field(default_factory=ReplicationRules)
+    group: GroupRules = field(default_factory=GroupRules)
+    client: ClientRules = field(default_factory=ClientRules)
+    zk_controller: ZkControllerRules = field(default_factory=ZkControllerRules)
+    zookeeper: ZooKeeperRules = field(default_factory=ZooKeeperRules)
+
+
+PARTS: dict[str, type] = {
+    "storage": StorageRules,
+    "raft": RaftRules,
+    "controller": ControllerRules,
+    "replication": ReplicationRules,
+    "group": GroupRules,
+    "client": ClientRules,
+    "zk_controller": ZkControllerRules,
+    "zookeeper": ZooKeeperRules,
+}

@@ -1,0 +1,178 @@
+"""The no-loss budget: which partitions may legally lose data through the faults of this run.
+
+A data-losing fault on broker b (power loss, failed flushes, a replaced disk) is inside the budget
+only if every partition with b in the controller's ISR has another ISR member that stays up and
+intact until b has left the ISR (kafka_facts 0.1). The budget follows the trace: such members are
+the *witnesses* of a loss; when the last one stops, is damaged or leaves the ISR first, the
+partition is outside, for the rest of the run.
+
+Judged on processes, not on sessions: a witness that restarts at once has stopped all the same. The
+eligible leader replicas (KIP-966) have all that is committed, and count like members of the ISR.
+
+In ZooKeeper mode only the memory of the controller tells that a broker bounced (KIP-380). One that
+lost data, is back before its session ends and finds a new controller stays in the ISR; when it leads,
+in its old epoch or by a clean election, the partition is outside, whoever the witnesses are. In KRaft
+the registration says that it bounced, and a loss of this kind is a bug.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model.facts import (
+    BecameLeader,
+    ControllerActive,
+    HostStarted,
+    HostStopped,
+    LogPlaced,
+    PartitionChanged,
+    ZkControllerWrite,
+)
+from kafkasim.sim.faults.faults import KINDS
+from kafkasim.sim.trace.trace import Trace
+
+Partition = tuple[str, int]
+
+PARTING = ("isolate", "gc-pause", "disk-stall", "disk-full", "disk-failure")
+"""Faults that leave a process running and take it from the others."""
+
+
+class Budget:
+    """Follows one run. ``brokers`` maps the name of a broker's process to its id."""
+
+    def __init__(self, trace: Trace, brokers: dict[str, int]) -> None:
+        self.outside: dict[Partition, str] = {}
+        self._brokers = dict(brokers)
+        self._isr: dict[Partition, tuple[int, ...]] = {}
+        self._up: dict[int, bool] = dict.fromkeys(brokers.values(), False)
+        # Per partition, who lost data and is in the ISR since, with the witnesses left to it.
+        self._losses: dict[Partition, dict[int, list[int]]] = {}
+        # Who of them has found a new controller since, in ZooKeeper mode.
+        self._forgotten: dict[Partition, dict[int, None]] = {}
+        self._zookeeper = False
+        # Where a broker with several log directories has its replicas, and which it cannot serve.
+        self._placed: dict[int, dict[Partition, str]] = {}
+        self._offline: dict[int, dict[Partition, None]] = {}
+        trace.subscribe(LogPlaced, self._on_placed)
+        trace.subscribe(PartitionChanged, self._on_partition_changed)
+        trace.subscribe(HostStarted, self._on_started)
+        trace.subscribe(HostStopped, self._on_stopped)
+        trace.subscribe(BecameLeader, self._on_leader)
+        trace.subscribe(ControllerActive, self._on_controller)
+        trace.subscribe(ZkControllerWrite, self._on_zk_write)
+
+    def data_lost(self, node: str, t_us: int, reason: str) -> None:
+        """Note that a broker's disk lost data which was not there for any reason of Kafka's."""
+        broker = self._brokers.get(node)
+        if broker is None:
+            return
+        self._no_witness(broker, t_us, f"{reason} of {node}")
+        for partition, isr in self._isr.items():
+            if broker in isr:
+                witnesses = self._intact(partition, (broker,))
+                self._losses.setdefault(partition, {})[broker] = witnesses
+                if not witnesses:
+                    self._leave(partition, f"{reason} of {node} at {t_us} µs, ISR {list(isr)}")
+
+    def directory_failed(self, node: str, t_us: int, prefix: str) -> None:
+        """Note that nobody can have what a broker keeps in one of its log directories."""
+        broker = self._brokers.get(node, -1)
+        for partition, path in list(self._placed.get(broker, {}).items()):
+            if (path.rstrip("/") + "/").startswith(prefix):
+                self._offline.setdefault(broker, {})[partition] = None
+                self._no_witness(broker, t_us, f"a failed disk of {node}", partition)
+
+    def allows(self, kind: str, nodes: tuple[str, ...], parameters: dict[str, Any]) -> bool:
+        """Return whether a fault on these processes, now, would keep all partitions inside.
+
+        A fault that ends or cuts off a process must leave every earlier loss a witness, too.
+        """
+        how = parameters.get("how", "power-loss") if kind == "rack-loss" else kind
+        spec = KINDS[how]
+        loses = spec.loses_data or how == "flush-error"
+        if not (loses or spec.stops or how in PARTING):
+            return True
+        hit = [self._brokers[node] for node in nodes if node in self._brokers]
+        for partition, isr in self._isr.items():
+            for witnesses in self._losses.get(partition, {}).values():
+                if witnesses and all(witness in hit for witness in witnesses):
+                    return False
+            if loses and any(broker in isr for broker in hit):
+                if not self._intact(partition, tuple(hit)):
+                    return False
+        return True
+
+    def _intact(self, partition: Partition, without: tuple[int, ...]) -> list[int]:
+        damaged = self._losses.get(partition, {})
+        return [
+            broker
+            for broker in self._isr[partition]
+            if self._up.get(broker, False) and broker not in damaged and broker not in without
+            and partition not in self._offline.get(broker, ())
+        ]  # fmt: skip
+
+    def _on_partition_changed(self, _: int, t_us: int, __: str, fact: PartitionChanged) -> None:
+        partition = (fact.topic_id, fact.partition)
+        members = self._isr[partition] = fact.isr + fact.elr
+        losses = self._losses.get(partition)
+        if not losses:
+            return
+        for broker in [broker for broker in losses if broker not in members]:
+            del losses[broker]
+            self._forgotten.get(partition, {}).pop(broker, None)
+        for broker, witnesses in losses.items():
+            kept = [witness for witness in witnesses if witness in members]
+            losses[broker] = kept
+            if witnesses and not kept:
+                left = f"the witnesses {witnesses} left the ISR before broker {broker}"
+                self._leave(partition, f"{left} at {t_us} µs")
+
+    def _on_zk_write(self, _: int, __: int, ___: str, ____: ZkControllerWrite) -> None:
+        self._zookeeper = True
+
+    def _on_controller(self, _: int, __: int, ___: str, fact: ControllerActive) -> None:
+        if fact.active and self._zookeeper:
+            for partition, losses in self._losses.items():
+                self._forgotten.setdefault(partition, {}).update(dict.fromkeys(losses))
+
+    def _on_leader(self, _: int, t_us: int, node: str, fact: BecameLeader) -> None:
+        partition = (fact.topic_id, fact.partition)
+        broker = self._brokers.get(node, -1)
+        if broker in self._forgotten.get(partition, ()):
+            why = f"{node}, which had lost data, leads in leader epoch {fact.leader_epoch}"
+            self._leave(partition, f"{why} at {t_us} µs: no controller remembers that it bounced")
+
+    def _on_started(self, _: int, __: int, node: str, ___: HostStarted) -> None:
+        if node in self._brokers:
+            self._up[self._brokers[node]] = True
+            self._placed.pop(self._brokers[node], None)
+
+    def _on_placed(self, _: int, __: int, node: str, fact: LogPlaced) -> None:
+        broker = self._brokers.get(node, -1)
+        partition = (fact.topic_id, fact.partition)
+        self._placed.setdefault(broker, {})[partition] = fact.directory
+        self._offline.get(broker, {}).pop(partition, None)
+
+    def _on_stopped(self, _: int, t_us: int, node: str, fact: HostStopped) -> None:
+        broker = self._brokers.get(node)
+        if broker is None:
+            return
+        self._up[broker] = False
+        if fact.reason == "power-loss":
+            self.data_lost(node, t_us, "power loss")
+        else:
+            self._no_witness(broker, t_us, f"{fact.reason} of {node}")
+
+    def _no_witness(self, gone: int, t_us: int, why: str, only: Partition | None = None) -> None:
+        for partition, losses in self._losses.items():
+            if only not in (None, partition):
+                continue
+            for broker, witnesses in losses.items():
+                if gone in witnesses:
+                    witnesses.remove(gone)
+                    if not witnesses:
+                        still = f"while broker {broker}, which had lost data, was in the ISR"
+                        self._leave(partition, f"{why} at {t_us} µs {still}")
+
+    def _leave(self, partition: Partition, reason: str) -> None:
+        self.outside.setdefault(partition, reason)

@@ -1,0 +1,384 @@
+"""The injector: arms the faults of a scenario in a world, starts them and heals them.
+
+A condition is noticed inside the fact that meets it, and the fault starts as an event of its own at
+the same instant, so no handler is interrupted. A fault names its hosts when it starts; overlapping
+faults of one disk or host share its state, so the one that ends last restores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.facts import (
+    FACTS,
+    ControllerActive,
+    FaultEnded,
+    FaultStarted,
+    PartitionChanged,
+    TopicCreated,
+)
+from kafkasim.sim.faults.budget import Budget
+from kafkasim.sim.faults.faults import KINDS, Fault, When, validate
+
+if TYPE_CHECKING:
+    from kafkasim.sim.disk import Disk
+    from kafkasim.sim.host.host import Host
+    from kafkasim.sim.trace.trace import Trace
+    from kafkasim.sim.world import World
+
+Heal = Callable[[], None]
+
+
+class Injector:
+    """The faults of one run; a context manager that heals on exit.
+
+    ``skipped`` lists the faults that did not start, with the reason: a role nobody held, a guarded
+    fault outside the budget.
+    """
+
+    def __init__(self, world: World, trace: Trace, budget: Budget | None = None) -> None:
+        self.world = world
+        self.budget = budget
+        self.skipped: list[tuple[Fault, str]] = []
+        self._trace = trace
+        self._active: dict[int, tuple[Fault, list[Heal]]] = {}
+        self._started = 0
+        self.armed = True  # until heal_all
+        self._holds: dict[tuple[str, str], int] = {}
+        self._topics: dict[str, str] = {}
+        self._partitions: dict[str, PartitionChanged] = {}
+        self._controller: str | None = None
+        trace.subscribe(TopicCreated, self._on_topic)
+        trace.subscribe(PartitionChanged, self._on_partition)
+        trace.subscribe(ControllerActive, self._on_controller)
+
+    def arm(self, faults: Iterable[Fault], ready_us: int = 0) -> None:
+        """Schedule faults; times count from ``ready_us``.
+
+        Raises:
+            FaultError: one is not valid.
+        """
+        for fault in faults:
+            validate(fault)
+            if fault.when is None:
+                self.world.at(ready_us + fault.at_us, self._start_armed, fault, None)
+            else:
+                self.watch(fault.when, fault.at_us, self._start_armed, fault)
+
+    def watch(self, when: When, after_us: int, act: Callable[..., None], what: Any) -> None:
+        """Call ``act(what, node)`` so long after the fact that meets a condition."""
+        _Watch(self, when, after_us, act, what)
+
+    def start(self, fault: Fault, node: str | None = None) -> bool:
+        """Start a fault now; ``node`` is what ``@node`` stands for. False if it was skipped."""
+        targets = self._resolve(fault, fault.targets, node)
+        others = self._resolve(fault, fault.others, node)
+        if targets is None or others is None:
+            return False
+        if fault.guarded and self.budget is not None:
+            if not self.budget.allows(fault.kind, targets, dict(fault.parameters)):
+                self.skipped.append((fault, "outside the no-loss budget"))
+                return False
+        self._started += 1
+        number = self._started
+        name = "+".join(targets) + (f"|{'+'.join(others)}" if others else "")
+        self._record(FaultStarted(fault.kind, name))
+        heals = _INJECT[fault.kind](self, fault, targets, others)
+        heals.append(lambda: self._record(FaultEnded(fault.kind, name)))
+        if fault.kind in _INSTANT:
+            heals[0]()
+            return True
+        self._active[number] = (fault, heals)
+        if fault.duration_us is not None:
+            self.world.at(self.world.now + fault.duration_us, self._end, number)
+        if fault.until is not None:
+            self.watch(fault.until, 0, self._end, number)
+        return True
+
+    def heal_all(self) -> None:
+        """End every fault, start what is down, and let none start any more."""
+        self.armed = False
+        for number in list(self._active):
+            self._end(number)
+        self.world.network.heal()
+
+    def __enter__(self) -> Injector:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.heal_all()
+
+    # ------------------------------------------------------------------------------- inside
+
+    def _start_armed(self, fault: Fault, node: str | None) -> None:
+        if self.armed:
+            self.start(fault, node)
+
+    def _end(self, number: int, _: str | None = None) -> None:
+        ended = self._active.pop(number, None)
+        if ended is not None:
+            for heal in ended[1]:
+                heal()
+
+    def _record(self, fact: Any) -> None:
+        self._trace.record(self.world.now, "world", fact)
+
+    def _on_topic(self, _: int, __: int, ___: str, fact: TopicCreated) -> None:
+        self._topics[fact.topic_id] = fact.topic
+
+    def _on_partition(self, _: int, __: int, ___: str, fact: PartitionChanged) -> None:
+        topic = self._topics.get(fact.topic_id)
+        if topic is not None:
+            self._partitions[f"{topic}-{fact.partition}"] = fact
+
+    def _on_controller(self, _: int, __: int, node: str, fact: ControllerActive) -> None:
+        if fact.active:
+            self._controller = node
+        elif self._controller == node:
+            self._controller = None
+
+    def _resolve(
+        self, fault: Fault, names: tuple[str, ...], node: str | None
+    ) -> tuple[str, ...] | None:
+        found: dict[str, None] = {}
+        for name in names:
+            place = self._by_role(name, node)
+            if place is None:
+                self.skipped.append((fault, f"nobody is {name}"))
+                return None
+            for host in self.world.network.resolve(place):
+                found[host] = None
+        return tuple(found)
+
+    def _by_role(self, name: str, node: str | None) -> str | None:
+        if name == "@node":
+            return node
+        if name == "active-controller":
+            return self._controller
+        role, colon, partition = name.partition(":")
+        if not colon:
+            return name
+        state = self._partitions.get(partition)
+        if state is None:
+            return None
+        followers = [broker for broker in state.isr if broker != state.leader]
+        broker = state.leader if role == "leader" else followers[0] if followers else -1
+        return f"broker-{broker}" if broker >= 0 else None
+
+    def hosts(self, names: tuple[str, ...]) -> list[Host]:
+        """Return hosts by name."""
+        return [self.world.hosts[name] for name in names]
+
+    def share(self, key: tuple[str, str], delta: int) -> int:
+        """Count the faults that keep a disk broken or a host down; return how many there are."""
+        self._holds[key] = self._holds.get(key, 0) + delta
+        return self._holds[key]
+
+
+class _Watch:
+    """Waits for the n-th fact that meets a condition."""
+
+    def __init__(
+        self, injector: Injector, when: When, after_us: int, act: Callable[..., None], what: Any
+    ) -> None:
+        self._injector = injector
+        self._after_us = after_us
+        self._act = act
+        self._what = what
+        self._when = when
+        self._left = when.count
+        self._type = FACTS[when.fact]
+        injector._trace.subscribe(self._type, self._on_fact)
+
+    def _on_fact(self, _: int, __: int, node: str, fact: Any) -> None:
+        if not self._left or (self._when.node is not None and node != self._when.node):
+            return
+        for name, wanted in self._when.fields:
+            if self._found(fact, name) != wanted:
+                return
+        self._left -= 1
+        if not self._left:
+            injector = self._injector
+            injector._trace.unsubscribe(self._type, self._on_fact)
+            injector.world.at(injector.world.now + self._after_us, self._act, self._what, node)
+
+    def _found(self, fact: Any, name: str) -> Any:
+        if name == "topic" and not hasattr(fact, "topic"):
+            return self._injector._topics.get(fact.topic_id)
+        return getattr(fact, name)
+
+
+# -------------------------------------------------------------------------------- kind by kind
+
+Names = tuple[str, ...]
+
+
+def _pause(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[Heal]:
+    hosts = injector.hosts(targets)
+    assert fault.duration_us is not None, fault
+    for host in hosts:
+        host.pause(fault.duration_us)
+
+    def heal() -> None:
+        for host in hosts:
+            if host.paused and not injector.armed:  # else the host ends its longest pause itself
+                host.resume()
+
+    return [heal]
+
+
+def _kill(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[Heal]:
+    how = fault.parameter("how") if fault.kind == "rack-loss" else fault.kind
+    if how == "isolate":
+        return [injector.world.network.isolate(targets).heal]
+    hosts = [(host, host.process) for host in injector.hosts(targets)]
+    for host, _process in hosts:
+        injector.share((host.name, "down"), 1)
+        if how == "power-loss":
+            host.power_loss()
+        elif how == "crash":
+            host.crash()
+        elif host.alive:
+            host.stop()
+
+    def heal() -> None:
+        for host, stopped in hosts:
+            if injector.share((host.name, "down"), -1):
+                continue  # another fault keeps it down
+            if host.alive and host.process is stopped:
+                host.crash()  # its clean stop took too long, as for an operator's kill -9
+            if not host.powered:
+                host.boot()
+            elif not host.alive:
+                host.start()
+
+    return [heal]
+
+
+def _restart(injector: Injector, _: Fault, targets: Names, __: Names) -> list[Heal]:
+    for host in injector.hosts(targets):
+        if not injector.share((host.name, "down"), 0):
+            host.restart()
+    return []
+
+
+def _link(injector: Injector, fault: Fault, a: Names, b: Names) -> list[Heal]:
+    network = injector.world.network
+    if fault.kind == "reset":
+        network.reset(a, b)
+        return []
+    if fault.kind == "half-open":
+        network.half_open(a, b)
+        return []
+    if fault.kind == "partition":
+        rule = network.partition(a, b)
+    elif fault.kind == "partition-oneway":
+        rule = network.partition_oneway(a, b)
+    elif fault.kind == "slow-link":
+        rule = network.slow(a, b, fault.parameter("extra-us"))
+    elif fault.kind == "flaky":
+        rule = network.flaky(a, b, fault.parameter("loss"))
+    elif fault.kind == "cut-purpose":
+        rule = network.cut(a, b, purpose=fault.parameter("purpose"), api=fault.parameter("api"))
+    else:
+        selection = {name: fault.parameter(name) for name in ("api", "direction", "purpose")}
+        rule = network.hold(a, b, **selection)
+    return [rule.heal]
+
+
+def _isolate(injector: Injector, _: Fault, targets: Names, __: Names) -> list[Heal]:
+    return [injector.world.network.isolate(targets).heal]
+
+
+def _disk(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[Heal]:
+    hosts = injector.hosts(targets)
+    prefix = fault.parameter("path") if "path" in KINDS[fault.kind].parameters else ""
+    share = f"{fault.kind} {prefix}"
+    for host in hosts:
+        injector.share((host.name, share), 1)
+        _break(host.disk, fault, prefix, True)
+        if injector.budget is not None:
+            if fault.kind == "flush-error":
+                injector.budget.data_lost(host.name, injector.world.now, "failed flush")
+            elif fault.kind in ("disk-failure", "disk-full"):
+                injector.budget.directory_failed(host.name, injector.world.now, prefix)
+
+    def heal() -> None:
+        for host in hosts:
+            if not injector.share((host.name, share), -1):
+                _break(host.disk, fault, prefix, False)
+
+    return [heal]
+
+
+def _break(disk: Disk, fault: Fault, prefix: str, on: bool) -> None:
+    """Begin or end what a fault does to a disk."""
+    if fault.kind == "slow-disk":
+        disk.slow(fault.parameter("factor") if on else 1)
+    elif fault.kind == "disk-stall":
+        disk.stall() if on else disk.resume()
+    elif fault.kind == "disk-full":
+        disk.fill(on, prefix)
+    elif fault.kind == "disk-read-error":
+        disk.fail_reads(prefix) if on else disk.heal_reads(prefix)
+    elif fault.kind == "flush-error":
+        disk.fail_flushes(on, prefix)
+    else:
+        disk.fail(on, prefix)
+
+
+def _bit_rot(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[Heal]:
+    for host in injector.hosts(targets):
+        prefix = fault.parameter("path")
+        paths = [path for path in host.disk.paths(prefix) if host.disk.count(path)]
+        logs = [path for path in paths if path.endswith(".log")] or paths
+        if logs:
+            draw = injector.world.streams.stream("bit-rot", host.name, injector.world.now)
+            host.disk.bit_rot(logs[int(draw.random() * len(logs))], fault.parameter("index"))
+    return []
+
+
+def _clock(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[Heal]:
+    hosts = injector.hosts(targets)
+    sign = 1
+
+    def change() -> None:
+        for host in hosts:
+            if fault.kind == "clock-step":
+                host.step_clock(host.clock_step_us + sign * fault.parameter("offset-us"))
+            else:
+                host.set_drift(host.clock.drift_ppm + sign * fault.parameter("ppm"))
+
+    def heal() -> None:
+        nonlocal sign
+        sign = -1
+        change()
+
+    change()
+    return [heal]
+
+
+_INJECT: dict[str, Callable[[Injector, Fault, Names, Names], list[Heal]]] = {
+    "gc-pause": _pause,
+    "crash": _kill,
+    "power-loss": _kill,
+    "stop": _kill,
+    "rack-loss": _kill,
+    "restart": _restart,
+    "isolate": _isolate,
+    "bit-rot": _bit_rot,
+    **dict.fromkeys(("clock-step", "clock-drift"), _clock),
+    **dict.fromkeys(
+        ("slow-disk", "disk-stall", "disk-full", "disk-read-error", "flush-error", "disk-failure"),
+        _disk,
+    ),
+    **dict.fromkeys(
+        (
+            "partition", "partition-oneway", "slow-link", "flaky",
+            "reset", "half-open", "hold", "cut-purpose",
+        ),
+        _link,
+    ),
+}  # fmt: skip
+_INSTANT = ("restart", "reset", "half-open", "bit-rot")

@@ -1,0 +1,133 @@
+"""The nemesis: draws a schedule of faults for a cluster, from a random stream of its own.
+
+A schedule is plain data, drawn before the run: it does not depend on what happens, so a new draw in
+the model moves no fault. Its faults are guarded: at its time, one that would leave the no-loss
+budget is dropped (:mod:`kafkasim.sim.faults.budget`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkasim.sim.faults.faults import KINDS, Fault, FaultError, Parameter
+
+SECOND = 1_000_000
+
+WEIGHTS: dict[str, int] = {
+    "gc-pause": 10,
+    "crash": 8,
+    "power-loss": 6,
+    "restart": 4,
+    "stop": 4,
+    "partition": 8,
+    "partition-oneway": 6,
+    "isolate": 6,
+    "slow-link": 5,
+    "flaky": 5,
+    "reset": 3,
+    "half-open": 2,
+    "cut-purpose": 5,
+    "slow-disk": 5,
+    "disk-stall": 3,
+    "clock-step": 3,
+    "clock-drift": 2,
+}
+"""How often each kind is drawn, unless a scenario says otherwise. Kinds that no claim survives by
+itself (disk-failure, disk-full, disk-read-error, flush-error, bit-rot) and whole racks are drawn
+only if asked for."""
+
+PURPOSES = ("raft-fetch", "heartbeat", "alter-partition", "replica-fetch")
+
+
+@dataclass(frozen=True, slots=True)
+class Nemesis:
+    """What a schedule is drawn from.
+
+    ``servers`` are the hosts that break, ``clients`` the far sides that a link may have besides.
+    Faults start within ``duration_us``, on average every ``mean_gap_us``, and end within it; each
+    lasts from ``shortest_us`` to ``longest_us``.
+    """
+
+    servers: Sequence[str]
+    duration_us: int
+    clients: Sequence[str] = ()
+    racks: Sequence[str] = ()
+    mean_gap_us: int = 8 * SECOND
+    shortest_us: int = SECOND // 2
+    longest_us: int = 15 * SECOND
+    weights: Mapping[str, int] = field(default_factory=lambda: WEIGHTS)
+
+    def __post_init__(self) -> None:
+        if not self.servers:
+            raise FaultError("servers", "the nemesis needs at least one")
+        if not 0 < self.shortest_us <= self.longest_us:
+            raise FaultError("shortest", f"must be positive and at most {self.longest_us}")
+        for kind, weight in self.weights.items():
+            if kind not in KINDS:
+                raise FaultError("weights", f"{kind!r} is none of {', '.join(KINDS)}")
+            if weight < 0:
+                raise FaultError("weights", f"{kind} must not be negative, is {weight}")
+        if not any(self._possible().values()):
+            raise FaultError("weights", "no kind of fault can be drawn")
+
+    def draw(self, rng: random.Random) -> tuple[Fault, ...]:
+        """Return a schedule, in the order of time. The same stream gives the same schedule."""
+        weights = self._possible()
+        total = sum(list(weights.values()))
+        faults: list[Fault] = []
+        at_us = 0
+        while True:
+            at_us += 1 + int(rng.random() * 2 * self.mean_gap_us)
+            if at_us >= self.duration_us:
+                return tuple(faults)
+            mark = int(rng.random() * total)
+            for kind, weight in weights.items():
+                mark -= weight
+                if mark < 0:
+                    faults.append(self._draw_fault(kind, at_us, rng))
+                    break
+
+    def _possible(self) -> dict[str, int]:
+        """Return the weights of what this cluster can suffer."""
+        others = len(self.servers) + len(self.clients) > 1
+        return {
+            kind: weight
+            for kind, weight in self.weights.items()
+            if (others or not KINDS[kind].link) and (self.racks or kind != "rack-loss")
+        }
+
+    def _draw_fault(self, kind: str, at_us: int, rng: random.Random) -> Fault:
+        spec = KINDS[kind]
+        places = self.racks if kind == "rack-loss" else self.servers
+        target = places[int(rng.random() * len(places))]
+        others: tuple[str, ...] = ()
+        if spec.link:
+            far = [name for name in (*self.servers, *self.clients) if name != target]
+            others = (far[int(rng.random() * len(far))],)
+        length = self.longest_us - self.shortest_us
+        lasts = self.shortest_us + int(rng.random() * (length + 1))
+        duration = None if spec.duration == "none" else min(lasts, self.duration_us - at_us)
+        parameters = _draw_parameters(kind, rng)
+        return Fault(kind, (target,), others, at_us, None, duration, parameters, guarded=True)
+
+
+def _draw_parameters(kind: str, rng: random.Random) -> tuple[tuple[str, Parameter], ...]:
+    """Return parameters for a kind; one draw whatever the kind, so that kinds can be exchanged."""
+    draw = rng.random()
+    if kind == "slow-link":
+        return (("extra-us", 1000 + int(draw * 500_000)),)
+    if kind == "flaky":
+        return (("loss", (1 + int(draw * 30)) / 100),)
+    if kind == "cut-purpose":
+        return (("purpose", PURPOSES[int(draw * len(PURPOSES))]),)
+    if kind == "slow-disk":
+        return (("factor", 2 + int(draw * 98)),)
+    if kind == "clock-step":
+        return (("offset-us", int((draw - 0.5) * 20 * SECOND) or SECOND),)
+    if kind == "clock-drift":
+        return (("ppm", int((draw - 0.5) * 400) or 1),)
+    if kind == "rack-loss":
+        return (("how", ("crash", "power-loss", "isolate")[int(draw * 3)]),)
+    return ()

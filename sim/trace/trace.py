@@ -1,0 +1,213 @@
+"""The trace: all that happened in a run, totally ordered.
+
+:meth:`Trace.record` is the hottest call of a simulation. It numbers the fact, keeps its row
+``(seq, t_us, node, kind, fields)`` in a buffer and tells whoever subscribed to its type. Full
+buffers go into the digest and, if the run has a directory, to its Parquet table, so memory stays
+flat.
+
+The digest is sha256 over the ``repr`` of the rows, one a line, whatever the size of the buffers:
+rows are made of int, str, bool, None and tuples, whose ``repr`` is the same in every Python, while
+Arrow's buffers of equal arrays differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from kafkasim.model import facts, values
+from kafkasim.model.facts import ROW
+from kafkasim.sim.trace.store import TRACE_FILE, WIRE_FILE, FactWriter, TableWriter
+
+Row: TypeAlias = tuple[int, int, str, str, tuple[Any, ...]]
+Subscriber: TypeAlias = Callable[[int, int, str, Any], None]
+
+BATCH_ROWS = 16_384
+
+
+class Trace:
+    """Records facts; a context manager that closes.
+
+    Args:
+        directory: where ``trace.parquet`` goes; None keeps the digest only.
+        batch_rows: rows that are buffered before they are digested and converted.
+        check_types: whether every field's type is checked (always under the test suite).
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        check_types: bool = values.FROZEN,
+    ) -> None:
+        self._rows: list[Row] = []
+        self._next_seq = 0
+        self._batch_rows = batch_rows
+        self._flush_at = batch_rows - 1  # the seq that fills the buffer
+        self._check_types = check_types
+        # Per kind of fact: its name, what makes its row, who wants to hear of it.
+        self._kinds: dict[type, tuple[str, Callable[[Any], Any], tuple[Subscriber, ...]]] = {
+            kind: (kind.__name__, row, ()) for kind, row in ROW.items()
+        }
+        self._hash = hashlib.sha256()
+        self._writer = None if directory is None else FactWriter(directory / TRACE_FILE)
+        self.closed = False
+
+    @property
+    def rows(self) -> int:
+        """The number of facts recorded so far, which is the next ``seq``."""
+        return self._next_seq
+
+    @property
+    def digest(self) -> str:
+        """The digest of all rows so far, as hexadecimal digits."""
+        self._flush()
+        return self._hash.hexdigest()
+
+    def record(self, t_us: int, node: str, fact: Any) -> None:
+        """Append a fact of ``node`` at simulated time ``t_us`` and tell its subscribers."""
+        seq = self._next_seq
+        self._next_seq = seq + 1
+        kind, row, subscribers = self._kinds[type(fact)]
+        self._rows.append((seq, t_us, node, kind, row(fact)))
+        for callback in subscribers:
+            callback(seq, t_us, node, fact)
+        if seq >= self._flush_at:
+            self._flush()
+
+    def subscribe(self, fact_type: type, callback: Subscriber) -> None:
+        """Call ``callback(seq, t_us, node, fact)`` at every later fact of this type.
+
+        Callbacks run in the order in which they subscribed, after the fact has its place in the
+        trace. One that records facts itself is allowed: they come behind.
+
+        Raises:
+            KeyError: ``fact_type`` is no kind of fact.
+        """
+        kind, row, subscribers = self._kinds[fact_type]
+        self._kinds[fact_type] = (kind, row, (*subscribers, callback))
+
+    def unsubscribe(self, fact_type: type, callback: Subscriber) -> None:
+        """Undo a :meth:`subscribe`; a callback that is not there is not an error."""
+        kind, row, subscribers = self._kinds[fact_type]
+        kept = tuple([known for known in subscribers if known != callback])
+        self._kinds[fact_type] = (kind, row, kept)
+
+    def close(self) -> None:
+        """Write what is buffered and end the file. Nothing can be recorded afterwards."""
+        if self.closed:
+            return
+        self._flush()
+        if self._writer is not None:
+            self._writer.close()
+        self.closed = True
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _flush(self) -> None:
+        rows = self._rows
+        if not rows:
+            return
+        assert not self.closed, f"recorded after the trace was closed: {rows[0]}"
+        self._rows = []
+        self._flush_at = self._next_seq + self._batch_rows - 1
+        if self._check_types:
+            _check(rows)
+        self._hash.update("\n".join(map(repr, rows)).encode())
+        self._hash.update(b"\n")
+        if self._writer is not None:
+            self._writer.write_rows(rows)
+
+
+class WireTrace:
+    """Messages on the wire: a table of its own, optional, outside the digest."""
+
+    COLUMNS = {
+        "seq": "int64",
+        "t_us": "int64",
+        "source": "string",
+        "target": "string",
+        "purpose": "string",
+        "direction": "string",
+        "api": "string",
+        "connection": "int64",
+        "correlation": "int64",
+        "bytes": "int64",
+        "text": "string",
+    }
+
+    def __init__(self, directory: Path, *, batch_rows: int = BATCH_ROWS) -> None:
+        self._writer = TableWriter(directory / WIRE_FILE, self.COLUMNS)
+        self._batch_rows = batch_rows
+        self._rows: list[tuple[Any, ...]] = []
+        self._next_seq = 0
+
+    def record(
+        self,
+        t_us: int,
+        source: str,
+        target: str,
+        purpose: str,
+        direction: str,
+        connection: int,
+        correlation: int,
+        size: int,
+        message: Any,
+    ) -> None:
+        """Append one message; ``direction`` is ``request`` or ``response``."""
+        api = type(message).__name__
+        row = (self._next_seq, t_us, source, target, purpose, direction, api)
+        self._rows.append((*row, connection, correlation, size, repr(message)))
+        self._next_seq += 1
+        if len(self._rows) >= self._batch_rows:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is buffered and end the file."""
+        self._flush()
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._rows:
+            columns = zip(self._writer.schema, zip(*self._rows))
+            arrays = [pa.array(values_, field.type) for field, values_ in columns]
+            self._rows = []
+            self._writer.write(pa.Table.from_arrays(arrays, schema=self._writer.schema))
+
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "int64": (int,),
+    "string": (str, type(None)),
+    "bool": (bool,),
+    "list<int64>": (tuple,),
+    "list<string>": (tuple,),
+}
+_ELEMENTS: dict[str, type] = {"list<int64>": int, "list<string>": str}
+
+
+def _check(rows: list[Row]) -> None:
+    """Refuse values that Arrow would convert or ``repr`` would show in another way."""
+    for seq, t_us, node, kind, fields in rows:
+        assert type(t_us) is int, f"row {seq}: t_us of {kind} is {t_us!r}"
+        assert type(node) is str, f"row {seq}: node of {kind} is {node!r}"
+        for name, found in zip(facts.FACTS[kind].__dataclass_fields__, fields):  # type: ignore[attr-defined]
+            declared = facts.COLUMNS[name]
+            where = f"row {seq} of {node}: {kind}.{name} must be {declared}, is {found!r}"
+            assert type(found) in _PYTHON_TYPES[declared], where
+            if declared in _ELEMENTS:
+                assert all(type(item) is _ELEMENTS[declared] for item in found), where
