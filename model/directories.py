@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from kafkasim.model.uuids import random_uuid
+from kafkasim.model.values import random_uuid
 
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
 """A replica that its broker is still to place, or to tell where it did."""

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +41,10 @@ PORTS = ("model.storage.files",)
 """The files port is part of the base: effects.py and sim/ name it."""
 
 SIDEWAYS = {
-    ("replication", "model.controller.common.image"): "brokers apply the controller's image and deltas",
+    (
+        "replication",
+        "model.controller.common.image",
+    ): "brokers apply the controller's image and deltas",
     ("replication", "model.controller.common.records"): "the registrations inside the image",
 }
 """Arrows inside one layer that are data, not behaviour: (part, module) and why."""
@@ -295,4 +299,27 @@ def test_functions_are_short() -> None:
 
 def test_every_module_says_what_it_is() -> None:
     wrong = [name for name, tree in TREES.items() if tree.body and ast.get_docstring(tree) is None]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+CIRCULAR_FILES = 92
+"""A ratchet: how many files import each other in a circle. Lower it; never raise it."""
+
+
+def test_files_do_not_import_each_other_in_circles() -> None:
+    """Imports under TYPE_CHECKING count: a part that needs its owner's name knows its owner."""
+    arrows = [(name, target) for name in SOURCES for target, _ in imports(name)]
+    graph = networkx.DiGraph([(a, b) for a, b in arrows if b in SOURCES and a != b])
+    components = networkx.strongly_connected_components(graph)
+    circles = sorted(sorted(circle) for circle in components if len(circle) > 1)
+    shown = "\n".join(["", *(" ".join(circle) for circle in circles)])
+    assert sum(map(len, circles)) <= CIRCULAR_FILES, shown
+
+
+def test_no_package_has_more_than_eight_modules_at_its_top() -> None:
+    modules: dict[Path, int] = {}
+    for path in SOURCES.values():
+        if path.name != "__init__.py":
+            modules[path.parent] = modules.get(path.parent, 0) + 1
+    wrong = [f"{folder.relative_to(ROOT)}: {n}" for folder, n in modules.items() if n > 8]
     assert not wrong, "\n".join(["", *wrong])

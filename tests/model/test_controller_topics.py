@@ -11,7 +11,7 @@ from kafkasim.model.controller.kraft.managers.topics import name_problem
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import PartitionChanged, TopicCreated
 from kafkasim.model.messages import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kafkasim.model.uuids import random_uuid
+from kafkasim.model.values import random_uuid
 from tests.model.controller_harness import Harness
 
 

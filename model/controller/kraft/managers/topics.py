@@ -34,8 +34,7 @@ from kafkasim.model.messages import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from kafkasim.model.uuids import random_uuid
-from kafkasim.model.values import value
+from kafkasim.model.values import random_uuid, value
 
 MAX_NAME = 249
 MAX_PARTITIONS = 10_000  # of one request: its records are one batch (MAX_PARTITIONS_PER_BATCH)
