@@ -1,0 +1,141 @@
+"""The public Python API; ``import kafkasim`` hands it on.
+
+    import kafkasim
+
+    outcome = kafkasim.run("acks-one-loses", seed=7)
+    outcome.verdict                              # "expected"
+    outcome.anomalies                            # ["lost-write"]
+    outcome.facts("LeaderElected").to_pylist()   # a pyarrow.Table, one column a field
+    print("\\n".join(outcome.story()))
+
+A run is a function of scenario, settings, variants and seed: the same call gives the same digest in
+any process. Names of facts and their fields are those of :mod:`kafkasim.model.facts`; times are
+microseconds of simulated time since the hosts were switched on.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafkasim.model.facts import FACTS
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import Scenario, ScenarioError, parse
+from kafkasim.scenarios.running import runner
+from kafkasim.scenarios.running.runner import Result
+from kafkasim.scenarios.showing.story import tell
+from kafkasim.sim.trace.store import TRACE_FILE
+
+__all__ = ["Outcome", "ScenarioError", "run"]
+
+ROW = ("seq", "t_us", "node")
+"""What every fact has beside its own fields: its place in the trace, its time, its host."""
+
+STORY_LINES = 200
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One finished run: its verdict, and the trace it left in ``directory``.
+
+    Without a directory given to :func:`run`, the trace lies in a temporary one that is deleted with
+    the last reference to this object.
+    """
+
+    result: Result
+    directory: Path
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``expected`` (the scenario permits what was found) or ``fail``."""
+        return self.result.verdict
+
+    @property
+    def anomalies(self) -> list[str]:
+        """What was found, by name: invariants and delivery anomalies, sorted."""
+        return list(self.result.anomalies)
+
+    @property
+    def digest(self) -> str:
+        """The sha256 over all facts of the run, in hexadecimal digits."""
+        return self.result.digest
+
+    def facts(self, kind: str | None = None) -> pa.Table:
+        """Return the facts of one kind, in the order in which they happened.
+
+        Without ``kind``, return all facts in one wide table with a ``kind`` column; the columns
+        that a kind does not have are null.
+
+        Raises:
+            ValueError: there is no such kind of fact; the message names those that exist.
+        """
+        path = self.directory / TRACE_FILE
+        if kind is None:
+            return pq.read_table(path)
+        if kind not in FACTS:
+            raise ValueError(f"no kind of fact {kind!r}; allowed: {', '.join(sorted(FACTS))}")
+        columns = [*ROW, *FACTS[kind].__dataclass_fields__]  # type: ignore[attr-defined]
+        return pq.read_table(path, columns=columns, filters=[("kind", "=", kind)])
+
+    def story(self, lines: int = STORY_LINES) -> list[str]:
+        """Return what happened in Kafka's words, as ``kafkasim run --explain`` prints it."""
+        return tell(self.directory, lines)
+
+
+def run(
+    scenario: str | Path | Mapping[str, Any],
+    *,
+    seed: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    twin: bool = False,
+    variants: Sequence[str] = (),
+    directory: Path | None = None,
+) -> Outcome:
+    """Run one scenario with one seed and judge it.
+
+    Args:
+        scenario: the name of a built-in scenario, the path of a TOML file, or the same tables as
+            a mapping.
+        seed: every draw of the run follows from it.
+        settings: values that replace the scenario's, by dotted key, as ``--set`` takes them:
+            ``{"cluster.config.replica.lag.time.max.ms": 10_000}``.
+        twin: run the scenario's twin, whose check must fail.
+        variants: ids of broken or older rules, as ``kafkasim list --variants`` prints them.
+        directory: where trace and manifest go and stay; created if it does not exist.
+
+    Raises:
+        ScenarioError: the scenario, a setting or a variant is not right; one line that names the
+            place and what is allowed.
+    """
+    checked, added = _checked(scenario, settings or {}, twin)
+    place = Path(tempfile.mkdtemp(prefix="kafkasim-")) if directory is None else directory
+    outcome = Outcome(runner.run(checked, seed, place, [*added, *variants]), place)
+    if directory is None:
+        weakref.finalize(outcome, shutil.rmtree, place, ignore_errors=True)
+    return outcome
+
+
+def _checked(
+    scenario: str | Path | Mapping[str, Any], settings: Mapping[str, Any], twin: bool
+) -> tuple[Scenario, list[str]]:
+    """Return the scenario with its settings applied, and the variants that its twin adds."""
+    if not isinstance(scenario, Mapping):
+        given = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+        return library.scenario(str(scenario), given, twin=twin)
+    place = "the scenario"
+    data, added = dict(scenario), []
+    if twin:
+        table = parse(data, place).twin
+        if table is None:
+            raise ScenarioError(f"{place}: has no twin")
+        data, added = library.apply(data, table.set, place), list(table.variants)
+    return parse(library.apply(data, settings, place), place), added
