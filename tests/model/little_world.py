@@ -155,9 +155,11 @@ class World:
         message = effect.message
         if forward:
             if (wire.server, wire.server_number) in self.incoming:
+                self.delivered(wire, forward, message)
                 item = Request(wire.server_number, effect.correlation, message, self.now)
                 self.give(wire.server, item)
         elif (wire.client, wire.client_number) in self.outgoing:
+            self.delivered(wire, forward, message)
             self.give(wire.client, Response(wire.client_number, effect.correlation, message))
 
     def run(self, until: int) -> None:
@@ -182,6 +184,16 @@ class World:
                 assert popped is not None
                 process.timers.fire(popped[0], popped[1], self.now)
                 self.drain(timer[1])
+
+    def step(self, duration_us: int) -> None:
+        self.run(self.now + duration_us)
+
+    def seen(self, kind: type, since: int = 0) -> list[Any]:
+        """Return the facts of one kind, of all processes, in the order in which they happened."""
+        return [fact for at, _, fact in self.facts if type(fact) is kind and at >= since]
+
+    def delivered(self, wire: Wire, forward: bool, message: Any) -> None:
+        """Take note of a message that reaches a live process; transcripts override this."""
 
     def ask(self, name: str, message: Any, wait_us: int = 1_000_000) -> Any:
         """Send a request from outside and return its answer (None: none came in time)."""

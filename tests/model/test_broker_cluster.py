@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from broker_cluster import SECOND, TP, Cluster, batch
 
 from kafkasim.model.effects import Exit
 from kafkasim.model.errors import Errors
@@ -24,6 +23,7 @@ from kafkasim.model.messages import (
     ProduceRequest,
 )
 from kafkasim.model.storage.files import DiskFull
+from tests.model.broker_cluster import SECOND, TP, Cluster, batch
 
 NONE = Errors.NONE
 
@@ -50,7 +50,7 @@ def test_leader_crash_elects_and_the_old_leader_returns(cluster: Cluster) -> Non
     cluster.produce(1, 10)
     cluster.crash("broker-1")
     cluster.run(cluster.now + 12 * SECOND)
-    assert cluster.leader(2) == 2
+    assert cluster.leader_known_to(2) == 2
     assert cluster.produce(2, 11) == (NONE, 1)
     cluster.restart("broker-1")
     cluster.run(cluster.now + 5 * SECOND)
@@ -108,7 +108,7 @@ def test_produce_times_out_but_may_commit_later(cluster: Cluster) -> None:
     assert cluster.produce(1, 10, wait_us=31 * SECOND) is not None
     cluster.held.clear()
     cluster.run(cluster.now + 20 * SECOND)
-    assert cluster.values(cluster.leader(1)) == [10]
+    assert cluster.values(cluster.leader_known_to(1)) == [10]
 
 
 def test_controlled_shutdown_moves_leadership_and_leaves_a_clean_log(cluster: Cluster) -> None:
@@ -117,7 +117,7 @@ def test_controlled_shutdown_moves_leadership_and_leaves_a_clean_log(cluster: Cl
     cluster.drain("broker-1")
     cluster.run(cluster.now + 6 * SECOND)
     assert cluster.exits == [("broker-1", Exit("shutdown", True))]
-    assert cluster.leader(2) == 2
+    assert cluster.leader_known_to(2) == 2
     cluster.restart("broker-1")
     cluster.run(cluster.now + 4 * SECOND)
     assert [fact.clean for fact in cluster.seen(LogLoaded)] == [True]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from broker_cluster import SECOND, TP, Cluster
 
 from kafkasim.model.directories import UNASSIGNED
 from kafkasim.model.effects import Exit
@@ -19,6 +18,7 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import DiskError
+from tests.model.broker_cluster import SECOND, TP, Cluster
 
 DIRS = {"log_dirs": "/d1,/d2", "metadata_log_dir": "/meta"}
 OTHER = TopicPartition("other", 0)
@@ -160,7 +160,7 @@ def test_a_topic_of_the_same_name_may_live_in_the_other_directory() -> None:
     assert world.partition(1).offline
     world.create()
     assert (world.partition(1).log.directory, world.partition(1).offline) == ("/d2/orders-0", False)
-    assert world.produce(world.leader(2), 9)[0] is Errors.NONE
+    assert world.produce(world.leader_known_to(2), 9)[0] is Errors.NONE
 
 
 @pytest.mark.parametrize(("dirs", "path"), [("/d1,/d2", "/d1"), ("/d1", "orders-0")])

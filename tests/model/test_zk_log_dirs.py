@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from zk_cluster import SECOND, TP, ZkCluster
-
 from kafkasim.model.controller.zk.store.zk_data import LOG_DIR_EVENTS, state_path
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import PartitionChanged
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import DiskError
+from tests.model.zk_cluster import SECOND, TP, ZkCluster
 
 OTHER = TopicPartition("other", 0)
 

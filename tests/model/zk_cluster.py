@@ -1,4 +1,4 @@
-"""An ensemble and brokers in a little world, and what tests ask of them."""
+"""A ZooKeeper ensemble and brokers in the little world (ZooKeeper mode)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,13 @@ from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.broker.zk.broker import ZkBroker
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.zk.store.zk_data import CONTROLLER, CONTROLLER_EPOCH
-from kafkasim.model.errors import Errors
-from kafkasim.model.messages import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    ProducePartition,
-    ProduceRequest,
-)
-from kafkasim.model.records import TopicPartition
-from kafkasim.model.replication.partition.partition import Partition
-from tests.model.broker_cluster import batch
+from tests.model.cluster_verbs import SECOND, TP, ClusterVerbs
 from tests.model.zookeeper_cluster import Ensemble
 
-SECOND = 1_000_000
-TP = TopicPartition("orders", 0)
+__all__ = ["SECOND", "TP", "ZkCluster"]
 
 
-class ZkCluster(Ensemble):
+class ZkCluster(Ensemble, ClusterVerbs):
     """One ZooKeeper server, three brokers, a topic ``orders`` when asked for."""
 
     def __init__(
@@ -64,12 +54,6 @@ class ZkCluster(Ensemble):
             ),
         )
 
-    def broker(self, number: int) -> ZkBroker:
-        """A live broker."""
-        process = self.processes[f"broker-{number}"]
-        assert isinstance(process, ZkBroker)
-        return process
-
     def controller(self) -> Any:
         """The controller with the highest epoch."""
         brokers = [p for p in self.processes.values() if isinstance(p, ZkBroker)]
@@ -84,31 +68,3 @@ class ZkCluster(Ensemble):
     def who(self) -> tuple[int, int]:
         """The broker named in /controller, and the controller epoch."""
         return self.tree(CONTROLLER).broker_id, self.tree(CONTROLLER_EPOCH)
-
-    def create(self, topic: str = "orders", assignment: tuple[int, ...] = (1, 2, 3)) -> None:
-        """Create a topic of one partition."""
-        wanted = CreatableTopic(topic, -1, -1, (assignment,))
-        answer = self.ask("broker-1", CreateTopicsRequest((wanted,), 30000), 5 * SECOND)
-        assert answer.results[0][1] is Errors.NONE, answer
-        self.step(SECOND)
-
-    def partition(self, number: int, tp: TopicPartition = TP) -> Partition:
-        """A live replica."""
-        return self.broker(number).replicas.partitions[tp]
-
-    def produce(self, number: int, *values: int, acks: int = -1, wait_us: int = SECOND) -> Any:
-        """Produce one batch; return (error, base offset), None without an answer."""
-        request = ProduceRequest(acks, 30000, (ProducePartition(TP, batch(*values)),))
-        answer = self.ask(f"broker-{number}", request, wait_us)
-        if answer is None:
-            return None
-        return answer.partitions[0].error, answer.partitions[0].base_offset
-
-    def values(self, number: int) -> list[int]:
-        """All record values in a replica's log."""
-        log = self.partition(number).log
-        return [r.value for b in log.batches_from(log.log_start_offset) for r in b.records]
-
-    def seen(self, kind: type, since: int = 0) -> list[Any]:
-        """The facts of one kind."""
-        return [fact for at, _, fact in self.facts if type(fact) is kind and at >= since]

@@ -102,9 +102,6 @@ class Ensemble(World):
             assert self.now < end, "the condition did not come true"
             self.run(min(self.now + 5_000, end))
 
-    def step(self, duration_us):
-        self.run(self.now + duration_us)
-
     def ask_client(self, name, op):
         """Send an operation now; return the tag of its result."""
         self.tags += 1
@@ -262,8 +259,10 @@ class Ensemble(World):
                 self.outgoing.pop((wire.client, wire.client_number), None)
                 self.give_alive(wire.client, Closed(wire.client_number, "closed"))
         elif forward:
+            self.delivered(wire, forward, effect.message)
             item = Request(wire.server_number, effect.correlation, effect.message, self.now)
             self.give(wire.server, item)
         elif (wire.client, wire.client_number) in self.outgoing:
+            self.delivered(wire, forward, effect.message)
             item = Response(wire.client_number, effect.correlation, effect.message)
             self.give(wire.client, item)
