@@ -25,7 +25,7 @@ from kafkasim.model.client.producer.producer import producer_config as configure
 from kafkasim.model.config import BrokerConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
-from kafkasim.model.zookeeper.server.server import ZooKeeperServer
+from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
 from kafkasim.scenarios.language.spec import ConsumerGroup, Producer, Scenario
 from kafkasim.scenarios.language.versions import BROKER, CONSUMER, PRODUCER, VERSIONS, with_version
 from kafkasim.scenarios.running.nodes import controller_hosts, controller_id
@@ -204,8 +204,8 @@ class Cluster:
         config = ZooKeeperConfig.from_properties(self.scenario.cluster.zookeeper_config)
         rules = self.rules.zookeeper
 
-        def factory(files: Any, rng: random.Random, now: int) -> ZooKeeperServer:
-            return ZooKeeperServer(name, number, self.ensemble, config, rules, files, rng, now)
+        def factory(files: Any, rng: random.Random, now: int) -> QuorumPeer:
+            return QuorumPeer(name, number, self.ensemble, config, rules, files, rng, now)
 
         host = self.world.add_host(name, rack=rack or "rack-0")
         self._factories[name] = factory

@@ -20,7 +20,7 @@ from kafkasim.model.zookeeper.client import ZooKeeperClient
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.model.zookeeper.ops import ZkError
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
-from kafkasim.model.zookeeper.server.server import ZooKeeperServer
+from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
 from tests.model.little_world import Wire, World
 
 
@@ -64,7 +64,7 @@ class Ensemble(World):
             self.add(self.addresses[i], self.server_factory(i))
 
     def server_factory(self, i):
-        return lambda files, rng, now: ZooKeeperServer(
+        return lambda files, rng, now: QuorumPeer(
             self.addresses[i], i, self.addresses, self.config, self.rules, files, rng, now
         )
 

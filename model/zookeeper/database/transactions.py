@@ -70,6 +70,10 @@ class Database:
         self.sessions.pop(record.session_id, None)
         return ZkResult(ZkError.OK, zxid=zxid), self.tree.close_session(record.session_id, zxid)
 
-    def surely_closed(self, session_id: int) -> bool:
+    def skip(self, zxid: int) -> None:
+        """Move past a record of the log that is not ours: a leader opened its epoch."""
+        self.last_zxid = zxid
+
+    def has_ended(self, session_id: int) -> bool:
         """Return whether a session was open once and is no longer."""
         return session_id <= self.last_zxid and session_id not in self.sessions

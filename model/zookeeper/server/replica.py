@@ -21,6 +21,7 @@ What differs, and what it means:
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Protocol
 
 from kafkasim.model.config import TopicConfig
@@ -35,14 +36,21 @@ from kafkasim.model.zookeeper.config import ELECTION_TIMEOUT_MS, ZooKeeperConfig
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
 
 LOG = TopicPartition("zookeeper", 0)
-LOOKING, FOLLOWING, LEADING = "looking", "following", "leading"
 
 
-class Owner(Listener, Protocol):
-    """The server: a listener of the log that also hears of every change of role."""
+class ServerState(Enum):
+    """What a server is in an epoch (QuorumPeer.ServerState); the value stands in the trace."""
 
-    def on_role(self, role: str, leader: int, epoch: int, now: int) -> None:
-        """Lane ``raft``: LOOKING or FOLLOWING in an epoch, perhaps as before."""
+    LOOKING = "looking"
+    FOLLOWING = "following"
+    LEADING = "leading"
+
+
+class ReplicaListener(Listener, Protocol):
+    """A listener of the log that also hears when its server follows or looks for a leader."""
+
+    def on_state(self, state: ServerState, leader_id: int, epoch: int, now: int) -> None:
+        """Lane ``raft``: this server is LOOKING or FOLLOWING in ``epoch``, perhaps as before."""
 
 
 class Replica(RaftClient):
@@ -55,10 +63,10 @@ class Replica(RaftClient):
         servers: dict[int, str],
         config: ZooKeeperConfig,
         rules: ZooKeeperRules,
-        owner: Owner,
+        listener: ReplicaListener,
         now: int,
     ) -> None:
-        self.owner = owner
+        self.state_listener = listener
         log = Log(
             process.files,
             process.out,
@@ -70,16 +78,18 @@ class Replica(RaftClient):
             clean=False,
             now_ms=process.wall_ms(now),
         )
-        super().__init__(process, server_id, servers, log, config.quorum(), rules.raft(), owner)
+        super().__init__(process, server_id, servers, log, config.quorum(), rules.raft(), listener)
 
     def _enter(self, role: Role, now: int) -> None:
-        """Tell the owner of every role, where a listener hears only of leaders.
+        """Tell the listener of every role; Raft's own listener hears of leaders only.
 
-        That this server leads, it hears as a listener: once all before the epoch is handed over.
+        That this server leads, the listener hears by ``on_leader_change``, after every commit of
+        earlier epochs.
         """
         super()._enter(role, now)
-        name = FOLLOWING if isinstance(role, Follower) else LOOKING
-        self.owner.on_role(name, role.leader, role.epoch, now)
+        following = isinstance(role, Follower)
+        state = ServerState.FOLLOWING if following else ServerState.LOOKING
+        self.state_listener.on_state(state, role.leader, role.epoch, now)
 
     def suspect_leader(self, epoch: int, now: int) -> None:
         """Lane ``raft``: the connection to the leader broke, do not wait for the fetch timeout."""

@@ -1,29 +1,53 @@
-"""The leader's clock of the sessions (SessionTrackerImpl, ExpiryQueue).
+"""When sessions expire (SessionTrackerImpl, ExpiryQueue), and what the trace hears of them.
 
-A session that is not touched for its timeout expires at the end of the tick in which that is so:
-all that end in one tick expire together. The clock lives in the leader alone and starts anew with
-it: after an election every session has its full timeout again.
+The leader alone tracks sessions. It gathers their deadlines by tick: a session that nobody touched
+for its timeout expires at the end of the tick in which the timeout ran out, together with all others
+of that tick. The tracker starts anew with each leader, so after an election every session has its
+full timeout again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from kafkasim.model.facts import ZooKeeperSession
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
 
 
-class TrackedSession:
-    """One session: ``owner`` is the server where this leader last saw it attached."""
+class SessionTrace:
+    """Writes :class:`ZooKeeperSession` facts; ``addresses`` is server number to address."""
 
-    __slots__ = ("closing", "deadline", "owner", "timeout_us")
+    def __init__(self, out: list[Any], addresses: Mapping[int, str]) -> None:
+        self._out = out
+        self._addresses = addresses
+
+    def tell(
+        self, session_id: int, event: str, client: str, server_id: int | None, zxid: int
+    ) -> None:
+        """Write that a session was created, moved, closed or expired.
+
+        ``server_id`` is the server where it is attached, None if that is unknown; ``zxid`` is the
+        record's, −1 for a move.
+        """
+        address = "" if server_id is None else self._addresses[server_id]
+        self._out.append(ZooKeeperSession(session_id, event, client, address, zxid))
+
+
+class TrackedSession:
+    """One session that is open as far as the leader has applied the log."""
+
+    __slots__ = ("deadline", "is_closing", "owner", "timeout_us")
 
     def __init__(self, timeout_us: int, deadline: int) -> None:
         self.timeout_us = timeout_us
-        self.deadline = deadline
-        self.owner: int | None = None
-        self.closing = False
+        self.deadline = deadline  # the end of the tick in which it expires
+        self.owner: int | None = None  # the server where this leader last saw it attached
+        self.is_closing = False  # its end is proposed; nothing prolongs it any more
 
 
 class SessionTracker:
-    """All open sessions, by the tick in which they expire unless touched."""
+    """All open sessions, by the tick in which they expire unless somebody touches them."""
 
     def __init__(self, rules: ZooKeeperRules, tick_us: int) -> None:
         self.rules = rules
@@ -32,16 +56,16 @@ class SessionTracker:
         self._buckets: dict[int, dict[int, None]] = {}  # end of a tick -> sessions
 
     def add(self, session_id: int, timeout_ms: int, now: int) -> None:
-        """Begin to track a session."""
+        """Track a new session; its timeout starts now."""
         timeout_us = timeout_ms * 1000
         deadline = self.rules.session_deadline_us(now, timeout_us, self.tick_us)
         self.sessions[session_id] = TrackedSession(timeout_us, deadline)
         self._buckets.setdefault(deadline, {})[session_id] = None
 
     def touch(self, session_id: int, now: int) -> bool:
-        """Note a sign of life; return whether the session is open."""
+        """Let a session's timeout start anew; return whether the session is open."""
         session = self.sessions.get(session_id)
-        if session is None or session.closing:
+        if session is None or session.is_closing:
             return False
         deadline = self.rules.session_deadline_us(now, session.timeout_us, self.tick_us)
         if deadline > session.deadline:
@@ -51,21 +75,21 @@ class SessionTracker:
         return True
 
     def close(self, session_id: int) -> bool:
-        """Let nothing touch a session any more; return whether it was open till now."""
+        """Stop prolonging a session whose end is proposed; return whether it was open until now."""
         session = self.sessions.get(session_id)
-        if session is None or session.closing:
+        if session is None or session.is_closing:
             return False
-        session.closing = True
+        session.is_closing = True
         return True
 
     def remove(self, session_id: int) -> None:
-        """Forget a session whose end is committed."""
+        """Forget a session whose end is applied."""
         session = self.sessions.pop(session_id, None)
         if session is not None:
             self._leave_bucket(session_id, session)
 
     def expired(self, now: int) -> list[int]:
-        """Return the sessions whose tick has ended and close them, the longest overdue first."""
+        """Close the sessions whose tick has ended; return their ids, the longest overdue first."""
         due = sorted(deadline for deadline in self._buckets if deadline <= now)
         return [
             session_id
