@@ -21,7 +21,7 @@ from kafkasim.model.effects import Close, Open, Send
 from kafkasim.model.values import value
 
 if TYPE_CHECKING:
-    from kafkasim.model.effects import Process
+    from kafkasim.model.effects import Handler, Process
 
 
 @value
@@ -38,19 +38,26 @@ Done = Callable[[Any, int], None]  # (response message or Failed, now)
 
 
 class Channel:
-    """Requests to one endpoint over one connection, opened when first needed."""
+    """Requests to one endpoint over one connection, opened when first needed.
+
+    ``name`` tells the channels of one process apart that share purpose, endpoint and lane.
+    ``on_open(now)`` runs when a connection is up, ``on_drop(now)`` when one is gone, after
+    everything in flight on it has failed.
+    """
 
     __slots__ = (
         "_armed",
         "_backoff_us",
         "_key",
         "_next_correlation",
-        "_not_before",
+        "_on_drop",
+        "_on_open",
         "_pending",
         "address",
         "connection",
         "in_flight",
         "lane",
+        "not_before",
         "open",
         "patient",
         "process",
@@ -69,6 +76,9 @@ class Channel:
         lane: str,
         request_timeout_ms: int,
         patient: bool = False,
+        name: str = "",
+        on_open: Handler | None = None,
+        on_drop: Handler | None = None,
     ) -> None:
         self.process = process
         self.address = address
@@ -83,16 +93,31 @@ class Channel:
         self._pending: deque[tuple[int, Any]] = deque()  # sends before the connection is open
         self._next_correlation = 0
         self._armed = False  # the timer of the oldest request, or of one answered since
-        self._not_before = 0
+        self.not_before = 0  # the end of the reconnect backoff
         self._backoff_us = 0
-        self._key = ("channel", purpose, address, lane)
+        self._key = ("channel", name, purpose, address, lane)
+        self._on_open = on_open
+        self._on_drop = on_drop
 
     def ready(self, now: int) -> bool:
         """Return whether a request may be sent now: connected, or free to connect."""
-        return self.connection is not None or now >= self._not_before
+        return self.connection is not None or now >= self.not_before
 
-    def send(self, message: Any, now: int, done: Done) -> None:
+    def connect(self, now: int) -> bool:
+        """Begin to connect; return False during the reconnect backoff, True otherwise.
+
+        True also if the connection is already open or being opened.
+        """
+        if self.connection is None:
+            if now < self.not_before:
+                return False
+            self._connect(now)
+        return True
+
+    def send(self, message: Any, now: int, done: Done, timeout_us: int = 0) -> None:
         """Send a request; ``done(answer, now)`` gets the response message or a Failed.
+
+        ``timeout_us`` replaces the channel's request timeout for this request; 0 keeps it.
 
         Never calls ``done`` from inside: a refusal during the reconnect backoff is delivered by
         a timer at the same instant.
@@ -100,7 +125,7 @@ class Channel:
         self._next_correlation = correlation = self._next_correlation + 1
         connection = self.connection
         if connection is None:
-            if now < self._not_before and not self.patient:
+            if now < self.not_before and not self.patient:
                 self.process.timers.arm(
                     (*self._key, correlation),
                     now,
@@ -109,7 +134,7 @@ class Channel:
                 )
                 return
             self._connect(now)
-        deadline = now + self.request_timeout_us
+        deadline = now + (timeout_us or self.request_timeout_us)
         if not self._armed:
             self._arm(deadline)
         self.in_flight[correlation] = (deadline, done)
@@ -119,11 +144,33 @@ class Channel:
         else:
             self._pending.append((correlation, message))
 
+    def send_unanswered(self, message: Any) -> None:
+        """Send a request that gets no response (Produce with acks=0) on the open connection."""
+        assert self.open, self.address
+        assert self.connection is not None, self.address
+        self._next_correlation += 1
+        self.process.out.append(Send(self.connection, self._next_correlation, message))
+
     def close(self, now: int) -> None:
         """Close the connection; what is in flight fails with ``closed``."""
         if self.connection is not None:
             self.process.out.append(Close(self.connection))
             self._drop("closed", now)
+
+    def dispose(self) -> None:
+        """Close the connection and forget what is in flight: no callback runs.
+
+        For an owner that closes itself, or that replaces the channel.
+        """
+        if self.connection is not None:
+            self.process.out.append(Close(self.connection))
+            self.process.channels.pop(self.connection, None)
+            self.connection = None
+        self.open = False
+        self.in_flight.clear()
+        self._pending.clear()
+        self._armed = False
+        self.process.timers.cancel(self._key)
 
     # Inputs, routed here by the process.
 
@@ -135,6 +182,8 @@ class Channel:
         while self._pending:
             correlation, message = self._pending.popleft()
             self.process.out.append(Send(self.connection, correlation, message))
+        if self._on_open is not None:
+            self._on_open(now)
 
     def on_open_failed(self, reason: str, now: int) -> None:
         """The connection could not be made."""
@@ -155,8 +204,8 @@ class Channel:
     def _connect(self, now: int) -> None:
         process = self.process
         self.connection = process.new_connection(self)
-        if now < self._not_before:  # patient: connect when the backoff is over
-            process.timers.arm((*self._key, "connect"), self._not_before, self.lane, self._open)
+        if now < self.not_before:  # patient: connect when the backoff is over
+            process.timers.arm((*self._key, "connect"), self.not_before, self.lane, self._open)
         else:
             self._open(now)
 
@@ -194,7 +243,9 @@ class Channel:
         doubled = self._backoff_us * 2 or self.RECONNECT_BACKOFF_US
         self._backoff_us = min(doubled, self.RECONNECT_BACKOFF_MAX_US)
         jitter = 0.8 + 0.4 * process.rng.random()
-        self._not_before = now + int(self._backoff_us * jitter)
+        self.not_before = now + int(self._backoff_us * jitter)
         lost, self.in_flight = self.in_flight, {}
         for _, done in lost.values():
             done(Failed(reason), now)
+        if self._on_drop is not None:
+            self._on_drop(now)

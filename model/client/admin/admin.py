@@ -1,38 +1,36 @@
-"""The admin client: Kafka's KafkaAdminClient, as far as clusters are built and operated with it.
+"""The admin client: the part of Kafka's KafkaAdminClient that builds and operates clusters.
 
-A request goes to the least loaded node, which forwards it to the controller; what fails without an
-answer, or as a whole with a retriable error, is tried again until default.api.timeout.ms (60 s).
-What is refused of a topic, a partition or a resource is the answer: a retry after a lost answer may
-find that its own first attempt has done the work. Calls that go to partitions' leaders are in
-:mod:`kafkasim.model.client.admin.offsets` and :mod:`kafkasim.model.client.admin.records`.
+Each request goes to the least loaded node, and a broker forwards it to the controller. A request
+that gets no response is sent again, and so is one that fails as a whole with a retriable error,
+until default.api.timeout.ms (60 s) is over. An error about one topic, partition or resource is part
+of the result. A retry may therefore report an error because its first attempt, whose response was
+lost, has already done the work; CreateTopics alone hides that.
+
+Not modelled: describing groups, configurations, ACLs and log directories; timeouts of single calls.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.channel import Failed
-from kafkasim.model.client.admin.offsets import ResetOffsets
-from kafkasim.model.client.admin.records import DeleteRecords
-from kafkasim.model.client.exceptions import KafkaTimeoutError
-from kafkasim.model.client.net.connections import Connections, backoff_us
+from kafkasim.model.client.admin.calls import SingleRequest
+from kafkasim.model.client.admin.delete_records import DeleteRecords
+from kafkasim.model.client.admin.reset_offsets import ResetOffsets
+from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
 from kafkasim.model.effects import Reply
-from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
     AlterPartitionReassignmentsRequest,
     CreatableTopic,
     CreatePartitionsRequest,
     CreateTopicsRequest,
-    CreateTopicsResponse,
     DeleteTopicsRequest,
     DescribeQuorumRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
     MetadataRequest,
-    MetadataResponse,
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
     UpdateFeaturesRequest,
@@ -46,77 +44,12 @@ if TYPE_CHECKING:
     from kafkasim.model.config import ClientConfig
     from kafkasim.model.effects import Process
 
-API_TIMEOUT_US = 60_000_000
-
-
-class AdminCall:
-    """One call of the application, retried until it has an answer."""
-
-    def __init__(self, admin: KafkaAdmin, call: int, request: Any, now: int) -> None:
-        self.admin = admin
-        self.call = call
-        self.request = request
-        self.deadline = now + API_TIMEOUT_US
-        self.attempts = 0
-        self.key = ("admin", admin.name, call)
-
-    def attempt(self, now: int) -> None:
-        """Send the request, or try later."""
-        self.attempts += 1
-        channel = self.admin.connections.least_loaded(now)
-        if channel is None:
-            self.retry(now)
-        else:
-            channel.send(self.request, now, self.on_answer)
-
-    def on_answer(self, answer: Any, now: int) -> None:
-        """Finish with what is final; retry what is not."""
-        result = self._result(answer)
-        if result is None:
-            self.retry(now)
-        else:
-            self.admin.process.out.append(Reply(self.call, result, None))
-
-    def retry(self, now: int) -> None:
-        """Try again after the backoff, unless the call's time is over."""
-        process = self.admin.process
-        at = now + backoff_us(self.admin.config, self.attempts, process.rng)
-        if at >= self.deadline:
-            name = type(self.request).__name__
-            process.out.append(Reply(self.call, None, KafkaTimeoutError("TIMED_OUT", name)))
-        else:
-            process.timers.arm(self.key, at, "main", self.attempt)
-
-    def _result(self, answer: Any) -> Any:
-        if isinstance(answer, Failed):
-            return None
-        if isinstance(answer, MetadataResponse):
-            for topic in answer.topics:
-                if topic.error or any(p.leader < 0 for p in topic.partitions):
-                    return None
-            return answer
-        if isinstance(answer, CreateTopicsResponse):
-            return self._created(answer)
-        return None if answer.error in RETRIABLE else answer
-
-    def _created(self, answer: CreateTopicsResponse) -> Any:
-        """Return the results; a topic that an earlier, unanswered attempt made counts as made."""
-        results = []
-        for topic, error, message in answer.results:
-            if error in RETRIABLE:
-                return None
-            if error is Errors.TOPIC_ALREADY_EXISTS and self.attempts > 1:
-                results.append((topic, Errors.NONE, message))
-            else:
-                results.append((topic, error, message))
-        return tuple(results)
-
 
 class KafkaAdmin:
     """One admin client of a client process.
 
-    Each method takes the arguments of one request and replies its response; ``create_topics``
-    replies ((topic, error, message), …), ``reset_offsets`` ((partition, offset, error), …).
+    A method takes the arguments of one request and replies the response, unless its docstring says
+    otherwise.
     """
 
     def __init__(
@@ -153,33 +86,40 @@ class KafkaAdmin:
 
     def _method(self, request: type) -> Callable[[int, tuple[Any, ...], int], None]:
         def method(call: int, args: tuple[Any, ...], now: int) -> None:
-            AdminCall(self, call, request(*args), now).attempt(now)
+            SingleRequest(self.connections, call, request(*args), now).attempt(now)
 
         return method
 
     def create_topics(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Create (topics: tuple[CreatableTopic, …],): replies ((topic, error, message), …)."""
+        """Create (topics: tuple[CreatableTopic, …],); reply ((topic, error, message), …)."""
         topics: tuple[CreatableTopic, ...] = tuple(args[0])
         request = CreateTopicsRequest(topics, self.config.request_timeout_ms)
-        AdminCall(self, call, request, now).attempt(now)
+        SingleRequest(self.connections, call, request, now).attempt(now)
 
     def reset_offsets(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Reset (group, topics, to): ``to`` is EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or an offset."""
+        """Reset the offsets of (group, topics, to); reply ((partition, offset, error), …).
+
+        ``to`` is EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or an offset.
+        """
         group, topics, to = args
-        ResetOffsets(self, call, group, tuple(topics), to, now).attempt(now)
+        ResetOffsets(self.connections, call, group, tuple(topics), to, now).attempt(now)
 
     def delete_records(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Delete records below (((partition, offset; −1 for the high watermark), …),)."""
+        """Delete records, given (((partition, offset), …),); reply ((partition, low, error), …).
+
+        Records below the offset are deleted; −1 stands for the high watermark. ``low`` is the
+        partition's new log start offset.
+        """
         offsets = {TopicPartition(*tp): offset for tp, offset in args[0]}
-        DeleteRecords(self, call, offsets, now).attempt(now)
+        DeleteRecords(self.connections, call, offsets, now).attempt(now)
 
     def describe(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Describe (topics,): replies the MetadataResponse once all their leaders are known."""
+        """Describe (topics,); reply the MetadataResponse once every partition has a leader."""
         request = MetadataRequest(tuple(args[0]), allow_auto_topic_creation=False)
-        AdminCall(self, call, request, now).attempt(now)
+        SingleRequest(self.connections, call, request, now).attempt(now)
 
     def close(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Close the connections."""
+        """Stop refreshing metadata and close the connections."""
         self.metadata.close()
         self.connections.close()
         self.process.out.append(Reply(call, None, None))

@@ -1,0 +1,1 @@
+"""The consumer: poll(), positions, fetches, and its membership in a group."""

@@ -178,7 +178,7 @@ class OffsetCommits:
                 self._finish(commit, errors, now)
 
     def _finish(self, commit: Commit, errors: dict[TopicPartition, Errors], now: int) -> None:
-        topic_ids = self.consumer.metadata.last_ids
+        topic_ids = self.consumer.metadata.last_topic_ids
         for tp, (offset, _) in commit.offsets.items():
             self.process.out.append(
                 CommitResult(

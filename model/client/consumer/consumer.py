@@ -209,7 +209,7 @@ class KafkaConsumer:
             FinalPosition(
                 self.config.group_id,
                 self.member_id,
-                self.metadata.last_ids.get(tp.topic, ""),
+                self.metadata.last_topic_ids.get(tp.topic, ""),
                 tp.partition,
                 state.position,
             )

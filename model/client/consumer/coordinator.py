@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.channel import Failed
+from kafkasim.model.channel import Channel, Failed
 from kafkasim.model.client.consumer.lookup import CoordinatorLookup
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.client.net.connections import NodeChannel, backoff_us
+from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.facts import ConsumerAssigned, ConsumerRevoked, Rebalanced
 from kafkasim.model.group.assignors import ASSIGNORS
@@ -67,7 +67,7 @@ class ConsumerCoordinator:
         self.member_id = ""
         self.protocol_name: str | None = None
         self.rejoin_needed = True
-        self.channel: NodeChannel | None = None  # to the coordinator; None while unknown
+        self.channel: Channel | None = None  # to the coordinator; None while unknown
         self._needs_prepare = True
         self._in_callback = False
         self._join_in_flight = False
@@ -137,7 +137,7 @@ class ConsumerCoordinator:
 
     # The coordinator's node.
 
-    def on_found(self, channel: NodeChannel, now: int) -> None:
+    def on_found(self, channel: Channel, now: int) -> None:
         """The coordinator is known: whatever waited for it goes on."""
         self.channel = channel
         self.heartbeat.on_coordinator(now)
@@ -224,10 +224,8 @@ class ConsumerCoordinator:
             config.client_id,
         )
         # JoinGroup waits for the slowest member: the rebalance timeout and 5 s more.
-        usual = channel.request_timeout_us
-        channel.request_timeout_us = max(usual, config.max_poll_interval_ms * 1000 + 5_000_000)
-        channel.send(request, now, self._on_join)
-        channel.request_timeout_us = usual
+        timeout_us = max(channel.request_timeout_us, config.max_poll_interval_ms * 1000 + 5_000_000)
+        channel.send(request, now, self._on_join, timeout_us)
 
     def _on_join(self, answer: Any, now: int) -> None:
         self._join_in_flight = False

@@ -29,8 +29,8 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import RecordBatch, TopicPartition
 
 if TYPE_CHECKING:
+    from kafkasim.model.channel import Channel
     from kafkasim.model.client.consumer.consumer import KafkaConsumer
-    from kafkasim.model.client.net.connections import NodeChannel
 
 NEVER = 2**62
 RecordTuple = tuple[int, Any, Any, int]  # offset, record id, key, timestamp
@@ -104,7 +104,7 @@ class NodeFetch:
 
     __slots__ = ("channel", "done", "fetcher", "in_flight", "node_id", "requested", "states")
 
-    def __init__(self, fetcher: Fetcher, node_id: int, channel: NodeChannel) -> None:
+    def __init__(self, fetcher: Fetcher, node_id: int, channel: Channel) -> None:
         self.fetcher = fetcher
         self.node_id = node_id
         self.channel = channel
@@ -256,7 +256,7 @@ class Fetcher:
             Polled(
                 self.config.group_id,
                 self.consumer.member_id,
-                self.metadata.last_ids.get(tp.topic, ""),
+                self.metadata.last_topic_ids.get(tp.topic, ""),
                 tp.partition,
                 state.position,
                 state.high_watermark,
@@ -289,7 +289,7 @@ class Fetcher:
             self.consumer.positions_changed()
         elif error in INVALID_METADATA or error is Errors.OFFSET_NOT_AVAILABLE:
             self.go_to_leader(state)
-            self.metadata.learn_leader(state.tp, fetch.response.current_leader, now)
+            self.metadata.update_leader(state.tp, fetch.response.current_leader, now)
             self.metadata.request_update(now)
             # Kafka fetches again at once; a fetch that is refused again costs a round trip only.
         elif error not in (Errors.UNKNOWN_LEADER_EPOCH, Errors.UNKNOWN_SERVER_ERROR):
@@ -312,7 +312,7 @@ class Fetcher:
 
     def _record_replica(self, state: PartitionState, replica: int) -> None:
         tp = state.tp
-        topic_id = self.metadata.last_ids.get(tp.topic, "")
+        topic_id = self.metadata.last_topic_ids.get(tp.topic, "")
         self.process.out.append(ReadReplica(self.config.group_id, topic_id, tp.partition, replica))
 
     def _read_replica(self, state: PartitionState, now: int) -> int:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.channel import Channel
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.client.net.connections import NodeChannel, backoff_us
+from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.errors import RETRIABLE
 from kafkasim.model.messages import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -27,7 +28,7 @@ class CoordinatorLookup:
         self.consumer = coordinator.consumer
         self.process = coordinator.process
         self.config = coordinator.config
-        self._channels: dict[int, NodeChannel] = {}
+        self._channels: dict[int, Channel] = {}
         self._finding = False
         self._attempts = 0
         self._closed = False
@@ -67,10 +68,10 @@ class CoordinatorLookup:
             at = now + backoff_us(self.config, self._attempts, self.process.rng)
             self.process.timers.arm(self._key, at, LANE, self.find)
 
-    def _channel(self, node_id: int, address: str) -> NodeChannel:
+    def _channel(self, node_id: int, address: str) -> Channel:
         channel = self._channels.get(node_id)
         if channel is None or channel.address != address:
             connections = self.consumer.connections
-            channel = NodeChannel(connections, node_id, address, "coordinator", LANE)
+            channel = connections.open_channel(node_id, address, "coordinator", LANE)
             self._channels[node_id] = channel
         return channel

@@ -51,7 +51,7 @@ class OffsetFetcher:
             Positioned(
                 self.config.group_id,
                 self.consumer.member_id,
-                self.metadata.last_ids.get(tp.topic, ""),
+                self.metadata.last_topic_ids.get(tp.topic, ""),
                 tp.partition,
                 state.position,
                 reason,

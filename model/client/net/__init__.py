@@ -1,0 +1,1 @@
+"""What every client has: connections to nodes, and metadata of the cluster."""

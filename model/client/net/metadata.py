@@ -1,10 +1,12 @@
-"""What a client knows of the cluster: Kafka's Metadata and NetworkClient.DefaultMetadataUpdater.
+"""A client's view of the cluster: Kafka's Metadata and NetworkClient.DefaultMetadataUpdater.
 
-A partition's entry is replaced only by one of the same or a newer leader epoch, unless the topic
-was recreated (KIP-320). Refreshed every metadata.max.age.ms, on errors and disconnects; at most
-one request is in flight, and two are at least the retry backoff apart.
+An entry of a partition is replaced only by one with the same or a higher leader epoch (KIP-320),
+unless the topic was created again under its name (KIP-516). The metadata is refreshed every
+metadata.max.age.ms, after errors and after disconnects. At most one request is in flight, and two
+are at least the retry backoff apart.
 
-Not modelled: expiry of topics that a producer no longer uses, cluster id, controller id.
+Not modelled: topics that leave a producer's metadata (metadata.max.idle.ms), the cluster id, the
+controller id.
 """
 
 from __future__ import annotations
@@ -22,57 +24,57 @@ if TYPE_CHECKING:
 
 
 class Metadata:
-    """A client's view of brokers, topics and leaders."""
+    """Brokers, topics and leaders as one client knows them.
 
-    def __init__(
-        self, connections: Connections, rules: ClientRules, auto_create: bool, lane: str = "main"
-    ) -> None:
+    Callbacks in ``listeners`` are called with ``now`` after every change.
+    """
+
+    def __init__(self, connections: Connections, rules: ClientRules, auto_create: bool) -> None:
         self.connections = connections
         self.process = connections.process
         self.config = connections.config
         self.rules = rules
         self.auto_create = auto_create
-        self.lane = lane
-        connections.metadata = self
-        self.topics: dict[str, None] = {}  # what we ask for, in the order of first use
-        self.brokers: dict[int, str] = {}
-        self.leaders: dict[TopicPartition, tuple[int, int]] = {}  # (leader or −1, leader epoch)
+        connections.disconnected.append(self._on_disconnected)
+        self.topics: dict[str, None] = {}  # asked for, in the order of first use
+        self.brokers: dict[int, str] = {}  # addresses by node id
+        self.leaders: dict[TopicPartition, tuple[int, int]] = {}  # (id or −1, epoch)
         self.partition_counts: dict[str, int] = {}
         self.topic_ids: dict[str, str] = {}
-        self.last_ids: dict[str, str] = {}  # also of topics that brokers deny now: facts name them
+        self.last_topic_ids: dict[str, str] = {}  # also of deleted topics: for facts
         self.topic_errors: dict[str, Errors] = {}
-        self.version = 0
+        self.version = 0  # counts the changes
         self.listeners: list[Callable[[int], None]] = []
         self._key = ("metadata", connections.name)
         self._in_flight = False
-        self._wanted = False
-        self._urgent = False
+        self._update_requested = False
+        self._skips_backoff = False  # the next request does not wait for the backoff
         self._attempts = 0
         self._last_refresh_us: int | None = None
         self._closed = False
 
     def add_topics(self, topics: tuple[str, ...], now: int) -> None:
-        """Ask for more topics; a new one is asked for at once, without backoff."""
+        """Add topics to those asked for; request a new one at once, without backoff."""
         new = [topic for topic in topics if topic not in self.topics]
         self.topics.update(dict.fromkeys(new))
         if new:
-            self._urgent = True
+            self._skips_backoff = True
             self.request_update(now)
 
     def set_topics(self, topics: tuple[str, ...], now: int) -> None:
-        """Ask for exactly these topics."""
+        """Ask for exactly these topics from now on."""
         for topic in [topic for topic in self.topics if topic not in topics]:
             del self.topics[topic]
         self.add_topics(topics, now)
 
     def request_update(self, now: int) -> None:
-        """Refresh as soon as the backoff allows."""
-        self._wanted = True
+        """Refresh the metadata as soon as the backoff allows (requestUpdate)."""
+        self._update_requested = True
         if not self._in_flight:
             self._try_send(now)
 
-    def learn_leader(self, tp: TopicPartition, leader: tuple[int, int] | None, now: int) -> None:
-        """Take the newer leader that an error response carried (KIP-951)."""
+    def update_leader(self, tp: TopicPartition, leader: tuple[int, int] | None, now: int) -> None:
+        """Take the leader (id, epoch) that an error response named, if newer (KIP-951)."""
         if leader is None or leader[1] < 0:
             return
         cached = self.leaders.get(tp)
@@ -81,7 +83,7 @@ class Metadata:
             self._changed(now)
 
     def epoch_seen(self, tp: TopicPartition, epoch: int, now: int) -> None:
-        """A committed offset or a response named a newer epoch than we know: refresh."""
+        """Refresh if a response named a newer leader epoch (updateLastSeenEpochIfNewer)."""
         cached = self.leaders.get(tp)
         if cached is not None and epoch > cached[1]:
             self.request_update(now)
@@ -91,7 +93,7 @@ class Metadata:
         return [TopicPartition(topic, p) for p in range(self.partition_counts.get(topic, 0))]
 
     def close(self) -> None:
-        """Stop refreshing."""
+        """Stop refreshing; ignore the response in flight."""
         self._closed = True
         self.process.timers.cancel(self._key)
 
@@ -101,7 +103,7 @@ class Metadata:
         if self._closed or self._in_flight:
             return
         last = self._last_refresh_us
-        if last is not None and not self._urgent:
+        if last is not None and not self._skips_backoff:
             not_before = last + backoff_us(self.config, self._attempts, self.process.rng)
             if now < not_before:
                 self._arm_earlier(not_before)
@@ -111,43 +113,47 @@ class Metadata:
             self._arm_earlier(max(now + 1, self.connections.next_attempt()))
             return
         self._in_flight = True
-        self._wanted = False
-        self._urgent = False
+        self._update_requested = False
+        self._skips_backoff = False
         self.process.timers.cancel(self._key)
         request = MetadataRequest(tuple(self.topics), self.auto_create)
         channel.send(request, now, self._on_response)
 
     def _arm_earlier(self, deadline: int) -> None:
         armed = self.process.timers.deadline(self._key)
-        if armed is None or deadline < armed or not self._wanted:
-            self.process.timers.arm(self._key, deadline, self.lane, self._on_timer)
+        if armed is None or deadline < armed or not self._update_requested:
+            self.process.timers.arm(self._key, deadline, "main", self._on_timer)
 
     def _on_timer(self, now: int) -> None:
-        self._urgent = True  # the backoff, with its jitter, is what we waited for
+        self._skips_backoff = True  # this timer was the backoff
         self.request_update(now)
 
-    def _on_response(self, answer: Any, now: int) -> None:
+    def _on_response(self, response: Any, now: int) -> None:
         self._in_flight = False
         self._last_refresh_us = now
         if self._closed:
             return
-        if not isinstance(answer, MetadataResponse):
+        if not isinstance(response, MetadataResponse):
             self._attempts += 1
             self.request_update(now)
             return
         self._attempts = 0
-        if answer.brokers:
-            self.brokers = {b.id: b.address for b in answer.brokers}
+        if response.brokers:
+            self.brokers = {b.id: b.address for b in response.brokers}
+            self.connections.use_brokers(self.brokers)
         incomplete = False
-        for topic in answer.topics:
+        for topic in response.topics:
             incomplete |= self._update_topic(topic)
         self._changed(now)
-        if incomplete or self._wanted:
+        if incomplete or self._update_requested:
             self._attempts = 1
             self.request_update(now)
         elif not self._in_flight:
             age = self.config.metadata_max_age_ms * 1000
-            self.process.timers.arm(self._key, now + age, self.lane, self._on_timer)
+            self.process.timers.arm(self._key, now + age, "main", self._on_timer)
+
+    def _on_disconnected(self, _node_id: int, now: int) -> None:
+        self.request_update(now)  # the node may be gone
 
     def _changed(self, now: int) -> None:
         self.version += 1
@@ -155,7 +161,7 @@ class Metadata:
             listener(now)
 
     def _update_topic(self, topic: MetadataTopic) -> bool:
-        """Take over a topic; return whether its metadata is incomplete and must be asked again."""
+        """Take over one topic; return whether its metadata is incomplete: it is asked for again."""
         name = topic.topic
         self.topic_errors[name] = topic.error
         if topic.error:
@@ -164,7 +170,7 @@ class Metadata:
             return topic.error in INVALID_METADATA and name in self.topics
         if self.rules.is_another_topic(self.topic_ids.get(name), topic.topic_id):
             self._forget(name)
-        self.topic_ids[name] = self.last_ids[name] = topic.topic_id
+        self.topic_ids[name] = self.last_topic_ids[name] = topic.topic_id
         self.partition_counts[name] = len(topic.partitions)
         incomplete = False
         for partition in topic.partitions:

@@ -1,0 +1,1 @@
+"""The producer: accumulator, sender, producer ids and sequences, partitioner."""

@@ -286,7 +286,7 @@ class KafkaProducer:
         tp = batch.queue.tp
         self.process.out.append(
             SendFailed(
-                self.metadata.last_ids.get(tp.topic, ""),
+                self.metadata.last_topic_ids.get(tp.topic, ""),
                 tp.partition,
                 tuple(batch.ids),
                 error,
@@ -337,7 +337,7 @@ class KafkaProducer:
 
     def _refuse(self, waiting: Blocked, error: KafkaError, now: int) -> None:
         topic, _, record_id = waiting.args[:3]
-        topic_id = self.metadata.last_ids.get(topic, "")
+        topic_id = self.metadata.last_topic_ids.get(topic, "")
         waited = now - waiting.since
         fact = SendFailed(topic_id, -1, (record_id,), error.error, False, waited, 0)
         self.process.out.append(fact)

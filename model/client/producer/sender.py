@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.channel import Failed
-from kafkasim.model.client.net.connections import NodeChannel, backoff_us
+from kafkasim.model.channel import Channel, Failed
+from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.client.producer.idempotence import TransactionManager
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import INVALID_METADATA, RETRIABLE, Errors
@@ -35,7 +35,7 @@ class Node:
 
     __slots__ = ("channel", "node_id", "pending")
 
-    def __init__(self, node_id: int, channel: NodeChannel) -> None:
+    def __init__(self, node_id: int, channel: Channel) -> None:
         self.node_id = node_id
         self.channel = channel
         self.pending: dict[TopicPartition, PartitionQueue] = {}
@@ -81,7 +81,8 @@ class Sender:
         self.rules = producer.rules
         self.metadata = producer.metadata
         self.connections = producer.connections
-        self.connections.listener = self
+        self.connections.connected.append(self._on_connected)
+        self.connections.disconnected.append(self._on_disconnected)
         self.acks = config.acks_number
         self.linger_us = config.linger_ms * 1000
         self.delivery_timeout_us = config.delivery_timeout_ms * 1000
@@ -197,7 +198,7 @@ class Sender:
                 ids.assign(queue, batch)
             batch.attempts += 1
             batch.leader_epoch = leaders[tp][1]
-            batch.topic_id = self.metadata.last_ids.get(tp.topic, "")
+            batch.topic_id = self.metadata.last_topic_ids.get(tp.topic, "")
             batches.append(batch)
             parts.append(ProducePartition(tp, batch.wire or batch.build()))
         request = ProduceRequest(self.acks, self.config.request_timeout_ms, tuple(parts))
@@ -239,7 +240,7 @@ class Sender:
         else:
             self.fail(batch, error, batch.attempts <= self.config.retries, now)
         queue.muted = False  # only now: a retry goes before the batches behind it
-        self.metadata.learn_leader(queue.tp, response.current_leader, now)
+        self.metadata.update_leader(queue.tp, response.current_leader, now)
         if error in INVALID_METADATA:
             self.metadata.request_update(now)
 
@@ -380,13 +381,13 @@ class Sender:
                 node.pending[tp] = queue
         return node
 
-    def on_connected(self, node_id: int, now: int) -> None:
+    def _on_connected(self, node_id: int, now: int) -> None:
         """A connection is up: send what waited for it."""
         node = self.nodes.get(node_id)
         if node is not None and node.pending:
             self.drain(node, now)
 
-    def on_disconnected(self, node_id: int, now: int) -> None:
+    def _on_disconnected(self, node_id: int, now: int) -> None:
         """A connection broke: try again once its backoff is over."""
         node = self.nodes.get(node_id)
         if node is not None and node.pending:

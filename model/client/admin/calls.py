@@ -1,0 +1,106 @@
+"""One call of an admin client: its deadline, its retries, its reply (KafkaAdminClient.Call).
+
+:class:`SingleRequest` is a call that one request answers. Calls that need several requests are in
+``reset_offsets.py`` and ``delete_records.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.channel import Failed
+from kafkasim.model.client.exceptions import KafkaTimeoutError
+from kafkasim.model.client.net.connections import backoff_us
+from kafkasim.model.effects import Reply
+from kafkasim.model.errors import RETRIABLE, Errors
+from kafkasim.model.messages import CreateTopicsResponse, MetadataResponse
+
+if TYPE_CHECKING:
+    from kafkasim.model.client.net.connections import Connections
+
+API_TIMEOUT_US = 60_000_000  # default.api.timeout.ms
+
+
+class AdminCall:
+    """What every call has: the application that waits for it, a deadline and a count of retries."""
+
+    def __init__(self, connections: Connections, call: int, what: str, now: int) -> None:
+        self._connections = connections
+        self._process = connections.process
+        self._call = call
+        self._what = what  # named by the error of a call that ran out of time
+        self._deadline = now + API_TIMEOUT_US
+        self.retries = 0
+
+    def retry(self, attempt: Callable[[int], None], now: int) -> None:
+        """Run ``attempt(now)`` after the backoff; reply a timeout if the deadline is earlier."""
+        self.retries += 1
+        at = now + backoff_us(self._connections.config, self.retries, self._process.rng)
+        if at >= self._deadline:
+            error = KafkaTimeoutError("TIMED_OUT", self._what)
+            self._process.out.append(Reply(self._call, None, error))
+        else:
+            key = ("admin", self._connections.name, self._call)
+            self._process.timers.arm(key, at, "main", attempt)
+
+    def reply(self, result: Any) -> None:
+        """Give the application its result."""
+        self._process.out.append(Reply(self._call, result, None))
+
+
+class SingleRequest:
+    """A call that one request to the least loaded node answers.
+
+    A request that gets no response is sent again, and so is one whose response carries a retriable
+    error. Every other error is part of the result.
+    """
+
+    def __init__(self, connections: Connections, call: int, request: Any, now: int) -> None:
+        self._connections = connections
+        self._call = AdminCall(connections, call, type(request).__name__, now)
+        self._request = request
+
+    def attempt(self, now: int) -> None:
+        """Send the request, or try later if no node can be connected to."""
+        channel = self._connections.least_loaded(now)
+        if channel is None:
+            self._call.retry(self.attempt, now)
+        else:
+            channel.send(self._request, now, self._on_response)
+
+    def _on_response(self, response: Any, now: int) -> None:
+        result = self._result(response)
+        if result is None:
+            self._call.retry(self.attempt, now)
+        else:
+            self._call.reply(result)
+
+    def _result(self, response: Any) -> Any:
+        """Return the call's result, or None if the request must be sent again."""
+        if isinstance(response, Failed):
+            return None
+        if isinstance(response, MetadataResponse):
+            for topic in response.topics:
+                if topic.error or any(p.leader < 0 for p in topic.partitions):
+                    return None
+            return response
+        if isinstance(response, CreateTopicsResponse):
+            return self._created(response)
+        return None if response.error in RETRIABLE else response
+
+    def _created(self, response: CreateTopicsResponse) -> Any:
+        """Return the result of each topic, or None if one must be asked for again.
+
+        In a retry, a topic that exists already counts as created: the first attempt may have
+        created it before its response was lost.
+        """
+        results = []
+        for topic, error, message in response.results:
+            if error in RETRIABLE:
+                return None
+            if error is Errors.TOPIC_ALREADY_EXISTS and self._call.retries:
+                results.append((topic, Errors.NONE, message))
+            else:
+                results.append((topic, error, message))
+        return tuple(results)
