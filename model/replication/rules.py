@@ -227,10 +227,6 @@ class ReplicationRules:
             and sent.current_leader_epoch == state.leader_epoch
         )
 
-    def accepts_batch_epoch(self, batch_epoch: int, fetch_epoch: int) -> bool:
-        """Whether a fetched batch may be appended by a fetch of that epoch (0.1 b, B83)."""
-        return batch_epoch <= fetch_epoch
-
     def truncation_offset(
         self, log: Log, leader_epoch: int, leader_end: int, fetch_offset: int
     ) -> int:

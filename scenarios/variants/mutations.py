@@ -50,7 +50,11 @@ class NoEpochFencing(ReplicationRules):
     def accepts_fetch_reply(self, sent: Any, state: Any) -> bool:
         return bool(sent.fetch_offset == state.fetch_offset)
 
-    def accepts_batch_epoch(self, batch_epoch: int, fetch_epoch: int) -> bool:
+
+class AppendsAnyEpoch(StorageRules):
+    """A follower's log takes batches of any leader epoch."""
+
+    def follower_accepts(self, batch_epoch: int, leader_epoch: int) -> bool:
         return True
 
 
@@ -122,7 +126,7 @@ MUTATIONS = (
         "no-progress", "deposed-leader", "A follower that keeps its own tail diverges for good.",
     ),
     Variant(
-        "M04-no-epoch-fencing", "KIP-320", (NoEpochFencing,),
+        "M04-no-epoch-fencing", "KIP-320", (NoEpochFencing, AppendsAnyEpoch),
         "ISRDATA", "two-epochs-late", "A late fetch of an older epoch tells of a log that was cut.",
     ),
     Variant(

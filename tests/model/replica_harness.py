@@ -63,7 +63,13 @@ class Link:
 class Node(BrokerProcess):
     """A broker's replica manager and nothing else."""
 
-    def __init__(self, number: int, config: BrokerConfig, rules: ReplicationRules) -> None:
+    def __init__(
+        self,
+        number: int,
+        config: BrokerConfig,
+        rules: ReplicationRules,
+        storage: StorageRules | None = None,
+    ) -> None:
         super().__init__(f"broker-{number}", MemoryFiles(), random.Random(number), 0)
         self.broker_id = number
         self.broker_epoch = number
@@ -83,7 +89,7 @@ class Node(BrokerProcess):
             self,
             config,
             rules,
-            StorageRules(),
+            storage or StorageRules(),
             self.image,
             self.link,
             lambda partition, offset: self.committed.append((partition, offset)),
@@ -147,12 +153,17 @@ def registration(
 class Trio:
     """Three nodes, hand-delivered messages, and a controller of one partition."""
 
-    def __init__(self, rules: ReplicationRules | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        rules: ReplicationRules | None = None,
+        storage: StorageRules | None = None,
+        **settings: Any,
+    ) -> None:
         properties = {key.replace("_", "."): value for key, value in settings.items()}
         self.config = BrokerConfig.from_properties(properties)
         self.rules = rules or ReplicationRules()
         self.now = 1_000_000
-        self.nodes = {n: Node(n, self.config, self.rules) for n in (1, 2, 3)}
+        self.nodes = {n: Node(n, self.config, self.rules, storage) for n in (1, 2, 3)}
         self.registration = registration(1, 1, 0)
         self.versions = dict.fromkeys(self.nodes, -1)
         # per (follower, connection): requests on their way, replies on their way

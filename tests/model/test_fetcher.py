@@ -10,10 +10,12 @@ from replica_harness import TOPIC_ID, TP, Trio, registration
 
 from kafkasim.model.effects import Response
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import ReplicaFailed, Truncated
+from kafkasim.model.facts import ReplicaFailed, Replicated, Truncated
 from kafkasim.model.messages import FetchPartitionResponse, FetchResponse
 from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
 from kafkasim.model.replication.fetcher.fetcher import ReplicaFetcher
+from kafkasim.model.storage.log.segment import corrupted
+from kafkasim.model.storage.rules import StorageRules
 
 NONE = Errors.NONE
 Reply = Callable[..., None]
@@ -138,3 +140,43 @@ def test_replies_for_a_partition_that_left_are_dropped(trio: Trio) -> None:  # K
     response = FetchResponse(NONE, (answer,))
     trio.nodes[2].handle(Response(key[1], sent.correlation, response), trio.now)
     assert [value for _, _, value in trio.log(2)] == [5]
+
+
+def replicated(trio: Trio) -> list[tuple[int, int]]:
+    return [(f.base_offset, f.next_offset) for _, f in trio.facts if type(f) is Replicated]
+
+
+def test_replicated_tells_what_the_log_took(trio: Trio) -> None:
+    """The log decides where it stops; the fact and the next fetch follow its answer."""
+    reply(trio, batches=(written(0, 2),))
+    assert (replicated(trio), last_asked(trio)) == ([], (0, 1, -1))
+    reply(trio, batches=(written(0, 1), written(1, 2), written(2, 1)))
+    assert (replicated(trio), last_asked(trio)) == ([(0, 1)], (1, 1, 1))
+
+
+def test_one_storage_rule_decides_which_epochs_a_follower_appends() -> None:  # B04, B13, B83
+    class AnyEpoch(StorageRules):
+        def follower_accepts(self, batch_epoch: int, leader_epoch: int) -> bool:
+            return True
+
+    trio = Trio(storage=AnyEpoch())
+    trio.tell(2)
+    reply(trio, batches=(written(0, 1), written(1, 2)))
+    assert replicated(trio) == [(0, 2)]
+    assert [(offset, epoch) for offset, epoch, _ in trio.log(2)] == [(0, 1), (1, 2)]
+
+
+def test_bit_rot_at_the_leader_is_fetched_again_later(trio: Trio) -> None:
+    reply(trio, batches=(corrupted(written(0, 1)),))
+    assert (replicated(trio), list(fetcher(trio).delayed)) == ([], [TP])
+
+
+def test_an_empty_log_inside_the_leaders_first_batch_starts_anew_there(trio: Trio) -> None:
+    """Partition.appendRecordsToFollowerOrFutureReplica, UnexpectedAppendOffsetException."""
+    trio.nodes[2].partition.truncate_fully(1)
+    fetcher(trio).move(fetcher(trio).fetching[TP], 1, -1)
+    reply(trio)  # the fetch in flight asked elsewhere; the next one asks at 1
+    records = (Record("k", 1, 50, 0), Record("k", 2, 50, 0))
+    reply(trio, batches=(assigned(batch_of(records), 0, 1),))
+    assert replicated(trio) == [(0, 2)]
+    assert trio.nodes[2].partition.log.log_start_offset == 0

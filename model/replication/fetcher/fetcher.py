@@ -27,7 +27,7 @@ from kafkasim.model.messages import (
     FetchRequest,
     FetchResponse,
 )
-from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.fetcher.fetch_state import FetchState
 from kafkasim.model.replication.fetcher.truncation import Truncation
 from kafkasim.model.replication.requests.sessions import INITIAL_EPOCH
@@ -287,24 +287,27 @@ class ReplicaFetcher:
             if answer.diverging_epoch is not None:
                 self._truncate(state, answer, now)
                 return
-            batches = answer.batches
-            for batch in batches:
-                if type(batch) is not RecordBatch:  # bit rot at the leader: retried for ever
-                    self.delay(partition.tp, now)
-                    return
-            reason = partition.append_as_follower(batches, state.fetch_offset, state.leader_epoch)
+            end = partition.log.log_end_offset
+            if state.fetch_offset != end:
+                self.fail(state, f"fetched at {state.fetch_offset}, log end is {end}")
+                return
+            result = partition.append_as_follower(answer.batches, state.leader_epoch)
         except DiskError as error:
             self.fail_disk(state, error, now)
             return
-        if reason:
-            self.fail(state, reason)
+        if result.error is Errors.CORRUPT_MESSAGE:  # bit rot at the leader: retried for ever
+            self.delay(partition.tp, now)
+            return
+        if result.error is not NONE:
+            base = answer.batches[0].base_offset
+            self.fail(state, f"batch at {base} is below the log end {end}")
             return
         end = partition.log.log_end_offset
         quota = self.manager.follower_quota
         if quota is not None:
             state.lag = answer.high_watermark - end
-            quota.fetched(state, sum([batch.size for batch in batches]), now)
-        if end == state.fetch_offset:  # all of it was of a newer epoch (0.1 b)
+            quota.fetched(state, sum([batch.size for batch in answer.batches]), now)
+        if result.batch is None:  # every batch was of a newer leader epoch (KAFKA-18723)
             return
         partition.follow_offsets(answer.high_watermark, answer.log_start_offset, now)
         state.move(end, partition.log.epochs.latest_epoch)

@@ -200,43 +200,39 @@ class Partition(LeaderPartition):
         return result
 
     def append_as_follower(
-        self, batches: tuple[RecordBatch, ...], fetch_offset: int, fetch_epoch: int
-    ) -> str:
-        """Append what was fetched; return why the partition failed, or "" when it went well.
+        self, batches: tuple[RecordBatch, ...], fetch_epoch: int
+    ) -> AppendResult:
+        """Append what a fetch under ``fetch_epoch`` brought; the log decides which batches it takes.
+
+        An empty log whose start lies inside the first batch starts anew at that batch
+        (Partition.appendRecordsToFollowerOrFutureReplica, UnexpectedAppendOffsetException).
 
         Raises:
             DiskError: the log directory failed.
         """
         log = self.log
+        first = batches[0]
         end = log.log_end_offset
-        if fetch_offset != end:
-            return f"fetched at {fetch_offset}, log end is {end}"
-        for index, batch in enumerate(batches):
-            if batch.leader_epoch > fetch_epoch and not self.rules.accepts_batch_epoch(
-                batch.leader_epoch, fetch_epoch
-            ):
-                batches = batches[:index]
-                break
-        if not batches:
-            return ""
-        base = batches[0].base_offset
-        if base < end:
-            if end != log.log_start_offset or batches[0].last_offset < end:
-                return f"batch at {base} is below the log end {end}"
-            self.truncate_fully(base)
-        log.append_as_follower(batches)
-        last = batches[-1]
-        self.out.append(
-            Replicated(
-                self.topic_id,
-                self.tp.partition,
-                fetch_epoch,
-                last.leader_epoch,
-                base,
-                last.last_offset + 1,
+        if (
+            first.base_offset < end == log.log_start_offset <= first.last_offset
+            and type(first) is RecordBatch
+            and log.rules.follower_accepts(first.leader_epoch, fetch_epoch)
+        ):
+            self.truncate_fully(first.base_offset)
+        result = log.append_as_follower(batches, fetch_epoch)
+        last = result.batch
+        if last is not None:
+            self.out.append(
+                Replicated(
+                    self.topic_id,
+                    self.tp.partition,
+                    fetch_epoch,
+                    last.leader_epoch,
+                    result.base_offset,
+                    last.last_offset + 1,
+                )
             )
-        )
-        return ""
+        return result
 
     def follow_offsets(self, high_watermark: int, leader_log_start: int, now: int) -> None:
         """Take the leader's high watermark (it may go down) and log start from a fetch reply."""

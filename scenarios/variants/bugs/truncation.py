@@ -36,9 +36,6 @@ class NoFetchFencing(ReplicationRules):
     def accepts_lookup_reply(self, sent: Any, state: Any) -> bool:
         return True
 
-    def accepts_batch_epoch(self, batch_epoch: int, fetch_epoch: int) -> bool:
-        return True
-
 
 class SendsFromTheFile(ReplicationRules):
     """A leader sends a slice of its file; broker 1 is slow to send, and what stands there by then
@@ -47,16 +44,12 @@ class SendsFromTheFile(ReplicationRules):
     def fetch_send_delay_us(self, broker_id: int) -> int:
         return 4_000_000 if broker_id == 1 else 0
 
-    accepts_batch_epoch = NoFetchFencing.accepts_batch_epoch
-
 
 class SessionDropsEpoch(ReplicationRules):
     """An incremental fetch session checks no leader epoch."""
 
     def session_keeps_epoch(self) -> bool:
         return False
-
-    accepts_batch_epoch = NoFetchFencing.accepts_batch_epoch
 
 
 class StaleHighWatermarkPosition(ReplicationRules):
