@@ -51,7 +51,7 @@ from kafkasim.model.raft.quorum.states import (
 from kafkasim.model.raft.quorum.voters import VoterSets, describe
 from kafkasim.model.raft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, RaftRules
 from kafkasim.model.storage.files import DiskError
-from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 LANE = "raft"
 ELECTION_TIMER = (LANE, "election")
@@ -71,7 +71,7 @@ class RaftClient:
         process: Process,
         node_id: int,
         voters: dict[int, str],
-        log: Log,
+        log: UnifiedLog,
         config: BrokerConfig,
         rules: RaftRules,
         listener: Listener,

@@ -40,6 +40,7 @@ from kafkasim.model.replication.requests.serving import ReplicaServing
 from kafkasim.model.replication.requests.sessions import FetchSessionCache
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.files import DiskError
+from kafkasim.model.storage.final_replica import final_replica
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -396,6 +397,6 @@ class ReplicaManager(ReplicaServing):
     def ground_truth(self) -> list[FinalReplica]:
         """Return the state of every replica, as the run's last facts."""
         return [
-            partition.log.ground_truth(partition.leading, partition.leader_epoch)
+            final_replica(partition.log, partition.leading, partition.leader_epoch)
             for partition in self.partitions.values()
         ]

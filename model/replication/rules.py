@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.fetcher.fetch_state import FetchState
     from kafkasim.model.replication.partition.leader import LeaderPartition as Partition
     from kafkasim.model.replication.partition.replica import RemoteReplica
-    from kafkasim.model.storage.log.log import Log
+    from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 NONE = Errors.NONE
 
@@ -166,7 +166,7 @@ class ReplicationRules:
         """Whether an incremental session remembers the leader epoch (KAFKA-9338, B13)."""
         return True
 
-    def consumer_bound(self, log: Log, isolation_level: int) -> int:
+    def consumer_bound(self, log: UnifiedLog, isolation_level: int) -> int:
         """Return up to where a consumer may read: HW, or LSO, as it is now (B16).
 
         Kafka bounds the read by the position of the HW in its segment; a position that was cached
@@ -197,7 +197,7 @@ class ReplicationRules:
 
     # ---------------------------------------------------------------------------------- follower
 
-    def truncates_on_fetch(self, log: Log) -> bool:
+    def truncates_on_fetch(self, log: UnifiedLog) -> bool:
         """Whether a follower finds out by its fetches where it diverged (KIP-595).
 
         Else it is in lookup mode: it asks for epochs and truncates first, and its fetches carry no
@@ -205,7 +205,7 @@ class ReplicationRules:
         """
         return True
 
-    def looks_up_epochs(self, log: Log) -> bool:
+    def looks_up_epochs(self, log: UnifiedLog) -> bool:
         """Whether lookup mode asks the leader where to cut (KIP-101); else at the HW (B01, B02).
 
         A log without epochs has nothing to ask for.
@@ -228,7 +228,7 @@ class ReplicationRules:
         )
 
     def truncation_offset(
-        self, log: Log, leader_epoch: int, leader_end: int, fetch_offset: int
+        self, log: UnifiedLog, leader_epoch: int, leader_end: int, fetch_offset: int
     ) -> int:
         """Return where a diverging follower cuts its log (getOffsetTruncationState)."""
         log_end = log.log_end_offset
@@ -243,7 +243,7 @@ class ReplicationRules:
             return min(end, log_end)
         return min(end, leader_end, log_end)
 
-    def truncation_is_complete(self, log: Log, leader_epoch: int, leader_end: int) -> bool:
+    def truncation_is_complete(self, log: UnifiedLog, leader_epoch: int, leader_end: int) -> bool:
         """Whether one cut is enough: not while the leader's epoch is unknown here (KIP-279)."""
         if leader_end == -1 or leader_epoch == -1:
             return True

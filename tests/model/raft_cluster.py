@@ -36,7 +36,7 @@ from kafkasim.model.raft.client import RaftClient
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import MemoryFiles
-from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.model.storage.rules import StorageRules
 
 TP = TopicPartition("__cluster_metadata", 0)
@@ -79,7 +79,9 @@ class Node(Process):
         self.leaders: list[tuple[int, int]] = []
         self.loaded: list[tuple[int, int]] = []
         config = TopicConfig(segment_bytes=world.config.metadata_log_segment_bytes)
-        log = Log(self.files, self.out, "metadata", TP, "meta", config, StorageRules(), clean=False)
+        log = UnifiedLog(
+            self.files, self.out, "metadata", TP, "meta", config, StorageRules(), clean=False
+        )
         self.raft = RaftClient(
             self, node_id, dict(world.voters), log, world.config, world.rules, self
         )

@@ -8,7 +8,7 @@ from kafkasim.model.config import TopicConfig
 from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.records import Record, RecordBatch, TopicPartition, assigned, batch_of
 from kafkasim.model.storage.files import Files, MemoryFiles
-from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.model.storage.rules import StorageRules
 
 TP = TopicPartition("orders", 0)
@@ -24,9 +24,9 @@ def make_log(
     settings: TopicConfig | None = None,
     rules: StorageRules | None = None,
     **checkpoints: Any,
-) -> Log:
+) -> UnifiedLog:
     """A log over ``files`` with an outbox of its own; effects of its creation are dropped."""
-    log = Log(
+    log = UnifiedLog(
         MemoryFiles() if files is None else files,
         [],
         "orders-0",
@@ -55,13 +55,13 @@ def at(offset: int, epoch: int, *ids: int, timestamp: int = 1000) -> RecordBatch
     return assigned(batch(*ids, timestamp=timestamp), offset, epoch)
 
 
-def fill(log: Log, count: int, epoch: int = 0, timestamp: int = 1000) -> None:
+def fill(log: UnifiedLog, count: int, epoch: int = 0, timestamp: int = 1000) -> None:
     """Append ``count`` batches of one record each, whose ids are their offsets."""
     for _ in range(count):
         log.append_as_leader(batch(log.log_end_offset, timestamp=timestamp), epoch, timestamp)
 
 
-def ids(log: Log) -> list[tuple[int, object]]:
+def ids(log: UnifiedLog) -> list[tuple[int, object]]:
     """All records as (offset, id)."""
     return [
         (found.base_offset + index, record.value)
@@ -70,7 +70,7 @@ def ids(log: Log) -> list[tuple[int, object]]:
     ]
 
 
-def flushed(log: Log) -> None:
+def flushed(log: UnifiedLog) -> None:
     """Let the flushes in the outbox succeed, and clear it."""
     effects = list(log.out)
     log.out.clear()
@@ -79,6 +79,6 @@ def flushed(log: Log) -> None:
             effect.handler(None, 0)
 
 
-def barriers(log: Log) -> list[tuple[str, ...]]:
+def barriers(log: UnifiedLog) -> list[tuple[str, ...]]:
     """The files of the barriers in the outbox."""
     return [effect.files for effect in log.out if isinstance(effect, Barrier)]

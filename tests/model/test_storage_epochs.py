@@ -19,7 +19,7 @@ from kafkasim.model.storage.checkpoints import (
 )
 from kafkasim.model.storage.files import Corrupt, MemoryFiles
 from kafkasim.model.storage.log.epochs import LeaderEpochCache
-from kafkasim.model.storage.log.local_log import raise_disk_error
+from kafkasim.model.storage.log.unified_log import raise_disk_error
 from kafkasim.model.storage.rules import StorageRules
 
 

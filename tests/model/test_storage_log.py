@@ -10,8 +10,9 @@ from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import FinalReplica, LogStart
 from kafkasim.model.records import Record, batch_of
 from kafkasim.model.storage.files import DiskError, DiskFull, MemoryFiles
-from kafkasim.model.storage.log.log import AppendResult
+from kafkasim.model.storage.final_replica import final_replica
 from kafkasim.model.storage.log.segment import corrupted
+from kafkasim.model.storage.log.unified_log import AppendResult
 from kafkasim.model.storage.rules import StorageRules
 
 
@@ -186,7 +187,7 @@ def test_roll_flushes_the_old_segment_and_advances_the_recovery_point() -> None:
 def test_flush_from_before_a_truncation_says_nothing() -> None:
     log = make_log()
     fill(log, 5)
-    log.flush()
+    log.local.flush()
     log.truncate_to(2)
     fill(log, 3)
     flushed(log)
@@ -196,7 +197,7 @@ def test_flush_from_before_a_truncation_says_nothing() -> None:
 def test_failed_flush_goes_to_the_owner() -> None:
     log = make_log()
     fill(log, 1)
-    log.flush()
+    log.local.flush()
     log.epochs.truncate_from_end(0)
     flushes = [effect for effect in log.out if isinstance(effect, Flush)]
     with pytest.raises(DiskError, match="EIO: orders-0"):
@@ -357,7 +358,7 @@ def test_ground_truth_is_the_whole_log() -> None:
     log.append_as_leader(batch(7, 8, pid=1, sequence=0), 2, 0)
     log.append_as_leader(batch_of((Record(None, "x", 9, 0),)), 3, 0, "coordinator")
     log.update_high_watermark(2)
-    assert log.ground_truth(True, 3) == FinalReplica(
+    assert final_replica(log, True, 3) == FinalReplica(
         topic_id="topic-id",
         partition=0,
         leading=True,

@@ -8,15 +8,17 @@ from storage_support import batch, config, make_log
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.records import MAX_SEQUENCE, Record, batch_of
 from kafkasim.model.storage.files import Corrupt, MemoryFiles
-from kafkasim.model.storage.log.log import AppendResult, Log
+from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
 
 
-def send(log: Log, sequence: int, count: int = 1, epoch: int = 0, pid: int = 5) -> AppendResult:
+def send(
+    log: UnifiedLog, sequence: int, count: int = 1, epoch: int = 0, pid: int = 5
+) -> AppendResult:
     ids = range(log.log_end_offset, log.log_end_offset + count)
     return log.append_as_leader(batch(*ids, pid=pid, epoch=epoch, sequence=sequence), 0, 0)
 
 
-def state(log: Log) -> dict[int, tuple[int, tuple[tuple[int, int, int], ...]]]:
+def state(log: UnifiedLog) -> dict[int, tuple[int, tuple[tuple[int, int, int], ...]]]:
     """Per producer: epoch and (first sequence, last sequence, last offset) of its batches."""
     return {
         pid: (entry.epoch, tuple([known[:3] for known in entry.batches]))

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kafkasim.model.storage.files import MemoryFiles
 from kafkasim.model.storage.log.epochs import LeaderEpochCache
-from kafkasim.model.storage.log.local_log import raise_disk_error
+from kafkasim.model.storage.log.unified_log import raise_disk_error
 from kafkasim.model.storage.rules import StorageRules
 
 EPOCHS = st.integers(0, 8)

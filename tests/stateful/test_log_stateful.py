@@ -20,7 +20,8 @@ from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.errors import NONE
 from kafkasim.model.records import Record, RecordBatch, TopicPartition, assigned, batch_of
 from kafkasim.model.storage.files import MemoryFiles
-from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.final_replica import final_replica
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.sim.disk import Disk
 
@@ -61,7 +62,7 @@ class LogMachine(RuleBasedStateMachine):
     def load(self, clean: bool) -> None:
         self.flushes.clear()
         self.out: list[Any] = []
-        self.log = Log(
+        self.log = UnifiedLog(
             self.disk,
             self.out,
             "orders-0",
@@ -150,7 +151,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def flush_all(self) -> None:
-        self.log.flush()
+        self.log.local.flush()
         self.drain()
         while self.flushes:
             self.finish_a_flush()
@@ -249,11 +250,13 @@ TestLog.settings = settings(max_examples=25, stateful_step_count=30, deadline=No
 
 def test_follower_with_the_same_batches_is_equal() -> None:
     """MATCH: what a follower fetched batch by batch is what the leader holds."""
-    logs = [Log(MemoryFiles(), [], "orders-0", TP, "id", CONFIG, StorageRules()) for _ in "ab"]
+    logs = [
+        UnifiedLog(MemoryFiles(), [], "orders-0", TP, "id", CONFIG, StorageRules()) for _ in "ab"
+    ]
     leader, follower = logs
     for number in range(20):
         leader.append_as_leader(batch_of((Record(None, number, 40, 0),)), number // 7, 0)
     while follower.log_end_offset < leader.log_end_offset:
         fetched = leader.read(follower.log_end_offset, 250, leader.log_end_offset)
         follower.append_as_follower(fetched)
-    assert follower.ground_truth(False, 0) == leader.ground_truth(False, 0)
+    assert final_replica(follower, False, 0) == final_replica(leader, False, 0)

@@ -33,7 +33,7 @@ from kafkasim.model.group.coordinator import GroupCoordinator
 from kafkasim.model.raft.client import RaftClient
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.manager import ReplicaManager
-from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     import random
@@ -112,7 +112,7 @@ class Broker(BrokerBase):
     def _observer(self, voters: dict[int, str], rules: BrokerRules, now: int) -> RaftClient:
         """Build the client that follows the metadata log without a vote."""
         config = self.config
-        log = Log(
+        log = UnifiedLog(
             self.files,
             self.out,
             self.metadata_path,

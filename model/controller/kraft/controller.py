@@ -59,7 +59,7 @@ from kafkasim.model.messages import (
 from kafkasim.model.raft.client import RaftClient
 from kafkasim.model.records import RecordBatch, TopicPartition
 from kafkasim.model.storage.files import Files
-from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 LANE = "controller"
 METADATA_TP = TopicPartition("__cluster_metadata", 0)
@@ -156,7 +156,7 @@ class Controller(Process):
     def new_raft(self, rules: Any, now: int) -> Raft:
         """Build the Raft client over the metadata log in this controller's files."""
         config = self.config
-        log = Log(
+        log = UnifiedLog(
             self.files,
             self.out,
             f"{metadata_root(config.log_dirs, config.metadata_log_dir)}{METADATA_TP}",

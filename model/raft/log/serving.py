@@ -15,7 +15,7 @@ from kafkasim.model.messages import QuorumReplica, RaftFetchRequest, RaftFetchRe
 from kafkasim.model.raft.quorum.states import Leader
 from kafkasim.model.records import RecordBatch
 from kafkasim.model.storage.files import DiskError
-from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from kafkasim.model.raft.client import RaftClient
@@ -24,7 +24,7 @@ LANE = "raft"
 PARKED_TIMER = (LANE, "parked")
 
 
-def diverging(log: Log, offset: int, epoch: int) -> tuple[int, int] | None:
+def diverging(log: UnifiedLog, offset: int, epoch: int) -> tuple[int, int] | None:
     """Return None if a log that ends at ``offset`` with ``epoch`` is a prefix of this one.
 
     Else (epoch, end offset): the largest epoch here that is not above, and where it ends.

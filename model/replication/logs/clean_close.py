@@ -17,7 +17,7 @@ from kafkasim.model.storage.files import DiskError
 if TYPE_CHECKING:
     from kafkasim.model.replication.logs.logs import LogManager
     from kafkasim.model.storage.directories import LogDirectory
-    from kafkasim.model.storage.log.log import Log
+    from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 
 class CleanClose:
@@ -34,7 +34,7 @@ class CleanClose:
         self.directory = directory
         self.broker_epoch = broker_epoch
         self.done = done
-        self.logs: list[Log] = []
+        self.logs: list[UnifiedLog] = []
         self.ends: list[int] = []
 
     def begin(self, now: int) -> None:

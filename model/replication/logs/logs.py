@@ -21,7 +21,7 @@ from kafkasim.model.replication.logs.clean_close import CleanClose
 from kafkasim.model.storage.checkpoints import DELETED
 from kafkasim.model.storage.directories import LogDirectory
 from kafkasim.model.storage.files import DiskError
-from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
     from kafkasim.model.config import BrokerConfig
@@ -123,7 +123,7 @@ class LogManager:
         overrides: Mapping[str, str],
         now: int,
         assigned: str | None = None,
-    ) -> Log | None:
+    ) -> UnifiedLog | None:
         """Load a log or create it; None if it is, or may be, in a directory that failed.
 
         ``assigned``: the directory that metadata has for it, None where any will do.
@@ -184,10 +184,10 @@ class LogManager:
         existed: bool,
         clean: bool,
         now: int,
-    ) -> Log:
+    ) -> UnifiedLog:
         process = self.process
         high_watermark = directory.high_watermark(tp)
-        log = Log(
+        log = UnifiedLog(
             directory.files,
             process.out,
             directory.log_path(tp),
@@ -386,12 +386,12 @@ class LogManager:
         for directory in list(open_ends):
             CleanClose(self, directory, broker_epoch, partial(closed, directory)).begin(now)
 
-    def recover_unopened(self, directory: LogDirectory, now: int) -> list[Log]:
+    def recover_unopened(self, directory: LogDirectory, now: int) -> list[UnifiedLog]:
         """Recover what nobody has asked for since an unclean start.
 
         Kafka does it at the start, with all logs (loadLogs); the marker vouches for these too.
         """
-        found: list[Log] = []
+        found: list[UnifiedLog] = []
         for tp, topic_id in list(directory.on_disk.items()):
             found.append(self._load(directory, tp, topic_id, {}, True, False, now))
             del directory.on_disk[tp]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.requests.purgatory import DelayedFetch, DelayedProduce
     from kafkasim.model.replication.requests.sessions import CachedPartition, FetchSession
     from kafkasim.model.replication.rules import ReplicationRules
-    from kafkasim.model.storage.log.log import Log
+    from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 NONE = Errors.NONE
 
@@ -91,7 +91,7 @@ class LeaderPartition:
     lag_us: int  # replica.lag.time.max.ms
     tp: TopicPartition
     topic_id: str
-    log: Log
+    log: UnifiedLog
     internal: bool
     offsets_topic: bool
     offline: bool

@@ -25,7 +25,7 @@ from kafkasim.model.replication.partition.replica import RemoteReplica
 if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import PartitionRegistration
     from kafkasim.model.replication.manager import ReplicaManager
-    from kafkasim.model.storage.log.log import AppendResult, Log
+    from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
 
 NONE = Errors.NONE
 EMPTY: tuple[RecordBatch, ...] = ()
@@ -37,7 +37,7 @@ class Partition(LeaderPartition):
     __slots__ = ()
 
     def __init__(
-        self, manager: ReplicaManager, tp: TopicPartition, topic_id: str, log: Log
+        self, manager: ReplicaManager, tp: TopicPartition, topic_id: str, log: UnifiedLog
     ) -> None:
         self.manager = manager
         self.rules = manager.rules

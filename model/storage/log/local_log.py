@@ -1,7 +1,8 @@
-"""The physical log below :class:`kafkasim.model.storage.log.log.Log` (LocalLog): segments, reads, flushes.
+"""The segments of one log (Kafka: LocalLog and LogSegments): appends, reads, flushes, truncation.
 
-It knows where the log ends and what of it is durable, and nothing of high watermarks, leader
-epochs or producers.
+A :class:`LocalLog` knows where the log ends and how much of it is durable. High watermarks, leader
+epochs and producers are the business of the
+:class:`~kafkasim.model.storage.log.unified_log.UnifiedLog` that has it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from kafkasim.model.storage.rules import StorageRules
 
 
 class LocalLog:
-    """Segments up to ``log_end_offset``; all below ``recovery_point`` is durable.
+    """Segments up to ``log_end_offset``; everything below ``recovery_point`` is durable.
 
-    ``on_disk_error`` is called when a background flush fails; set it to what takes the log
-    directory offline.
+    There is at least one segment once the log is loaded; the last one is the active segment.
+    ``on_disk_error`` hears of a background flush that failed.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class LocalLog:
         rules: StorageRules,
         recovery_point: int,
         now_ms: int,
+        on_disk_error: Callable[[DiskError], None],
     ) -> None:
         self.files = files
         self.out = out
@@ -44,25 +46,47 @@ class LocalLog:
         self.segments: list[Segment] = []
         self.log_end_offset = 0
         self.recovery_point = recovery_point
-        self.on_disk_error: Callable[[DiskError], None] = raise_disk_error
-        self._truncations = 0  # a flush that began before a truncation says nothing afterwards
-        self._barrier_offset = 0  # all below it has been flushed by flush.messages
+        self._on_disk_error = on_disk_error
+        self._truncations = 0  # a flush that began before a truncation proves nothing afterwards
+        self._forced_offset = 0  # flush.messages has forced everything below it to disk
         self._last_flush_ms = now_ms
+
+    def loaded(self, recovery_point: int) -> None:
+        """Set the recovery point that the start of the log found."""
+        self.recovery_point = self._forced_offset = recovery_point
 
     @property
     def size(self) -> int:
-        """Size in bytes."""
+        """The size of all segments in bytes."""
         return sum([segment.size for segment in self.segments])
+
+    # ------------------------------------------------------------------------------- appending
+
+    def append(self, batch: RecordBatch, now_ms: int) -> None:
+        """Append a batch to the active segment.
+
+        The log end moves as soon as the batch is in the file (KAFKA-10778, B79): if the disk fails
+        at the index afterwards, the log still knows what it holds.
+        """
+        self.segments[-1].append(batch, now_ms)
+        self.log_end_offset = batch.last_offset + 1
+
+    def force_if_due(self) -> None:
+        """Hold what follows for an fsync once flush.messages records have not been flushed."""
+        if self.log_end_offset - self._forced_offset >= self.config.flush_messages:
+            self.out.append(Barrier(self.files_from(self._forced_offset)))
+            self._forced_offset = self.log_end_offset
 
     # --------------------------------------------------------------------------------- reading
 
     def read(
         self, offset: int, max_bytes: int, upper_bound: int, min_one: bool = True
     ) -> tuple[RecordBatch, ...]:
-        """Return batches from the one that contains ``offset`` on, of one segment at most.
+        """Return batches of one segment, from the one that contains ``offset`` on.
 
-        All end at or below ``upper_bound``. Up to ``max_bytes``, but at least one batch with
-        ``min_one``. A gap at ``offset`` is skipped. A :class:`CorruptBatch` is served as it is.
+        Every batch ends at or below ``upper_bound``. Together they have at most ``max_bytes``; with
+        ``min_one`` the first batch is returned whatever its size. An ``offset`` inside a gap reads
+        from the next batch. A :class:`CorruptBatch` is returned as it is.
         """
         if offset >= upper_bound:
             return ()
@@ -70,7 +94,7 @@ class LocalLog:
         segment = segments[-1]
         if offset >= segment.base_offset:
             bases = segment.bases
-            if bases and bases[-1] == offset:  # the last batch: what most fetches are about
+            if bases and bases[-1] == offset:  # the last batch: most fetches ask for it
                 batch = segment.batches[-1]
                 fits = batch.size <= max_bytes or min_one
                 return (batch,) if fits and batch.last_offset < upper_bound else ()
@@ -82,12 +106,6 @@ class LocalLog:
                 return ()
         return segments[index].read(offset, max_bytes, upper_bound, min_one)
 
-    @property
-    def last_batch(self) -> RecordBatch | None:
-        """The batch at the log end; None if the active segment is empty."""
-        batches = self.segments[-1].batches
-        return batches[-1] if batches else None
-
     def batches_from(self, offset: int) -> Iterator[RecordBatch]:
         """Iterate over the batches from the one that contains ``offset`` up to the log end."""
         for segment in self.segments[self.segment_index(offset) :]:
@@ -96,59 +114,66 @@ class LocalLog:
                     yield batch
 
     def segment_index(self, offset: int) -> int:
-        """Return the index of the segment that ``offset`` falls into."""
+        """Return the index of the segment that holds ``offset``."""
         bases = [segment.base_offset for segment in self.segments]
         return max(bisect_right(bases, offset) - 1, 0)
 
     # ------------------------------------------------------------------------------- durability
 
     def flush_files(self) -> tuple[str, ...]:
-        """Return the files to flush so that all up to the log end is durable."""
+        """Return the files that must be flushed to make the whole log durable."""
         return self.files_from(self.recovery_point)
 
     def flushed(self, offset: int) -> None:
-        """Advance the recovery point: all below ``offset`` is durable now."""
+        """Advance the recovery point: everything below ``offset`` is durable."""
         if offset > self.recovery_point:
             self.recovery_point = min(offset, self.log_end_offset)
 
     def flush(self) -> None:
-        """Flush all of the log in the background, then advance the recovery point."""
+        """Flush the whole log in the background, then advance the recovery point."""
         self.flush_then_advance(self.flush_files(), self.log_end_offset)
 
     def flush_if_due(self, now_ms: int) -> None:
-        """Flush when flush.ms has passed since the last time (LogManager.flushDirtyLogs)."""
+        """Flush if flush.ms has passed since the last flush (LogManager.flushDirtyLogs)."""
         if now_ms - self._last_flush_ms >= self.config.flush_ms:
             self._last_flush_ms = now_ms
             if self.recovery_point < self.log_end_offset:
                 self.flush()
 
     def files_from(self, offset: int) -> tuple[str, ...]:
-        """Return the files of the segments from the one that ``offset`` falls into on."""
+        """Return the files of the segment that holds ``offset`` and of all later segments."""
         segments = self.segments[self.segment_index(offset) :]
         return tuple([path for segment in segments for path in segment.paths])
 
     def flush_then_advance(self, paths: tuple[str, ...], offset: int) -> None:
-        """Flush ``paths`` in the background, after which all below ``offset`` is durable."""
+        """Flush ``paths`` in the background, then advance the recovery point to ``offset``."""
         self.out.append(Flush(paths, partial(self._on_flushed, offset, self._truncations)))
 
     def _on_flushed(self, offset: int, truncations: int, error: str | None, now: int) -> None:
         if error is not None:
-            self.on_disk_error(DiskError(self.directory, error))
+            self._on_disk_error(DiskError(self.directory, error))
         elif truncations == self._truncations:
             self.flushed(offset)
 
     # --------------------------------------------------------------------------------- segments
 
     def new_segment(self, base_offset: int) -> Segment:
-        """Start an empty segment at the end."""
+        """Add an empty active segment."""
         interval = self.config.index_interval_bytes
         segment = Segment(self.files, self.directory, base_offset, interval)
         segment.create()
         self.segments.append(segment)
         return segment
 
-    def cut(self, offset: int) -> None:
-        """Cut the segments so that the log ends at ``offset``."""
+    def delete_oldest(self, count: int) -> None:
+        """Delete the ``count`` oldest segments; at least one must remain."""
+        assert count < len(self.segments), (count, len(self.segments))
+        for segment in self.segments[:count]:
+            segment.delete()
+        del self.segments[:count]
+
+    def truncate_to(self, offset: int) -> None:
+        """Delete segments and cut the last one so that the log ends at ``offset``."""
         paths: tuple[str, ...] = self.segments[self.segment_index(offset)].paths
         while self.segments[-1].base_offset > offset:
             segment = self.segments.pop()
@@ -157,7 +182,7 @@ class LocalLog:
         self.segments[-1].truncate_to(offset)
         self._set_end(offset, paths)
 
-    def restart(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """Delete all segments and start again, empty, at ``offset``."""
         paths: tuple[str, ...] = ()
         for segment in self.segments:
@@ -167,17 +192,15 @@ class LocalLog:
         self._set_end(offset, self.new_segment(offset).paths + paths)
 
     def _set_end(self, offset: int, paths: tuple[str, ...]) -> None:
-        """End at ``offset``. Kafka does not fsync here, but a journalling file system never undoes
-        a cut while it keeps what was fsynced later, such as the next leader epoch."""
+        """End the log at ``offset``, durably.
+
+        Kafka does not fsync a truncation. A journalling file system never undoes it while keeping
+        what was fsynced later, such as the next leader epoch; the Barrier stands for that order.
+        """
         self.out.append(Barrier(paths))
         self._truncations += 1
         self.log_end_offset = offset
         self.recovery_point = self.rules.recovery_point_after_truncation(
             self.recovery_point, offset
         )
-        self._barrier_offset = min(self._barrier_offset, offset)
-
-
-def raise_disk_error(error: DiskError) -> None:
-    """What happens to a failed background flush unless the owner of the log says otherwise."""
-    raise error
+        self._forced_offset = min(self._forced_offset, offset)

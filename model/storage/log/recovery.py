@@ -1,89 +1,116 @@
-"""Loading a log at start (LogLoader, LogSegment.recover).
+"""Loading a log when its broker starts (Kafka: LogLoader, LogSegment.recover).
 
-After a clean stop the segments are trusted. Otherwise every segment that reaches above the recovery
-point is scanned: at the first batch that is damaged or out of order the log ends, and all later
-segments go. What the scan finds rebuilds the indexes, the leader epochs and the producer state.
+After a clean stop the segments are trusted. After an unclean one, every segment that reaches above
+the recovery point is scanned: the log ends at the first batch that is damaged or out of order, and
+all later segments are deleted. The scan rebuilds the indexes, the leader epochs and the producer
+state.
 
-Omitted: swap and cleaned files of an interrupted compaction.
+Left out: the ``.swap`` and ``.cleaned`` files of an interrupted compaction.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from kafkasim.model.storage.log.epochs import LeaderEpochCache
+from kafkasim.model.storage.log.local_log import LocalLog
+from kafkasim.model.storage.log.producers import ProducerStateManager
 from kafkasim.model.storage.log.segment import Segment
 
-if TYPE_CHECKING:
-    from kafkasim.model.storage.log.log import Log
 
+def load(
+    local: LocalLog,
+    epochs: LeaderEpochCache,
+    producers: ProducerStateManager,
+    log_start_offset: int,
+    clean: bool,
+    now_ms: int,
+) -> int:
+    """Fill a log's new parts from its directory and return its log start offset.
 
-def load(log: Log, clean: bool, now_ms: int) -> None:
-    """Fill a new :class:`Log` from its directory; its offsets hold the checkpoints' values."""
-    checkpointed_start = log.log_start_offset
-    checkpointed_high_watermark = log.high_watermark
-    log.segments = _open_segments(log)
+    ``log_start_offset`` is the checkpointed one, as is ``local.recovery_point``. An empty log is
+    created where the directory has none, or one that ends below the checkpointed log start.
+    """
+    local.segments.extend(_open_segments(local))
     if clean:
-        for segment in log.segments:
+        for segment in local.segments:
             segment.load(now_ms)
     else:
-        _recover(log, now_ms)
-    if log.segments:
-        log.log_end_offset = log.segments[-1].next_offset
-    if not log.segments or log.log_end_offset < checkpointed_start:
-        log.truncate_fully_and_start_at(checkpointed_start)
-    end = log.log_end_offset
-    log.log_start_offset = max(checkpointed_start, log.segments[0].base_offset)
-    log.recovery_point = (
-        end if clean else log.rules.recovery_point_after_recovery(log.recovery_point, end)
-    )
-    log.epochs.truncate_from_end(end)
-    log.epochs.truncate_from_start(checkpointed_start)
-    log.high_watermark = log.rules.high_watermark_after_load(
-        checkpointed_high_watermark, log.log_start_offset, end
-    )
-    log.rebuild_producers(now_ms)
+        _recover(local, epochs, producers, now_ms)
+    if local.segments:
+        local.log_end_offset = local.segments[-1].next_offset
+    if not local.segments or local.log_end_offset < log_start_offset:
+        local.truncate_fully_and_start_at(log_start_offset)
+        epochs.clear()
+        producers.truncate_fully_and_start_at(log_start_offset)
+    end = local.log_end_offset
+    rules = local.rules
+    local.loaded(end if clean else rules.recovery_point_after_recovery(local.recovery_point, end))
+    epochs.truncate_from_end(end)
+    epochs.truncate_from_start(log_start_offset)
+    start = max(log_start_offset, local.segments[0].base_offset)
+    rebuild_producers(local, producers, start, now_ms)
+    return start
 
 
-def _open_segments(log: Log) -> list[Segment]:
-    prefix = log.directory + "/"
-    interval = log.config.index_interval_bytes
+def rebuild_producers(
+    local: LocalLog, producers: ProducerStateManager, log_start_offset: int, now_ms: int
+) -> None:
+    """Bring the producer state to the log end (UnifiedLog.rebuildProducerState).
+
+    The newest usable snapshot is loaded and the batches above it are replayed. A state that was
+    empty at or beyond the new end stays empty; nothing is replayed.
+    """
+    end = local.log_end_offset
+    was_empty = not producers.entries and producers.map_end_offset >= end
+    producers.truncate_and_reload(log_start_offset, end, now_ms)
+    if was_empty and not producers.entries:
+        producers.map_end_offset = end
+    elif producers.map_end_offset < end:
+        start = max(producers.map_end_offset, log_start_offset)
+        producers.replay(local.batches_from(start), end)
+
+
+def _open_segments(local: LocalLog) -> list[Segment]:
+    prefix = local.directory + "/"
+    interval = local.config.index_interval_bytes
     bases = [
         int(path[len(prefix) : -len(".log")])
-        for path in log.files.paths(prefix)
+        for path in local.files.paths(prefix)
         if path.endswith(".log")
     ]
-    return [Segment(log.files, log.directory, base, interval) for base in sorted(bases)]
+    return [Segment(local.files, local.directory, base, interval) for base in sorted(bases)]
 
 
-def _recover(log: Log, now_ms: int) -> None:
+def _recover(
+    local: LocalLog, epochs: LeaderEpochCache, producers: ProducerStateManager, now_ms: int
+) -> None:
     """Scan the segments that reach above the recovery point; cut at the first bad batch."""
-    segments = log.segments
-    # Kafka trusts them; but a power loss may bring a snapshot back that a truncation had deleted.
-    log.producers.delete_snapshots_after(log.recovery_point)
-    compacted = "compact" in log.config.cleanup_policy
+    segments, rules = local.segments, local.rules
+    # Kafka trusts later snapshots; but a power loss may bring back one that a truncation deleted.
+    producers.delete_snapshots_after(local.recovery_point)
+    compacted = "compact" in local.config.cleanup_policy
     end, epoch = -1, -1
     for index, segment in enumerate(segments):
         is_last = index + 1 == len(segments)
-        if not is_last and segments[index + 1].base_offset <= log.recovery_point:
+        if not is_last and segments[index + 1].base_offset <= local.recovery_point:
             segment.load(now_ms)
-        elif end >= 0 and not log.rules.recovers_segment(segment.base_offset, end, compacted):
-            _delete_from(log, index)
+        elif end >= 0 and not rules.recovers_segment(segment.base_offset, end, compacted):
+            _delete_from(segments, index)
             return
         else:
-            cut = segment.recover(now_ms, log.rules, epoch)
-            log.epochs.assign_all(_epoch_starts(segment, log.epochs.latest_epoch))
+            cut = segment.recover(now_ms, rules, epoch)
+            epochs.assign_all(_epoch_starts(segment, epochs.latest_epoch))
             if cut:
-                _delete_from(log, index + 1)
+                _delete_from(segments, index + 1)
                 return
         end = segment.next_offset
         if segment.batches:
             epoch = segment.batches[-1].leader_epoch
 
 
-def _delete_from(log: Log, index: int) -> None:
-    for segment in log.segments[index:]:
+def _delete_from(segments: list[Segment], index: int) -> None:
+    for segment in segments[index:]:
         segment.delete()
-    del log.segments[index:]
+    del segments[index:]
 
 
 def _epoch_starts(segment: Segment, latest_epoch: int) -> list[tuple[int, int]]:

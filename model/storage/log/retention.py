@@ -1,71 +1,55 @@
-"""Deleting old segments (UnifiedLog.deleteOldSegments): by log start, by size, by time.
+"""Which of the oldest segments may be deleted (Kafka: UnifiedLog.deleteOldSegments).
 
-Only whole segments below the high watermark go, oldest first. When all of them are due, the active
-one is rolled first, so that a log always has a segment. File deletion is immediate here; Kafka
-renames to ``.deleted`` and removes the files after file.delete.delay.ms.
+Nothing here changes a log; :meth:`UnifiedLog.delete_old_segments` does. It asks three times: for
+the segments below the log start, beyond retention.bytes, and older than retention.ms.
+
+Left out: the delay between the renaming to ``.deleted`` and the deletion (file.delete.delay.ms);
+segment files disappear at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kafkasim.model.storage.log.segment import Segment
 
-if TYPE_CHECKING:
-    from kafkasim.model.storage.log.log import Log
+Due = Callable[[Segment], bool]
+"""Whether a segment is to be deleted; asked once for each, the oldest segment first."""
 
 
-def delete_old_segments(log: Log, now_ms: int) -> int:
-    """Delete what retention allows; return the number of segments."""
-    start = log.log_start_offset
-    deleted = _delete(log, lambda segment: _end(log, segment) <= start)
-    config = log.config
-    if "delete" not in config.cleanup_policy:
-        return deleted
-    if 0 <= config.retention_bytes < log.size:
-        excess = log.size - config.retention_bytes
+def beyond_size(excess: int) -> Due:
+    """Return a predicate: without this segment and the older ones the log is still large enough.
 
-        def too_big(segment: Segment) -> bool:
-            nonlocal excess
-            if excess < segment.size:
-                return False
-            excess -= segment.size
-            return True
+    ``excess`` is the number of bytes by which the log exceeds retention.bytes.
+    """
 
-        deleted += _delete(log, too_big)
-    if config.retention_ms >= 0:
-        limit = now_ms - config.retention_ms
-        deleted += _delete(log, lambda segment: segment.largest_timestamp_ms < limit)
-    return deleted
+    def due(segment: Segment) -> bool:
+        nonlocal excess
+        if excess < segment.size:
+            return False
+        excess -= segment.size
+        return True
+
+    return due
 
 
-def _end(log: Log, segment: Segment) -> int:
-    """The base of the next segment; of the active one, the log end."""
-    index = log.segments.index(segment) + 1
-    return log.log_end_offset if index == len(log.segments) else log.segments[index].base_offset
+def older_than(timestamp_ms: int) -> Due:
+    """Return a predicate: every record of the segment is older than ``timestamp_ms``."""
+    return lambda segment: segment.largest_timestamp_ms < timestamp_ms
 
 
-def _delete(log: Log, due: Callable[[Segment], bool]) -> int:
-    """Delete the oldest segments as long as they are below the bound and ``due``."""
-    segments = log.segments
-    bound = log.rules.retention_bound(log.high_watermark, log.log_end_offset)
+def deletable(
+    segments: list[Segment], log_end_offset: int, bound: int, due: Due | None = None
+) -> int:
+    """Return how many of the oldest segments are due and end at or below the offset ``bound``.
+
+    Without ``due`` the offset alone decides. An empty active segment is never counted.
+    """
+    ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
     count = 0
-    for segment in segments:
+    for segment, end in zip(segments, ends, strict=True):
         empty = segment is segments[-1] and not segment.size
-        if empty or _end(log, segment) > bound or not due(segment):
+        if empty or end > bound or (due and not due(segment)):
             break
         count += 1
-    if not count:
-        return 0
-    if count == len(segments):
-        log.roll(log.log_end_offset)
-    for segment in segments[:count]:
-        segment.delete()
-    del segments[:count]
-    start = segments[0].base_offset
-    log.producers.delete_snapshots_before(start)
-    if start > log.log_start_offset:
-        log.set_log_start(start, "retention")
-        log.epochs.truncate_from_start(start)
     return count

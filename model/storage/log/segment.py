@@ -143,6 +143,34 @@ class Segment:
             end += 1
         return tuple(batches[first:end])
 
+    def should_roll(
+        self, last: RecordBatch, size: int, segment_bytes: int, segment_ms: int, now_ms: int
+    ) -> bool:
+        """Return whether ``size`` bytes of batches up to ``last`` must go into a new segment
+        (LogSegment.shouldRoll): by size, by age, or for lack of room in an index."""
+        timestamp = last.max_timestamp_ms
+        return (
+            self.size + size > segment_bytes
+            or (timestamp if timestamp >= 0 else now_ms) - self.first_timestamp_ms > segment_ms
+            or self.full
+            or last.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def find_timestamp(self, timestamp_ms: int, log_start_offset: int) -> tuple[int, int] | None:
+        """Return (timestamp, offset) of the first record that is at or above ``log_start_offset``
+        and not older than ``timestamp_ms``; None without one."""
+        if self.largest_timestamp_ms < timestamp_ms:
+            return None
+        for batch in self.batches:
+            if batch.max_timestamp_ms < timestamp_ms:
+                continue
+            deltas = batch.offset_deltas or range(len(batch.records))
+            for delta, record in zip(deltas, batch.records, strict=True):
+                offset = batch.base_offset + delta
+                if record.timestamp_ms >= timestamp_ms and offset >= log_start_offset:
+                    return record.timestamp_ms, offset
+        return None
+
     def load(self, now_ms: int) -> None:
         """Read a cleanly closed segment: what is on disk is trusted."""
         for item in self._files.read(self.log_path):

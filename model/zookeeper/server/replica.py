@@ -30,7 +30,7 @@ from kafkasim.model.raft.client import LANE, RaftClient
 from kafkasim.model.raft.delivery import Listener
 from kafkasim.model.raft.quorum.states import Follower, Role
 from kafkasim.model.records import TopicPartition
-from kafkasim.model.storage.log.log import Log
+from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.zookeeper.config import ELECTION_TIMEOUT_MS, ZooKeeperConfig
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
@@ -67,7 +67,7 @@ class Replica(RaftClient):
         now: int,
     ) -> None:
         self.state_listener = listener
-        log = Log(
+        log = UnifiedLog(
             process.files,
             process.out,
             f"{LOG}",

@@ -1,30 +1,27 @@
-"""One replica's log (UnifiedLog and LocalLog): segments, offsets, epochs, producers, durability.
+"""One replica's log (Kafka: UnifiedLog): offsets, leader epochs, producers and their order.
 
-The broker's partitions and the metadata quorum both use it. All calls are synchronous; what Kafka
-fsyncs before going on becomes a Barrier in ``out``, what it fsyncs in the background a Flush. A
-:class:`DiskError` of the disk propagates to the caller, who takes the log directory offline; a log
-that raised is not to be appended to again.
+The partitions of a broker and the metadata quorum use the same class. The segments themselves are
+a :class:`~kafkasim.model.storage.log.local_log.LocalLog` (``local``), as in Kafka.
 
-The parts: :mod:`segment`, :mod:`epochs`, :mod:`producers`, :mod:`recovery` (start),
-:mod:`retention`, :mod:`checkpoints`, :mod:`rules` (decisions a variant may override).
+All calls are synchronous. Where Kafka fsyncs before it goes on, the log appends a Barrier to
+``out``; where Kafka fsyncs in the background, it appends a Flush. A :class:`DiskError` propagates
+to the caller, who takes the log directory offline; nothing may be appended to the log after that.
 
-Facts: the log reports its own LogStart; Appended, Truncated, HighWatermark and LogLoaded need what
-only the owner knows and are the owner's.
+The log reports one fact itself, LogStart. Appended, Truncated, HighWatermark and LogLoaded need
+knowledge that only the partition has, so the partition reports them.
 
-Omitted: the log cleaner (offset gaps, as it leaves them, are legal everywhere), transactions (the
-last stable offset is the high watermark), tiered storage, message down-conversion, the delay before
-deleted files disappear.
+Left out: the log cleaner (the offset gaps that it leaves are legal everywhere), transactions (the
+last stable offset is the high watermark), tiered storage, down-conversion of messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kafkasim.model.config import MAX_LONG, TopicConfig
-from kafkasim.model.effects import Barrier
 from kafkasim.model.errors import NONE, Errors
-from kafkasim.model.facts import FinalReplica, LogStart
+from kafkasim.model.facts import LogStart
 from kafkasim.model.records import RecordBatch, TopicPartition, assigned
 from kafkasim.model.storage.checkpoints import write_topic_id
 from kafkasim.model.storage.files import DiskError, Files
@@ -32,7 +29,7 @@ from kafkasim.model.storage.log import recovery, retention
 from kafkasim.model.storage.log.epochs import LeaderEpochCache
 from kafkasim.model.storage.log.local_log import LocalLog
 from kafkasim.model.storage.log.producers import ProducerStateManager
-from kafkasim.model.storage.log.segment import MAX_RELATIVE_OFFSET, Segment
+from kafkasim.model.storage.log.segment import Segment
 from kafkasim.model.storage.log.validation import invalid, out_of_range, stamped
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.values import value
@@ -53,8 +50,12 @@ class AppendResult:
     duplicate: bool = False
 
 
-class Log(LocalLog):
-    """A log. ``log_start_offset <= high_watermark <= log_end_offset`` at all times."""
+class UnifiedLog:
+    """A log. ``log_start_offset <= high_watermark <= log_end_offset`` at all times.
+
+    ``on_disk_error`` is called when a background flush fails; the owner of the log sets it to what
+    takes the log directory offline.
+    """
 
     def __init__(
         self,
@@ -73,38 +74,91 @@ class Log(LocalLog):
         now_ms: int = 0,
         producer_id_expiration_ms: int = 86400000,
     ) -> None:
-        """Load what ``files`` has below ``directory``, or create an empty log there."""
-        super().__init__(files, out, directory, config, rules, recovery_point, now_ms)
+        """Load what ``files`` has below ``directory``, or create an empty log there.
+
+        ``clean`` says that the broker stopped cleanly; the offsets are those of the checkpoints.
+        """
         self.tp = tp
         self.topic_id = topic_id
-        self.log_start_offset = log_start_offset
-        self.high_watermark = high_watermark
+        self.files = files
+        self.out = out
+        self.directory = directory
+        self.rules = rules
+        self.on_disk_error: Callable[[DiskError], None] = raise_disk_error
+        self.local = local = LocalLog(
+            files, out, directory, config, rules, recovery_point, now_ms, self._disk_failed
+        )
         self.update_config(config)
         epoch_path = f"{directory}/{EPOCH_CHECKPOINT}"
         self.epochs = LeaderEpochCache(files, out, epoch_path, rules, self._disk_failed)
         self.producers = ProducerStateManager(files, directory, producer_id_expiration_ms)
         metadata = write_topic_id(files, directory, topic_id, tp)
         if metadata is not None:
-            self.flush_then_advance((metadata,), 0)
-        recovery.load(self, clean, now_ms)
-        self._barrier_offset = self.recovery_point
+            local.flush_then_advance((metadata,), 0)
+        self.log_start_offset = recovery.load(
+            local, self.epochs, self.producers, log_start_offset, clean, now_ms
+        )
+        self.high_watermark = rules.high_watermark_after_load(
+            high_watermark, self.log_start_offset, local.log_end_offset
+        )
 
     def update_config(self, config: TopicConfig) -> None:
-        """Take new topic settings."""
-        self.config = config
+        """Use new topic settings from now on."""
+        self.config = self.local.config = config
         self._max_message_bytes = config.max_message_bytes
         self._segment_bytes = config.segment_bytes
         self._segment_ms = config.segment_ms
-        self._flush_messages = config.flush_messages
         self._compacted = "compact" in config.cleanup_policy
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
         self._timestamp_after_ms = config.message_timestamp_after_max_ms
         self._has_oldest = config.message_timestamp_before_max_ms < MAX_LONG
 
+    # ---------------------------------------------------------------------- what the segments say
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record will get."""
+        return self.local.log_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below this offset is durable."""
+        return self.local.recovery_point
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments, oldest first; the last one is active."""
+        return self.local.segments
+
+    @property
+    def size(self) -> int:
+        """The size of all segments in bytes."""
+        return self.local.size
+
     @property
     def last_stable_offset(self) -> int:
-        """The first offset a read_committed consumer may not read."""
+        """The first offset that a read_committed consumer may not read."""
         return self.high_watermark
+
+    @property
+    def last_batch(self) -> RecordBatch | None:
+        """The batch at the log end; None if the active segment is empty."""
+        batches = self.local.segments[-1].batches
+        return batches[-1] if batches else None
+
+    def read(
+        self, offset: int, max_bytes: int, upper_bound: int, min_one: bool = True
+    ) -> tuple[RecordBatch, ...]:
+        """Return batches from ``offset`` on; see :meth:`LocalLog.read`."""
+        return self.local.read(offset, max_bytes, upper_bound, min_one)
+
+    def batches_from(self, offset: int) -> Iterator[RecordBatch]:
+        """Iterate over the batches from the one that contains ``offset`` up to the log end."""
+        return self.local.batches_from(offset)
+
+    def segment_index(self, offset: int) -> int:
+        """Return the index of the segment that holds ``offset``."""
+        return self.local.segment_index(offset)
 
     # ------------------------------------------------------------------------------- appending
 
@@ -113,8 +167,11 @@ class Log(LocalLog):
     ) -> AppendResult:
         """Validate a new batch, give it the next offset and ``leader_epoch``, and append it.
 
-        ``origin``: client (full validation), coordinator (a group's or transaction's records) or
-        raft (the metadata log). An error leaves the log as it was.
+        ``origin`` is ``client`` (full validation), ``coordinator`` (records of a group or a
+        transaction) or ``raft`` (the metadata log). With an error the log stays as it was.
+
+        Raises:
+            DiskError: the disk refused the write.
         """
         size = batch.size
         client = origin == "client"
@@ -146,7 +203,7 @@ class Log(LocalLog):
                 return AppendResult(error, None, -1, -1)
         if self._log_append_time:
             batch = stamped(batch, now_ms)
-        base_offset = self.log_end_offset
+        base_offset = self.local.log_end_offset
         batch = assigned(batch, base_offset, leader_epoch)
         self._write((batch,), size, now_ms)
         return AppendResult(NONE, batch, base_offset, batch.last_offset)
@@ -154,15 +211,19 @@ class Log(LocalLog):
     def append_as_follower(
         self, batches: Sequence[RecordBatch], leader_epoch: int = MAX_EPOCH, now_ms: int = 0
     ) -> AppendResult:
-        """Append what a leader sent; offsets and epochs are kept. Gaps are legal.
+        """Append batches of a leader with the offsets and epochs that they have. Gaps are legal.
 
-        ``leader_epoch`` is the epoch of the fetch: newer batches and all behind them are left out
-        (KAFKA-18723). Errors, with nothing appended: CORRUPT_MESSAGE (retry), and
-        UNKNOWN_SERVER_ERROR when the first batch lies below the log end (the partition failed).
+        ``leader_epoch`` is the epoch of the fetch: the first batch of a later epoch and all behind
+        it are left out (KAFKA-18723). Two errors, both with nothing appended: CORRUPT_MESSAGE (the
+        follower fetches again) and UNKNOWN_SERVER_ERROR, if a batch lies below the log end (the
+        partition has failed).
+
+        Raises:
+            DiskError: the disk refused the write.
         """
         size = 0
         accepted = 0
-        next_offset = self.log_end_offset
+        next_offset = self.local.log_end_offset
         restart = -1
         for batch in batches:
             if type(batch) is not RecordBatch:
@@ -189,8 +250,9 @@ class Log(LocalLog):
         return AppendResult(NONE, last, batches[0].base_offset, last.last_offset)
 
     def _straddles(self, batch: RecordBatch) -> bool:
-        """An empty log whose start lies inside the leader's first batch (Partition:1353)."""
-        end = self.log_end_offset
+        """Return whether the log is empty and its start lies inside the leader's first batch
+        (Partition.doAppendRecordsToFollowerOrFutureReplica)."""
+        end = self.local.log_end_offset
         return end == self.log_start_offset and batch.base_offset < end <= batch.last_offset
 
     def _write(self, batches: Sequence[RecordBatch], size: int, now_ms: int) -> None:
@@ -202,49 +264,43 @@ class Log(LocalLog):
                 epoch = batch.leader_epoch
                 if self.rules.assigns_epoch_on_append(epoch, self.epochs.latest_epoch):
                     self.epochs.assign(epoch, batch.base_offset)
-        segment = self.segments[-1]
-        written = segment.size
-        if written:
-            timestamp = last.max_timestamp_ms
-            if (
-                written + size > self._segment_bytes
-                or (timestamp if timestamp >= 0 else now_ms) - segment.first_timestamp_ms
-                > self._segment_ms
-                or segment.full
-                or last.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-            ):
-                segment = self.roll(batches[0].base_offset)
-                written = 0
+        local = self.local
+        segment = local.segments[-1]
+        position = segment.size
+        if position and segment.should_roll(
+            last, size, self._segment_bytes, self._segment_ms, now_ms
+        ):
+            segment = self.roll(batches[0].base_offset)
+            position = 0
         producers = self.producers
         for batch in batches:
-            segment.append(batch, now_ms)
-            self.log_end_offset = batch.last_offset + 1  # as soon as it is in the file (B79)
+            local.append(batch, now_ms)
             producers.update(batch)
         if segment.unindexed > segment.interval:
-            segment.index(last.last_offset, written, size)
+            segment.index(last.last_offset, position, size)
         else:
             segment.unindexed += size
-        if self.log_end_offset - self._barrier_offset >= self._flush_messages:
-            self.out.append(Barrier(self.files_from(self._barrier_offset)))
-            self._barrier_offset = self.log_end_offset
+        local.force_if_due()
 
     def roll(self, base_offset: int) -> Segment:
         """Start a new segment at ``base_offset``; flush the old ones in the background."""
-        assert base_offset >= self.log_end_offset, (base_offset, self.log_end_offset)
+        local = self.local
+        assert base_offset >= local.log_end_offset, (base_offset, local.log_end_offset)
         self.producers.map_end_offset = base_offset
         snapshot = self.producers.take_snapshot()
-        paths = self.flush_files()
-        segment = self.new_segment(base_offset)
+        paths = local.flush_files()
+        segment = local.new_segment(base_offset)
         paths = paths if snapshot is None else (*paths, snapshot)
-        self.flush_then_advance(paths, base_offset)
+        local.flush_then_advance(paths, base_offset)
         return segment
 
     # -------------------------------------------------------------------------------- offsets
 
     def update_high_watermark(self, high_watermark: int) -> bool:
         """Set the high watermark, clamped to the log; return whether it changed."""
-        if high_watermark > self.log_end_offset:
-            high_watermark = self.log_end_offset
+        log_end_offset = self.local.log_end_offset
+        if high_watermark > log_end_offset:
+            high_watermark = log_end_offset
         elif high_watermark < self.log_start_offset:
             high_watermark = self.log_start_offset
         if high_watermark == self.high_watermark:
@@ -253,37 +309,31 @@ class Log(LocalLog):
         return True
 
     def raise_log_start(self, offset: int, reason: str = "leader") -> bool:
-        """Raise the log start (DeleteRecords, a leader's start, retention), up to the HW.
+        """Raise the log start, at most to the high watermark; return whether it moved.
 
-        Segments below it go with the next retention pass.
+        The reasons: DeleteRecords, the log start of the leader, a snapshot. The next retention pass
+        deletes the segments below.
         """
         assert offset <= self.high_watermark, (offset, self.high_watermark, self.tp)
         if offset <= self.log_start_offset:
             return False
-        self.set_log_start(offset, reason)
+        self._set_log_start(offset, reason)
         self.epochs.truncate_from_start(offset)
         return True
 
-    def set_log_start(self, offset: int, reason: str) -> None:
-        """Move the log start and report it (updateLogStartOffset). For the log's parts only."""
+    def _set_log_start(self, offset: int, reason: str) -> None:
+        """Move the log start and report it (UnifiedLog.updateLogStartOffset)."""
         self.log_start_offset = offset
         self.high_watermark = max(self.high_watermark, offset)
-        self.recovery_point = max(self.recovery_point, offset)
+        self.local.recovery_point = max(self.local.recovery_point, offset)
         self.out.append(LogStart(self.topic_id, self.tp.partition, offset, reason))
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record with at least that timestamp."""
-        for segment in self.segments:
-            if segment.largest_timestamp_ms < timestamp_ms:
-                continue
-            for batch in segment.batches:
-                if batch.max_timestamp_ms < timestamp_ms:
-                    continue
-                deltas = batch.offset_deltas or range(len(batch.records))
-                for delta, record in zip(deltas, batch.records, strict=True):
-                    offset = batch.base_offset + delta
-                    if record.timestamp_ms >= timestamp_ms and offset >= self.log_start_offset:
-                        return record.timestamp_ms, offset
+        """Return (timestamp, offset) of the first record that is not older; None without one."""
+        for segment in self.local.segments:
+            found = segment.find_timestamp(timestamp_ms, self.log_start_offset)
+            if found is not None:
+                return found
         return None
 
     # ------------------------------------------------------------------------------- truncation
@@ -291,21 +341,21 @@ class Log(LocalLog):
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Cut the log so that it ends at ``offset``; return whether anything was cut.
 
-        The recovery point may have gone down: the owner rewrites its checkpoint when True.
+        A cut may lower the recovery point: the owner then writes its checkpoint again.
         """
         assert offset >= 0, offset
-        if offset >= self.log_end_offset:
+        if offset >= self.local.log_end_offset:
             if self.rules.trims_epochs_beyond_end():
                 self.epochs.truncate_from_end(offset)
             return False
-        if offset < self.segments[0].base_offset:
+        if offset < self.local.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
-        self.cut(offset)
+        self.local.truncate_to(offset)
         self.epochs.truncate_from_end(offset)
         if offset < self.log_start_offset:
-            self.set_log_start(offset, "truncation")
-        self.rebuild_producers(now_ms)
+            self._set_log_start(offset, "truncation")
+        recovery.rebuild_producers(self.local, self.producers, self.log_start_offset, now_ms)
         self.high_watermark = self.rules.high_watermark_after_truncation(
             self.high_watermark, offset
         )
@@ -313,39 +363,38 @@ class Log(LocalLog):
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Delete everything and start again, empty, at ``offset``."""
-        self.restart(offset)
+        self.local.truncate_fully_and_start_at(offset)
         self.epochs.clear()
         self.producers.truncate_fully_and_start_at(offset)
         if offset != self.log_start_offset:
-            self.set_log_start(offset, "reset")
+            self._set_log_start(offset, "reset")
         self.high_watermark = offset
-
-    def rebuild_producers(self, now_ms: int) -> None:
-        """Bring the producer state to the log end from the newest snapshot (rebuildProducerState).
-
-        Nothing to replay when it was empty at or beyond the new end.
-        """
-        producers = self.producers
-        end = self.log_end_offset
-        was_empty = not producers.entries and producers.map_end_offset >= end
-        producers.truncate_and_reload(self.log_start_offset, end, now_ms)
-        if was_empty and not producers.entries:
-            producers.map_end_offset = end
-        elif producers.map_end_offset < end:
-            start = max(producers.map_end_offset, self.log_start_offset)
-            producers.replay(self.batches_from(start), end)
 
     # ------------------------------------------------------------------------------- durability
 
-    def close_clean(self) -> tuple[str, ...]:
-        """Write the producer snapshot; return what must be flushed before a clean marker.
+    def flush_files(self) -> tuple[str, ...]:
+        """Return the files that must be flushed to make the whole log durable."""
+        return self.local.flush_files()
 
-        The owner flushes these files of all logs, then calls ``flushed(log_end_offset)``, writes
-        and flushes the checkpoints, and last the clean-shutdown marker.
+    def flushed(self, offset: int) -> None:
+        """Advance the recovery point: everything below ``offset`` is durable."""
+        self.local.flushed(offset)
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """Flush if flush.ms has passed since the last flush (LogManager.flushDirtyLogs)."""
+        self.local.flush_if_due(now_ms)
+
+    def close_clean(self) -> tuple[str, ...]:
+        """Write the producer snapshot; return the files to flush before a clean-shutdown marker.
+
+        The owner flushes these files of all logs, calls ``flushed(log_end_offset)``, writes and
+        flushes the checkpoints, and writes the marker last.
         """
         snapshot = self.producers.take_snapshot()
-        paths = self.flush_files()
+        paths = self.local.flush_files()
         return paths if snapshot is None else (*paths, snapshot)
+
+    # --------------------------------------------------------------------------------- deletion
 
     def delete(self) -> None:
         """Delete all files of the log."""
@@ -353,40 +402,47 @@ class Log(LocalLog):
             self.files.delete(path)
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Apply retention; return the number of segments deleted."""
-        return retention.delete_old_segments(self, now_ms)
+        """Delete the segments that retention no longer keeps; return their number."""
+        deleted = self._delete(self.log_start_offset)
+        config, end = self.config, self.log_end_offset
+        if "delete" not in config.cleanup_policy:
+            return deleted
+        if 0 <= config.retention_bytes < self.size:
+            excess = self.size - config.retention_bytes
+            deleted += self._delete(end, retention.beyond_size(excess))
+        if config.retention_ms >= 0:
+            deleted += self._delete(end, retention.older_than(now_ms - config.retention_ms))
+        return deleted
+
+    def _delete(self, limit: int, due: retention.Due | None = None) -> int:
+        """Delete the oldest segments that are due, up to ``limit`` and the high watermark.
+
+        If every segment is due, a new active one is rolled first: a log always has a segment.
+        """
+        local = self.local
+        end = local.log_end_offset
+        bound = min(limit, self.rules.retention_bound(self.high_watermark, end))
+        count = retention.deletable(local.segments, end, bound, due)
+        if not count:
+            return 0
+        if count == len(local.segments):
+            self.roll(end)
+        local.delete_oldest(count)
+        start = local.segments[0].base_offset
+        self.producers.delete_snapshots_before(start)
+        if start > self.log_start_offset:
+            self._set_log_start(start, "retention")
+            self.epochs.truncate_from_start(start)
+        return count
 
     def remove_expired_producers(self, now_ms: int) -> None:
-        """Forget producers that were silent for producer.id.expiration.ms."""
+        """Forget the producers that were silent for producer.id.expiration.ms."""
         self.producers.remove_expired(now_ms)
-
-    # ------------------------------------------------------------------------------ ground truth
-
-    def ground_truth(self, leading: bool, leader_epoch: int) -> FinalReplica:
-        """Return the whole log as the fact that ends a run."""
-        batches = [batch for segment in self.segments for batch in segment.batches]
-        ids = [
-            [record.value for record in batch.records if isinstance(record.value, int)]
-            for batch in batches
-        ]
-        return FinalReplica(
-            self.topic_id,
-            self.tp.partition,
-            leading,
-            leader_epoch,
-            self.log_start_offset,
-            self.high_watermark,
-            self.last_stable_offset,
-            self.log_end_offset,
-            tuple([number for entry in self.epochs.entries for number in entry]),
-            tuple([batch.base_offset for batch in batches]),
-            tuple([batch.last_offset + 1 for batch in batches]),
-            tuple([batch.leader_epoch for batch in batches]),
-            tuple([batch.producer_id for batch in batches]),
-            tuple([batch.base_sequence for batch in batches]),
-            tuple([len(of_batch) for of_batch in ids]),
-            tuple([record_id for of_batch in ids for record_id in of_batch]),
-        )
 
     def _disk_failed(self, error: DiskError) -> None:
         self.on_disk_error(error)
+
+
+def raise_disk_error(error: DiskError) -> None:
+    """Raise the error of a background flush: what happens unless the owner says otherwise."""
+    raise error

@@ -1,0 +1,36 @@
+"""The last fact of a replica: its whole log, for the checks that judge a run.
+
+This has no counterpart in Kafka. The checks compare replicas by what they hold at the end.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.facts import FinalReplica
+from kafkasim.model.storage.log.unified_log import UnifiedLog
+
+
+def final_replica(log: UnifiedLog, leading: bool, leader_epoch: int) -> FinalReplica:
+    """Return the content of ``log``; ``leading`` is what the replica believes of itself."""
+    batches = [batch for segment in log.segments for batch in segment.batches]
+    record_ids = [
+        [record.value for record in batch.records if isinstance(record.value, int)]
+        for batch in batches
+    ]
+    return FinalReplica(
+        log.topic_id,
+        log.tp.partition,
+        leading,
+        leader_epoch,
+        log.log_start_offset,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_end_offset,
+        tuple([number for entry in log.epochs.entries for number in entry]),
+        tuple([batch.base_offset for batch in batches]),
+        tuple([batch.last_offset + 1 for batch in batches]),
+        tuple([batch.leader_epoch for batch in batches]),
+        tuple([batch.producer_id for batch in batches]),
+        tuple([batch.base_sequence for batch in batches]),
+        tuple([len(of_batch) for of_batch in record_ids]),
+        tuple([record_id for of_batch in record_ids for record_id in of_batch]),
+    )
