@@ -22,7 +22,7 @@ from kafkasim.sim.faults.budget import Budget
 from kafkasim.sim.faults.faults import KINDS, Fault, When, validate
 
 if TYPE_CHECKING:
-    from kafkasim.sim.disk import Disk
+    from kafkasim.sim.disk.device import Disk
     from kafkasim.sim.host.host import Host
     from kafkasim.sim.trace.trace import Trace
     from kafkasim.sim.world import World

@@ -17,7 +17,7 @@ from typing import Any
 
 from kafkasim.model.effects import Call, Response
 from kafkasim.sim.clock import HostClock
-from kafkasim.sim.disk import Disk
+from kafkasim.sim.disk.device import Disk
 from kafkasim.sim.host.lanes import Lane
 from kafkasim.sim.host.outbox import FAR, Outbox, Recorder
 from kafkasim.sim.kernel import Kernel, Local

@@ -19,7 +19,7 @@ from kafkasim.model.effects import ClockSet, Process
 from kafkasim.model.facts import ClockStepped, HostPaused, HostResumed, HostStarted, HostStopped
 from kafkasim.model.storage.files import DiskError, Files
 from kafkasim.sim.clock import HostClock
-from kafkasim.sim.disk import Disk
+from kafkasim.sim.disk.device import Disk
 from kafkasim.sim.host.engine import Engine
 from kafkasim.sim.host.outbox import Loop
 from kafkasim.sim.kernel import Local

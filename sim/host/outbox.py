@@ -8,7 +8,8 @@ held: they tell what the process's memory says, and other lanes can see that alr
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from kafkasim.model.effects import (
@@ -29,7 +30,7 @@ from kafkasim.model.effects import (
     Then,
 )
 from kafkasim.sim.clock import HostClock
-from kafkasim.sim.disk import Disk
+from kafkasim.sim.disk.device import Disk
 from kafkasim.sim.host.lanes import Lane
 from kafkasim.sim.kernel import Kernel, Local
 from kafkasim.sim.net.network import Network
@@ -68,6 +69,21 @@ class Loop(Protocol):
     def discard(self) -> None:
         """Drop all tasks without running their ``finally``: the host died."""
         ...
+
+
+class Held:
+    """The effects that a lane holds back: of a process, until a disk is done; also an event."""
+
+    __slots__ = ("callbacks", "effects", "error", "lane", "process")
+
+    _ok = True
+
+    def __init__(self, process: Process, lane: Lane) -> None:
+        self.callbacks: Any = None
+        self.process = process
+        self.lane = lane
+        self.effects: deque[Any] = deque()
+        self.error: str | None = None  # why the disk could not do what they wait for
 
 
 class Outbox:
@@ -181,17 +197,19 @@ class Outbox:
 
     # -------------------------------------------------------------------------------- effects
 
-    def _drain(self, lane: Lane) -> bool:
-        """Perform the outbox; return whether the thread is kept (or the process ended)."""
+    def _drain(self, lane: Lane, held: Held | None = None) -> bool:
+        """Perform the outbox; return whether the thread is kept (or the process ended).
+
+        ``held`` are effects that waited: they come before what is in the outbox.
+        """
         process = self.process
         assert process is not None
         out = self._out
-        if self.disk.written and self._charge(lane):
+        fresh = iter(out)
+        if self.disk.written and self._charge(lane, fresh, held):
             return True
-        index = 0
         sockets, transmit = self.sockets, self._transmit
-        for effect in out:
-            index += 1
+        for effect in fresh if held is None else _in_turn(held.effects, fresh):
             kind = type(effect)
             if kind is Respond:
                 socket = sockets.get(effect.connection)
@@ -212,7 +230,7 @@ class Outbox:
                 self.trace.record(self.kernel._now, self._node, effect)
             elif perform(effect, lane):
                 if self.process is process:
-                    held = self._hold(lane, index)
+                    held = self._hold(lane, fresh, held)
                     self.disk.flush(effect.files, self._on_durable, held)
                 self._departs_us = 0
                 return True
@@ -220,12 +238,12 @@ class Outbox:
         self._departs_us = 0
         return self.process is not process
 
-    def _charge(self, lane: Lane) -> bool:
+    def _charge(self, lane: Lane, fresh: Iterator[Any], held: Held | None) -> bool:
         """Charge page-cache writes to the lane; return whether they hold the whole outbox."""
         disk = self.disk
         cost = disk.take_cost_us()
         if disk.stalled:
-            disk.wait_stalled(self._on_durable, self._hold(lane, 0))
+            disk.wait_stalled(self._on_durable, self._hold(lane, fresh, held))
             return True
         if not cost:
             return False
@@ -234,38 +252,36 @@ class Outbox:
         if cost < HOLD_US:
             self._departs_us = cost
             return False
-        held = self._hold(lane, 0)
+        held = self._hold(lane, fresh, held)
         held.callbacks = self._hold_ends
         self.kernel.push(now + cost, held)
         return True
 
-    def _hold(self, lane: Lane, index: int) -> Local:
-        """Take the outbox from ``index`` on, without its facts, which are recorded now."""
+    def _hold(self, lane: Lane, fresh: Iterator[Any], held: Held | None) -> Held:
+        """Empty the outbox: hold its effects behind those held already, record its facts now.
+
+        ``fresh`` yields what of the outbox is not performed yet. What is held stays where it is,
+        so that an outbox with many barriers costs as much as one without.
+        """
         process = self.process
         assert process is not None
-        rest, record = [], self.trace.record
-        now = self.kernel._now
-        for effect in process.out[index:]:
+        if held is None:
+            held = Held(process, lane)
+        now, rest, record = self.kernel._now, held.effects, self.trace.record
+        for effect in fresh:
             if type(effect) in self._performers or type(effect) in IN_PLACE:
                 rest.append(effect)
             else:
                 record(now, process.name, effect)
         process.out.clear()
-        return Local(None, process, lane, rest)
+        return held
 
-    def _on_durable(self, held: Local, error: str | None) -> None:
-        """Go on behind a barrier; a process that cannot persist what it must halts, as Kafka."""
-        process = self.process
-        if held.process is process and process is not None and error is not None:
-            files = list(getattr(error, "files", ()))
-            if not process.on_barrier_failed(files, error, self.local_now()):
-                self.process_ended("halt", "reset")
-                return
-            held.item = [*process.out, *held.item]
-            process.out.clear()
+    def _on_durable(self, held: Held, error: str | None) -> None:
+        held.error = error
         self._on_hold_over(held)
 
-    def _on_hold_over(self, held: Local) -> None:
+    def _on_hold_over(self, held: Held) -> None:
+        """Go on behind a barrier; a process that cannot persist what it must halts, as Kafka."""
         process = self.process
         if held.process is not process or process is None:
             return
@@ -273,8 +289,16 @@ class Outbox:
             self.postpone(self._on_hold_over, held)
             return
         assert not process.out, process.out
-        process.out.extend(held.item)
-        if not self._drain(held.lane):
+        if held.error is None:
+            kept = self._drain(held.lane, held)
+        else:
+            files = list(getattr(held.error, "files", ()))
+            if not process.on_barrier_failed(files, held.error, self.local_now()):
+                self.process_ended("halt", "reset")
+                return
+            process.out.extend(held.effects)  # behind what follows from the error
+            kept = self._drain(held.lane)
+        if not kept:
             self._release(held.lane)
         self._settle()
 
@@ -355,6 +379,13 @@ class Outbox:
 
     def _settle(self) -> None:
         raise NotImplementedError
+
+
+def _in_turn(held: deque[Any], fresh: Iterator[Any]) -> Iterator[Any]:
+    """Yield the effects that were held, taking each away, then those of the outbox."""
+    while held:
+        yield held.popleft()
+    yield from fresh
 
 
 def _hold_here(_effect: Barrier, _lane: Lane) -> bool:

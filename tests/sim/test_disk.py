@@ -3,7 +3,7 @@
 import pytest
 
 from kafkasim.model.storage.files import Corrupt, DiskError, DiskFull, ReadError
-from kafkasim.sim.disk import Disk
+from kafkasim.sim.disk.device import Disk
 from kafkasim.sim.kernel import Kernel
 from kafkasim.sim.streams import Streams
 

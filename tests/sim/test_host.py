@@ -131,6 +131,36 @@ def test_a_process_that_can_do_without_the_files_of_a_barrier_goes_on():
     assert (heard, states) == ([(["f"], "Input/output error"), 2], ["1"])
 
 
+def test_what_a_then_leads_to_comes_behind_all_that_was_held():
+    bench = Bench()
+    process = bench.start("b")
+    process.files.append("f", 1, 1)
+    heard = []
+
+    def then(name: str, *effects) -> Then:
+        return Then(lambda _now: (heard.append(name), process.out.extend(effects)))
+
+    first = then("first", BrokerState("1"), then("of the first"))
+    effects = [Barrier(("f",)), first, Barrier(("f",)), then("second"), BrokerState("2")]
+    bench.act("b", lambda p, _now: p.out.extend(effects))
+    bench.run(100_000)
+    states = [fact.state for _, _, fact in bench.trace.rows if type(fact) is BrokerState]
+    assert (heard, states, process.out) == (["first", "second", "of the first"], ["2", "1"], [])
+
+
+def test_a_paused_process_hears_of_a_failed_barrier_when_it_resumes():
+    bench = Bench()
+    bench.start("b")
+    host = bench.hosts["b"]
+    host.disk.fail_flushes()
+    bench.act("b", lambda p, _now: p.out.append(Barrier(("f",))))
+    host.pause(100_000)
+    bench.run(99_999)
+    assert host.alive
+    bench.run(10)
+    assert bench.trace.rows[-1] == (100_000, "b", HostStopped("halt"))
+
+
 def test_a_host_whose_disk_cannot_be_read_stays_down():
     bench = Bench()
     bench.start("b")

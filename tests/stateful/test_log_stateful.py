@@ -23,7 +23,7 @@ from kafkasim.model.storage.files import MemoryFiles
 from kafkasim.model.storage.final_replica import final_replica
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.model.storage.rules import StorageRules
-from kafkasim.sim.disk import Disk
+from kafkasim.sim.disk.device import Disk
 
 CONFIG = TopicConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1)
 TP = TopicPartition("orders", 0)

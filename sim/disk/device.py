@@ -1,38 +1,32 @@
-"""One disk: the files port of the model, with a page cache apart from what is durable, and time.
+"""A host's disk: the files port of the model, a page cache, fsync times and disk faults.
 
-A file is an inode: its items as they are read back, and what is needed to undo the operations that
-are not durable yet. Every append, truncate and (as two operations, for it is not atomic) write has
-a number; ``durable`` is the number up to which the device has it, and only truncations keep what
-they removed. So an unflushed log costs two integers, and a power loss keeps of each file the last
-flush plus a prefix of its pending operations, drawn from the disk's stream; the last survivor may
-be torn. Names are kept apart: create, rename and delete are pending in one list for the directory,
-of which a power loss keeps a prefix too.
+The disk survives the process, and a power loss as far as it was flushed. fsync of a path makes two
+things durable: the file's content at the moment of the call (:mod:`kafkasim.sim.disk.inode`), and
+all directory operations up to the last one that names the path, as ext4's journal does
+(:mod:`kafkasim.sim.disk.directory`). fsync of a path that ends in ``/`` is for the directory
+operations below it. A power loss keeps of each file the last flush plus a prefix of its pending
+operations, drawn from the disk's random stream; the last surviving item may be torn.
 
-fsync of a path makes its content durable up to the moment of the call, and with it all directory
-operations up to the last one that names the path (as ext4's journal does); of a path that ends in
-``/``, the directory operations below it. The journal commits by itself every 5 s, and a truncation
-is written back after 30 s, which also bounds what is remembered.
-
-Times: fsync lognormal around 2 ms, one at a time; page-cache writes 2 µs/KiB; reads cost nothing.
-``slow`` multiplies both, a stalled disk finishes neither. Not modelled: device queues, read misses,
-write-back of appended data (which may survive by the drawn prefix).
+An fsync takes a lognormal time around 2 ms, one fsync at a time; a write into the page cache takes
+2 µs/KiB; a read takes no time. ``slow`` multiplies both, a stalled disk finishes neither.
+Not modelled: device queues, read misses, write-back of appended data (which may survive by the
+drawn prefix).
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafkasim.model.storage.files import Corrupt, DiskError, DiskFull, ReadError
+from kafkasim.sim.disk.directory import Directory
+from kafkasim.sim.disk.inode import Inode
 from kafkasim.sim.kernel import Kernel, Local
 
 FSYNC_MU = 7.6  # ln(2000 µs): the median
 FSYNC_SIGMA = 0.5
 WRITE_US_PER_KIB = 2
-JOURNAL_COMMIT_US = 5_000_000
-WRITEBACK_US = 30_000_000
 
 Done = Callable[[Any, str | None], None]
 
@@ -41,61 +35,6 @@ class FlushError(str):
     """Why a flush failed, and the ``files`` that are not durable because of it."""
 
     files: tuple[str, ...] = ()
-
-
-class Inode:
-    """A file's content, and how to undo what is not durable."""
-
-    __slots__ = ("durable", "items", "removed", "sequence", "size", "sizes")
-
-    def __init__(self) -> None:
-        self.items: list[Any] = []
-        self.sizes: list[int] = []
-        self.size = 0
-        self.sequence = 0  # operations so far
-        self.durable = 0  # of these, how many the device has
-        # Pending truncations: (operation, time, items removed, their sizes). Others are appends.
-        self.removed: deque[tuple[int, int, list[Any], list[int]]] = deque()
-
-    def made_durable(self, sequence: int) -> None:
-        """Forget how to undo the operations up to ``sequence``."""
-        if sequence > self.durable:
-            self.durable = sequence
-            while self.removed and self.removed[0][0] <= sequence:
-                self.removed.popleft()
-
-    def truncate(self, count: int, now_us: int) -> None:
-        """Cut to ``count`` items, as one operation."""
-        removed, sizes = self.items[count:], self.sizes[count:]
-        del self.items[count:]
-        del self.sizes[count:]
-        self.size -= sum(sizes)
-        self.sequence += 1
-        self.removed.append((self.sequence, now_us, removed, sizes))
-        while self.removed[0][1] < now_us - WRITEBACK_US:
-            self.made_durable(self.removed[0][0])
-
-    def lose(self, rng: random.Random) -> None:
-        """Keep a drawn prefix of the pending operations; the last one kept may be torn."""
-        if self.durable == self.sequence:
-            return
-        kept = self.durable + int(rng.random() * (self.sequence - self.durable + 1))
-        torn = rng.random() < 0.5
-        while self.sequence > kept:
-            if self.removed and self.removed[-1][0] == self.sequence:
-                _, _, items, sizes = self.removed.pop()
-                self.items += items
-                self.sizes += sizes
-            else:
-                self.items.pop()
-                self.sizes.pop()
-            self.sequence -= 1
-        is_append = not (self.removed and self.removed[-1][0] == kept)
-        if torn and kept > self.durable and is_append:
-            self.items[-1] = Corrupt(self.items[-1])
-        self.size = sum(self.sizes)
-        self.durable = self.sequence
-        self.removed.clear()
 
 
 class Disk:
@@ -114,10 +53,8 @@ class Disk:
         self._unreadable: dict[str, None] = {}
         self._unflushable: dict[str, None] = {}
         self._broken: dict[str, None] = {}
-        self._names: dict[str, Inode] = {}
-        # Pending directory operations: (number, time, kind, path, other path, inode undone to).
-        self._directory: deque[tuple[int, int, str, str, str, Inode | None]] = deque()
-        self._directory_sequence = 0
+        self._directory = Directory()
+        self._names = self._directory.inodes
         self._busy_until = 0
         self._generation = 0
         self._waiting: list[Local] = []  # flushes and writers caught by a stall
@@ -131,7 +68,7 @@ class Disk:
 
     def paths(self, prefix: str) -> list[str]:
         """Return the sorted paths that start with ``prefix``."""
-        return sorted([path for path in self._names if path.startswith(prefix)])
+        return self._directory.paths(prefix)
 
     def append(self, path: str, item: Any, size: int) -> None:
         """Append one item; raises DiskFull."""
@@ -139,7 +76,7 @@ class Disk:
             self._check_space(path, size)
         inode = self._names.get(path)
         if inode is None:
-            inode = self._create(path)
+            inode = self._directory.create(path, int(self._kernel.now))
         inode.items.append(item)
         inode.sizes.append(size)
         inode.size += size
@@ -185,21 +122,16 @@ class Disk:
         if self._broken:
             self._check(old)
         inode = self._inode(old)
-        replaced = self._names.get(new)
+        replaced = self._directory.rename(old, new, int(self._kernel.now))
         if replaced is not None and replaced is not inode:
             self._used -= replaced.size
-        del self._names[old]
-        self._names[new] = inode
-        self._log_directory("rename", old, new, replaced)
 
     def delete(self, path: str) -> None:
         """Delete a file; a missing one is no error."""
         if self._broken:
             self._check(path)
-        inode = self._names.pop(path, None)
-        if inode is not None:
-            self._used -= inode.size
-            self._log_directory("delete", path, "", inode)
+        if path in self._names:
+            self._used -= self._directory.delete(path, int(self._kernel.now)).size
 
     # ------------------------------------------------------------------------------- the time
 
@@ -213,7 +145,8 @@ class Disk:
         """Make files durable as they are now; ``done(token, error)`` follows. fsync."""
         names = self._names
         marks = [(names[path], names[path].sequence, path) for path in files if path in names]
-        job = Local(None, done, self._generation, (marks, self._directory_mark(files), token))
+        operation = self._directory.last_operation(files)
+        job = Local(None, done, self._generation, (marks, operation, token))
         if self.stalled:
             self._waiting.append(job)
         else:
@@ -237,7 +170,7 @@ class Disk:
         if self.stalled:
             self._waiting.append(job)
             return
-        marks, directory_mark, token = job.item
+        marks, operation, token = job.item
         error: FlushError | None = None
         if self._unflushable:
             lost = [path for _, _, path in marks if _below(self._unflushable, path)]
@@ -248,8 +181,7 @@ class Disk:
         if error is None or marks:
             for inode, sequence, _ in marks:
                 inode.made_durable(sequence)
-            while self._directory and self._directory[0][0] <= directory_mark:
-                self._directory.popleft()
+            self._directory.commit(operation)
         job.process(token, error)
 
     # --------------------------------------------------------------------------------- faults
@@ -260,20 +192,8 @@ class Disk:
         self._waiting.clear()
         self._busy_until = 0
         self.written = 0
-        self._commit_old_operations()
-        keep = int(self._rng.random() * (len(self._directory) + 1))
-        while len(self._directory) > keep:
-            _, _, kind, path, other, inode = self._directory.pop()
-            if kind == "create":
-                del self._names[path]
-            elif kind == "rename":
-                self._names[path] = self._names.pop(other)
-                if inode is not None:
-                    self._names[other] = inode
-            else:
-                assert inode is not None
-                self._names[path] = inode
-        self._directory.clear()
+        self._directory.commit_old(int(self._kernel.now))
+        self._directory.lose(self._rng)
         for path in sorted(self._names):
             self._names[path].lose(self._rng)
         self._used = sum([inode.size for inode in self._names.values()])
@@ -355,31 +275,6 @@ class Disk:
         if inode is None:
             raise FileNotFoundError(path)
         return inode
-
-    def _create(self, path: str) -> Inode:
-        self._names[path] = inode = Inode()
-        self._log_directory("create", path, "", None)
-        return inode
-
-    def _log_directory(self, kind: str, path: str, other: str, inode: Inode | None) -> None:
-        self._directory_sequence += 1
-        now = int(self._kernel.now)
-        self._directory.append((self._directory_sequence, now, kind, path, other, inode))
-        self._commit_old_operations()
-
-    def _commit_old_operations(self) -> None:
-        oldest = int(self._kernel.now) - JOURNAL_COMMIT_US
-        while self._directory and self._directory[0][1] < oldest:
-            self._directory.popleft()
-
-    def _directory_mark(self, files: Iterable[str]) -> int:
-        """Return the number of the last pending directory operation that names one of them."""
-        names = tuple(files)
-        below = tuple([name for name in names if name.endswith("/")])
-        for number, _, _, path, other, _ in reversed(self._directory):
-            if path in names or other in names or (below and (path + other).startswith(below)):
-                return number
-        return 0
 
 
 def _below(prefixes: dict[str, None], path: str) -> bool:
