@@ -1,1 +1,1 @@
-"""A ZooKeeper ensemble and its client library: znode tree, sessions, watches, on the Raft core."""
+"""A ZooKeeper ensemble and its client library; the Raft core replicates the ensemble's log."""

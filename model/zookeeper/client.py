@@ -1,24 +1,26 @@
-"""ZooKeeper's client library: one session, kept over the loss of servers (ZooKeeper, ClientCnxn).
+"""ZooKeeper's client library: one session that outlives its connections (ZooKeeper, ClientCnxn).
 
-Everything runs on the lane given, ``zookeeper``: ZooKeeper's send and event threads in one. The
-servers are tried in an order drawn once, with a pause of up to a second before each attempt but the
-first; an attempt has the session timeout divided by the number of servers, a connected server may
-be silent for two thirds of it, and a client that has sent nothing for a third of it pings. Only a
-server says that a session has expired, so a client that is cut off learns it when it is back.
+The client runs on one lane, ``zookeeper`` unless told otherwise; ZooKeeper has a send thread and an
+event thread. It tries the servers in an order that it draws once. An attempt may take the session
+timeout divided by the number of servers; before each attempt but the first the client waits up to
+a second. A connected server may be silent for two thirds of the session timeout. A client that has
+sent nothing for a third of it sends a ping. Only a server can say that a session has expired, so a
+client that is cut off hears of the expiry when it reaches a server again.
 
-Requests are answered in order. What is unanswered when the connection goes fails with
-CONNECTIONLOSS, whether it happened or not. The client keeps the watches that its reads left; on a
-new connection it sends them with the last zxid that it has seen, and hears what it missed, before
-anything else is asked. So a watch event comes before the data that it is about.
+Requests are answered in order. When the connection ends, every unanswered request fails with
+CONNECTIONLOSS, whether the servers executed it or not. The client remembers the watches that its
+reads left. On a new connection it sends them first, with the last zxid that it has seen, and the
+server pushes the events that it missed; so a watch event comes before the data that it is about.
 
-Left out: default watchers, chroot, authentication, read-only mode, requests queued while connecting
-(they fail with CONNECTIONLOSS).
+Not modelled: default watchers, chroot, authentication, read-only mode, and a queue for requests
+made while there is no connection: they fail with CONNECTIONLOSS.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Protocol
 
 from kafkasim.model.effects import Close, Open, Process, Send
@@ -49,24 +51,38 @@ from kafkasim.model.zookeeper.ops import (
 )
 
 LANE = "zookeeper"
-CONNECTING, CONNECTED, EXPIRED, CLOSED = "CONNECTING", "CONNECTED", "EXPIRED", "CLOSED"
-DISCONNECTED = "DISCONNECTED"
 RECONNECT_WAIT_US = 1_000_000
-Callback = Callable[[ZkResult, int], None]
+Callback = Callable[[ZkResult, int], None]  # (result, now)
+
+
+class SessionState(Enum):
+    """What a client knows of its session (ZooKeeper.States, Watcher.Event.KeeperState).
+
+    CLOSED becomes CONNECTING by ``start``, CONNECTING becomes CONNECTED or EXPIRED by a server's
+    answer, CONNECTED becomes CONNECTING when the connection ends, EXPIRED becomes CONNECTING by
+    ``reinitialise``, and ``close`` leads to CLOSED. No client is DISCONNECTED: that is what the
+    listener hears when the client leaves CONNECTED. The values stand in the trace.
+    """
+
+    CONNECTING = "CONNECTING"
+    CONNECTED = "CONNECTED"
+    DISCONNECTED = "DISCONNECTED"
+    EXPIRED = "EXPIRED"
+    CLOSED = "CLOSED"
 
 
 class ZkListener(Protocol):
-    """Who owns the session (Watcher); called on the client's lane."""
+    """The owner of a session (Watcher); called on the client's lane."""
 
-    def on_state(self, state: str, now: int) -> None:
-        """CONNECTED, DISCONNECTED or EXPIRED; the last is final until ``reinitialise``."""
+    def on_state(self, state: SessionState, now: int) -> None:
+        """The session is CONNECTED, DISCONNECTED, or EXPIRED until ``reinitialise``."""
 
     def on_watch(self, event: WatchEvent, now: int) -> None:
-        """A watch fired."""
+        """A watch fired; it is gone."""
 
 
 class ClientWatches:
-    """The watches that the client's reads left, by what fires them (ZKWatchManager)."""
+    """The watches that the client's reads left, by the events that fire them (ZKWatchManager)."""
 
     def __init__(self) -> None:
         self.data: dict[str, None] = {}
@@ -74,7 +90,7 @@ class ClientWatches:
         self.child: dict[str, None] = {}
 
     def register(self, op: Any, result: ZkResult) -> None:
-        """Note the watch of a read that was answered."""
+        """Remember the watch of a read, now that its answer is here."""
         if type(op) is GetChildren:
             table = self.child
         else:
@@ -83,7 +99,7 @@ class ClientWatches:
             table[op.path] = None
 
     def take(self, event: WatchEvent) -> bool:
-        """Remove the watches that an event fires; return whether there was one."""
+        """Remove the watches that an event fires; return False if there was none."""
         found = False
         if event.type != NODE_CHILDREN_CHANGED:
             tables = [self.data, self.exist]
@@ -98,12 +114,12 @@ class ClientWatches:
         return found
 
     def any(self) -> bool:
-        """Return whether a watch is left."""
+        """Return whether any watch is left."""
         return bool(self.data or self.exist or self.child)
 
 
-class Connection:
-    """One attempt at one server; what arrives for an earlier one is dropped."""
+class SessionConnection:
+    """One attempt at one server; the client ignores what arrives for an earlier attempt."""
 
     __slots__ = ("client", "number", "server")
 
@@ -113,22 +129,22 @@ class Connection:
         self.number = client.process.new_connection(self)
 
     def on_opened(self, now: int) -> None:
-        """Ask for the session."""
+        """The TCP connection is established."""
         if self.client.connection is self:
             self.client.on_opened(now)
 
     def on_open_failed(self, reason: str, now: int) -> None:
-        """The server is not there."""
+        """The connection could not be established."""
         if self.client.connection is self:
             self.client.on_lost(now)
 
     def on_response(self, correlation: int, message: Any, now: int) -> None:
-        """An answer, or a watch event."""
+        """An answer or a watch event arrived."""
         if self.client.connection is self:
             self.client.on_message(correlation, message, now)
 
     def on_closed(self, reason: str, now: int) -> None:
-        """The server or the network ended it."""
+        """The server or the network ended the connection."""
         if self.client.connection is self:
             self.client.on_lost(now)
 
@@ -148,10 +164,10 @@ class ZooKeeperClient:
         self.listener = listener
         self.lane = lane
         self.requested_timeout_ms = session_timeout_ms
-        self.state = CLOSED
-        self.session_id = 0
-        self.last_zxid = -1
-        self.connection: Connection | None = None
+        self.state = SessionState.CLOSED
+        self.session_id = 0  # 0: no session
+        self.last_zxid = -1  # the newest transaction that an answer told of
+        self.connection: SessionConnection | None = None
         self.watches = ClientWatches()
         self._timeout_us = session_timeout_ms * 1000
         self._servers = list(servers)
@@ -175,8 +191,8 @@ class ZooKeeperClient:
     # ------------------------------------------------------------------- called by the owner
 
     def start(self, now: int) -> None:
-        """Open a session; the listener hears CONNECTED when it is there."""
-        assert self.state == CLOSED, self.state
+        """Open a session; the listener hears CONNECTED once a server has created it."""
+        assert self.state is SessionState.CLOSED, self.state
         rng = self.process.rng
         servers = self._servers
         for last in range(len(servers) - 1, 0, -1):
@@ -186,8 +202,8 @@ class ZooKeeperClient:
 
     def request(self, op: Op, callback: Callback, now: int) -> None:
         """Send an operation; ``callback(result, now)`` runs in the order of the requests."""
-        if self.state != CONNECTED or self._closing is not None:
-            lost = self.state not in (EXPIRED, CLOSED)
+        if self.state is not SessionState.CONNECTED or self._closing is not None:
+            lost = self.state not in (SessionState.EXPIRED, SessionState.CLOSED)
             error = ZkError.CONNECTIONLOSS if lost else ZkError.SESSIONEXPIRED
             if not self._refused:
                 self.process.timers.arm((*self._key, "refuse"), now, self.lane, self._refuse)
@@ -196,21 +212,21 @@ class ZooKeeperClient:
         self._send(ZkOperationRequest(op), op, callback, now)
 
     def close(self, now: int, done: Callable[[int], None] | None = None) -> None:
-        """End the session: its ephemeral znodes go at once. The listener hears nothing more.
+        """End the session: its ephemeral znodes are deleted at once. The listener hears no more.
 
-        ``done(now)`` runs when the server has confirmed it, or cannot any more.
+        ``done(now)`` runs when the server has confirmed it, or when the connection is lost.
         """
         if self._closing is not None:
             return
         self._closing = done or _nothing
-        if self.state == CONNECTED:
+        if self.state is SessionState.CONNECTED:
             self._send(ZkCloseSessionRequest(), None, None, now)
         else:
             self._end(now)
 
     def reinitialise(self, now: int) -> None:
         """Open a new session after the old one has expired."""
-        assert self.state == EXPIRED, self.state
+        assert self.state is SessionState.EXPIRED, self.state
         self.session_id = 0
         self.last_zxid = -1
         self._begin(now)
@@ -218,7 +234,7 @@ class ZooKeeperClient:
     # -------------------------------------------------------------------------- the connection
 
     def on_opened(self, now: int) -> None:
-        """The TCP connection is there: ask for the session."""
+        """Ask for the session on the new connection."""
         assert self.connection is not None
         request = ZkConnectRequest(
             self.session_id, self.requested_timeout_ms, self.last_zxid, self.process.name
@@ -226,35 +242,35 @@ class ZooKeeperClient:
         self._transmit(0, request, now)
 
     def on_lost(self, now: int) -> None:
-        """The connection is gone, or gave no sign of life."""
+        """Fail what is unanswered and connect to the next server: this connection is lost."""
         self._drop()
-        was_connected = self.state == CONNECTED
+        was_connected = self.state is SessionState.CONNECTED
         if self._closing is not None:
             self._end(now)
             return
-        self.state = CONNECTING
+        self.state = SessionState.CONNECTING
         self._arm(
             "connect", now + int(self.process.rng.random() * RECONNECT_WAIT_US), self._connect
         )
         self._fail_outstanding(now)
-        if was_connected and self.state == CONNECTING:
-            self._tell(DISCONNECTED, "", now)
+        if was_connected and self.state is SessionState.CONNECTING:
+            self._tell(SessionState.DISCONNECTED, "", now)
 
     def on_message(self, correlation: int, message: Any, now: int) -> None:
-        """Take an answer or an event."""
-        if self.state == CONNECTED:
+        """Handle an answer or a watch event."""
+        if self.state is SessionState.CONNECTED:
             self._arm("read", now + self._timeout_us * 2 // 3, self._on_silence)
         self._handlers[type(message)](correlation, message, now)
 
     def _begin(self, now: int) -> None:
-        self.state = CONNECTING
+        self.state = SessionState.CONNECTING
         self._timeout_us = self.requested_timeout_ms * 1000
         self._connect(now)
 
     def _connect(self, now: int) -> None:
         server = self._servers[self._next % len(self._servers)]
         self._next += 1
-        self.connection = connection = Connection(self, server)
+        self.connection = connection = SessionConnection(self, server)
         self.process.out.append(Open(connection.number, server, "zookeeper", self.lane))
         self._arm("read", now + self._timeout_us // len(self._servers), self._on_silence)
 
@@ -292,11 +308,11 @@ class ZooKeeperClient:
         server = self.connection.server
         if message.session_id == 0:
             self._drop()
-            self.state = EXPIRED
+            self.state = SessionState.EXPIRED
             self.watches = ClientWatches()
-            self._tell(EXPIRED, server, now)
+            self._tell(SessionState.EXPIRED, server, now)
             return
-        self.state = CONNECTED
+        self.state = SessionState.CONNECTED
         self.session_id = message.session_id
         self._timeout_us = message.timeout_ms * 1000
         self._arm("read", now + self._timeout_us * 2 // 3, self._on_silence)
@@ -307,7 +323,7 @@ class ZooKeeperClient:
                 self.last_zxid, tuple(watches.data), tuple(watches.exist), tuple(watches.child)
             )
             self._send(request, None, None, now)
-        self._tell(CONNECTED, server, now)
+        self._tell(SessionState.CONNECTED, server, now)
 
     def _on_result(self, xid: int, message: ZkOperationResponse, now: int) -> None:
         expected, op, callback = self._outstanding.popleft()
@@ -341,9 +357,10 @@ class ZooKeeperClient:
 
     def _end(self, now: int) -> None:
         self._drop()
-        self.state = CLOSED
+        self.state = SessionState.CLOSED
         self._fail_outstanding(now)
-        self.process.out.append(ZooKeeperConnection(self.session_id, CLOSED, ""))
+        closed = SessionState.CLOSED.value
+        self.process.out.append(ZooKeeperConnection(self.session_id, closed, ""))
         done, self._closing = self._closing, None
         assert done is not None
         done(now)
@@ -360,8 +377,8 @@ class ZooKeeperClient:
         for error, callback in refused:
             callback(ZkResult(error), now)
 
-    def _tell(self, state: str, server: str, now: int) -> None:
-        self.process.out.append(ZooKeeperConnection(self.session_id, state, server))
+    def _tell(self, state: SessionState, server: str, now: int) -> None:
+        self.process.out.append(ZooKeeperConnection(self.session_id, state.value, server))
         if self._closing is None:
             self.listener.on_state(state, now)
 

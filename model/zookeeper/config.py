@@ -1,4 +1,4 @@
-"""The configuration of a ZooKeeper server: zoo.cfg's keys and defaults (QuorumPeerConfig)."""
+"""The configuration of a ZooKeeper server: keys and defaults of zoo.cfg (QuorumPeerConfig)."""
 
 from __future__ import annotations
 
@@ -6,46 +6,51 @@ from dataclasses import dataclass
 
 from kafkasim.model.config import BrokerConfig, Config, ConfigError, setting
 
-ELECTION_TIMEOUT_MS = 200  # FastLeaderElection.finalizeWait
+ELECTION_TIMEOUT_MS = 200
+"""How long an election waits for better votes (FastLeaderElection.finalizeWait)."""
 
 
 @dataclass(frozen=True)
 class ZooKeeperConfig(Config):
-    """Keys of zoo.cfg; −1 in a session bound stands for 2 and 20 ticks."""
+    """Keys of zoo.cfg. Times are in milliseconds; limits are numbers of ticks."""
 
-    tickTime: int = setting(2000, 1)  # noqa: N815  # ms, the unit of all other times
-    initLimit: int = setting(10, 1)  # noqa: N815  # ticks a follower may take to catch up
-    syncLimit: int = setting(5, 1)  # noqa: N815  # ticks a follower or leader may be unheard of
-    minSessionTimeout: int = setting(-1, -1)  # noqa: N815
-    maxSessionTimeout: int = setting(-1, -1)  # noqa: N815
+    tickTime: int = setting(2000, 1)  # noqa: N815  # the length of a tick
+    initLimit: int = setting(10, 1)  # noqa: N815  # for a follower to catch up; without effect
+    syncLimit: int = setting(5, 1)  # noqa: N815  # of silence between a follower and the leader
+    minSessionTimeout: int = setting(-1, -1)  # noqa: N815  # −1: 2 ticks
+    maxSessionTimeout: int = setting(-1, -1)  # noqa: N815  # −1: 20 ticks
 
     def validate(self) -> None:
-        """Check that the bounds of a session's timeout are in order."""
+        """Check the bounds of a session's timeout.
+
+        Raises:
+            ConfigError: the least timeout is above the greatest.
+        """
         if self.min_session_timeout_ms > self.max_session_timeout_ms:
             raise ConfigError("minSessionTimeout", "is above maxSessionTimeout")
 
     @property
     def min_session_timeout_ms(self) -> int:
-        """The least timeout a session can have."""
+        """The shortest timeout that a session can get."""
         return self.tickTime * 2 if self.minSessionTimeout == -1 else self.minSessionTimeout
 
     @property
     def max_session_timeout_ms(self) -> int:
-        """The greatest timeout a session can have."""
+        """The longest timeout that a session can get."""
         return self.tickTime * 20 if self.maxSessionTimeout == -1 else self.maxSessionTimeout
 
     @property
     def tick_us(self) -> int:
-        """One tick."""
+        """One tick, in microseconds."""
         return self.tickTime * 1000
 
     @property
     def sync_limit_ms(self) -> int:
-        """How long the ends of the ensemble may be silent to each other."""
+        """How long a follower and the leader may be silent to each other."""
         return self.tickTime * self.syncLimit
 
     def quorum(self) -> BrokerConfig:
-        """Return what the Raft core reads: see :mod:`kafkasim.model.zookeeper.server.replica` for the mapping."""
+        """Return the Raft core's settings; ``server/replica.py`` explains the mapping."""
         return BrokerConfig(
             controller_quorum_election_timeout_ms=ELECTION_TIMEOUT_MS,
             controller_quorum_election_backoff_max_ms=ELECTION_TIMEOUT_MS,

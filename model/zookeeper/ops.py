@@ -1,8 +1,8 @@
-"""What a ZooKeeper client may ask, and what it gets: operations, results, watch events.
+"""The operations of a ZooKeeper client, their results, and watch events.
 
 Names and error codes are those of org.apache.zookeeper (ZooDefs.OpCode, KeeperException.Code,
-Watcher.Event.EventType). The data of a znode is any immutable value that is not None; Kafka's JSON
-documents are values here. Not modelled: ACLs, containers, TTL nodes, quotas, persistent and
+Watcher.Event.EventType). The data of a znode is any immutable Python value but None; Kafka's JSON
+documents are such values. Not modelled: ACLs, containers, TTL nodes, quotas, persistent and
 recursive watches, reconfig.
 """
 
@@ -14,14 +14,15 @@ from typing import Any
 from kafkasim.model.values import value
 
 ANY_VERSION = -1
+"""As the version of a write: whatever the znode's version is."""
 
 
 class ZkError(Enum):
-    """KeeperException.Code; compare with ``is``."""
+    """Why an operation failed (KeeperException.Code); compare with ``is``."""
 
     OK = 0
-    RUNTIMEINCONSISTENCY = -2  # an operation of a failed multi that was not the culprit's cause
-    CONNECTIONLOSS = -4
+    RUNTIMEINCONSISTENCY = -2  # of a multi: an operation after the one that failed
+    CONNECTIONLOSS = -4  # the operation may have been executed or not
     BADARGUMENTS = -8
     NONODE = -101
     BADVERSION = -103
@@ -36,7 +37,7 @@ class ZkError(Enum):
 
 @value
 class Create:
-    """Create a znode; ``sequential`` appends ten digits counted by the parent."""
+    """Create a znode; ``sequential`` appends the parent's counter, in ten digits, to the name."""
 
     path: str
     data: Any
@@ -63,7 +64,7 @@ class SetData:
 
 @value
 class Check:
-    """Check a znode's version; changes nothing."""
+    """Check that a znode has this version; change nothing."""
 
     path: str
     version: int
@@ -71,7 +72,7 @@ class Check:
 
 @value
 class Multi:
-    """Create, Delete, SetData and Check operations: all of them or none."""
+    """Execute all of these operations, or none if one of them fails."""
 
     ops: tuple[Create | Delete | SetData | Check, ...]
 
@@ -81,7 +82,7 @@ class Multi:
 
 @value
 class GetData:
-    """Read data and stat; ``watch``: tell once of the next change of data, or the deletion."""
+    """Read data and stat; ``watch`` asks for one event, when the data changes or the znode goes."""
 
     path: str
     watch: bool = False
@@ -89,7 +90,7 @@ class GetData:
 
 @value
 class Exists:
-    """Read the stat; ``watch``: tell once of the creation, change of data or deletion."""
+    """Read the stat; ``watch`` asks for one event, when the znode comes, changes or goes."""
 
     path: str
     watch: bool = False
@@ -97,7 +98,7 @@ class Exists:
 
 @value
 class GetChildren:
-    """Read the children's names, sorted; ``watch``: tell once of the next change of them."""
+    """Read the children's names, sorted; ``watch`` asks for one event, when they change."""
 
     path: str
     watch: bool = False
@@ -105,7 +106,7 @@ class GetChildren:
 
 @value
 class Sync:
-    """Let the server catch up with all that was committed before."""
+    """Wait until the server has applied every write that the leader proposed before this."""
 
     path: str
 
@@ -118,30 +119,26 @@ WRITES: tuple[type, ...] = (Create, Delete, SetData, Check, Multi)
 
 @value
 class Stat:
-    """A znode's stat; ``ephemeral_owner`` is a session id, 0 for a persistent znode."""
+    """What a client is told of a znode besides its data."""
 
-    czxid: int
-    mzxid: int
-    version: int
-    cversion: int
-    ephemeral_owner: int
+    czxid: int  # the transaction that created it
+    mzxid: int  # the last transaction that changed its data
+    version: int  # changes of its data
+    cversion: int  # creations and deletions of its children
+    ephemeral_owner: int  # a session id, 0 for a persistent znode
 
 
 @value
 class ZkResult:
-    """The answer to an operation.
-
-    ``path`` is the name of what was created, ``results`` one per operation of a Multi. ``zxid``
-    is the transaction of a write, and for a read the last one that the server had applied.
-    """
+    """The answer to an operation; a field that does not concern it has its default."""
 
     error: ZkError
-    path: str = ""
+    path: str = ""  # of a Create: with the digits of a sequential znode
     data: Any = None
     stat: Stat | None = None
     children: tuple[str, ...] = ()
-    results: tuple[ZkResult, ...] = ()
-    zxid: int = -1
+    results: tuple[ZkResult, ...] = ()  # of a Multi, one for each operation
+    zxid: int = -1  # a write's transaction; for a read the last one that the server had applied
 
 
 NODE_CREATED = "NodeCreated"
@@ -152,7 +149,7 @@ NODE_CHILDREN_CHANGED = "NodeChildrenChanged"
 
 @value
 class WatchEvent:
-    """A watch fired: it is gone, whatever happens next must be read and watched again."""
+    """A watch fired. It is gone: a client that wants the next event reads and watches again."""
 
     type: str
     path: str

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafkasim.model.zookeeper.client import SessionState
 from kafkasim.model.zookeeper.ops import (
     Create,
     Delete,
@@ -105,7 +106,7 @@ def test_a_closed_session_ends_at_once(ensemble):
     ensemble.drain("a")
     ensemble.step(SECOND)
 
-    assert client.zk.state == "CLOSED"
+    assert client.zk.state is SessionState.CLOSED
     assert asked < done[0] < asked + 50_000
     assert ensemble.told("a") == ["CONNECTED", "CLOSED"]
     assert client.log[-1][0] == "result"  # the listener hears nothing of it
@@ -132,7 +133,7 @@ def test_a_client_that_is_cut_off_learns_of_its_expiry_when_it_is_back(ensemble)
     ]
     assert ensemble.do("cut", Exists("/controller")).error is ZkError.CONNECTIONLOSS
     ensemble.heal()
-    ensemble.until(lambda: client.zk.state == "EXPIRED")
+    ensemble.until(lambda: client.zk.state is SessionState.EXPIRED)
     assert client.log[-1] == ("state", "EXPIRED")
     assert ensemble.do("cut", Exists("/controller")).error is ZkError.SESSIONEXPIRED
     old = client.zk.session_id
@@ -149,7 +150,7 @@ def test_a_short_cut_keeps_the_session(ensemble):
     ensemble.ok("a", Create("/e", 1, ephemeral=True))
     ensemble.isolate("a")
     ensemble.step(4_500_000)  # two thirds of the timeout: the client gives up the server
-    assert client.zk.state == "CONNECTING"
+    assert client.zk.state is SessionState.CONNECTING
     ensemble.heal()
     ensemble.connected("a")
 
@@ -256,7 +257,7 @@ def test_a_session_never_moves_to_a_server_behind_its_last_zxid(rules):
         assert ensemble.server_of("a") == behind
         assert ensemble.ok("a", GetData("/a")).data == 0
     else:
-        assert client.zk.state == "CONNECTING"
+        assert client.zk.state is SessionState.CONNECTING
         ensemble.heal()
         ensemble.connected("a")
         assert ensemble.ok("a", GetData("/a")).data == 1
@@ -269,7 +270,9 @@ def test_a_leader_without_a_quorum_sends_its_clients_away(ensemble):
         ensemble.cut(old, other)
     ensemble.step(9 * SECOND)
     assert ensemble.server_of("a") == old  # syncLimit is 10 s
-    ensemble.until(lambda: client.zk.state == "CONNECTED" and ensemble.server_of("a") != old)
+    ensemble.until(
+        lambda: client.zk.state is SessionState.CONNECTED and ensemble.server_of("a") != old
+    )
 
     assert ensemble.leader() != old
     assert not ensemble.processes[old].serving
@@ -287,7 +290,7 @@ def test_no_quorum_no_service(ensemble):
         ensemble.crash(name)
     ensemble.step(60 * SECOND)
 
-    assert client.zk.state == "CONNECTING"
+    assert client.zk.state is SessionState.CONNECTING
     assert ensemble.leader() is None
     assert [e[1] for e in ensemble.session_events()] == ["created"]  # nobody can end it
 
@@ -349,7 +352,7 @@ def test_a_leader_that_stops_hands_over(ensemble):
 
     assert [(name, e.clean) for name, e in ensemble.exits] == [(old, True)]
     assert ensemble.leader() not in (None, old)
-    assert client.zk.state == "CONNECTED"
+    assert client.zk.state is SessionState.CONNECTED
 
 
 class TakesLateForwards(ZooKeeperRules):

@@ -1,4 +1,4 @@
-"""The znode tree: versions, ephemeral and sequential znodes, multi (DataTree, PrepRequestProcessor)."""
+"""The znode tree: each operation and its refusals, notifications in order, ephemerals, multi."""
 
 import random
 

@@ -16,7 +16,7 @@ from kafkasim.model.effects import (
     Response,
 )
 from kafkasim.model.facts import ZooKeeperConnection, ZooKeeperRole, ZooKeeperSession
-from kafkasim.model.zookeeper.client import ZooKeeperClient
+from kafkasim.model.zookeeper.client import SessionState, ZooKeeperClient
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.model.zookeeper.ops import ZkError
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
@@ -36,7 +36,7 @@ class ClientProcess(Process):
         self.zk.start(now)
 
     def on_state(self, state, now):
-        self.log.append(("state", state))
+        self.log.append(("state", state.value))
 
     def on_watch(self, event, now):
         self.log.append(("watch", event.type, event.path))
@@ -135,7 +135,7 @@ class Ensemble(World):
         self.drain(name)
 
     def connected(self, name):
-        self.until(lambda: self.processes[name].zk.state == "CONNECTED")
+        self.until(lambda: self.processes[name].zk.state is SessionState.CONNECTED)
 
     def attach(self, name, server, timeout_ms=6000):
         """Add a client and have its session at one server; later it may go to any."""

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from kafkasim.model.zookeeper.client import SessionState
 from kafkasim.model.zookeeper.database.transactions import CloseSession, CreateSession
 from kafkasim.model.zookeeper.ops import (
     WRITES,
@@ -330,9 +331,9 @@ class ZooKeeper(RuleBasedStateMachine):
     def end_session(self, client):
         name = self.names[client]
         state = self.world.processes[name].zk.state
-        if state == "EXPIRED":
+        if state is SessionState.EXPIRED:
             self.world.call(name, "reinitialise")
-        elif state == "CONNECTED":
+        elif state is SessionState.CONNECTED:
             self.world.call(name, "close")
             self.world.step(500_000)
             self.world.crash(name)
@@ -368,7 +369,7 @@ class ZooKeeper(RuleBasedStateMachine):
         self.repair()
         world.step(25_000_000)
         for name in self.names:
-            if world.processes[name].zk.state == "EXPIRED":
+            if world.processes[name].zk.state is SessionState.EXPIRED:
                 world.call(name, "reinitialise")
             world.connected(name)
             tag = world.ask_client(name, Sync("/"))

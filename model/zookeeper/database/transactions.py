@@ -1,8 +1,8 @@
 """The records of the ensemble's log, and the state that follows from them (ZKDatabase).
 
-The zxid of a record is its offset in the log; ZooKeeper's has the leader's epoch in its upper half
-and is no denser. The record that opens a leader's epoch counts as a zxid too. A session's id is the
-zxid of the record that created it (ZooKeeper: the server's number and a counter).
+A record's zxid is its offset in the log, so the record that opens a leader's epoch has a zxid too.
+ZooKeeper's zxid has the leader's epoch in its upper half and a counter below. A session's id is the
+zxid of the record that created it; ZooKeeper makes it of the server's number and a counter.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ EXPIRED = "expired"
 
 @value
 class CreateSession:
-    """A client connected to ``server_id``, which knows it as ``token``, and wants a session."""
+    """A client wants a session."""
 
-    server_id: int
-    token: str
+    server_id: int  # where it is connected
+    token: str  # by which that server recognises the connection
     timeout_ms: int
     client: str
 
 
 @value
 class CloseSession:
-    """A session ended: by its client or because it expired."""
+    """A session ends."""
 
     session_id: int
-    reason: str
+    reason: str  # CLOSED by its client, or EXPIRED
 
 
 @value
 class Transaction:
-    """A client's write; ``xid`` is the client's number for it."""
+    """A client's write."""
 
     session_id: int
-    xid: int
+    xid: int  # the client's number for it
     op: Any
 
 
 class Database:
-    """The tree and the sessions as of ``last_zxid``."""
+    """The znodes and the open sessions after the record ``last_zxid``."""
 
     def __init__(self, rules: ZooKeeperRules) -> None:
         self.rules = rules
@@ -55,7 +55,7 @@ class Database:
         self.last_zxid = -1
 
     def apply(self, record: Any, zxid: int) -> tuple[ZkResult, list[Change]]:
-        """Apply one committed record."""
+        """Apply one committed record; return its result and the changes of znodes, in order."""
         assert zxid > self.last_zxid, (record, zxid, self.last_zxid)
         self.last_zxid = zxid
         kind = type(record)
@@ -71,7 +71,7 @@ class Database:
         return ZkResult(ZkError.OK, zxid=zxid), self.tree.close_session(record.session_id, zxid)
 
     def skip(self, zxid: int) -> None:
-        """Move past a record of the log that is not ours: a leader opened its epoch."""
+        """Move past a record that is none of the above: a leader opened its epoch."""
         self.last_zxid = zxid
 
     def has_ended(self, session_id: int) -> bool:

@@ -1,13 +1,12 @@
 """The znodes of one server, and what an operation does to them (DataTree, PrepRequestProcessor).
 
-Every server applies the same operations in the order of the log, each under its zxid, so whether a
-compare-and-set succeeds is decided once for all servers, by the log's order. ZooKeeper's leader
-decides before it proposes, against what is outstanding, and proposes the outcome; the log's order
-is the same, so the outcomes are. A refused operation takes a zxid, as ZooKeeper's error transaction
-does.
+Every server applies the same operations in the order of the log, so all servers decide equally
+whether a compare-and-set succeeds. In ZooKeeper the leader decides before it proposes, with the
+outstanding proposals in mind, and proposes the outcome. Both decide in the order of the log, so the
+outcomes are the same. An operation that fails takes a zxid, as ZooKeeper's error transaction does.
 
-A sequential znode is numbered by the creates below its parent so far; the stat's cversion counts
-creates and deletes.
+A sequential znode gets the number of children ever created below its parent. The stat's cversion
+counts creations and deletions of children.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Undo = Callable[[], None]
 
 
 class Znode:
-    """One znode; ``children`` holds names in order of creation."""
+    """One znode."""
 
     __slots__ = (
         "children",
@@ -58,17 +57,17 @@ class Znode:
         self.czxid = self.mzxid = self.pzxid = zxid  # created, data changed, children changed
         self.version = 0
         self.creates = 0  # children ever created
-        self.ephemeral_owner = ephemeral_owner
-        self.children: dict[str, None] = {}
+        self.ephemeral_owner = ephemeral_owner  # a session id, 0: persistent
+        self.children: dict[str, None] = {}  # names, in order of creation
 
     def stat(self) -> Stat:
-        """Return the stat as a client sees it."""
+        """Return what a client is told of the znode."""
         cversion = 2 * self.creates - len(self.children)
         return Stat(self.czxid, self.mzxid, self.version, cversion, self.ephemeral_owner)
 
 
 class DataTree:
-    """All znodes. The root always exists."""
+    """All znodes by path; the root always exists."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {"/": Znode(None, 0, 0)}
@@ -83,14 +82,14 @@ class DataTree:
     # ----------------------------------------------------------------------------------- writes
 
     def apply(self, op: Any, session_id: int, zxid: int) -> tuple[ZkResult, list[Change]]:
-        """Apply a write, whole or not at all; return its result and what changed, in order."""
+        """Apply a write as a whole, or not at all; return its result and the changes, in order."""
         changes: list[Change] = []
         if type(op) is Multi:
             return self._multi(op, session_id, zxid, changes), changes
         return self._on[type(op)](op, session_id, zxid, changes, []), changes
 
     def close_session(self, session_id: int, zxid: int) -> list[Change]:
-        """Delete the ephemeral znodes of a session."""
+        """Delete the ephemeral znodes of a session; return the changes, in order."""
         changes: list[Change] = []
         for path in sorted(self.ephemerals.get(session_id, ())):
             self._remove(path, zxid, changes, [])
@@ -214,7 +213,7 @@ class DataTree:
     # ------------------------------------------------------------------------------------ reads
 
     def read(self, op: GetData | Exists | GetChildren, zxid: int) -> ZkResult:
-        """Answer a read from the state of ``zxid``."""
+        """Return the result of a read; ``zxid`` is the last transaction that was applied."""
         node = self.nodes.get(op.path)
         if node is None:
             return ZkResult(ZkError.NONODE, op.path, zxid=zxid)

@@ -1,8 +1,8 @@
 """The one-shot watches that clients left at one server (WatchManager, DataTree.setWatches).
 
-A watch belongs to a connection and a path. Reading data or the stat leaves one in the data table,
-reading children one in the child table; an event takes the watch away. A deletion tells a
-connection once, even if it watches both.
+A watch belongs to a connection and a path. A read of data or of the stat leaves it in the data
+table, a read of children in the child table; the event that fires it removes it. A connection that
+watches a znode in both tables gets one event for the deletion.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from kafkasim.model.zookeeper.ops import (
 )
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
 
-Table = dict[str, dict[int, None]]  # path -> connections, in the order in which they came
+WatchTable = dict[str, dict[int, None]]  # path -> connections, in the order of their watches
 
 
 class WatchManager:
-    """Who waits for what; connections are numbers."""
+    """Which connection, by number, watches which path."""
 
     def __init__(self, rules: ZooKeeperRules) -> None:
         self.rules = rules
-        self.data: Table = {}
-        self.child: Table = {}
+        self.data: WatchTable = {}
+        self.child: WatchTable = {}
 
     def add(self, path: str, connection: int, child: bool) -> None:
-        """Leave a watch; twice is once."""
+        """Leave a watch; leaving it twice makes no difference."""
         table = self.child if child else self.data
         table.setdefault(path, {})[connection] = None
 
     def trigger(self, changes: list[Change]) -> list[tuple[int, WatchEvent]]:
-        """Take the watches that these changes fire; return whom to tell what, in order."""
+        """Remove the watches that these changes fire; return (connection, event) in order."""
         told: list[tuple[int, WatchEvent]] = []
         if not self.data and not self.child:
             return told
@@ -61,7 +61,10 @@ class WatchManager:
         exist: tuple[str, ...],
         child: tuple[str, ...],
     ) -> list[WatchEvent]:
-        """Take over the watches of a client that reconnected; return the events it missed."""
+        """Leave the watches of a client that reconnected; return the events that it missed.
+
+        A watch whose event was missed is not left: the event uses it up.
+        """
         missed: list[WatchEvent] = []
         changed = self.rules.missed_event
         for path in data:
@@ -88,7 +91,7 @@ class WatchManager:
         return missed
 
     def drop(self, connection: int) -> None:
-        """Forget a connection that is gone."""
+        """Remove the watches of a closed connection."""
         for table in (self.data, self.child):
             for path in list(table):
                 table[path].pop(connection, None)

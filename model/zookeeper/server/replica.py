@@ -1,22 +1,22 @@
-"""The ensemble's replicated log: the Raft core in the place of ZAB, and where they differ.
+"""One server's replica of the ensemble's log: the Raft core in the place of ZAB.
 
-Timings: the follower's fetch timeout and the leader's check quorum are syncLimit × tickTime (ZAB:
-either side gives up a peer unheard of for syncLimit ticks), the election timeout is 200–400 ms
-(FastLeaderElection waits 200 ms for better votes), appends do not linger. initLimit has nothing to
-bound: a follower that catches up does not hold up its leader.
+Timings. The follower's fetch timeout and the leader's check of its quorum are syncLimit × tickTime:
+in ZAB either side gives the other up after syncLimit silent ticks. The election timeout is 200 to
+400 ms, because FastLeaderElection waits 200 ms for better votes. Appends do not linger. initLimit
+has no effect, because a follower that catches up does not block its leader.
 
-What differs, and what it means:
+Where Raft and ZAB differ, and what that means:
 
-- ZAB elects the server with the newest log; Raft any server with all that is committed. In both,
-  nothing committed is lost, and what was proposed and not committed may survive or not.
-- A ZAB leader counts a proposal once a majority logged it and tells them; a Raft follower learns
-  that with the next fetch. A follower's clients see a commit up to a round trip later.
+- ZAB elects the server with the newest log; Raft elects any server that has every committed record.
+  Neither loses a committed record, and with both an uncommitted one may survive or not.
+- A ZAB leader sends COMMIT when a majority has logged a proposal; a Raft follower learns it from
+  its next fetch response. A follower's clients see a commit up to a round trip later.
 - A ZAB follower whose connection to the leader breaks looks for a leader at once. A Raft follower
-  waits for its fetch timeout, so :meth:`Replica.suspect_leader` ends it early, with a jitter.
-- Raft asks before it raises the epoch (pre-vote): a server that alone cannot reach the leader does
-  not depose it. ZAB's lone server looks for a leader too, and finds the same one.
-- The leader's log is what a follower is synchronised with, from wherever they differ (DIFF, TRUNC);
-  no snapshot is taken or sent (SNAP): a server that restarts replays the log from its start.
+  waits for its fetch timeout; :meth:`Replica.suspect_leader` shortens that to a jitter.
+- Raft asks before it raises the epoch (pre-vote), so a server that alone cannot reach the leader
+  does not depose it. Such a server under ZAB looks for a leader, and finds the same one.
+- A follower takes over the leader's log from the point where the two differ (DIFF, TRUNC). No
+  server takes or sends snapshots (SNAP): one that restarts replays its log from the start.
 """
 
 from __future__ import annotations
@@ -92,7 +92,10 @@ class Replica(RaftClient):
         self.state_listener.on_state(state, role.leader, role.epoch, now)
 
     def suspect_leader(self, epoch: int, now: int) -> None:
-        """Lane ``raft``: the connection to the leader broke, do not wait for the fetch timeout."""
+        """Look for a leader soon: the connection to the leader of ``epoch`` broke. Lane ``raft``.
+
+        The fetch timeout ends after a jitter of up to the election timeout.
+        """
         if isinstance(self.state, Follower) and self.state.epoch == epoch and not self.halted:
             jitter_us = int(self.process.rng.random() * ELECTION_TIMEOUT_MS * 1000)
             deadline = self.process.timers.deadline((LANE, "election"))

@@ -1,9 +1,9 @@
 """When sessions expire (SessionTrackerImpl, ExpiryQueue), and what the trace hears of them.
 
 The leader alone tracks sessions. It gathers their deadlines by tick: a session that nobody touched
-for its timeout expires at the end of the tick in which the timeout ran out, together with all others
-of that tick. The tracker starts anew with each leader, so after an election every session has its
-full timeout again.
+for its timeout expires at the end of the tick in which the timeout ran out, together with all
+others of that tick. The tracker starts anew with each leader, so after an election every session
+has its full timeout again.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasim.model.effects import Post
-from kafkasim.model.zookeeper.client import ZooKeeperClient
+from kafkasim.model.zookeeper.client import SessionState, ZooKeeperClient
 from kafkasim.model.zookeeper.ops import Op, WatchEvent, ZkError, ZkResult
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kafkasim.model.effects import Process
 
 LANE = "zookeeper"
-CONNECTED, EXPIRED = "CONNECTED", "EXPIRED"
 Results = tuple[ZkResult, ...]
 
 
@@ -87,7 +86,7 @@ class KafkaZkClient:
 
     def reinitialise(self, _: Any, now: int) -> None:
         """Begin a new session after the last one expired."""
-        if not self.closed and self.client.state == EXPIRED:
+        if not self.closed and self.client.state is SessionState.EXPIRED:
             self.client.reinitialise(now)
 
     def close(self, done: Callable[[int], None], now: int) -> None:
@@ -106,9 +105,9 @@ class KafkaZkClient:
             self.process.out.append(Post(batch.lane, batch.done, ()))
             return
         state = self.client.state
-        if state == CONNECTED:
+        if state is SessionState.CONNECTED:
             self._send(batch, now)
-        elif state == EXPIRED and not self.rules.survives_expiry():
+        elif state is SessionState.EXPIRED and not self.rules.survives_expiry():
             self._fail(batch)
         elif not self.closed:
             self._waiting.append(batch)
@@ -151,18 +150,18 @@ class KafkaZkClient:
         results = tuple([expired if result is None else result for result in batch.results])
         self.process.out.append(Post(batch.lane, batch.done, results))
 
-    def on_state(self, state: str, now: int) -> None:
+    def on_state(self, state: SessionState, now: int) -> None:
         """Hear of the session from the client library."""
         if self.closed:
             return
-        if state == CONNECTED:
+        if state is SessionState.CONNECTED:
             if self.client.session_id != self._session:
                 self._session = self.client.session_id
                 self.owner.on_session(now)
             waiting, self._waiting = self._waiting, []
             for batch in waiting:
                 self._begin(batch, now)
-        elif state == EXPIRED:
+        elif state is SessionState.EXPIRED:
             if self.rules.survives_expiry():
                 self.owner.on_expired(now)
                 self.process.out.append(Post(LANE, self.reinitialise, None))
