@@ -88,7 +88,6 @@ LONG_FILES: dict[str, int] = {
 """A ratchet: files over 450 lines and their limit. Lower it when one shrinks; add none."""
 
 LONG_FUNCTIONS: dict[str, int] = {
-    "model.broker.kraft.broker.__init__": 65,
     "model.client.producer.producer._append": 70,
     "model.replication.requests.serving.fetch": 65,
 }

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kafkasim.model.broker.common.base import BrokerBase
 from kafkasim.model.broker.kraft.broker import Broker
 from kafkasim.model.broker.kraft.combined import CombinedNode
 from kafkasim.model.broker.rules import BrokerRules
@@ -99,12 +98,12 @@ class Cluster:
         for after_us, node, start in self.clients.starts:
             self.world.at(self.world.now + after_us, start, self.world.hosts[node])
 
-    def broker_process(self, node: str) -> BrokerBase | None:
+    def broker_process(self, node: str) -> Broker | ZkBroker | None:
         """Return the broker that runs on a node, or None."""
         process = self.world.hosts[node].process
         if isinstance(process, CombinedNode):
             return process.broker
-        assert process is None or isinstance(process, BrokerBase), process
+        assert process is None or isinstance(process, Broker | ZkBroker), process
         return process
 
     def log(self, node: str, topic_id: str, partition: int) -> Any:
@@ -236,7 +235,7 @@ class Cluster:
         node = f"broker-{broker_id}"  # a second process of it has another name
         servers = tuple(self.ensemble.values())
 
-        def factory(files: Any, rng: random.Random, now: int) -> BrokerBase:
+        def factory(files: Any, rng: random.Random, now: int) -> Broker | ZkBroker:
             config, rules = self._config(node), self._broker_rules(node)
             if servers:
                 return ZkBroker(name, broker_id, config, rack, servers, rules, files, rng, now)

@@ -6,7 +6,11 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from kafkasim.model.broker.common.controller_link import RETRY_US, ControllerLink
+from kafkasim.model.broker.common.controller_link import (
+    RETRY_US,
+    ControllerLink,
+    RaftControllerNodes,
+)
 from kafkasim.model.effects import Open, Opened, Process, Response, Send
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import AlterPartitionRequest, AlterPartitionResponse
@@ -22,7 +26,8 @@ class Asker:
         self.process = Process("broker-1", MemoryFiles(), random.Random(1), 0)
         self.raft = SimpleNamespace(leader_id=1)
         voters = {1: "controller-1", 2: "controller-2"}
-        self.link = ControllerLink(self.process, self.raft, voters, "alter-partition", 1000)
+        nodes = RaftControllerNodes(self.raft, voters)
+        self.link = ControllerLink(self.process, nodes, "alter-partition", 1000)
         self.answers: list[Any] = []
 
     def ask(self, now: int) -> list[Any]:

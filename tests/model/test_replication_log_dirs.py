@@ -44,7 +44,7 @@ def fail(world: Cluster, number: int, path: str) -> None:
 
 def registered(world: Cluster, tp: TopicPartition = TP) -> Any:
     """A partition as broker 3's metadata has it."""
-    topic = world.broker(3).publisher.image.topic_by_name(tp.topic)
+    topic = world.broker(3).loader.image.topic_by_name(tp.topic)
     assert topic is not None
     return topic.partitions[tp.partition]
 
@@ -57,7 +57,7 @@ def directory(world: Cluster, number: int, path: str) -> str:
 
 def test_brokers_register_their_directories_and_tell_where_replicas_lie() -> None:
     world = cluster()
-    image = world.broker(3).publisher.image
+    image = world.broker(3).loader.image
     for number in (1, 2, 3):
         ids = (directory(world, number, "/d1"), directory(world, number, "/d2"))
         assert image.brokers[number].directories == tuple(sorted(ids))
@@ -70,7 +70,7 @@ def test_until_a_broker_has_told_the_controller_does_not_know() -> None:
     world.run(5 * SECOND)
     wanted = (CreatableTopic("orders", -1, -1, ((1, 2, 3),)),)
     world.ask("broker-1", CreateTopicsRequest(wanted, 30000), 1)
-    while world.broker(3).publisher.image.topic_by_name("orders") is None:
+    while world.broker(3).loader.image.topic_by_name("orders") is None:
         world.run(world.now + 5000)
     assert registered(world).directories == (UNASSIGNED,) * 3
 
@@ -87,7 +87,7 @@ def test_a_failed_directory_costs_leaderships_and_isrs_there_and_no_others() -> 
     assert world.consume(1) == [Errors.KAFKA_STORAGE_ERROR]
     assert world.produce(2, 8)[0] is Errors.NONE
     assert world.partition(1, OTHER).leading
-    image = world.broker(3).publisher.image
+    image = world.broker(3).loader.image
     assert image.brokers[1].directories == (directory(world, 1, "/d2"),)
     assert world.seen(LogDirOffline) == [
         LogDirOffline("/d1", directory(world, 1, "/d1"), "I/O error")
@@ -121,7 +121,7 @@ def test_a_directory_is_back_with_the_next_process() -> None:
     world.run(world.now + 10 * SECOND)
     assert sorted(registered(world).isr) == [1, 2, 3]
     assert world.values(1) == [5, 6]
-    assert len(world.broker(3).publisher.image.brokers[1].directories) == 2
+    assert len(world.broker(3).loader.image.brokers[1].directories) == 2
 
 
 def test_a_replica_in_an_offline_directory_is_not_created_anew_elsewhere() -> None:

@@ -1,6 +1,11 @@
-"""KafkaApis: one handler per request type; answers from the metadata cache are built here.
+"""KafkaApis: one handler per request type.
 
-Left out: API versions, authorization, throttling, requests of parts that are not modelled.
+Requests about records go to the ReplicaManager and requests of groups to the GroupCoordinator.
+Metadata, FindCoordinator and InitProducerId are answered here; requests that only the controller
+can serve are forwarded to it.
+
+Left out: API versions, authorization, throttling, transactions, and the requests of parts that are
+not modelled.
 """
 
 from __future__ import annotations
@@ -38,72 +43,113 @@ from kafkasim.model.messages import (
 )
 
 if TYPE_CHECKING:
-    from kafkasim.model.broker.common.base import BrokerBase
-    from kafkasim.model.controller.common.image import PartitionRegistration, TopicImage
+    from collections.abc import Mapping
+
+    from kafkasim.model.broker.common.controller_link import ControllerChannel
+    from kafkasim.model.broker.common.statistics import RequestStatistics
+    from kafkasim.model.broker.incarnation import Incarnation
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.common.image import (
+        MetadataImage,
+        PartitionRegistration,
+        TopicImage,
+    )
+    from kafkasim.model.group.coordinator import GroupCoordinator
+    from kafkasim.model.replication.manager import ReplicaManager
 
 NONE = Errors.NONE
-GROUP = 0
+GROUP = 0  # key type of FindCoordinator
+Handler = Callable[[Request, int], None]
 
 REQUEST_LANES: dict[type, str] = dict.fromkeys(GROUP_REQUESTS, "group")
-"""Requests that are not served by the request handlers' pool."""
+"""Request types that have a lane of their own; the request handlers' pool serves the others."""
 
 
 class KafkaApis:
-    """``handlers``: request type to handler(item, now)."""
+    """Serves requests from the parts of one broker; ``image`` is the metadata cache."""
 
-    def __init__(self, broker: BrokerBase) -> None:
-        self.broker = broker
-        self.image = broker.publisher.image
-        self.auto_topics = AutoTopicCreation(broker)
-        self.producer_ids = ProducerIds(broker)
-        self.handlers: dict[type, Callable[[Request, int], None]] = {
-            ProduceRequest: broker.replicas.produce,
-            FetchRequest: broker.replicas.fetch,
+    def __init__(
+        self,
+        out: list[Any],
+        incarnation: Incarnation,
+        config: BrokerConfig,
+        image: MetadataImage,
+        replicas: ReplicaManager,
+        coordinator: GroupCoordinator,
+        forwarding: ControllerChannel,
+        statistics: RequestStatistics,
+    ) -> None:
+        self.out = out
+        self.incarnation = incarnation
+        self.config = config
+        self.image = image
+        self.replicas = replicas
+        self.coordinator = coordinator
+        self.forwarding = forwarding
+        self.statistics = statistics
+        self.auto_topics = AutoTopicCreation(config, forwarding)
+        self.producer_ids = ProducerIds(incarnation, forwarding)
+        self._handlers: dict[type, Handler] = {
+            ProduceRequest: replicas.produce,
+            FetchRequest: replicas.fetch,
             ListOffsetsRequest: self.on_list_offsets,
-            DeleteRecordsRequest: broker.replicas.deletion.serve,
+            DeleteRecordsRequest: replicas.deletion.serve,
             OffsetsForLeaderEpochRequest: self.on_offsets_for_leader_epoch,
             MetadataRequest: self.on_metadata,
             FindCoordinatorRequest: self.on_find_coordinator,
             InitProducerIdRequest: self.on_init_producer_id,
             CreateTopicsRequest: self.on_create_topics,
             **dict.fromkeys(OPERATOR_REQUESTS, self.on_operator_request),
-            **dict.fromkeys(GROUP_REQUESTS, broker.coordinator.on_request),
+            **dict.fromkeys(GROUP_REQUESTS, coordinator.on_request),
         }
 
+    def add_handlers(self, handlers: Mapping[type, Handler]) -> None:
+        """Serve more request types, or some in another way (ZooKeeper mode)."""
+        self._handlers.update(handlers)
+
+    def handle(self, item: Request, now: int) -> None:
+        """Serve a request; its response may come later (KafkaApis.handle)."""
+        self._handlers[type(item.message)](item, now)
+
     def respond(self, item: Request, message: Any, now: int, started: int | None = None) -> None:
-        """Answer a request and count it."""
-        broker = self.broker
-        broker.out.append(Respond(item.connection, item.correlation, message))
+        """Respond to a request and count it.
+
+        ``started`` is when its handler ran, if that was earlier than ``now``.
+        """
+        self.out.append(Respond(item.connection, item.correlation, message))
         failed = getattr(message, "error", NONE) is not NONE
         started = now if started is None else started
-        broker.count_request(request_name(item.message), failed, item.received_us, started, now)
+        self.statistics.count(request_name(item.message), failed, item.received_us, started, now)
 
     # ------------------------------------------------------------------------------- partitions
 
     def on_list_offsets(self, item: Request, now: int) -> None:
-        """Answer ListOffsets of a client or a follower."""
-        replicas = self.broker.replicas
+        """Respond to ListOffsets of a client or a follower."""
+        replicas = self.replicas
         if replicas.settling and replicas.hold(item):
             return
         request: ListOffsetsRequest = item.message
-        answer = self.broker.replicas.list_offset
+        answer = replicas.list_offset
         answers = tuple([answer(request, asked) for asked in request.partitions])
         self.respond(item, ListOffsetsResponse(answers), now)
 
     def on_offsets_for_leader_epoch(self, item: Request, now: int) -> None:
-        """Answer where leader epochs ended."""
-        replicas = self.broker.replicas
+        """Respond with the end offsets of leader epochs."""
+        replicas = self.replicas
         if replicas.settling and replicas.hold(item):
             return
         request: OffsetsForLeaderEpochRequest = item.message
-        answer = self.broker.replicas.epoch_end_offset
+        answer = replicas.epoch_end_offset
         answers = tuple([answer(asked) for asked in request.partitions])
         self.respond(item, OffsetsForLeaderEpochResponse(answers), now)
 
     # --------------------------------------------------------------------------------- metadata
 
     def on_metadata(self, item: Request, now: int) -> None:
-        """Answer from the metadata cache; create missing topics if all agree to it."""
+        """Respond from the metadata cache.
+
+        A missing topic is created if both the client and auto.create.topics.enable allow it.
+        """
         request: MetadataRequest = item.message
         image = self.image
         topics: list[MetadataTopic] = []
@@ -115,9 +161,7 @@ class KafkaApis:
                 if topic is not None:
                     topics.append(self._topic(topic))
                     continue
-                if request.allow_auto_topic_creation and (
-                    self.broker.config.auto_create_topics_enable
-                ):
+                if request.allow_auto_topic_creation and self.config.auto_create_topics_enable:
                     self.auto_topics.create(name, now)
                 error = Errors.UNKNOWN_TOPIC_OR_PARTITION
                 topics.append(MetadataTopic(name, "", error, ()))
@@ -128,7 +172,9 @@ class KafkaApis:
                 if not broker.fenced
             ]
         )
-        self.respond(item, MetadataResponse(brokers, self.broker.broker_id, tuple(topics)), now)
+        self.respond(
+            item, MetadataResponse(brokers, self.incarnation.broker_id, tuple(topics)), now
+        )
 
     def _topic(self, topic: TopicImage) -> MetadataTopic:
         partitions = tuple(
@@ -153,7 +199,10 @@ class KafkaApis:
         return broker is not None and not broker.fenced
 
     def on_find_coordinator(self, item: Request, now: int) -> None:
-        """Name the leader of the group's offsets partition, creating the topic when missing."""
+        """Respond with the leader of the group's offsets partition.
+
+        ``__consumer_offsets`` is created when the first client asks.
+        """
         request: FindCoordinatorRequest = item.message
         unavailable = FindCoordinatorResponse(Errors.COORDINATOR_NOT_AVAILABLE, -1, "")
         if request.key_type != GROUP:
@@ -165,7 +214,7 @@ class KafkaApis:
             self.auto_topics.create(OFFSETS_TOPIC, now)
             self.respond(item, unavailable, now)
             return
-        entry = topic.partitions.get(self.broker.coordinator.partition_for(request.key))
+        entry = topic.partitions.get(self.coordinator.partition_for(request.key))
         if entry is None or not self._alive(entry.leader):
             self.respond(item, unavailable, now)
             return
@@ -175,7 +224,7 @@ class KafkaApis:
     # ------------------------------------------------------------------------ for the controller
 
     def on_init_producer_id(self, item: Request, now: int) -> None:
-        """Give an idempotent producer its id; while no block is here the client tries again."""
+        """Respond with a new producer id, or a retriable error while no block of ids is here."""
         request: InitProducerIdRequest = item.message
         if request.transactional_id is not None:
             answer = InitProducerIdResponse(Errors.UNSUPPORTED_VERSION, -1, -1)
@@ -188,18 +237,20 @@ class KafkaApis:
         self.respond(item, answer, now)
 
     def on_create_topics(self, item: Request, now: int) -> None:
-        """Forward to the active controller."""
+        """Forward a topic creation to the active controller."""
         request: CreateTopicsRequest = item.message
         error = Errors.REQUEST_TIMED_OUT
         late = CreateTopicsResponse(tuple([(t.topic, error, "") for t in request.topics]))
         self._forward(item, late, now)
 
     def on_operator_request(self, item: Request, now: int) -> None:
-        """Forward to the active controller."""
+        """Forward an operator's request to the active controller."""
         self._forward(item, failed(item.message, Errors.REQUEST_TIMED_OUT), now)
 
     def _forward(self, item: Request, late: Any, now: int) -> None:
+        """Forward a request; respond with ``late`` if the controller does not answer in time."""
+
         def done(answer: Any, at: int) -> None:
             self.respond(item, late if isinstance(answer, Failed) else answer, at, now)
 
-        self.broker.forwarding_link.send(item.message, now, done)
+        self.forwarding.send(item.message, now, done)

@@ -1,15 +1,17 @@
-"""A queue of requests to whoever is the active controller (NodeToControllerChannelManager).
+"""A queue of requests to the active controller (NodeToControllerChannelManager).
 
-One link per purpose, one request in flight per link. The active controller is the Raft leader that
-the broker's own observer knows, and stays the one that is asked whoever leads by then, until it says
-NOT_CONTROLLER or the connection is lost: the head of the queue then waits RETRY_US and goes to whom
-the observer believes in, as it does while no leader is known. A request with a
-``retry_timeout_ms`` gives up at a retry after that long; the others never do.
+A broker has one link per purpose (heartbeat, alter-partition, forwarding …), and a link has one
+request in flight. The link asks its :class:`ControllerNodes` who the active controller is and
+keeps asking that node until the node answers NOT_CONTROLLER or the connection is lost. The head of
+the queue is then sent again after ``RETRY_US`` to the controller that is known by then; the same
+wait applies while no controller is known. A request of a link with ``retry_timeout_ms`` fails at
+the first retry after that time; on other links requests are retried without limit.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasim.model.channel import Channel, Done, Failed
@@ -22,10 +24,49 @@ if TYPE_CHECKING:
 RETRY_US = 50_000
 
 
-class LeaderView(Protocol):
-    """Who leads the quorum, as far as is known here."""
+class ControllerChannel(Protocol):
+    """Anything that carries requests to the active controller."""
+
+    def send(self, message: Any, now: int, done: Done) -> None:
+        """Send a request; ``done`` gets the controller's response, or Failed on a retry timeout."""
+        ...
+
+
+class ControllerNodes(Protocol):
+    """Knows the active controller (ControllerNodeProvider)."""
+
+    def active(self) -> int:
+        """Return the node id of the active controller, −1 while none is known."""
+        ...
+
+    def address(self, node_id: int) -> str | None:
+        """Return a node's endpoint, None if the node is not known."""
+        ...
+
+
+class QuorumLeader(Protocol):
+    """A Raft client, of which only the leader is asked for."""
 
     leader_id: int
+
+
+class RaftControllerNodes:
+    """The leader that the broker's own observer of the metadata log knows.
+
+    ``voters`` maps node id to endpoint and changes with the metadata log (KIP-853).
+    """
+
+    def __init__(self, raft: QuorumLeader, voters: Mapping[int, str]) -> None:
+        self.raft = raft
+        self.voters = voters
+
+    def active(self) -> int:
+        """Return the leader of the quorum as the observer knows it, −1 for none."""
+        return self.raft.leader_id
+
+    def address(self, node_id: int) -> str | None:
+        """Return a voter's endpoint."""
+        return self.voters.get(node_id)
 
 
 class ControllerLink:
@@ -34,26 +75,24 @@ class ControllerLink:
     def __init__(
         self,
         process: Process,
-        raft: LeaderView,
-        voters: dict[int, str],
+        nodes: ControllerNodes,
         purpose: str,
         request_timeout_ms: int,
         retry_timeout_ms: int | None = None,
     ) -> None:
         self.process = process
-        self.raft = raft
+        self.nodes = nodes
         self.lane = purpose
         self.retry_timeout_us = None if retry_timeout_ms is None else retry_timeout_ms * 1000
-        self.queue: deque[tuple[Any, int, Done]] = deque()
+        self.queue: deque[tuple[Any, int, Done]] = deque()  # (request, when queued, done)
         self.in_flight = False
         self._timer = ("controller-link", purpose)
-        self._active = -1  # whom this link takes for the active controller
-        self._voters = voters  # changes with the metadata log (KIP-853)
+        self._active = -1  # the node that this link takes for the active controller
         self._request_timeout_ms = request_timeout_ms
         self._channels: dict[int, Channel] = {}
 
     def send(self, message: Any, now: int, done: Done) -> None:
-        """Queue a request; ``done`` gets the controller's answer, or Failed on a retry timeout."""
+        """Queue a request; ``done`` gets the response, or Failed on a retry timeout."""
         self.queue.append((message, now, done))
         self._pump(now)
 
@@ -62,31 +101,31 @@ class ControllerLink:
         if self.in_flight or not self.queue or timers.armed(self._timer):
             return
         if self._active not in self._channels:
-            self._active = self.raft.leader_id
+            self._active = self.nodes.active()
         channel = self._channel(self._active)
         if channel is None:
             timers.arm(self._timer, now + RETRY_US, self.lane, self._retry)
             return
         self.in_flight = True
-        channel.send(self.queue[0][0], now, self._on_answer)
+        channel.send(self.queue[0][0], now, self._on_response)
 
-    def _channel(self, leader: int) -> Channel | None:
-        """Return the channel to a leader, None where nobody is known to lead."""
-        channel, address = self._channels.get(leader), self._voters.get(leader)
+    def _channel(self, node_id: int) -> Channel | None:
+        """Return the channel to a node, None if no endpoint of it is known."""
+        channel, address = self._channels.get(node_id), self.nodes.address(node_id)
         if channel is None and address is not None:
             timeout_ms, purpose = self._request_timeout_ms, self.lane
             channel = Channel(self.process, address, purpose, purpose, timeout_ms, patient=True)
-            self._channels[leader] = channel
+            self._channels[node_id] = channel
         return channel
 
-    def _on_answer(self, answer: Any, now: int) -> None:
+    def _on_response(self, response: Any, now: int) -> None:
         self.in_flight = False
-        if isinstance(answer, Failed) or _is_not_controller(answer):
+        if isinstance(response, Failed) or _is_not_controller(response):
             self._active = -1
             self.process.timers.arm(self._timer, now + RETRY_US, self.lane, self._retry)
             return
         _, _, done = self.queue.popleft()
-        done(answer, now)
+        done(response, now)
         self._pump(now)
 
     def _retry(self, now: int) -> None:
@@ -97,8 +136,8 @@ class ControllerLink:
         self._pump(now)
 
 
-def _is_not_controller(answer: Any) -> bool:
-    error = getattr(answer, "error", None)
-    if isinstance(answer, CreateTopicsResponse) and answer.results:  # an error per topic
-        error = answer.results[0][1]
+def _is_not_controller(response: Any) -> bool:
+    error = getattr(response, "error", None)
+    if isinstance(response, CreateTopicsResponse) and response.results:  # an error per topic
+        error = response.results[0][1]
     return error is Errors.NOT_CONTROLLER

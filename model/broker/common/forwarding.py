@@ -1,7 +1,8 @@
 """What a broker asks the controller for on behalf of clients, over the ``forwarding`` link.
 
-Models ForwardingManager (CreateTopics, ElectLeaders), AutoTopicCreationManager and
-RPCProducerIdManager (blocks of producer ids, the next one prefetched at 90 %).
+Models AutoTopicCreationManager and RPCProducerIdManager (blocks of producer ids; the next block is
+prefetched at 90 %). Requests that are passed on unchanged (ForwardingManager) are in
+:mod:`kafkasim.model.broker.common.apis`.
 """
 
 from __future__ import annotations
@@ -20,58 +21,61 @@ from kafkasim.model.messages import (
 )
 
 if TYPE_CHECKING:
-    from kafkasim.model.broker.common.base import BrokerBase
+    from kafkasim.model.broker.common.controller_link import ControllerChannel
+    from kafkasim.model.broker.incarnation import Incarnation
+    from kafkasim.model.config import BrokerConfig
 
 
-LOW = 100  # ids left when the next block is asked for: 90 % of 1000 are used
+PREFETCH_BELOW = 100  # ids left when the next block is asked for: 90 % of 1000 are used
 
 
 class AutoTopicCreation:
-    """Creates topics that clients asked for, one request in flight per topic."""
+    """Creates topics that clients asked for, with one request in flight per topic."""
 
-    def __init__(self, broker: BrokerBase) -> None:
-        self.broker = broker
+    def __init__(self, config: BrokerConfig, link: ControllerChannel) -> None:
+        self.config = config
+        self.link = link
         self.in_flight: dict[str, None] = {}
 
     def create(self, topic: str, now: int) -> None:
-        """Ask the controller for ``topic`` unless that is under way."""
+        """Ask the controller to create ``topic``, unless a request for it is in flight."""
         if topic in self.in_flight:
             return
         self.in_flight[topic] = None
-        config = self.broker.config
-        if topic == OFFSETS_TOPIC:
-            wanted = CreatableTopic(
-                topic,
-                config.offsets_topic_num_partitions,
-                config.offsets_topic_replication_factor,
-                (),
-                (
-                    ("cleanup.policy", "compact"),
-                    ("segment.bytes", str(config.offsets_topic_segment_bytes)),
-                ),
-            )
-        else:
-            wanted = CreatableTopic(topic, config.num_partitions, config.default_replication_factor)
-        request = CreateTopicsRequest((wanted,), config.request_timeout_ms)
+        request = CreateTopicsRequest((self._wanted(topic),), self.config.request_timeout_ms)
 
         def done(_: CreateTopicsResponse | Failed, __: int) -> None:
             del self.in_flight[topic]
 
-        self.broker.forwarding_link.send(request, now, done)
+        self.link.send(request, now, done)
+
+    def _wanted(self, topic: str) -> CreatableTopic:
+        config = self.config
+        if topic != OFFSETS_TOPIC:
+            return CreatableTopic(topic, config.num_partitions, config.default_replication_factor)
+        segment_bytes = str(config.offsets_topic_segment_bytes)
+        return CreatableTopic(
+            topic,
+            config.offsets_topic_num_partitions,
+            config.offsets_topic_replication_factor,
+            (),
+            (("cleanup.policy", "compact"), ("segment.bytes", segment_bytes)),
+        )
 
 
 class ProducerIds:
-    """Producer ids from blocks that the controller hands out."""
+    """Hands out producer ids from blocks that the controller allocates."""
 
-    def __init__(self, broker: BrokerBase) -> None:
-        self.broker = broker
+    def __init__(self, incarnation: Incarnation, link: ControllerChannel) -> None:
+        self.incarnation = incarnation
+        self.link = link
         self.next_id = 0
-        self.end = 0  # exclusive
-        self.prefetched: tuple[int, int] | None = None  # (start, length)
+        self.end = 0  # of the current block, exclusive
+        self.prefetched: tuple[int, int] | None = None  # the next block: (first id, length)
         self.in_flight = False
 
     def generate(self, now: int) -> int | None:
-        """Return a fresh producer id; None while the next block is on its way."""
+        """Return a fresh producer id, None while the controller's next block is awaited."""
         if self.next_id == self.end and self.prefetched is not None:
             start, length = self.prefetched
             self.prefetched = None
@@ -81,7 +85,7 @@ class ProducerIds:
             return None
         producer_id = self.next_id
         self.next_id += 1
-        if self.end - self.next_id <= LOW and self.prefetched is None:
+        if self.end - self.next_id <= PREFETCH_BELOW and self.prefetched is None:
             self._allocate(now)
         return producer_id
 
@@ -89,9 +93,8 @@ class ProducerIds:
         if self.in_flight:
             return
         self.in_flight = True
-        broker = self.broker
-        request = AllocateProducerIdsRequest(broker.broker_id, broker.broker_epoch)
-        broker.forwarding_link.send(request, now, self._on_block)
+        request = AllocateProducerIdsRequest(self.incarnation.broker_id, self.incarnation.epoch)
+        self.link.send(request, now, self._on_block)
 
     def _on_block(self, answer: AllocateProducerIdsResponse | Failed, now: int) -> None:
         self.in_flight = False

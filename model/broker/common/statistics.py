@@ -1,8 +1,8 @@
 """Request metrics, summed per API and second (RequestMetrics).
 
-A handler runs at the end of its service time, so what passed until then is queue and local time
-together and is reported as ``queue_us``; ``local_us`` is 0 and ``remote_us`` is the time parked.
-Group requests are answered by their coordinator and not counted.
+A handler runs at the end of its service time, so the time until then is queue time and local time
+together. It is reported as ``queue_us``; ``local_us`` is 0, and ``remote_us`` is the time that the
+request was parked in a purgatory. Group requests are not counted.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ PERIOD_US = 1_000_000
 
 
 class RequestStatistics:
-    """Counts completed requests, and writes a row per API and second that had any."""
+    """Counts completed requests; writes one fact per API for each second that had any."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        # api -> [count, errors, queue, remote, slowest]
         self.sums: dict[str, list[int]] = {}
+        """API to [count, errors, queue time, remote time, slowest], times in µs."""
 
     def start(self, now: int) -> None:
-        """Begin the periodic report."""
+        """Report every second from now on."""
         self.process.timers.arm("request-stats", now + PERIOD_US, "scheduler", self._report)
 
     def count(self, api: str, failed: bool, received_us: int, started_us: int, now: int) -> None:
-        """Add a completed request."""
+        """Add a request that was received, whose handler ran, and that is answered ``now``."""
         sums = self.sums.get(api)
         if sums is None:
             sums = self.sums[api] = [0, 0, 0, 0, 0]

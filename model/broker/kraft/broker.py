@@ -1,39 +1,46 @@
-"""The broker process (BrokerServer): its parts, how they start, stop and find each other.
+"""The process of a KRaft broker (BrokerServer): its parts, its start and its end.
 
-    requests      KafkaApis (:mod:`kafkasim.model.broker.common.apis`) over ReplicaManager
+    requests      SocketServer, KafkaApis, ReplicaManager (request handlers)
     fetcher-N     one replica fetcher per source broker
-    raft          the observer of the metadata log;  metadata  the publisher
-    heartbeat, alter-partition, forwarding           links to the active controller
-    group         the group coordinator;  purgatory  expiry of parked requests
-    scheduler     isr-expiration, checkpoints, retention, statistics
+    raft          the observer of the metadata log
+    metadata      MetadataLoader and BrokerMetadataPublisher
+    heartbeat     BrokerLifecycle; alter-partition, forwarding, directory-assignments: other links
+                  to the active controller
+    group         the group coordinator
+    purgatory     expiry of parked requests
+    scheduler     ISR expiration, checkpoints, retention, statistics
 
-Until the first metadata is published requests wait, as connections do that a starting broker has
-accepted and not yet processed. A broker with several log directories goes on without one that
-failed (KIP-112, KIP-858), but not without that of the metadata log.
+These are the lanes. Requests that arrive before the first publication of metadata wait. A broker
+with several log directories goes on without one that failed, but not without that of the metadata
+log.
 
 Left out: dynamic configuration, quotas, transactions.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.broker.common.apis import KafkaApis
-from kafkasim.model.broker.common.base import ISR_EXPIRATION, SCHEDULER, BrokerBase
-from kafkasim.model.broker.common.controller_link import ControllerLink
-from kafkasim.model.broker.common.statistics import RequestStatistics
+from kafkasim.model.broker.common.apis import REQUEST_LANES
+from kafkasim.model.broker.common.controller_link import ControllerLink, RaftControllerNodes
+from kafkasim.model.broker.common.kafka_broker import KafkaBroker
+from kafkasim.model.broker.incarnation import Incarnation
+from kafkasim.model.broker.kraft import assignments
 from kafkasim.model.broker.kraft.assignments import AssignmentsManager
 from kafkasim.model.broker.kraft.lifecycle import BrokerLifecycle
-from kafkasim.model.broker.kraft.publisher import MetadataPublisher
+from kafkasim.model.broker.kraft.loader import MetadataLoader
+from kafkasim.model.broker.kraft.publisher import BrokerMetadataPublisher
 from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.directories import metadata_root
-from kafkasim.model.effects import Post, Process, Request
-from kafkasim.model.group.coordinator import GroupCoordinator
+from kafkasim.model.effects import Exit, Process, Request
 from kafkasim.model.raft.client import RaftClient
 from kafkasim.model.records import TopicPartition
-from kafkasim.model.replication.manager import ReplicaManager
+from kafkasim.model.replication.ports import BrokerProcess
+from kafkasim.model.storage.files import DiskError
 from kafkasim.model.storage.log.unified_log import UnifiedLog
+from kafkasim.model.values import value
 
 if TYPE_CHECKING:
     import random
@@ -42,13 +49,31 @@ if TYPE_CHECKING:
     from kafkasim.model.storage.files import Files
 
 METADATA_TOPIC = TopicPartition("__cluster_metadata", 0)
+RETRY_TIMEOUT_MS = 60_000  # of forwarded requests and directory assignments
 
 
-class Broker(BrokerBase):
-    """A broker. ``voters``: controller id to endpoint address.
+def metadata_log(config: BrokerConfig) -> str:
+    """Return the directory of the metadata log among the node's files."""
+    return f"{metadata_root(config.log_dirs, config.metadata_log_dir)}{METADATA_TOPIC}"
 
-    Beside a controller in one process (``whole``) it follows that one's ``raft`` client.
+
+@value
+class SharedServer:
+    """What the broker of a combined node shares with its controller (SharedServer).
+
+    ``process`` is the process of both, and ``raft`` the client that votes. ``stop_controller(now)``
+    is called when the broker has stopped cleanly.
     """
+
+    process: Process
+    raft: RaftClient
+    stop_controller: Callable[[int], None]
+
+
+class Broker(BrokerProcess):
+    """A KRaft broker. ``voters`` maps controller id to endpoint."""
+
+    request_lanes = REQUEST_LANES
 
     def __init__(
         self,
@@ -61,61 +86,63 @@ class Broker(BrokerBase):
         files: Files,
         rng: random.Random,
         now: int,
-        whole: Process | None = None,
-        raft: RaftClient | None = None,
+        shared: SharedServer | None = None,
     ) -> None:
-        super().__init__(name, files, rng, now, whole)
+        super().__init__(name, files, rng, now, None if shared is None else shared.process)
         self.lane_threads = {"requests": config.num_io_threads}
-        self.broker_id = broker_id
-        voters = dict(voters)  # the metadata log may change it (KIP-853)
-        self.broker_epoch = -1
         self.config = config
-        self.rack = rack
-        self.features = rules.features
-        self.stopping = False
-        self.failed = False
-        root = metadata_root(config.log_dirs, config.metadata_log_dir)
-        self.metadata_path = f"{root}{METADATA_TOPIC}"
-        self._early: list[Request] = []  # before the first metadata
-        self.publisher: MetadataPublisher = MetadataPublisher(self)
-        self.owns_raft = raft is None
-        self.raft = self._observer(voters, rules, now) if raft is None else raft
-        session_ms = config.broker_session_timeout_ms
+        self.shared = shared
+        self.incarnation = Incarnation(broker_id, name, rack)
+        self.loader = MetadataLoader(self.out, self.incarnation, config, now)
+        voters = dict(voters)  # the metadata log may change it (KIP-853)
+        self.raft = self._observer(voters, rules, now) if shared is None else shared.raft
+        self._nodes = RaftControllerNodes(self.raft, voters)
         timeout_ms = config.request_timeout_ms
-        self.heartbeat_link = ControllerLink(
-            self, self.raft, voters, "heartbeat", session_ms // 2, session_ms // 2
-        )
-        self.forwarding_link = ControllerLink(
-            self, self.raft, voters, "forwarding", timeout_ms, 60_000
-        )
-        alter_link = ControllerLink(self, self.raft, voters, "alter-partition", timeout_ms)
-        self.replicas = ReplicaManager(
+        self.kafka = KafkaBroker(
             self,
+            self.incarnation,
             config,
-            rules.replication,
-            rules.storage,
-            self.publisher.image,
-            alter_link,
-            self._offsets_committed,
+            rules,
+            self.loader.image,
+            self._link("alter-partition", timeout_ms),
+            self._link("forwarding", timeout_ms, RETRY_TIMEOUT_MS),
+            metadata_log(config),
+            self._announce_failure,
         )
-        self.coordinator = GroupCoordinator(self, broker_id, config, rules.group, self)
-        self.statistics = RequestStatistics(self)
-        self.count_request = self.statistics.count  # type: ignore[method-assign]  # saves a call
-        self.apis = KafkaApis(self)
-        self.assignments = AssignmentsManager(self, voters)
-        clean_epoch = self.replicas.logs.clean_epoch
-        self.lifecycle = BrokerLifecycle(
-            self, f"{rng.getrandbits(64):016x}", -1 if clean_epoch is None else clean_epoch
+        self.replicas = self.kafka.replicas
+        self.count_request = self.kafka.statistics.count  # type: ignore[method-assign]  # saves a call
+        self.assignments = AssignmentsManager(
+            self.timers,
+            self.incarnation,
+            self.loader.image,
+            self._link(assignments.LANE, timeout_ms, RETRY_TIMEOUT_MS),
         )
-        self.lifecycle.log_dirs = self.replicas.logs.directory_ids()
+        self.lifecycle = self._new_lifecycle(rules)
+        self._publish_metadata()
+
+    def _link(
+        self, purpose: str, timeout_ms: int, retry_timeout_ms: int | None = None
+    ) -> ControllerLink:
+        return ControllerLink(self, self._nodes, purpose, timeout_ms, retry_timeout_ms)
+
+    def _publish_metadata(self) -> None:
+        """Let the parts hear of new metadata. A controller beside this broker takes snapshots."""
+        publisher = BrokerMetadataPublisher(
+            self.broker_id,
+            self.loader.image,
+            self.replicas,
+            self.kafka.coordinator,
+            self._on_first_publish,
+        )
+        self.loader.install(publisher, self.raft.create_snapshot if self.shared is None else None)
 
     def _observer(self, voters: dict[int, str], rules: BrokerRules, now: int) -> RaftClient:
-        """Build the client that follows the metadata log without a vote."""
+        """Return a client that follows the metadata log without a vote."""
         config = self.config
         log = UnifiedLog(
             self.files,
             self.out,
-            self.metadata_path,
+            metadata_log(config),
             METADATA_TOPIC,
             METADATA_TOPIC.topic,
             config.metadata_log_config(),
@@ -123,64 +150,101 @@ class Broker(BrokerBase):
             clean=False,
             now_ms=self.wall_ms(now),
         )
-        publisher = self.publisher
-        return RaftClient(
-            self, self.broker_id, voters, log, config, rules.raft, publisher, observer=True
+        broker_id, listener = self.incarnation.broker_id, self.loader
+        return RaftClient(self, broker_id, voters, log, config, rules.raft, listener, observer=True)
+
+    def _new_lifecycle(self, rules: BrokerRules) -> BrokerLifecycle:
+        logs = self.replicas.logs
+        retry_ms = self.config.broker_session_timeout_ms // 2
+        return BrokerLifecycle(
+            self,
+            self.incarnation,
+            self.config,
+            self._link("heartbeat", retry_ms, retry_ms),
+            self.loader,
+            self._stop,
+            f"{self.rng.getrandbits(64):016x}",
+            -1 if logs.clean_epoch is None else logs.clean_epoch,
+            rules.features,
+            logs.directory_ids(),
         )
 
     # --------------------------------------------------------------------------- start and stop
 
     def start(self, now: int) -> None:
         """Follow the metadata log and register."""
-        if not self._has_directory():
+        if not self.kafka.failures.check_started():
             return
-        if self.owns_raft:
+        if self.shared is None:
             self.raft.start(now)
         self.lifecycle.start(now)
-        self.statistics.start(now)
+        self.kafka.statistics.start(now)
 
-    def on_first_publish(self, now: int) -> None:
-        """The logs are loaded and the partitions have their roles: serve, ask to be unfenced."""
+    def _on_first_publish(self, now: int) -> None:
+        """Serve: the logs are loaded and the partitions have their roles. Ask to be unfenced."""
         self.replicas.logs.start(now)
-        self.timers.arm(ISR_EXPIRATION, now, SCHEDULER, self._expire_isrs)
-        early, self._early = self._early, []
-        for item in early:
-            lane = self.request_lanes.get(type(item.message), self.default_lane)
-            self.out.append(Post(lane, self.on_request, item))
-        self.out.append(Post("heartbeat", self.lifecycle.set_ready_to_unfence, None))
-
-    def _needs(self, directory: LogDirectory) -> bool:
-        return self.metadata_path.startswith(directory.root)
-
-    def _tell_controller(self, directory: LogDirectory, now: int) -> None:
-        self.out.append(Post("heartbeat", self.lifecycle.directory_failed, directory.id))
-
-    def assign_directory(self, topic_id: str, partition: int, directory_id: str, now: int) -> None:
-        """Tell the controller where a replica lies."""
-        self.assignments.assign(topic_id, partition, directory_id, now)
+        self.kafka.start_isr_expiration(now)
+        self.kafka.socket_server.enable_request_processing()
+        self.lifecycle.set_ready_to_unfence()
 
     def shutdown(self, now: int) -> None:
-        """SIGTERM: a controlled shutdown, then a clean close."""
+        """SIGTERM: begin a controlled shutdown, which a clean close of the logs follows."""
         self.lifecycle.begin_controlled_shutdown(now)
 
-    def finish_shutdown(self, now: int) -> None:
-        """Close all parts; the logs last, with the clean-shutdown marker."""
-        self.stopping = True
-        self.replicas.stop_fetchers(now)
-        if self.owns_raft:
+    def _stop(self, now: int) -> None:
+        """Close all parts; the logs last, with the clean-shutdown marker if they were loaded."""
+        self.kafka.stop_serving(now)
+        if self.shared is None:
             self.raft.shutdown(now)
-        if self.publisher.published and not self.failed:
-            self.replicas.logs.close_clean(self.broker_epoch, now, self._on_logs_closed)
-        else:
-            self._on_logs_closed(None, now)
+        self.kafka.close_logs(self.loader.published, now, self._on_logs_closed)
 
-    # ----------------------------------------------------------------------------------- requests
+    def _on_logs_closed(self, now: int) -> None:
+        if self.shared is None:
+            self.out.append(Exit("shutdown", True))
+        else:
+            self.shared.stop_controller(now)
+
+    # -------------------------------------------------------------- what the host asks the process
 
     def on_request(self, item: Request, now: int) -> None:
-        """Route a request (KafkaApis.handle)."""
-        if self.stopping:
-            return
-        if not self.publisher.published:
-            self._early.append(item)
-            return
-        self.apis.handlers[type(item.message)](item, now)
+        """Serve a request."""
+        self.kafka.socket_server.on_request(item, now)
+
+    def on_barrier_failed(self, files: list[str], error: str, now: int) -> bool:
+        """Return whether the broker goes on although these files could not be flushed."""
+        return self.kafka.failures.on_barrier_failed(files, error, now)
+
+    def ground_truth(self) -> list[Any]:
+        """Return the final state of replicas and committed offsets, as facts."""
+        return self.kafka.ground_truth()
+
+    # ------------------------------------------------------------ what replication asks the broker
+
+    @property
+    def broker_id(self) -> int:  # type: ignore[override]
+        """The node id."""
+        return self.incarnation.broker_id
+
+    @property
+    def broker_epoch(self) -> int:  # type: ignore[override]
+        """The broker epoch, −1 before the registration."""
+        return self.incarnation.epoch
+
+    def knows_partition(self, tp: TopicPartition) -> bool:
+        """Return whether the metadata cache has the partition."""
+        return self.kafka.knows_partition(tp)
+
+    def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
+        """Return leader and leader epoch in the metadata cache, None for an unknown partition."""
+        return self.kafka.cached_leader(tp)
+
+    def log_dir_failed(self, error: DiskError, now: int) -> None:
+        """Take the log directory of a file offline; halt if the broker cannot go on."""
+        self.kafka.failures.log_dir_failed(error, now)
+
+    def assign_directory(self, topic_id: str, partition: int, directory_id: str, now: int) -> None:
+        """Tell the controller in which directory a replica lies."""
+        self.assignments.assign(topic_id, partition, directory_id, now)
+
+    def _announce_failure(self, directory: LogDirectory, now: int) -> None:
+        self.lifecycle.propagate_directory_failure(directory.id)

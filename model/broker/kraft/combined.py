@@ -1,11 +1,12 @@
 """A node with process.roles = broker,controller (KafkaRaftServer over one SharedServer).
 
-One process on one host with two endpoints: a broker and a controller that die and pause together.
-They share the metadata log and its Raft client, which votes, and tells both what is committed; the
-controller takes the snapshots. A clean stop closes the broker first, so that its controlled
-shutdown can still be answered here, and then the controller, which hands the leadership over.
+One process on one host has two endpoints: a broker and a controller that die and pause together.
+They share the metadata log and its Raft client. The client votes and tells both of them what is
+committed; the controller takes the snapshots. A clean stop closes the broker first, so that its
+controlled shutdown can still be answered here, and then the controller, which hands over its
+leadership.
 
-Left out: the metadata loader is the broker's own, on lane ``metadata``, where Kafka has one for both.
+Left out: one metadata loader for both; the broker has its own, on lane ``metadata``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from kafkasim.model.broker.kraft.broker import Broker
+from kafkasim.model.broker.kraft.broker import Broker, SharedServer
 from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.kraft.controller import Controller
@@ -22,14 +23,18 @@ from kafkasim.model.effects import Process, Request
 from kafkasim.model.raft.client import RaftClient
 from kafkasim.model.raft.delivery import Listener
 from kafkasim.model.records import RecordBatch
-from kafkasim.model.storage.files import DiskError, Files
+from kafkasim.model.storage.files import Files
 
 
 class Listeners:
-    """Tells every listener what the Raft client tells one, in their order."""
+    """Passes on what the Raft client says to several listeners, in the order they were added."""
 
-    def __init__(self, *listeners: Any) -> None:
-        self.all: list[Any] = list(listeners)
+    def __init__(self, first: Any) -> None:
+        self.all = [first]
+
+    def add(self, listener: Any) -> None:
+        """Let another listener hear everything from now on."""
+        self.all.append(listener)
 
     def on_leader_change(self, leader_id: int, epoch: int, now: int) -> None:
         """Pass on who leads."""
@@ -37,12 +42,12 @@ class Listeners:
             listener.on_leader_change(leader_id, epoch, now)
 
     def on_commit(self, batches: tuple[RecordBatch, ...], high_watermark: int, now: int) -> None:
-        """Pass on what is committed."""
+        """Pass on committed batches."""
         for listener in self.all:
             listener.on_commit(batches, high_watermark, now)
 
     def on_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None:
-        """Pass on a snapshot that replaces what they have."""
+        """Pass on a snapshot, which replaces the listeners' state."""
         for listener in self.all:
             listener.on_snapshot(end_offset, epoch, values, now)
 
@@ -51,21 +56,9 @@ class CombinedController(Controller):
     """The controller of a combined node."""
 
     def raft_listener(self) -> Listener:
-        """Leave room for the broker, which is built afterwards."""
+        """Return a list of listeners, to which the broker is added once it is built."""
         self.listeners = Listeners(self)
         return self.listeners
-
-
-class CombinedBroker(Broker):
-    """The broker of a combined node; ``controller`` stops after it."""
-
-    controller: Controller
-
-    def _on_logs_closed(self, error: DiskError | None, now: int) -> None:
-        if error is None:
-            self.controller.shutdown(now)
-        else:
-            super()._on_logs_closed(error, now)
 
 
 class CombinedNode(Process):
@@ -99,11 +92,11 @@ class CombinedNode(Process):
         )  # fmt: skip
         raft = controller.raft
         assert isinstance(raft, RaftClient), raft
-        self.broker = broker = CombinedBroker(
-            name, node_id, config, rack, raft.voters, broker_rules, files, rng, now, self, raft
+        shared = SharedServer(self, raft, controller.shutdown)
+        self.broker = broker = Broker(
+            name, node_id, config, rack, raft.voters, broker_rules, files, rng, now, shared
         )
-        broker.controller = controller
-        controller.listeners.all.append(broker.publisher)
+        controller.listeners.add(broker.loader)
         self._parts = (controller, broker)
         self.lane_threads = broker.lane_threads
         self._to_controller: dict[int, None] = {}  # inbound connections to its endpoint

@@ -1,19 +1,22 @@
-"""The broker's standing with the controller (BrokerLifecycleManager), on lane ``heartbeat``.
+"""BrokerLifecycleManager: the broker's registration and heartbeats, on lane ``heartbeat``.
 
     STARTING -> RECOVERY (caught up with metadata: the logs are loaded) -> RUNNING (unfenced)
              -> PENDING_CONTROLLED_SHUTDOWN (SIGTERM) -> SHUTTING_DOWN
 
-It registers, then heartbeats: every 10 ms until it has caught up, then every
-broker.heartbeat.interval.ms. Failures back off from 100 ms up to the session timeout. A heartbeat
-with a stale broker epoch is only retried: the old process of a duplicate node id stays a zombie.
+The broker registers, then sends heartbeats: every 10 ms until it has caught up with the metadata
+log, then every broker.heartbeat.interval.ms. Requests that fail back off from 100 ms up to
+broker.session.timeout.ms. A heartbeat that is refused for its broker epoch is only retried, so
+the old process of a node id that started twice stays a zombie.
 
-Every heartbeat names the log directories that failed (KIP-858). When none that did so has been
-answered log.dir.failure.timeout.ms after a failure, the broker stops.
+Every heartbeat names the log directories that failed (KIP-858). The broker stops when no heartbeat
+that names a failed directory is answered within log.dir.failure.timeout.ms.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.effects import Exit, Post
@@ -27,174 +30,240 @@ from kafkasim.model.messages import (
 )
 
 if TYPE_CHECKING:
-    from kafkasim.model.broker.kraft.broker import Broker
+    from kafkasim.model.broker.common.controller_link import ControllerChannel
+    from kafkasim.model.broker.incarnation import Incarnation
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.effects import Process
 
 LANE = "heartbeat"
 STARTING_INTERVAL_US = 10_000
-FIRST_SHUTDOWN_INTERVAL_US = 50_000  # a controlled shutdown may be over as soon as that
+FIRST_SHUTDOWN_INTERVAL_US = 50_000  # the controller may let an idle broker go as soon as that
 BACKOFF_US = 100_000
 CONTROLLED_SHUTDOWN_TIMEOUT_US = 300_000_000
 NEXT, REGISTRATION_TIMEOUT, SHUTDOWN_TIMEOUT = "heartbeat", "registration", "controlled-shutdown"
 
+Features = tuple[tuple[str, int, int], ...]  # (name, lowest, highest version)
+
+
+class LifecycleState(Enum):
+    """The states of org.apache.kafka.metadata.BrokerState."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+class MetadataProgress(Protocol):
+    """How far the broker has come in the metadata log."""
+
+    offset: int  # reported by heartbeats; −1 before anything was applied
+
+    def caught_up(self) -> None:
+        """Hear that the controller calls the broker caught up: load the logs."""
+        ...
+
 
 class BrokerLifecycle:
-    """Registration, heartbeats, controlled shutdown."""
+    """Registers one incarnation of a broker and keeps it registered until it stops.
 
-    def __init__(self, broker: Broker, incarnation_id: str, previous_broker_epoch: int) -> None:
-        self.broker = broker
+    ``incarnation_id`` is new for every process; ``previous_epoch`` is the broker epoch of a clean
+    shutdown, else −1; ``log_dirs`` are the ids of the directories that are online at the start.
+    ``stop(now)`` is called once, when the broker may or must stop.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        incarnation: Incarnation,
+        config: BrokerConfig,
+        link: ControllerChannel,
+        metadata: MetadataProgress,
+        stop: Callable[[int], None],
+        incarnation_id: str,
+        previous_epoch: int,
+        features: Features,
+        log_dirs: tuple[str, ...],
+    ) -> None:
+        self.process = process
+        self.incarnation = incarnation
+        self.config = config
+        self.link = link
+        self.metadata = metadata
+        self.stop = stop
         self.incarnation_id = incarnation_id
-        self.previous_broker_epoch = previous_broker_epoch
-        self.state = "NOT_RUNNING"
-        self.registered = False
+        self.previous_epoch = previous_epoch
+        self.features = features
+        self.log_dirs = log_dirs
+        self.state = LifecycleState.NOT_RUNNING
         self.ready_to_unfence = False
-        self.fenced: bool | None = None  # the controller's last word
-        self.failed_attempts = 0
-        self.waiting = False  # for an answer
-        self.again = False  # there is news to tell as soon as it has come
-        self.shutdown_answered = False  # the controller knows that we want to stop
-        self.log_dirs: tuple[str, ...] = ()  # ids of those online at the start
-        self._told: tuple[str, ...] = ()  # by the heartbeat on its way
-        self.offline_dirs: dict[str, bool] = {}  # whether the controller knows
+        self.fenced: bool | None = None  # in the last heartbeat response; None before the first
+        self.failed_attempts = 0  # in a row
+        self.awaits_response = False
+        self.send_again = False  # something changed while a response was awaited
+        self.controller_knows_shutdown = False
+        self.offline_dirs: dict[str, bool] = {}  # directory id: whether the controller knows
+        self._named_dirs: tuple[str, ...] = ()  # the offline directories in the request in flight
 
     def start(self, now: int) -> None:
-        """Register, and keep the registration alive."""
-        config = self.broker.config
-        self._set_state("STARTING")
-        deadline = now + config.initial_broker_registration_timeout_ms * 1000
-        self.broker.timers.arm(REGISTRATION_TIMEOUT, deadline, LANE, self._on_never_registered)
+        """Register, then keep the registration alive by heartbeats."""
+        self._set_state(LifecycleState.STARTING)
+        deadline = now + self.config.initial_broker_registration_timeout_ms * 1000
+        timers = self.process.timers
+        timers.arm(REGISTRATION_TIMEOUT, deadline, LANE, self._on_registration_timeout)
         self._communicate(now)
 
-    def set_ready_to_unfence(self, _: Any, now: int) -> None:
-        """The logs are loaded and all parts run: ask to be unfenced."""
+    def set_ready_to_unfence(self) -> None:
+        """Ask to be unfenced: the logs are loaded and all parts run. Callable on any lane."""
+        self.process.out.append(Post(LANE, self._on_ready_to_unfence, None))
+
+    def propagate_directory_failure(self, directory_id: str) -> None:
+        """Tell the controller that a log directory failed. Callable on any lane."""
+        self.process.out.append(Post(LANE, self._on_directory_failure, directory_id))
+
+    def begin_controlled_shutdown(self, now: int) -> None:
+        """Ask the controller to move the leaderships away; stop at once if it cannot be asked."""
+        if self.state in (
+            LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
+            LifecycleState.SHUTTING_DOWN,
+        ):
+            return
+        if self.state is not LifecycleState.RUNNING or not self.config.controlled_shutdown_enable:
+            self._shut_down(now)
+            return
+        self._set_state(LifecycleState.PENDING_CONTROLLED_SHUTDOWN)
+        deadline = now + CONTROLLED_SHUTDOWN_TIMEOUT_US
+        self.process.timers.arm(SHUTDOWN_TIMEOUT, deadline, LANE, self._shut_down)
+        self._schedule(now)
+
+    # ------------------------------------------------------------------------------ lane heartbeat
+
+    def _on_ready_to_unfence(self, _: None, now: int) -> None:
         self.ready_to_unfence = True
         self._schedule(now)
 
-    def directory_failed(self, directory_id: str, now: int) -> None:
-        """A log directory failed: tell the controller, or stop (propagateDirectoryFailure)."""
+    def _on_directory_failure(self, directory_id: str, now: int) -> None:
         self.offline_dirs[directory_id] = False
-        if self.registered:
+        if self.incarnation.registered:
             self._schedule(now)
 
-        def untold(at: int) -> None:
-            if not self.offline_dirs[directory_id] and self.state != "SHUTTING_DOWN":
-                self.broker.shutdown(at)
+        def on_timeout(at: int) -> None:
+            known = self.offline_dirs[directory_id]
+            if not known and self.state is not LifecycleState.SHUTTING_DOWN:
+                self.begin_controlled_shutdown(at)
 
-        deadline = now + self.broker.config.log_dir_failure_timeout_ms * 1000
-        self.broker.timers.arm(("offline-dir", directory_id), deadline, LANE, untold)
+        deadline = now + self.config.log_dir_failure_timeout_ms * 1000
+        self.process.timers.arm(("offline-dir", directory_id), deadline, LANE, on_timeout)
 
-    def begin_controlled_shutdown(self, now: int) -> None:
-        """Ask the controller to move leaderships away; without a standing, stop at once."""
-        if self.state == "PENDING_CONTROLLED_SHUTDOWN" or self.state == "SHUTTING_DOWN":
-            return
-        if self.state != "RUNNING" or not self.broker.config.controlled_shutdown_enable:
-            self._shut_down(now)
-            return
-        self._set_state("PENDING_CONTROLLED_SHUTDOWN")
-        deadline = now + CONTROLLED_SHUTDOWN_TIMEOUT_US
-        self.broker.timers.arm(SHUTDOWN_TIMEOUT, deadline, LANE, self._shut_down)
-        self._schedule(now)
-
-    # -------------------------------------------------------------------------------- the inside
-
-    def _set_state(self, state: str) -> None:
+    def _set_state(self, state: LifecycleState) -> None:
         self.state = state
-        self.broker.out.append(BrokerState(state))
+        self.process.out.append(BrokerState(state.name))
 
     def _shut_down(self, now: int) -> None:
-        self._set_state("SHUTTING_DOWN")
+        self._set_state(LifecycleState.SHUTTING_DOWN)
         for key in (NEXT, REGISTRATION_TIMEOUT, SHUTDOWN_TIMEOUT):
-            self.broker.timers.cancel(key)
-        self.broker.finish_shutdown(now)
+            self.process.timers.cancel(key)
+        self.stop(now)
 
-    def _on_never_registered(self, now: int) -> None:
-        self._set_state("SHUTTING_DOWN")
-        self.broker.out.append(Exit("could not register with the controller", False))
+    def _on_registration_timeout(self, now: int) -> None:
+        self._set_state(LifecycleState.SHUTTING_DOWN)
+        self.process.out.append(Exit("could not register with the controller", False))
 
     def _schedule(self, at: int) -> None:
-        self.broker.timers.arm(NEXT, at, LANE, self._communicate)
+        self.process.timers.arm(NEXT, at, LANE, self._communicate)
 
     def _communicate(self, now: int) -> None:
-        if self.state == "SHUTTING_DOWN":
+        """Send the next registration or heartbeat, unless a response is awaited."""
+        if self.state is LifecycleState.SHUTTING_DOWN:
             return
-        if self.waiting:
-            self.again = True
+        if self.awaits_response:
+            self.send_again = True
             return
-        self.waiting = True
-        broker = self.broker
-        if not self.registered:
-            request: Any = BrokerRegistrationRequest(
-                broker.broker_id,
-                self.incarnation_id,
-                broker.name,
-                broker.rack,
-                self.previous_broker_epoch,
-                broker.features,
-                self.log_dirs,
-            )
-            broker.heartbeat_link.send(request, now, self._on_registration)
-            return
-        request = BrokerHeartbeatRequest(
+        self.awaits_response = True
+        if self.incarnation.registered:
+            self._send_heartbeat(now)
+        else:
+            self._send_registration(now)
+
+    def _send_registration(self, now: int) -> None:
+        broker = self.incarnation
+        request = BrokerRegistrationRequest(
             broker.broker_id,
-            broker.broker_epoch,
-            broker.publisher.offset,
+            self.incarnation_id,
+            broker.name,
+            broker.rack,
+            self.previous_epoch,
+            self.features,
+            self.log_dirs,
+        )
+        self.link.send(request, now, self._on_registration)
+
+    def _send_heartbeat(self, now: int) -> None:
+        request = BrokerHeartbeatRequest(
+            self.incarnation.broker_id,
+            self.incarnation.epoch,
+            self.metadata.offset,
             not self.ready_to_unfence,
-            self.state == "PENDING_CONTROLLED_SHUTDOWN",
+            self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN,
             tuple(self.offline_dirs),
         )
-        self._told = request.offline_log_dirs
-        broker.heartbeat_link.send(request, now, self._on_heartbeat)
+        self._named_dirs = request.offline_log_dirs
+        self.link.send(request, now, self._on_heartbeat)
 
-    def _after_failure(self, now: int) -> None:
-        config = self.broker.config
-        delay = min(
-            BACKOFF_US << min(self.failed_attempts, 20), config.broker_session_timeout_ms * 1000
-        )
+    def _retry_later(self, now: int) -> None:
+        session_us = self.config.broker_session_timeout_ms * 1000
+        delay = min(BACKOFF_US << min(self.failed_attempts, 20), session_us)
         self.failed_attempts += 1
-        self._schedule(now + int(delay * (0.98 + 0.04 * self.broker.rng.random())))
+        self._schedule(now + int(delay * (0.98 + 0.04 * self.process.rng.random())))
 
-    def _on_registration(self, answer: BrokerRegistrationResponse | Failed, now: int) -> None:
-        self.waiting = False
-        if self.state == "SHUTTING_DOWN":
+    def _on_registration(self, response: BrokerRegistrationResponse | Failed, now: int) -> None:
+        self.awaits_response = False
+        if self.state is LifecycleState.SHUTTING_DOWN:
             return
-        if isinstance(answer, Failed) or answer.error is not Errors.NONE:
-            if not isinstance(answer, Failed) and self.failed_attempts == 0:
-                self.broker.out.append(BrokerState(answer.error.name))
-            self._after_failure(now)
+        if isinstance(response, Failed) or response.error is not Errors.NONE:
+            if not isinstance(response, Failed) and self.failed_attempts == 0:
+                self.process.out.append(BrokerState(response.error.name))
+            self._retry_later(now)
             return
         self.failed_attempts = 0
-        self.registered = True
-        self.broker.broker_epoch = answer.broker_epoch
-        self.broker.timers.cancel(REGISTRATION_TIMEOUT)
+        self.incarnation.epoch = response.broker_epoch
+        self.process.timers.cancel(REGISTRATION_TIMEOUT)
         self._schedule(now)
 
-    def _on_heartbeat(self, answer: BrokerHeartbeatResponse | Failed, now: int) -> None:
-        self.waiting = False
-        if self.state == "SHUTTING_DOWN":
+    def _on_heartbeat(self, response: BrokerHeartbeatResponse | Failed, now: int) -> None:
+        self.awaits_response = False
+        if self.state is LifecycleState.SHUTTING_DOWN:
             return
-        if isinstance(answer, Failed) or answer.error is not Errors.NONE:
-            self._after_failure(now)
+        if isinstance(response, Failed) or response.error is not Errors.NONE:
+            self._retry_later(now)
             return
         self.failed_attempts = 0
-        for directory_id in self._told:
+        for directory_id in self._named_dirs:
             self.offline_dirs[directory_id] = True
-        if answer.is_fenced != self.fenced:
-            self.fenced = answer.is_fenced
-            self.broker.out.append(BrokerState("FENCED" if answer.is_fenced else "UNFENCED"))
-        interval = self.broker.config.broker_heartbeat_interval_ms * 1000
-        if self.state == "STARTING":
-            if answer.is_caught_up:
-                self._set_state("RECOVERY")
-                self.broker.out.append(Post("metadata", self.broker.publisher.recover, None))
-            interval = STARTING_INTERVAL_US
-        elif self.state == "RECOVERY" and not answer.is_fenced:
-            self._set_state("RUNNING")
-        elif self.state == "PENDING_CONTROLLED_SHUTDOWN":
-            if answer.should_shut_down:
-                self._shut_down(now)
-                return
-            if not self.shutdown_answered:
-                self.shutdown_answered = True
-                interval = FIRST_SHUTDOWN_INTERVAL_US
-        again, self.again = self.again, False
-        if again or not self.broker.timers.armed(NEXT):
-            self._schedule(now if again else now + interval)
+        if response.is_fenced != self.fenced:
+            self.fenced = response.is_fenced
+            self.process.out.append(BrokerState("FENCED" if response.is_fenced else "UNFENCED"))
+        if self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN and response.should_shut_down:
+            self._shut_down(now)
+            return
+        interval_us = self._advance(response)
+        again, self.send_again = self.send_again, False
+        if again or not self.process.timers.armed(NEXT):
+            self._schedule(now if again else now + interval_us)
+
+    def _advance(self, response: BrokerHeartbeatResponse) -> int:
+        """Take the next state if it is reached; return the time to the next heartbeat in µs."""
+        if self.state is LifecycleState.STARTING:
+            if response.is_caught_up:
+                self._set_state(LifecycleState.RECOVERY)
+                self.metadata.caught_up()
+            return STARTING_INTERVAL_US
+        if self.state is LifecycleState.RECOVERY and not response.is_fenced:
+            self._set_state(LifecycleState.RUNNING)
+        elif self.state is LifecycleState.PENDING_CONTROLLED_SHUTDOWN:
+            if not self.controller_knows_shutdown:
+                self.controller_knows_shutdown = True
+                return FIRST_SHUTDOWN_INTERVAL_US
+        return self.config.broker_heartbeat_interval_ms * 1000

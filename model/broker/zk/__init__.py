@@ -1,0 +1,1 @@
+"""A broker that obeys a controller whose state lies in ZooKeeper."""

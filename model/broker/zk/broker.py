@@ -1,32 +1,37 @@
-"""A broker of a cluster that keeps its metadata in ZooKeeper (KafkaServer).
+"""The process of a broker whose cluster keeps its metadata in ZooKeeper (KafkaServer).
 
-    requests        KafkaApis, control requests of the controller (:mod:`kafkasim.model.broker.zk.control`)
+    requests        SocketServer, KafkaApis, ReplicaManager, the controller's ControlRequests
     fetcher-N       one replica fetcher per source broker
     zookeeper       the ZooKeeper client
-    zk-controller   KafkaController; zk-admin: topics; controller-to-N: its queue to broker N
+    zk-controller   KafkaController; zk-admin: ZkAdminManager; controller-to-N: queue to broker N
     zk-config       dynamic settings
     alter-partition, forwarding   links to the active controller
+    shutdown        controlled shutdown
     group, purgatory, scheduler   as in every broker
 
-It registers by an ephemeral znode whose czxid is its broker epoch, and again in a new session when
-the last one expired; it serves clients all the same in between. Logs are loaded when the first
-LeaderAndIsr names them. Left out: quotas, transactions.
+These are the lanes. The broker registers by an ephemeral znode whose czxid is its broker epoch.
+When the session expires it registers again in a new session, and serves clients in between. The
+logs are loaded when the first LeaderAndIsr names them.
+
+Left out: quotas, transactions.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.broker.common.apis import KafkaApis
-from kafkasim.model.broker.common.base import ISR_EXPIRATION, SCHEDULER, BrokerBase
+from kafkasim.model.broker.common.apis import REQUEST_LANES
 from kafkasim.model.broker.common.controller_link import ControllerLink
-from kafkasim.model.broker.common.statistics import RequestStatistics
+from kafkasim.model.broker.common.kafka_broker import KafkaBroker
+from kafkasim.model.broker.common.log_dir_failures import SCHEDULER
+from kafkasim.model.broker.incarnation import Incarnation
 from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.broker.zk.configs import ZkConfigManager
-from kafkasim.model.broker.zk.control import ControlRequests, ZkMetadataCache
+from kafkasim.model.broker.zk.control import ControllerEpochs, ControlRequests
+from kafkasim.model.broker.zk.forwarding import EnvelopeForwarding
 from kafkasim.model.broker.zk.isr import ZkIsrManager
+from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache
 from kafkasim.model.broker.zk.shutdown import ZkControlledShutdown
-from kafkasim.model.channel import Channel, Done
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.kraft.ports import failed
 from kafkasim.model.controller.zk.admin import ZkAdminManager
@@ -36,7 +41,6 @@ from kafkasim.model.controller.zk.store.zk_data import CONFIG_CHANGES, LOG_DIR_E
 from kafkasim.model.effects import Exit, Post, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BrokerState
-from kafkasim.model.group.coordinator import GroupCoordinator
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
     AllocateProducerIdsRequest,
@@ -44,13 +48,11 @@ from kafkasim.model.messages import (
     ControlledShutdownRequest,
     DescribeQuorumRequest,
     EnvelopeRequest,
-    LeaderAndIsrRequest,
     RemoveRaftVoterRequest,
-    StopReplicaRequest,
     UnregisterBrokerRequest,
-    UpdateMetadataRequest,
 )
-from kafkasim.model.replication.manager import ReplicaManager
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.replication.ports import BrokerProcess
 from kafkasim.model.storage.files import DiskError
 from kafkasim.model.zookeeper.ops import Create, WatchEvent, ZkError, ZkResult
 
@@ -60,7 +62,15 @@ if TYPE_CHECKING:
     from kafkasim.model.storage.directories import LogDirectory
     from kafkasim.model.storage.files import Files
 
-SHUTDOWN = "shutdown"
+RETRY_TIMEOUT_MS = 60_000  # of forwarded requests
+FOR_CONTROLLER = (
+    AlterPartitionRequest,
+    AllocateProducerIdsRequest,
+    ControlledShutdownRequest,
+    EnvelopeRequest,
+)
+"""Requests that a broker serves because it is, or was, the controller."""
+
 KRAFT_ONLY = (
     AddRaftVoterRequest,
     DescribeQuorumRequest,
@@ -69,40 +79,10 @@ KRAFT_ONLY = (
 )
 
 
-class ZkControllerLink(ControllerLink):
-    """A link to the broker that the metadata cache names as the controller."""
+class ZkBroker(BrokerProcess):
+    """A broker in ZooKeeper mode. ``zookeepers`` are the endpoints of the ensemble's servers."""
 
-    def __init__(
-        self,
-        broker: ZkBroker,
-        purpose: str,
-        request_timeout_ms: int,
-        retry_timeout_ms: int | None = None,
-    ) -> None:
-        cache = broker.cache
-        super().__init__(broker, cache, {}, purpose, request_timeout_ms, retry_timeout_ms)
-        self.cache = cache
-        self.request_timeout_ms = request_timeout_ms
-
-    def send(self, message: Any, now: int, done: Done) -> None:
-        """Queue a request; what clients asked travels in an envelope."""
-        if not isinstance(message, AlterPartitionRequest | AllocateProducerIdsRequest):
-            message = EnvelopeRequest(message)
-        super().send(message, now, done)
-
-    def _pump(self, now: int) -> None:
-        leader = self.cache.leader_id
-        known = self.cache.image.brokers.get(leader)
-        if leader not in self._channels and known is not None:
-            self._channels[leader] = Channel(
-                self.process, known.address, self.lane, self.lane, self.request_timeout_ms,
-                patient=True,
-            )  # fmt: skip
-        super()._pump(now)
-
-
-class ZkBroker(BrokerBase):
-    """A broker. ``zookeepers``: the addresses of the ensemble's servers."""
+    request_lanes = REQUEST_LANES
 
     def __init__(
         self,
@@ -118,137 +98,115 @@ class ZkBroker(BrokerBase):
     ) -> None:
         super().__init__(name, files, rng, now)
         self.lane_threads = {"requests": config.num_io_threads}
-        self.broker_id = broker_id
-        self.broker_epoch = -1
         self.config = config
-        self.rack = rack
-        self.stopping = False
-        self.failed = False
-        self._early: list[Request] = []  # before the first registration
-        self._sessions = 0
-        self._started = False  # a LeaderAndIsr has been obeyed
-        self.cache = self.publisher = ZkMetadataCache()
+        self.incarnation = Incarnation(broker_id, name, rack)
+        self.cache = ZkMetadataCache()
         timeout_ms = config.request_timeout_ms
-        self.forwarding_link = ZkControllerLink(self, "forwarding", timeout_ms, 60_000)
-        self.replicas = ReplicaManager(
+        forwarding = ControllerLink(self, self.cache, "forwarding", timeout_ms, RETRY_TIMEOUT_MS)
+        self.kafka = KafkaBroker(
             self,
+            self.incarnation,
             config,
-            rules.replication,
-            rules.storage,
+            rules,
             self.cache.image,
-            ZkControllerLink(self, "alter-partition", timeout_ms),
-            self._offsets_committed,
+            ControllerLink(self, self.cache, "alter-partition", timeout_ms),
+            EnvelopeForwarding(forwarding),
+            None,
+            self._announce_failure,
         )
-        self.coordinator = GroupCoordinator(self, broker_id, config, rules.group, self)
-        self.statistics = RequestStatistics(self)
-        self.count_request = self.statistics.count  # type: ignore[method-assign]  # saves a call
-        self.zk = KafkaZkClient(
-            self, zookeepers, config.zookeeper_session_timeout_ms, rules.zk, self
-        )
+        self.replicas = self.kafka.replicas
+        self.count_request = self.kafka.statistics.count  # type: ignore[method-assign]  # saves a call
+        session_ms = config.zookeeper_session_timeout_ms
+        self.zk = KafkaZkClient(self, zookeepers, session_ms, rules.zk, self)
         info = BrokerInfo(broker_id, name, rack)
         self.controller = KafkaController(self, info, config, rules.zk, self.zk, self._registered)
         self.admin = ZkAdminManager(self.controller, self.cache.image, config, rng)
-        self.control = ControlRequests(self, self.cache, rules.zk)
-        self.configs = ZkConfigManager(self)
-        self.apis = KafkaApis(self)
-        self._add_handlers()
-        self.isr_manager = None if config.alter_partition_enabled else self._own_isr_changes()
+        self.configs = ZkConfigManager(
+            self, self.zk, broker_id, self.cache.image, self.replicas, self.controller
+        )
+        epochs = self._obey_controller(rules)
+        self.isr_manager: ZkIsrManager | None = None
+        if not config.alter_partition_enabled:
+            self.isr_manager = ZkIsrManager(self, self.zk, epochs)
+            self.replicas.alter_partition = self.isr_manager  # type: ignore[assignment]
+        self._sessions = 0  # of ZooKeeper, so far
+        self._has_roles = False  # a LeaderAndIsr has been accepted
         self._shutdown: ZkControlledShutdown | None = None
 
-    def _own_isr_changes(self) -> ZkIsrManager:
-        manager = ZkIsrManager(self)
-        self.replicas.alter_partition = manager  # type: ignore[assignment]
-        return manager
-
-    def _add_handlers(self) -> None:
-        self.apis.handlers.update(
-            {
-                LeaderAndIsrRequest: self.control.on_leader_and_isr,
-                UpdateMetadataRequest: self.control.on_update_metadata,
-                StopReplicaRequest: self.control.on_stop_replica,
-                AlterPartitionRequest: self._ask_controller,
-                AllocateProducerIdsRequest: self._ask_controller,
-                ControlledShutdownRequest: self._ask_controller,
-                EnvelopeRequest: self._ask_controller,
-                **dict.fromkeys(KRAFT_ONLY, self._refuse),
-            }
+    def _obey_controller(self, rules: BrokerRules) -> ControllerEpochs:
+        """Serve what only a broker in ZooKeeper mode is asked; return the epochs it has seen."""
+        apis, epochs = self.kafka.apis, ControllerEpochs()
+        control = ControlRequests(
+            self.out,
+            self.incarnation,
+            rules.zk,
+            epochs,
+            self.cache,
+            self.configs,
+            self.replicas,
+            self.kafka.coordinator,
+            apis.respond,
+            self._on_roles,
         )
+        apis.add_handlers(control.handlers)
+        apis.add_handlers(dict.fromkeys(FOR_CONTROLLER, self._ask_controller))
+        apis.add_handlers(dict.fromkeys(KRAFT_ONLY, self._refuse))
+        return epochs
 
     # --------------------------------------------------------------------------- start and stop
 
     def start(self, now: int) -> None:
-        """Open a session; everything else follows from it."""
-        if not self._has_directory():
+        """Open a ZooKeeper session; the registration and the controller's requests follow."""
+        if not self.kafka.failures.check_started():
             return
         self._set_state("STARTING")
         self.out.append(Post("zookeeper", self._open_session, None))
-        self.timers.arm(ISR_EXPIRATION, now, "scheduler", self._expire_isrs)
-        self.statistics.start(now)
+        self.kafka.start_isr_expiration(now)
+        self.kafka.statistics.start(now)
         if self.isr_manager is not None:
             self.isr_manager.start(now)
 
-    def _open_session(self, _: Any, now: int) -> None:
+    def _open_session(self, _: None, now: int) -> None:
         self.zk.start(now)
 
     def _set_state(self, state: str) -> None:
         self.out.append(BrokerState(state))
 
     def _registered(self, epoch: int, now: int) -> None:
-        """The znode of this broker is there: on lane ``zk-controller``."""
-        first, self.broker_epoch = self.broker_epoch == -1, epoch
-        if not first:
-            return
-        self._set_state("RUNNING")
-        self.configs.start()
-        early, self._early = self._early, []
-        for item in early:
-            lane = self.request_lanes.get(type(item.message), self.default_lane)
-            self.out.append(Post(lane, self.on_request, item))
+        """Serve: the broker's znode exists. Called on lane ``zk-controller``."""
+        first, self.incarnation.epoch = not self.incarnation.registered, epoch
+        if first:
+            self._set_state("RUNNING")
+            self.configs.start()
+            self.kafka.socket_server.enable_request_processing()
 
-    def on_first_roles(self, now: int) -> None:
-        """The first LeaderAndIsr is carried out: begin to checkpoint what is hosted."""
-        if not self._started:
-            self._started = True
+    def _on_roles(self, now: int) -> None:
+        """Begin the periodic tasks of the logs, after the first LeaderAndIsr."""
+        if not self._has_roles:
+            self._has_roles = True
             self.replicas.logs.start(now)
 
-    def _tell_controller(self, directory: LogDirectory, now: int) -> None:
-        """Announce that a log directory failed (propagateLogDirEvent)."""
-        path = f"{LOG_DIR_EVENTS}/log_dir_event_"
-
-        def told(results: tuple[ZkResult, ...], at: int) -> None:
-            if results[0].error is ZkError.SESSIONEXPIRED and not self.stopping:
-                self._tell_controller(directory, at)
-
-        self.zk.ask((Create(path, self.broker_id, sequential=True),), SCHEDULER, told)
-
     def shutdown(self, now: int) -> None:
-        """SIGTERM: a controlled shutdown, then a clean close."""
+        """SIGTERM: begin a controlled shutdown, which a clean close of the logs follows."""
         if self._shutdown is not None:
             return
-        self._shutdown = ZkControlledShutdown(self)
         self._set_state("PENDING_CONTROLLED_SHUTDOWN")
-        if self.broker_epoch == -1 or not self.config.controlled_shutdown_enable:
-            self._shutdown.left = 0
-        self.out.append(Post(SHUTDOWN, self._shutdown.begin, None))
+        self._shutdown = ZkControlledShutdown(
+            self, self.incarnation, self.config, self.zk, self._stop
+        )
+        self._shutdown.begin()
 
-    def finish_shutdown(self, now: int) -> None:
+    def _stop(self, now: int) -> None:
         """Close all parts: the logs with the clean-shutdown marker, the session last."""
         self._set_state("SHUTTING_DOWN")
-        self.stopping = True
-        self.replicas.stop_fetchers(now)
-        if self._started and not self.failed:
-            self.replicas.logs.close_clean(self.broker_epoch, now, self._on_logs_closed)
-        else:
-            self._on_logs_closed(None, now)
+        self.kafka.stop_serving(now)
+        self.kafka.close_logs(self._has_roles, now, self._on_logs_closed)
 
-    def _on_logs_closed(self, error: DiskError | None, now: int) -> None:
-        if error is not None:
-            super()._on_logs_closed(error, now)
-            return
+    def _on_logs_closed(self, now: int) -> None:
         self.controller.shutdown(now)
         self.out.append(Post("zookeeper", self._close_session, None))
 
-    def _close_session(self, _: Any, now: int) -> None:
+    def _close_session(self, _: None, now: int) -> None:
         self.zk.close(self._on_session_closed, now)
 
     def _on_session_closed(self, now: int) -> None:
@@ -257,7 +215,7 @@ class ZkBroker(BrokerBase):
     # ---------------------------------------------------------------------- the ZooKeeper session
 
     def on_session(self, now: int) -> None:
-        """A session began, the first or another one."""
+        """Register in a new session, and compete to be the controller."""
         self._sessions += 1
         if self._sessions == 1:
             self.controller.startup()
@@ -266,11 +224,11 @@ class ZkBroker(BrokerBase):
             self.configs.process_notifications()
 
     def on_expired(self, now: int) -> None:
-        """The session expired."""
+        """Let the controller resign: the session expired."""
         self.controller.on_expired(now)
 
     def on_watch(self, event: WatchEvent, now: int) -> None:
-        """A watch fired: the controller's, or that of the settings."""
+        """Pass a watch event on to the settings or to the controller."""
         if event.path == CONFIG_CHANGES:
             self.configs.process_notifications()
         else:
@@ -278,24 +236,68 @@ class ZkBroker(BrokerBase):
 
     # ----------------------------------------------------------------------------------- requests
 
-    def on_request(self, item: Request, now: int) -> None:
-        """Route a request; until the broker is registered it waits."""
-        if self.broker_epoch == -1 and not self.stopping:
-            self._early.append(item)
-        else:
-            super().on_request(item, now)
-
     def _refuse(self, item: Request, now: int) -> None:
-        """Refuse what only a KRaft cluster serves."""
-        self.apis.respond(item, failed(item.message, Errors.UNSUPPORTED_VERSION), now)
+        """Refuse a request that only a KRaft cluster serves."""
+        refused = failed(item.message, Errors.UNSUPPORTED_VERSION)
+        self.kafka.apis.respond(item, refused, now)
 
     def _ask_controller(self, item: Request, now: int) -> None:
+        """Let this broker's controller serve a request; it refuses if it is not active."""
         request = item.message
 
         def answer(response: Any, at: int) -> None:
-            self.apis.respond(item, response, at, now)
+            self.kafka.apis.respond(item, response, at, now)
 
         if isinstance(request, EnvelopeRequest):
             self.admin.serve(request.request, answer)
         else:
             self.controller.requests.serve(request, answer)
+
+    # -------------------------------------------------------------- what the host asks the process
+
+    def on_request(self, item: Request, now: int) -> None:
+        """Serve a request."""
+        self.kafka.socket_server.on_request(item, now)
+
+    def on_barrier_failed(self, files: list[str], error: str, now: int) -> bool:
+        """Return whether the broker goes on although these files could not be flushed."""
+        return self.kafka.failures.on_barrier_failed(files, error, now)
+
+    def ground_truth(self) -> list[Any]:
+        """Return the final state of replicas and committed offsets, as facts."""
+        return self.kafka.ground_truth()
+
+    # ------------------------------------------------------------ what replication asks the broker
+
+    @property
+    def broker_id(self) -> int:  # type: ignore[override]
+        """The node id."""
+        return self.incarnation.broker_id
+
+    @property
+    def broker_epoch(self) -> int:  # type: ignore[override]
+        """The broker epoch, −1 before the registration."""
+        return self.incarnation.epoch
+
+    def knows_partition(self, tp: TopicPartition) -> bool:
+        """Return whether the metadata cache has the partition."""
+        return self.kafka.knows_partition(tp)
+
+    def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
+        """Return leader and leader epoch in the metadata cache, None for an unknown partition."""
+        return self.kafka.cached_leader(tp)
+
+    def log_dir_failed(self, error: DiskError, now: int) -> None:
+        """Take the log directory of a file offline; halt if the broker cannot go on."""
+        self.kafka.failures.log_dir_failed(error, now)
+
+    def _announce_failure(self, directory: LogDirectory, now: int) -> None:
+        """Tell the controller that a log directory failed (propagateLogDirEvent)."""
+        create = Create(f"{LOG_DIR_EVENTS}/log_dir_event_", self.broker_id, sequential=True)
+
+        def on_created(results: tuple[ZkResult, ...], at: int) -> None:
+            expired = results[0].error is ZkError.SESSIONEXPIRED
+            if expired and not self.incarnation.stopping:
+                self._announce_failure(directory, at)
+
+        self.zk.ask((create,), SCHEDULER, on_created)

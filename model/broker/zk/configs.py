@@ -1,14 +1,16 @@
-"""Dynamic settings in ZooKeeper mode: what changes below /config takes effect while brokers run.
+"""Dynamic settings in ZooKeeper mode: changes below /config take effect while brokers run.
 
-Kafka: ZkConfigManager with TopicConfigHandler and BrokerConfigHandler, DynamicBrokerConfig. Who
-changes settings writes them into their znode and adds a child to /config/changes; every broker
-watches that, and reads what each new child names. At its start a broker reads all there is. On lane
-``zk-config``. Left out: users, clients and ips, the purge of announcements after 15 minutes.
+Models ZkConfigManager with TopicConfigHandler and BrokerConfigHandler, and DynamicBrokerConfig.
+Whoever changes settings writes them into their znode and adds a child below /config/changes. Every
+broker watches that path and reads the settings that each new child names; when it starts it reads
+all settings. Everything runs on lane ``zk-config``.
+
+Left out: settings of users, clients and IPs; the purge of children after 15 minutes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkasim.model.controller.common.image import EVERY_BROKER
 from kafkasim.model.controller.zk.events import Event, EventQueue, Steps
@@ -23,29 +25,57 @@ from kafkasim.model.messages.clients.admin import BROKER, TOPIC
 from kafkasim.model.zookeeper.ops import GetChildren, GetData, ZkError
 
 if TYPE_CHECKING:
-    from kafkasim.model.broker.zk.broker import ZkBroker
+    from kafkasim.model.controller.common.image import MetadataImage
+    from kafkasim.model.controller.zk.store.client import KafkaZkClient
+    from kafkasim.model.effects import Process
+    from kafkasim.model.replication.manager import ReplicaManager
+
+Entries = tuple[tuple[str, str], ...]
+
+
+class ControllerConfigs(Protocol):
+    """The settings that the broker's own controller acts on, should it be the active one."""
+
+    def topic_config_changed(self, topic: str, entries: Entries, zxid: int) -> None:
+        """Take over a topic's settings as of transaction ``zxid``."""
+        ...
+
+    def unclean_default_changed(self, before: bool, after: bool) -> None:
+        """Take over the broker's unclean.leader.election.enable."""
+        ...
+
 
 LANE = "zk-config"
 OK = ZkError.OK
-UNCLEAN = "unclean.leader.election.enable"
 
 
 class ZkConfigManager:
-    """Fills the settings of a broker's image, and lets them take effect."""
+    """Keeps the settings in a broker's image up to date, and makes them take effect."""
 
-    def __init__(self, broker: ZkBroker) -> None:
-        self.broker = broker
-        self.queue = EventQueue(broker, broker.zk, LANE)
-        self._loaded = False
-        self._processed = -1  # the number of the last announcement
-        self._zxids: dict[str, int] = {}  # topic: the change its settings are of
+    def __init__(
+        self,
+        process: Process,
+        zk: KafkaZkClient,
+        broker_id: int,
+        image: MetadataImage,
+        replicas: ReplicaManager,
+        controller: ControllerConfigs,
+    ) -> None:
+        self.broker_id = broker_id
+        self.image = image
+        self.replicas = replicas
+        self.controller = controller
+        self.queue = EventQueue(process, zk, LANE)
+        self._loaded = False  # all settings have been read once
+        self._processed = -1  # the number of the newest child of /config/changes that was read
+        self._zxids: dict[str, int] = {}  # topic: the transaction that wrote its known settings
 
     def start(self) -> None:
-        """Read everything, once the broker is registered."""
+        """Read all settings; called once the broker is registered."""
         self.queue.put(Event("Startup", self._startup))
 
     def process_notifications(self) -> None:
-        """There are new announcements, or a new session has no watch yet."""
+        """Read what changed: /config/changes has new children, or a new session has no watch."""
         steps = self._process_notifications if self._loaded else self._startup
         self.queue.put(Event("ProcessNotifications", steps))
 
@@ -54,7 +84,7 @@ class ZkConfigManager:
         (topics,) = yield (GetChildren(TOPIC_CONFIGS),)
         for topic in topics.children:
             yield from self._topic(topic)
-        for broker in ("", str(self.broker.broker_id)):
+        for broker in ("", str(self.broker_id)):
             yield from self._broker(broker)
         self._loaded = True
 
@@ -78,37 +108,29 @@ class ZkConfigManager:
         entries = found.data.entries if exists else ()
         zxid = found.stat.mzxid if exists else found.zxid
         self.learn(topic, entries, zxid)
-        controller = self.broker.controller
-        if controller.is_active:
-            if topic in controller.context.topic_ids:
-                controller.context.configs[topic] = entries, zxid
-            if dict(entries).get(UNCLEAN) == "true":
-                controller.enable_unclean(topic)
+        self.controller.topic_config_changed(topic, entries, zxid)
 
     def learn(self, topic: str, entries: tuple[tuple[str, str], ...], zxid: int) -> None:
-        """Take a topic's settings as of a change, unless newer ones are known."""
+        """Take over a topic's settings as of transaction ``zxid``, unless newer ones are known."""
         if zxid > self._zxids.get(topic, -1):
             self._zxids[topic] = zxid
-            self.broker.cache.image.configs[topic] = dict(entries)
-            self.broker.replicas.config_changed(topic)
+            self.image.configs[topic] = dict(entries)
+            self.replicas.config_changed(topic)
 
     def _broker(self, name: str) -> Steps:
-        """Take over settings of this broker, or the default of all (BrokerConfigHandler)."""
-        broker = self.broker
-        if name not in ("", str(broker.broker_id)):
+        """Take over this broker's settings, or for '' all brokers' (BrokerConfigHandler)."""
+        if name not in ("", str(self.broker_id)):
             return
         (found,) = yield (GetData(broker_config_path(name)),)
-        known, key = broker.cache.image.broker_configs, int(name) if name else EVERY_BROKER
+        known, key = self.image.broker_configs, int(name) if name else EVERY_BROKER
         entries = dict(found.data.entries) if found.error is OK else {}
         if entries == known.get(key, {}):
             return
         known[key] = entries
-        before = broker.replicas.config.unclean_leader_election_enable
-        broker.replicas.config_changed(None)
-        after = broker.replicas.config.unclean_leader_election_enable
-        broker.controller.partitions.unclean_default = after
-        if after and not before:
-            broker.controller.enable_unclean()
+        before = self.replicas.config.unclean_leader_election_enable
+        self.replicas.config_changed(None)
+        after = self.replicas.config.unclean_leader_election_enable
+        self.controller.unclean_default_changed(before, after)
 
 
 def _number(name: str) -> int:

@@ -1,9 +1,9 @@
-"""ZkIsrManager: before IBP 2.7 a leader writes its ISR into ZooKeeper itself.
+"""ZkIsrManager: before inter.broker.protocol.version 2.7 a leader writes its ISR into ZooKeeper.
 
-The write is a compare and set on the zkVersion that the leader has cached. When it fails the leader
-keeps what it believed: it is not told why, and a leader that missed its replacement tries for ever
-(KAFKA-2729). That partitions changed is announced under /isr_change_notification, gathered for 5 s,
-so that the controller spreads it.
+The write is a compare-and-set on the zkVersion that the leader has cached. A leader whose write is
+refused keeps its own idea of the ISR: ZooKeeper does not tell it why, and a leader that has missed
+its own replacement tries for ever (KAFKA-2729). Partitions whose ISR changed are collected for 5 s
+and announced below /isr_change_notification, so that the controller tells the other brokers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from kafkasim.model.messages import AlterPartitionData, AlterPartitionResult
 from kafkasim.model.zookeeper.ops import Create, GetData, SetData, ZkError, ZkResult
 
 if TYPE_CHECKING:
-    from kafkasim.model.broker.zk.broker import ZkBroker
+    from kafkasim.model.broker.zk.control import ControllerEpochs
+    from kafkasim.model.controller.zk.store.client import KafkaZkClient
+    from kafkasim.model.effects import Process
     from kafkasim.model.records import TopicPartition
     from kafkasim.model.replication.partition.isr import Pending
     from kafkasim.model.replication.partition.leader import LeaderPartition
@@ -33,24 +35,26 @@ TIMER = "isr-change-propagation"
 
 
 class ZkIsrManager:
-    """Takes the place of :class:`kafkasim.model.replication.partition.alter_partition.AlterPartitionManager`."""
+    """Takes the place of an AlterPartitionManager (``submit``)."""
 
-    def __init__(self, broker: ZkBroker) -> None:
-        self.broker = broker
+    def __init__(self, process: Process, zk: KafkaZkClient, epochs: ControllerEpochs) -> None:
+        self.process = process
+        self.zk = zk
+        self.epochs = epochs
         self._writing: dict[TopicPartition, None] = {}
         self._changed: dict[TopicPartition, None] = {}
         self._last_change_us = 0
-        self._last_told_us = 0
+        self._last_announced_us = 0
 
     def start(self, now: int) -> None:
-        """Begin to announce changes."""
-        self._last_told_us = now
-        self.broker.timers.arm(TIMER, now + CHECK_US, LANE, self._announce)
+        """Begin to announce ISR changes."""
+        self._last_announced_us = now
+        self.process.timers.arm(TIMER, now + CHECK_US, LANE, self._announce)
 
     def submit(
         self, data: AlterPartitionData, partition: LeaderPartition, pending: Pending, now: int
     ) -> bool:
-        """Write a change; False when one of this partition is on its way."""
+        """Write an ISR change; return False if a write for this partition is in flight."""
         tp = partition.tp
         if tp in self._writing:
             return False
@@ -59,7 +63,7 @@ class ZkIsrManager:
             partition.leader,
             data.leader_epoch,
             tuple([member for member, _ in data.new_isr]),
-            self.broker.control.epochs.get(tp, 0),
+            self.epochs.of_partition.get(tp, 0),
             data.leader_recovery_state,
         )
 
@@ -68,7 +72,7 @@ class ZkIsrManager:
 
         path = state_path(tp)
         write = SetData(path, state, data.partition_epoch)
-        self.broker.zk.ask((write, GetData(path)), LANE, written)
+        self.zk.ask((write, GetData(path)), LANE, written)
         return True
 
     def _on_written(
@@ -87,7 +91,7 @@ class ZkIsrManager:
         version, zxid = data.partition_epoch + 1, result.zxid
         if result.error is ZkError.OK:
             ok = True
-        else:  # it may be ours, written before the connection was lost (checkLeaderAndIsrZkData)
+        else:  # perhaps our own write, whose answer was lost (checkLeaderAndIsrZkData)
             ok = found.error is ZkError.OK and found.data == state
             if ok and found.stat is not None:
                 version, zxid = found.stat.version, found.stat.mzxid
@@ -97,7 +101,7 @@ class ZkIsrManager:
             return
         self._changed[tp] = None
         self._last_change_us = now
-        self.broker.out.append(
+        self.process.out.append(
             PartitionChanged(
                 zxid, *key, state.leader, state.leader_epoch, version, state.isr,
                 partition.replicas, data.reason, False,
@@ -116,15 +120,15 @@ class ZkIsrManager:
         partition.on_alter_result(pending, done, now)
 
     def _announce(self, now: int) -> None:
-        self.broker.timers.arm(TIMER, now + CHECK_US, LANE, self._announce)
-        settled = self._last_change_us + LINGER_US < now or self._last_told_us + MOST_US < now
+        self.process.timers.arm(TIMER, now + CHECK_US, LANE, self._announce)
+        settled = self._last_change_us + LINGER_US < now or self._last_announced_us + MOST_US < now
         if self._changed and settled:
             changes = IsrChange(tuple(self._changed))
             self._changed = {}
-            self._last_told_us = now
+            self._last_announced_us = now
             path = f"{ISR_CHANGES}/isr_change_"
-            self.broker.zk.ask((Create(path, changes, sequential=True),), LANE, _ignore)
+            self.zk.ask((Create(path, changes, sequential=True),), LANE, _ignore)
 
 
 def _ignore(results: tuple[ZkResult, ...], now: int) -> None:
-    """The announcement is made, or the session expired and the controller reads all anew."""
+    """Do nothing: either it is announced, or the session expired and the controller reads all."""

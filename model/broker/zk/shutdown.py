@@ -1,22 +1,28 @@
 """Controlled shutdown in ZooKeeper mode (KafkaServer.controlledShutdown), on lane ``shutdown``.
 
-The broker asks the controller, whom it looks up in ZooKeeper, to move its leaderships away, up to
-controlled.shutdown.max.retries times with a pause in between; then it stops in any case. That the
-controller agreed does not mean that the new leaders know it (B32).
+The broker looks up the controller in ZooKeeper and asks it to move the broker's leaderships away.
+It tries controlled.shutdown.max.retries times, controlled.shutdown.retry.backoff.ms apart, and then
+stops whether or not the controller agreed. A controller that agreed has elected new leaders, but
+those need not know it yet (B32).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Channel, Failed
 from kafkasim.model.controller.zk.store.zk_data import CONTROLLER, broker_path
+from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import ControlledShutdownRequest
 from kafkasim.model.zookeeper.ops import GetData, ZkError, ZkResult
 
 if TYPE_CHECKING:
-    from kafkasim.model.broker.zk.broker import ZkBroker
+    from kafkasim.model.broker.incarnation import Incarnation
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.zk.store.client import KafkaZkClient
+    from kafkasim.model.effects import Process
 
 LANE = "shutdown"
 SOCKET_TIMEOUT_MS = 30_000
@@ -24,23 +30,38 @@ TIMER = "controlled-shutdown"
 
 
 class ZkControlledShutdown:
-    """The attempts of one broker."""
+    """One broker's attempts; ``finished(now)`` is called after the last one."""
 
-    def __init__(self, broker: ZkBroker) -> None:
-        self.broker = broker
-        self.left = broker.config.controlled_shutdown_max_retries
+    def __init__(
+        self,
+        process: Process,
+        incarnation: Incarnation,
+        config: BrokerConfig,
+        zk: KafkaZkClient,
+        finished: Callable[[int], None],
+    ) -> None:
+        self.process = process
+        self.incarnation = incarnation
+        self.config = config
+        self.zk = zk
+        self.finished = finished
+        asks = incarnation.registered and config.controlled_shutdown_enable
+        self.attempts_left = config.controlled_shutdown_max_retries if asks else 0
         self._channel: Channel | None = None
 
-    def begin(self, _: Any, now: int) -> None:
-        """Make the first attempt."""
+    def begin(self) -> None:
+        """Make the first attempt. Callable on any lane."""
+        self.process.out.append(Post(LANE, self._begin, None))
+
+    def _begin(self, _: None, now: int) -> None:
         self._attempt(now)
 
     def _attempt(self, now: int) -> None:
-        if self.left <= 0:
-            self.broker.finish_shutdown(now)
+        if self.attempts_left <= 0:
+            self.finished(now)
             return
-        self.left -= 1
-        self.broker.zk.ask((GetData(CONTROLLER),), LANE, self._on_controller)
+        self.attempts_left -= 1
+        self.zk.ask((GetData(CONTROLLER),), LANE, self._on_controller)
 
     def _on_controller(self, results: tuple[ZkResult, ...], now: int) -> None:
         (found,) = results
@@ -48,36 +69,35 @@ class ZkControlledShutdown:
             self._failed(now)
             return
         path = broker_path(found.data.broker_id)
-        self.broker.zk.ask((GetData(path),), LANE, self._on_address)
+        self.zk.ask((GetData(path),), LANE, self._on_address)
 
     def _on_address(self, results: tuple[ZkResult, ...], now: int) -> None:
         (found,) = results
         if found.error is not ZkError.OK:
             self._failed(now)
             return
-        broker = self.broker
         self._channel = Channel(
-            broker, found.data.address, "controlled-shutdown", LANE, SOCKET_TIMEOUT_MS
+            self.process, found.data.address, "controlled-shutdown", LANE, SOCKET_TIMEOUT_MS
         )
-        request = ControlledShutdownRequest(broker.broker_id, broker.broker_epoch)
-        self._channel.send(request, now, self._on_answer)
+        request = ControlledShutdownRequest(self.incarnation.broker_id, self.incarnation.epoch)
+        self._channel.send(request, now, self._on_response)
 
-    def _on_answer(self, answer: Any, now: int) -> None:
+    def _on_response(self, response: Any, now: int) -> None:
         if (
-            isinstance(answer, Failed)
-            or answer.error is not Errors.NONE
-            or answer.remaining_partitions
+            isinstance(response, Failed)
+            or response.error is not Errors.NONE
+            or response.remaining_partitions
         ):
             self._failed(now)
         else:
-            self.broker.finish_shutdown(now)
+            self.finished(now)
 
     def _failed(self, now: int) -> None:
         if self._channel is not None:
             self._channel.close(now)
             self._channel = None
-        if self.left <= 0:
-            self.broker.finish_shutdown(now)
+        if self.attempts_left <= 0:
+            self.finished(now)
             return
-        pause_us = self.broker.config.controlled_shutdown_retry_backoff_ms * 1000
-        self.broker.timers.arm(TIMER, now + pause_us, LANE, self._attempt)
+        pause_us = self.config.controlled_shutdown_retry_backoff_ms * 1000
+        self.process.timers.arm(TIMER, now + pause_us, LANE, self._attempt)

@@ -213,6 +213,23 @@ class KafkaController:
             steps = partial(self.partitions.trigger_online, topic)
         self.put(name, self._if_active(steps))
 
+    def topic_config_changed(
+        self, topic: str, entries: tuple[tuple[str, str], ...], zxid: int
+    ) -> None:
+        """Take over a topic's settings as of transaction ``zxid``, if this is the controller."""
+        if not self.is_active:
+            return
+        if topic in self.context.topic_ids:
+            self.context.configs[topic] = entries, zxid
+        if dict(entries).get("unclean.leader.election.enable") == "true":
+            self.enable_unclean(topic)
+
+    def unclean_default_changed(self, before: bool, after: bool) -> None:
+        """Take over the broker's unclean.leader.election.enable."""
+        self.partitions.unclean_default = after
+        if after and not before:
+            self.enable_unclean()
+
     def _if_active(self, steps: Callable[[], Steps]) -> Callable[[], Steps]:
         def run() -> Steps:
             if self.is_active:

@@ -1,0 +1,44 @@
+"""The group coordinator's access to ``__consumer_offsets`` (PartitionWriter, CoordinatorLoader)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.records import RecordBatch, TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasim.model.broker.incarnation import Incarnation
+    from kafkasim.model.replication.manager import ReplicaManager
+
+
+class ReplicatedGroupLog:
+    """Implements :class:`~kafkasim.model.group.runtime.ports.GroupLog` over the ReplicaManager."""
+
+    def __init__(self, incarnation: Incarnation, replicas: ReplicaManager) -> None:
+        self.incarnation = incarnation
+        self.replicas = replicas
+
+    def append(self, tp: TopicPartition, batch: RecordBatch, now: int) -> tuple[Errors, int]:
+        """Append a coordinator's batch as leader; return the error and the offset after it."""
+        if self.incarnation.stopping:
+            return Errors.NOT_LEADER_OR_FOLLOWER, -1
+        return self.replicas.append_from_coordinator(tp, batch, now)
+
+    def read_all(self, tp: TopicPartition) -> Iterable[RecordBatch]:
+        """Return all batches of an offsets partition, from the log start to the log end."""
+        partition = self.replicas.partitions.get(tp)
+        if partition is None:
+            return ()
+        return partition.log.batches_from(partition.log.log_start_offset)
+
+    def high_watermark(self, tp: TopicPartition) -> int:
+        """Return the local replica's high watermark, 0 if this broker has no replica."""
+        partition = self.replicas.partitions.get(tp)
+        return 0 if partition is None else partition.log.high_watermark
+
+    def leader_epoch(self, tp: TopicPartition) -> int | None:
+        """Return the epoch under which this broker leads the partition, None if it does not."""
+        partition = self.replicas.partitions.get(tp)
+        return partition.leader_epoch if partition is not None and partition.leading else None

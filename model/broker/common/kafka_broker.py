@@ -1,0 +1,148 @@
+"""The parts that every broker has, wherever its metadata comes from (the trait KafkaBroker).
+
+:class:`~kafkasim.model.broker.kraft.broker.Broker` follows a KRaft metadata log and
+:class:`~kafkasim.model.broker.zk.broker.ZkBroker` obeys a controller that keeps its state in
+ZooKeeper. Both hold one :class:`KafkaBroker` and add the parts that know the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.broker.common.apis import REQUEST_LANES, KafkaApis
+from kafkasim.model.broker.common.group_log import ReplicatedGroupLog
+from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
+from kafkasim.model.broker.common.socket_server import SocketServer
+from kafkasim.model.broker.common.statistics import RequestStatistics
+from kafkasim.model.effects import Exit, Post
+from kafkasim.model.group.coordinator import GroupCoordinator
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.replication.manager import ReplicaManager
+
+if TYPE_CHECKING:
+    from kafkasim.model.broker.common.controller_link import ControllerChannel
+    from kafkasim.model.broker.incarnation import Incarnation
+    from kafkasim.model.broker.rules import BrokerRules
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.common.image import MetadataImage
+    from kafkasim.model.replication.ports import BrokerProcess
+    from kafkasim.model.storage.directories import LogDirectory
+    from kafkasim.model.storage.files import DiskError
+
+ISR_EXPIRATION = "isr-expiration"
+
+
+class KafkaBroker:
+    """ReplicaManager, GroupCoordinator, KafkaApis and SocketServer of one broker.
+
+    ``image`` is the metadata cache, ``forwarding`` carries clients' requests to the controller and
+    ``alter_partition`` the leader's ISR changes. ``metadata_log`` and ``announce`` are explained in
+    :class:`~kafkasim.model.broker.common.log_dir_failures.LogDirFailureHandler`.
+    """
+
+    def __init__(
+        self,
+        process: BrokerProcess,
+        incarnation: Incarnation,
+        config: BrokerConfig,
+        rules: BrokerRules,
+        image: MetadataImage,
+        alter_partition: ControllerChannel,
+        forwarding: ControllerChannel,
+        metadata_log: str | None,
+        announce: Callable[[LogDirectory, int], None],
+    ) -> None:
+        self.process = process
+        self.incarnation = incarnation
+        self.config = config
+        self.image = image
+        self.replicas = ReplicaManager(
+            process,
+            config,
+            rules.replication,
+            rules.storage,
+            image,
+            alter_partition,
+            self._offsets_committed,
+        )
+        group_log = ReplicatedGroupLog(incarnation, self.replicas)
+        broker_id = incarnation.broker_id
+        self.coordinator = GroupCoordinator(process, broker_id, config, rules.group, group_log)
+        self.statistics = RequestStatistics(process)
+        self.apis = KafkaApis(
+            process.out,
+            incarnation,
+            config,
+            image,
+            self.replicas,
+            self.coordinator,
+            forwarding,
+            self.statistics,
+        )
+        self.socket_server = SocketServer(
+            process.out, incarnation, self.apis, REQUEST_LANES, process.default_lane
+        )
+        self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
+
+    # ------------------------------------------------------------------------------ start and stop
+
+    def start_isr_expiration(self, now: int) -> None:
+        """Begin to propose ISR shrinks, every half of replica.lag.time.max.ms."""
+        self.process.timers.arm(ISR_EXPIRATION, now, SCHEDULER, self._expire_isrs)
+
+    def _expire_isrs(self, now: int) -> None:
+        period_us = self.config.replica_lag_time_max_ms * 500
+        timers = self.process.timers
+        timers.arm(ISR_EXPIRATION, now + period_us, SCHEDULER, self._expire_isrs)
+        self.replicas.shrink_isrs(now)
+
+    def stop_serving(self, now: int) -> None:
+        """Drop requests from now on and stop the replica fetchers."""
+        self.incarnation.stopping = True
+        self.replicas.stop_fetchers(now)
+
+    def close_logs(self, clean: bool, now: int, closed: Callable[[int], None]) -> None:
+        """Close the logs, with the clean-shutdown marker if ``clean``; then call ``closed(now)``.
+
+        The process exits instead when a log cannot be closed.
+        """
+
+        def done(error: DiskError | None, at: int) -> None:
+            if error is None:
+                closed(at)
+            else:
+                self.process.out.append(Exit(f"log directory failed: {error}", False))
+
+        if clean and not self.failures.halting:
+            self.replicas.logs.close_clean(self.incarnation.epoch, now, done)
+        else:
+            done(None, now)
+
+    # --------------------------------------------------------------------------- the metadata cache
+
+    def knows_partition(self, tp: TopicPartition) -> bool:
+        """Return whether the metadata cache has the partition."""
+        topic = self.image.topic_by_name(tp.topic)
+        return topic is not None and tp.partition in topic.partitions
+
+    def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
+        """Return leader and leader epoch in the metadata cache (getCurrentLeader)."""
+        topic = self.image.topic_by_name(tp.topic)
+        entry = None if topic is None else topic.partitions.get(tp.partition)
+        return None if entry is None else (entry.leader, entry.leader_epoch)
+
+    # ----------------------------------------------------------------------- the group coordinator
+
+    def _offsets_committed(self, partition: int, high_watermark: int) -> None:
+        message = (partition, high_watermark)
+        self.process.out.append(Post("group", self._on_offsets_committed, message))
+
+    def _on_offsets_committed(self, message: tuple[int, int], now: int) -> None:
+        self.coordinator.on_high_watermark(message[0], message[1], now)
+
+    # ----------------------------------------------------------------------------------------- end
+
+    def ground_truth(self) -> list[Any]:
+        """Return the final state of replicas and committed offsets, as facts."""
+        return [*self.replicas.ground_truth(), *self.coordinator.ground_truth()]
