@@ -30,7 +30,7 @@ from kafkasim.analysis.compact import compact
 from kafkasim.analysis.runs import MANIFEST, RUNS, TRACE, BadInput, Run, check_trace, read_manifest
 from kafkasim.model.facts import SCHEMA_VERSION
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.spec import Scenario
+from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import runner
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 The checks see the trace only. What they find is *expected* when the scenario permits the anomaly,
 or when the run's manifest says that a fault outside the no-loss budget struck the partition
-(``forgiven``). What a run found about itself (invariants that see every host, must-see, a crash)
+(``excused_partitions``). What a run found about itself (invariants that see every host, must-see, a crash)
 and the checks did not is added under the check ``run``. Over all runs each check has its rate, with
 a Wilson 95 % interval.
 """
@@ -203,16 +203,21 @@ def excuse(found: Found, manifest: Mapping[str, Any]) -> str:
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         return "permitted"
     if found.anomaly == "no-progress":
-        return str(manifest.get("hopeless", ""))
+        return str(_either(manifest, "stall_excuse", "hopeless", ""))
     if found.anomaly not in NEVER_EXCUSED:
-        for topic_id, partition, reason in manifest.get("forgiven", []):
+        for topic_id, partition, reason in _either(manifest, "excused_partitions", "forgiven", []):
             if (topic_id, partition) == (found.topic, found.partition):
                 return str(reason)
     if found.anomaly in FROM_OFFSETS and found.groups:
-        lost = manifest.get("forgiven_groups", {})
+        lost = _either(manifest, "excused_groups", "forgiven_groups", {})
         if all(group in lost for group in found.groups):
             return str(lost[found.groups[0]])
     return ""
+
+
+def _either(manifest: Mapping[str, Any], key: str, earlier: str, default: Any) -> Any:
+    """Return a key of the manifest, or what runs stored before it was renamed have there."""
+    return manifest.get(key, manifest.get(earlier, default))
 
 
 def combine(runs: Sequence[Run], found: Sequence[Found], bad: Sequence[str] = ()) -> Verdicts:

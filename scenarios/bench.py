@@ -18,8 +18,9 @@ from pathlib import Path
 
 import simpy
 
-from kafkasim.scenarios.language.spec import Cluster, Scenario, load
-from kafkasim.scenarios.running.runner import Run
+from kafkasim.scenarios.language.spec import load
+from kafkasim.scenarios.language.tables import ClusterTable, Scenario
+from kafkasim.scenarios.running.runner import ScenarioRun
 
 REFERENCE = Path(__file__).parent / "bench.toml"
 ROOT = Path(__file__).parent.parent
@@ -46,7 +47,7 @@ def bare_simpy(exchanges: int) -> float:
     return time.process_time() - began
 
 
-class BenchRun(Run):
+class BenchRun(ScenarioRun):
     """The reference run, in slices of simulated time with bare simpy in between.
 
     A machine's speed drifts within seconds; two things measured in turn drift together.
@@ -89,9 +90,9 @@ def main() -> None:
         _profile(scenario)
 
 
-def in_zookeeper_mode(cluster: Cluster) -> Cluster:
+def in_zookeeper_mode(cluster: ClusterTable) -> ClusterTable:
     """Return the same brokers on a ZooKeeper ensemble."""
-    return Cluster.model_validate(
+    return ClusterTable.model_validate(
         {"mode": "zookeeper", "brokers": cluster.brokers, "config": cluster.config}
     )
 
@@ -115,7 +116,7 @@ def _measure(scenario: Scenario, seed: int) -> None:
 
 def _profile(scenario: Scenario) -> None:
     profile = cProfile.Profile()
-    run = Run(scenario, 1, None, [])
+    run = ScenarioRun(scenario, 1, None, [])
     exchanges = profile.runcall(run.execute).exchanges
     stats = pstats.Stats(profile)
     parts: dict[str, float] = {}

@@ -12,8 +12,9 @@ from typing import Any
 
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.spec import Scenario, parse
-from kafkasim.scenarios.running.runner import Run
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.runner import ScenarioRun
 
 SECONDS = 3
 OVERRIDES = {
@@ -46,7 +47,7 @@ def _light(workload: dict[str, Any]) -> dict[str, Any]:
     return early
 
 
-class Probe(Run):
+class Probe(ScenarioRun):
     """A run that ends after its safety phase: convergence is not the question here."""
 
     def _liveness(self) -> None:

@@ -9,9 +9,8 @@ from rich.table import Table
 
 from kafkasim.scenarios.commands.common import console, say, say_json
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.variants import catalogue
-from kafkasim.scenarios.variants.bugs.bugs import BUGS
-from kafkasim.scenarios.variants.proof import page
+from kafkasim.scenarios.variants.page import page
+from kafkasim.scenarios.variants.registry import BUGS, VARIANTS
 
 
 def listing(
@@ -43,7 +42,7 @@ def listing(
 
 
 def _variants(json: bool) -> None:
-    found = catalogue()
+    found = VARIANTS
     if json:
         say_json(
             [

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from kafkasim.model.config import ConfigError
+from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import ScenarioError
-from kafkasim.scenarios.running.runner import Result
 from kafkasim.scenarios.showing.state import MomentError
-from kafkasim.scenarios.variants import VariantError
+from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.store import ManifestError
 
 OK = 0

@@ -25,14 +25,14 @@ from kafkasim.scenarios.commands.common import (
     status,
     verdict_table,
 )
+from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.spec import Scenario
+from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import replay as replaying
-from kafkasim.scenarios.running.runner import Result
 from kafkasim.scenarios.running.runner import run as run_once
 from kafkasim.scenarios.showing import report
 from kafkasim.scenarios.showing.story import tell
-from kafkasim.scenarios.variants import compose
+from kafkasim.scenarios.variants.compose import compose
 from kafkasim.sim.trace.store import MANIFEST_FILE
 
 LONG_STORY = 40

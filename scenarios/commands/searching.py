@@ -10,8 +10,7 @@ from kafkasim.scenarios.commands.common import OK, SAFETY, InputError, progress_
 from kafkasim.scenarios.searching.search import Finding, Tally, command
 from kafkasim.scenarios.searching.search import search as run_search
 from kafkasim.scenarios.searching.swarm import MODES, mode_of
-from kafkasim.scenarios.variants import compose
-from kafkasim.scenarios.variants import mode as variant_mode
+from kafkasim.scenarios.variants.compose import compose, only_mode
 
 
 def search(
@@ -40,7 +39,7 @@ def search(
     compose(variants)
     if mode is not None and mode not in MODES:
         raise InputError(f"--mode {mode}: allowed are {' and '.join(MODES)}")
-    mode = mode or variant_mode(variants)
+    mode = mode or only_mode(variants)
     span = range(first, first + seeds)
     if mode is not None:
         start = first + (mode_of(first) != mode)

@@ -1,0 +1,1 @@
+"""Judges of a run: invariants, delivery anomalies, observations, progress, and the verdict."""

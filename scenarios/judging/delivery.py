@@ -10,15 +10,12 @@ record and an *index* is an offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.invariants.base import offsets_partition
-
-Key = tuple[str, int]
-Forgive = Callable[[Key], str]
+from kafkasim.scenarios.judging.invariants.traced import offsets_partition
+from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
 
 FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
 """What follows when a group's partition of the offsets topic loses data: the group starts from an
@@ -50,24 +47,26 @@ class _Reader:
 class Delivery:
     """Follows one run and lists its anomalies at the end."""
 
-    def __init__(self, trace: Any, forgive: Forgive) -> None:
-        self._forgive = forgive
-        self._acked: dict[Key, dict[int, int]] = {}  # record id -> offset (−1 unknown)
+    def __init__(self, trace: FactSource, excuse: Excuse) -> None:
+        self._excused = excuse
+        self._acked: dict[PartitionKey, dict[int, int]] = {}  # record id -> offset (−1 unknown)
         # Per producer and epoch, the last (record id, offset): an epoch is raised after a batch has
         # failed, and what was in flight is sent again behind what may have overtaken it (KIP-360).
-        self._sent: dict[tuple[str, Key, int, int], tuple[int, int]] = {}
-        self._values: dict[Key, dict[int, int]] = {}
-        self._readers: dict[tuple[str, str, Key], _Reader] = {}
-        self._delivered: dict[tuple[str, Key], dict[int, int]] = {}
-        self._processed: dict[tuple[str, Key], list[tuple[int, int]]] = {}
-        self._first: dict[tuple[str, Key], int] = {}
-        self._reset: dict[tuple[str, Key], int] = {}  # the last reset to latest: it forgets
+        self._sent: dict[tuple[str, PartitionKey, int, int], tuple[int, int]] = {}
+        self._values: dict[PartitionKey, dict[int, int]] = {}
+        self._readers: dict[tuple[str, str, PartitionKey], _Reader] = {}
+        self._delivered: dict[tuple[str, PartitionKey], dict[int, int]] = {}
+        self._processed: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
+        self._first: dict[tuple[str, PartitionKey], int] = {}
+        self._reset: dict[
+            tuple[str, PartitionKey], int
+        ] = {}  # the last reset to latest: it forgets
         self._committed: dict[tuple[str, str, int], int] = {}
         self._highest: dict[tuple[str, str, int], int] = {}
-        self._leaders: dict[Key, facts.FinalReplica] = {}
+        self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._deleted: dict[str, None] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
-        self._found: dict[tuple[str, Key, tuple[str, ...]], list[str]] = {}
+        self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[str]] = {}
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
             (facts.TopicDeleted, self._on_topic_deleted),
@@ -170,14 +169,14 @@ class Delivery:
         if known is None or fact.leader_epoch > known.leader_epoch:
             self._leaders[key] = fact
 
-    def _note(self, name: str, key: Key, detail: str, *groups: str) -> None:
+    def _note(self, name: str, key: PartitionKey, detail: str, *groups: str) -> None:
         self._found.setdefault((name, key, groups), []).append(detail)
 
-    def _excuse(self, name: str, key: Key, groups: Sequence[str]) -> str:
+    def _excuse(self, name: str, key: PartitionKey, groups: Sequence[str]) -> str:
         """Return why an anomaly is expected: its partition, or all its groups', lost data."""
-        excuse = self._forgive(key)
+        excuse = self._excused(key)
         if not excuse and name in FROM_OFFSETS:
-            lost = [self._forgive(offsets_partition(group, self._topics)) for group in groups]
+            lost = [self._excused(offsets_partition(group, self._topics)) for group in groups]
             excuse = lost[0] if lost and all(lost) else ""
         return excuse
 
@@ -196,7 +195,7 @@ class Delivery:
                     detail = f"group {group} got offset {offset} {times} times"
                     self._note("duplicate", key, detail, group)
         self._judge_commits()
-        found: dict[tuple[str, Key, str], list[str]] = {}
+        found: dict[tuple[str, PartitionKey, str], list[str]] = {}
         for (name, key, groups), details in self._found.items():
             excuse = self._excuse(name, key, groups)
             found.setdefault((name, key, excuse), []).extend(details)
@@ -205,7 +204,7 @@ class Delivery:
             for (name, key, excuse), details in sorted(found.items())
         ]
 
-    def _judge_log(self, key: Key, leader: facts.FinalReplica) -> None:
+    def _judge_log(self, key: PartitionKey, leader: facts.FinalReplica) -> None:
         offsets: dict[int, int] = {}
         position = 0
         ids = leader.record_ids
@@ -234,7 +233,7 @@ class Delivery:
                     detail = f"record {record_id} at offset {found_at} (late)"
                     self._note("unseen", key, detail, *groups)
 
-    def _start(self, reader: tuple[str, Key]) -> int:
+    def _start(self, reader: tuple[str, PartitionKey]) -> int:
         """Return from where a group answers for a partition: a reset to latest gives up the rest."""
         return max(self._first[reader], self._reset.get(reader, 0))
 
@@ -252,7 +251,7 @@ class Delivery:
             if position < committed:
                 self._skipped(group, key, position, committed)
 
-    def _skipped(self, group: str, key: Key, low: int, high: int) -> None:
+    def _skipped(self, group: str, key: PartitionKey, low: int, high: int) -> None:
         for offset in range(low, high):
             self._note(
                 "skipped-by-commit",

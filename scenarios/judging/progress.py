@@ -6,17 +6,10 @@ group has read to the high watermark of what it subscribes to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig, ConsumerConfig
-from kafkasim.scenarios.language.spec import Scenario
-
-if TYPE_CHECKING:
-    from kafkasim.scenarios.running.cluster import Cluster
-
-Key = tuple[str, int]
+from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
+from kafkasim.scenarios.language.tables import Scenario
 
 SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
 """Faults after which a peer is never answered: a JoinGroup then waits for its own timeout, which is
@@ -27,20 +20,24 @@ JOIN_SLACK_MS = 5000
 class Progress:
     """Follows leaders, ISRs, high watermarks and positions."""
 
-    def __init__(self, trace: Any, zookeeper: bool = False) -> None:
+    def __init__(self, trace: FactSource, zookeeper: bool = False) -> None:
         self._zookeeper = zookeeper  # there, a lost session ends with another registration
         self.topics: dict[str, facts.TopicCreated] = {}
-        self.partitions: dict[Key, facts.PartitionChanged] = {}
+        self.partitions: dict[PartitionKey, facts.PartitionChanged] = {}
         self.fenced: dict[int, bool] = {}
-        self.leading: dict[Key, tuple[int, str]] = {}  # (leader epoch, node)
-        self.exposed: dict[Key, tuple[int, int]] = {}  # (leader epoch, high watermark)
+        self.leading: dict[PartitionKey, tuple[int, str]] = {}  # (leader epoch, node)
+        self.exposed: dict[PartitionKey, tuple[int, int]] = {}  # (leader epoch, high watermark)
         self.deleted: dict[str, None] = {}  # topic ids
-        self.positions: dict[tuple[str, Key], tuple[int, str]] = {}  # (position, node)
-        self.failed: dict[tuple[Key, int], None] = {}  # (partition, broker) that fetches no more
+        self.positions: dict[tuple[str, PartitionKey], tuple[int, str]] = {}  # (position, node)
+        self.failed: dict[
+            tuple[PartitionKey, int], None
+        ] = {}  # (partition, broker) that fetches no more
         self.superseded: dict[int, None] = {}  # brokers whose registration a dead process replaced
-        self.unsure: dict[Key, int] = {}  # leader epoch of a write that ZooKeeper told of too late
+        self.unsure: dict[
+            PartitionKey, int
+        ] = {}  # leader epoch of a write that ZooKeeper told of too late
         self._newest = -1  # the highest offset (zxid) of a change of a partition
-        self._changed: dict[Key, int] = {}  # when the last change was told (seq)
+        self._changed: dict[PartitionKey, int] = {}  # when the last change was told (seq)
         self._connected: dict[str, int] = {}  # node -> when it last found a ZooKeeper (seq)
         self._controller = (-1, "")  # (controller epoch, node)
         self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
@@ -80,7 +77,7 @@ class Progress:
                 missing.append(_short_of_replicas(name, change))
         return missing
 
-    def hopeless(self, missing: list[str], forgive: Callable[[Key], str]) -> str:
+    def stall_excuse(self, missing: list[str], excuse: Excuse) -> str:
         """Return why Kafka cannot do what is missing either, or nothing.
 
         A follower that met a log which diverges within one epoch has failed until the next leader
@@ -93,7 +90,7 @@ class Progress:
         reasons: dict[str, str] = {}
         for key, change in self.partitions.items():
             absent = [broker for broker in change.replicas if broker not in change.isr]
-            lost = forgive(key)
+            lost = excuse(key)
             why = [
                 lost if lost and (key, broker) in self.failed
                 else "late-registration" if broker in self.superseded
@@ -119,7 +116,7 @@ class Progress:
                     )
         return missing
 
-    def name(self, key: Key) -> str:
+    def name(self, key: PartitionKey) -> str:
         """Return ``topic-partition`` for a topic id and partition."""
         created = self.topics.get(key[0])
         return f"{created.topic if created else key[0]}-{key[1]}"
@@ -225,27 +222,6 @@ def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:
 def _broker(node: str) -> int:
     number = node.rpartition("-")[2]
     return int(number) if number.isdigit() else -1  # broker-1b: a second process of broker-1
-
-
-def missing(cluster: Cluster, progress: Progress) -> list[str]:
-    """Return what a healed cluster still lacks, nothing when it has converged."""
-    found = [f"{host.name} is down" for host in cluster.world.hosts.values() if _down(host)]
-    found += progress.missing_partitions()
-    control = cluster.clients.control
-    found += [
-        f"{node} has records that are neither acknowledged nor failed"
-        for node, flushed in control.flushed.items()
-        if not flushed
-    ]
-    for workload in cluster.scenario.workload:
-        if workload.kind == "consumer-group":
-            names = workload.topics or [cluster.scenario.topics[0].name]
-            found += progress.lag(workload.group, [control.topic_ids[name] for name in names])
-    return found
-
-
-def _down(host: Any) -> bool:
-    return host.incarnation >= 0 and not host.alive
 
 
 def limit_us(scenario: Scenario) -> int:

@@ -1,0 +1,1 @@
+"""The scenario language: TOML tables, their checks, and the built-in scenarios."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kafkasim.scenarios.language.properties import merge
-from kafkasim.scenarios.language.spec import Scenario, ScenarioError, override, parse, read_toml
+from kafkasim.scenarios.language.spec import ScenarioError, override, parse, read_toml
+from kafkasim.scenarios.language.tables import Scenario
 
 CATALOGUE = Path(__file__).parents[1] / "catalogue"
 BUGS = CATALOGUE / "bugs"

@@ -1,106 +1,82 @@
-"""From a scenario's faults to the simulator's: selectors drawn, ranges drawn, names of parameters."""
+"""Translate a fault of a scenario into a fault of the simulator (:mod:`kafkasim.sim.faults`).
+
+Selectors become hosts or roles, ranges become drawn durations, and keys become parameters.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from kafkasim.model.config import BrokerConfig
 from kafkasim.model.directories import root
-from kafkasim.model.group.hashing import partition_for
+from kafkasim.scenarios.language.nodes import OFFSETS_PARTITIONS, select
+from kafkasim.scenarios.language.tables import FaultTable, WhenTable
 from kafkasim.sim.faults.faults import KINDS, Fault, Parameter, When
-
-if TYPE_CHECKING:
-    from kafkasim.scenarios.language.spec import Cluster
-    from kafkasim.scenarios.language.spec import Fault as FaultSpec
-    from kafkasim.scenarios.language.spec import When as WhenSpec
-
-OFFSETS_PARTITIONS = 50
 
 
 def translate(
-    spec: FaultSpec, nodes: list[str], rng: random.Random, repetition: int,
-    offsets_partitions: int = OFFSETS_PARTITIONS, combined: int = 0, log_dirs: Sequence[str] = (),
-) -> Fault:  # fmt: skip
-    """Return the simulator's fault for the ``repetition``-th time a scenario's fault strikes.
+    table: FaultTable,
+    nodes: list[str],
+    rng: random.Random,
+    *,
+    repetition: int = 0,
+    offsets_partitions: int = OFFSETS_PARTITIONS,
+    combined: int = 0,
+    log_dirs: Sequence[str] = (),
+) -> Fault:
+    """Return the simulator's fault for one repetition of a scenario's fault, counted from 0.
 
-    ``nodes`` are all host names; ``rng`` draws what the scenario leaves open;
-    ``offsets_partitions`` is the cluster's offsets.topic.num.partitions, ``log_dirs`` are those of
-    the node that the fault names.
+    ``nodes`` are the names of all hosts. ``rng`` draws hosts of any-KIND selectors and durations
+    of ranges. ``offsets_partitions`` is the cluster's offsets.topic.num.partitions, ``combined``
+    its number of combined controllers, and ``log_dirs`` the log.dirs of the node that the fault
+    names.
     """
-    names = [spec.rack] if spec.rack is not None else [spec.node, *spec.nodes]
-    targets = tuple(
-        select(name, nodes, rng, offsets_partitions, combined) for name in names if name is not None
-    )
+
+    def selected(names: Sequence[str | None]) -> tuple[str, ...]:
+        return tuple([
+            select(name, nodes, rng, offsets_partitions=offsets_partitions, combined=combined)
+            for name in names
+            if name is not None
+        ])  # fmt: skip
+
+    targets = selected([table.rack] if table.rack is not None else [table.node, *table.nodes])
     others: tuple[str, ...] = ()
-    if KINDS[spec.kind].link:
-        far = spec.peers or [name for name in nodes if name not in targets]
-        others = tuple(select(name, nodes, rng, offsets_partitions, combined) for name in far)
-    at_us = 0 if spec.at is None else spec.at.draw(rng)
-    if spec.every is not None:
-        at_us += sum(spec.every.draw(rng) for _ in range(repetition))
+    if KINDS[table.kind].link:
+        others = selected(table.peers or [name for name in nodes if name not in targets])
+    at_us = 0 if table.at is None else table.at.draw(rng)
+    if table.every is not None:
+        at_us += sum(table.every.draw(rng) for _ in range(repetition))
     return Fault(
-        spec.kind,
+        table.kind,
         targets,
         others,
         at_us,
-        None if spec.when is None else condition(spec.when),
-        None if spec.for_ is None else spec.for_.draw(rng),
-        _parameters(spec, log_dirs),
-        until=None if spec.until is None else condition(spec.until),
+        when=None if table.when is None else condition(table.when),
+        duration_us=None if table.for_ is None else table.for_.draw(rng),
+        parameters=_parameters(table, log_dirs),
+        until=None if table.until is None else condition(table.until),
     )
 
 
-def select(
-    name: str,
-    nodes: list[str],
-    rng: random.Random,
-    offsets_partitions: int = OFFSETS_PARTITIONS,
-    combined: int = 0,
-) -> str:
-    """Return the node for any-KIND selectors, the role for coordinator:GROUP, else the name.
-
-    The first ``combined`` brokers are controllers, too.
-    """
-    if name.startswith("any-"):
-        kind = name.removeprefix("any-")
-        some = [node for node in nodes if node.startswith(f"{kind}-")]
-        if kind == "controller":
-            some += [f"broker-{number}" for number in range(1, combined + 1)]
-        return some[int(rng.random() * len(some))]
-    if name.startswith("coordinator:"):
-        group = name.partition(":")[2]
-        return f"leader:__consumer_offsets-{partition_for(group, offsets_partitions)}"
-    return name
-
-
-def log_dirs_of(cluster: Cluster, node: str | None) -> tuple[str, ...]:
-    """Return the log.dirs of a node; of a role, those of the cluster."""
-    own = cluster.nodes[node].config if node is not None and node in cluster.nodes else {}
-    text = own.get("log.dirs", cluster.config.get("log.dirs", ()))
-    return BrokerConfig.from_properties({"log.dirs": text}).log_dirs
-
-
-def condition(spec: WhenSpec) -> When:
+def condition(table: WhenTable) -> When:
     """Return the simulator's condition for a scenario's."""
-    return When(spec.fact, tuple(spec.fields.items()), spec.node, spec.count)
+    return When(table.fact, tuple(table.fields.items()), table.node, table.count)
 
 
-def _parameters(spec: FaultSpec, log_dirs: Sequence[str]) -> tuple[tuple[str, Parameter], ...]:
-    path = spec.path
-    if spec.dir is not None:
-        path = "" if len(log_dirs) < 2 else root(spec.dir)
+def _parameters(table: FaultTable, log_dirs: Sequence[str]) -> tuple[tuple[str, Parameter], ...]:
+    path = table.path
+    if table.dir is not None:  # the only log directory is the whole disk
+        path = "" if len(log_dirs) < 2 else root(table.dir)
     given: list[tuple[str, Parameter | None]] = [
-        ("extra-us", spec.extra),
-        ("loss", spec.loss),
-        ("factor", spec.factor),
-        ("offset-us", spec.offset),
-        ("ppm", spec.ppm),
-        ("how", spec.how),
+        ("extra-us", table.extra),
+        ("loss", table.loss),
+        ("factor", table.factor),
+        ("offset-us", table.offset),
+        ("ppm", table.ppm),
+        ("how", table.how),
         ("path", path),
-        ("api", spec.api),
-        ("purpose", spec.purpose),
-        ("direction", spec.direction),
+        ("api", table.api),
+        ("purpose", table.purpose),
+        ("direction", table.direction),
     ]
     return tuple((name, parameter) for name, parameter in given if parameter is not None)

@@ -1,9 +1,9 @@
-"""Build the hosts of a scenario: controllers, brokers and clients on a world.
+"""Build the hosts of a scenario on a world: controllers or ZooKeeper servers, brokers, clients.
 
-Names: ``controller-N`` (node ids from 3001 on, as KRaft examples number them apart from brokers),
-in ZooKeeper mode ``zookeeper-N`` in their place (a broker is the controller), in combined mode
-``controller-N`` is another endpoint of host ``broker-N``,
-``broker-N``, ``producer-N``, ``consumer-N``, ``admin-1``.
+Hosts are named as in ``language/nodes.py``; the operator's host is ``admin-1``. In combined mode
+``controller-N`` is a second endpoint of the host ``broker-N``. Node ids of other controllers start
+at 3001, as in KRaft's examples, so that they differ from brokers'. In ZooKeeper mode a broker is
+the controller.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from kafkasim.model.config import BrokerConfig, ClientConfig, ConsumerConfig, Pr
 from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
-from kafkasim.scenarios.language.spec import ConsumerGroup, Producer, Scenario
-from kafkasim.scenarios.language.versions import BROKER, CONSUMER, PRODUCER, VERSIONS, with_version
-from kafkasim.scenarios.running.nodes import controller_hosts, controller_id
+from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
+from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable, Scenario
+from kafkasim.scenarios.language.vocabulary import VERSIONS
 from kafkasim.scenarios.running.workloads import Control, consumer_application, producer_application
+from kafkasim.scenarios.variants.releases import BROKER, CONSUMER, PRODUCER, with_version
 from kafkasim.scenarios.variants.rules import Rules
 from kafkasim.sim.apps.apps import Applications
 from kafkasim.sim.host.host import Host
@@ -277,7 +278,7 @@ class Cluster:
                     consumers += 1
                     self._add_consumer(consumers, number, workload)
 
-    def _add_producer(self, index: int, spec: Producer) -> None:
+    def _add_producer(self, index: int, spec: ProducerTable) -> None:
         node = f"producer-{index}"
         topic = spec.topic or self.scenario.topics[0].name
         config = producer_config(self.scenario, spec.config, node)
@@ -286,7 +287,7 @@ class Cluster:
         self.clients.producers.append(node)
         self._add_client(node, spec.rack, spec.start, {"producer": config}, application)
 
-    def _add_consumer(self, index: int, number: int, spec: ConsumerGroup) -> None:
+    def _add_consumer(self, index: int, number: int, spec: ConsumerGroupTable) -> None:
         node = f"consumer-{index}"
         topics = spec.topics or [self.scenario.topics[0].name]
         defaults = CONSUMER.get(self.scenario.cluster.kafka_version, {})

@@ -1,16 +1,16 @@
 """Carry out the operations of a scenario: what an operator does to machines and to the cluster.
 
-What concerns machines (stop, start, restart, replace a disk, start a second process of a broker) is
-done to the world; all else goes through the admin client on ``admin-1`` as Kafka's API messages,
-and what it was answered, or that it was not, is in the trace (Operated).
+Operations on machines (stop, start, restart, upgrade, replace a disk, start a second process of a
+broker) change the simulated hosts. All others are Kafka API requests of the admin client on
+``admin-1``. The answer to each, or its timeout, is in the trace (fact ``Operated``).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.model.errors import Errors
@@ -24,22 +24,27 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.messages.clients.admin import BROKER, TOPIC
 from kafkasim.model.records import TopicPartition
-from kafkasim.scenarios.language.spec import Operation
-from kafkasim.scenarios.language.translate import select
-from kafkasim.scenarios.language.verbs import ALL_BROKERS
-
-if TYPE_CHECKING:
-    from kafkasim.scenarios.judging.progress import Progress
-    from kafkasim.scenarios.running.cluster import Cluster
-    from kafkasim.sim.faults.budget import Budget
-    from kafkasim.sim.trace.trace import Trace
-    from kafkasim.sim.world import World
+from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.language.nodes import node_names, select
+from kafkasim.scenarios.language.tables import OperationTable
+from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
+from kafkasim.scenarios.running.cluster import Cluster
+from kafkasim.sim.faults.budget import Budget
+from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.world import World
 
 Outcome = tuple[str, Errors, str]
-"""What was operated on, Kafka's error and the message with it."""
+"""What was operated on, the error in Kafka's answer, and its message."""
 
 POLL_US = 200_000
+"""How often an operation looks whether a process that it stopped is down."""
+
+ROLL_POLL_US = 500_000
+"""How often a rolling restart looks whether a node is up again and the ISRs are full."""
+
 PREFERRED, UNCLEAN = 0, 1
+"""Kafka's ElectionType."""
+
 OFFSETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
@@ -47,33 +52,26 @@ class Operations:
     """All that an operator does to one cluster."""
 
     def __init__(
-        self,
-        world: World,
-        trace: Trace,
-        cluster: Cluster,
-        progress: Progress,
-        budget: Budget,
-        nodes: list[str],
-        offsets_partitions: int,
+        self, world: World, trace: Trace, cluster: Cluster, progress: Progress, budget: Budget
     ) -> None:
         self.world = world
         self.trace = trace
         self.cluster = cluster
         self.progress = progress
         self.budget = budget
-        self.nodes = nodes
-        self._offsets_partitions = offsets_partitions
         self._healed = False
         trace.subscribe(facts.TopicCreated, self._on_topic)
-        self._stopping: dict[str, Any] = {}  # node -> the process an operation asked to stop
-        self._machines: dict[str, Callable[[Operation, str], None]] = {
+        self._stopping: dict[str, Any] = {}  # node -> the process that is asked to shut down
+        self._machines: dict[str, Callable[[OperationTable, str], None]] = {
             "stop": self._stop,
             "start": self._start,
             "restart": self._restart,
             "replace-disk": self._replace_disk,
             "duplicate-broker": self._duplicate,
         }
-        self._calls: dict[str, Callable[[Any, Operation], Coroutine[Any, Any, list[Outcome]]]] = {
+        self._calls: dict[
+            str, Callable[[Any, OperationTable], Coroutine[Any, Any, list[Outcome]]]
+        ] = {
             "elect-leader": self._elect_leader,
             "reassign": self._reassign,
             "alter-config": self._alter_config,
@@ -103,7 +101,7 @@ class Operations:
                 self.world.at(at_us, self._operate, operation, self._select(operation, rng))
 
     def heal(self) -> None:
-        """Begin nothing new; a stop that takes too long ends as by kill -9."""
+        """Begin no more operations, and kill processes that are still shutting down."""
         self._healed = True
         for node, process in self._stopping.items():
             if self.world.hosts[node].process is process:
@@ -112,33 +110,35 @@ class Operations:
         self.cluster.stop_duplicates()
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
-        """Tell the applications the id of a topic that is there again."""
+        """Tell the applications the id of a topic that was created (again)."""
         known = self.progress.deleted
         if fact.topic_id not in known:
             self.cluster.clients.control.topic_ids[fact.topic] = fact.topic_id
 
-    def _select(self, operation: Operation, rng: random.Random) -> str:
+    def _select(self, operation: OperationTable, rng: random.Random) -> str:
         assert operation.node is not None, operation
-        combined = self.cluster.combined
-        return select(operation.node, self.nodes, rng, self._offsets_partitions, combined)
+        # Only any-KIND selectors are allowed here (checks/operation_tables.py).
+        nodes = node_names(self.cluster.scenario)
+        return select(operation.node, nodes, rng, combined=self.cluster.combined)
 
-    def _rolled(self, operation: Operation) -> list[str]:
-        """Return the nodes of a rolling restart; an upgrade begins with the controllers."""
+    def _rolled(self, operation: OperationTable) -> list[str]:
+        """Return the nodes of a rolling restart in their order; an upgrade begins with the
+        controllers that are not combined."""
         first = self.cluster.controllers if operation.kind == "upgrade" else []
         return [host.name for host in (*first, *self.cluster.brokers)]
 
     # Machines.
 
-    def _operate(self, operation: Operation, node: str) -> None:
+    def _operate(self, operation: OperationTable, node: str) -> None:
         if self._healed:
             return
         self._machines[operation.kind](operation, node)
         self._record(operation.kind, (node, Errors.NONE, ""))
 
-    def _duplicate(self, _: Operation, node: str) -> None:
+    def _duplicate(self, _: OperationTable, node: str) -> None:
         self.cluster.start_duplicate(node)
 
-    def _stop(self, operation: Operation, node: str) -> None:
+    def _stop(self, operation: OperationTable, node: str) -> None:
         host = self.world.hosts[node]
         if operation.kill:
             host.crash()
@@ -146,21 +146,21 @@ class Operations:
             self._stopping[node] = host.process
             host.stop()
 
-    def _start(self, _: Operation, node: str) -> None:
+    def _start(self, _: OperationTable, node: str) -> None:
         host = self.world.hosts[node]
         if not host.alive:
             host.boot()
 
-    def _restart(self, operation: Operation, node: str) -> None:
+    def _restart(self, operation: OperationTable, node: str) -> None:
         self._stop(operation, node)
         self._when_down(operation, node, None)
 
-    def _replace_disk(self, operation: Operation, node: str) -> None:
+    def _replace_disk(self, operation: OperationTable, node: str) -> None:
         self._stop(operation, node)
         self._when_down(operation, node, self._wipe)
 
-    def _install(self, operation: Operation, node: str) -> None:
-        """Give a node another release, and the settings that the operator changes with it."""
+    def _install(self, operation: OperationTable, node: str) -> None:
+        """Give a node another release and the properties that the operator changes with it."""
         before, version = self.cluster.version(node), operation.kafka_version
         assert version is not None, operation
         self.cluster.versions[node] = version
@@ -176,9 +176,9 @@ class Operations:
         self.trace.record(self.world.now, node, facts.DiskReplaced())
 
     def _when_down(
-        self, operation: Operation, node: str, then: Callable[[str], None] | None
+        self, operation: OperationTable, node: str, then: Callable[[str], None] | None
     ) -> None:
-        """Do ``then`` once the process is down, and start it after the pause."""
+        """Once the process is down, call ``then``, and start the node after the pause."""
         if self._healed:
             return
         if self.world.hosts[node].alive:
@@ -186,10 +186,10 @@ class Operations:
             return
         if then is not None:
             then(node)
-        self.world.at(self.world.now + operation.pause.low, self._start, operation, node)
+        self.world.at(self.world.now + operation.pause, self._start, operation, node)
 
-    def _restart_next(self, operation: Operation, nodes: list[str]) -> None:
-        """Restart the next node; go on when it is up and the ISRs are full again."""
+    def _restart_next(self, operation: OperationTable, nodes: list[str]) -> None:
+        """Restart the first of ``nodes``, and the others after it is up with full ISRs."""
         if self._healed or not nodes:
             return
         if operation.kind == "upgrade":
@@ -199,23 +199,26 @@ class Operations:
             self._restart(operation, nodes[0])
         self.world.at(self.world.now + POLL_US, self._when_restarted, operation, nodes, False)
 
-    def _when_restarted(self, operation: Operation, nodes: list[str], was_down: bool) -> None:
+    def _when_restarted(self, operation: OperationTable, nodes: list[str], was_down: bool) -> None:
+        """Go on with the next node once the first went down, came up and all ISRs are full."""
         if self._healed:
             return
         down = not self.world.hosts[nodes[0]].alive
         if down or not was_down:
-            again = POLL_US if not down else 500_000
+            again = ROLL_POLL_US if down else POLL_US
             self.world.at(
                 self.world.now + again, self._when_restarted, operation, nodes, was_down or down
             )
         elif self.progress.missing_partitions():
-            self.world.at(self.world.now + 500_000, self._when_restarted, operation, nodes, True)
+            self.world.at(
+                self.world.now + ROLL_POLL_US, self._when_restarted, operation, nodes, True
+            )
         else:
             self._restart_next(operation, nodes[1:])
 
     # The admin client.
 
-    def _call(self, operation: Operation) -> None:
+    def _call(self, operation: OperationTable) -> None:
         if self._healed:
             return
         host = self.cluster.admin_host
@@ -224,7 +227,7 @@ class Operations:
             target = operation.topic or operation.node or operation.group or "all"
             try:
                 outcomes = await self._calls[operation.kind](port, operation)
-            except Exception as error:  # the call's time ran out
+            except Exception as error:  # default.api.timeout.ms is over
                 port.record(facts.Operated(operation.kind, target, "TIMED_OUT", str(error)))
                 return
             for outcome in _summary(target, outcomes):
@@ -236,31 +239,29 @@ class Operations:
     def _record(self, kind: str, outcome: Outcome) -> None:
         self.trace.record(self.world.now, "admin-1", facts.Operated(kind, *_row(outcome)))
 
-    def _partitions(self, operation: Operation) -> tuple[TopicPartition, ...]:
-        """Return the partition named, or all of the topic."""
+    def _partitions(self, operation: OperationTable) -> tuple[TopicPartition, ...]:
+        """Return the partition that an operation names, or all of its topic."""
         assert operation.topic is not None, operation
         if operation.partition is not None:
             return (TopicPartition(operation.topic, operation.partition),)
         numbers = self.progress.partitions_of(operation.topic)
         return tuple([TopicPartition(operation.topic, number) for number in numbers])
 
-    async def _elect_leader(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _elect_leader(self, port: Any, operation: OperationTable) -> list[Outcome]:
         election = UNCLEAN if operation.election == "unclean" else PREFERRED
         wanted = None if operation.topic is None else self._partitions(operation)
         answer = await port.call("admin.elect_leaders", election, wanted)
         results = [(str(tp), error, "") for tp, error in answer.results]
         return results or [("all", answer.error, "")]
 
-    async def _reassign(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _reassign(self, port: Any, operation: OperationTable) -> list[Outcome]:
         replicas = None if operation.cancel else tuple(operation.replicas)
         wanted = tuple([ReassignablePartition(tp, replicas) for tp in self._partitions(operation)])
         answer = await port.call("admin.alter_partition_reassignments", wanted)
         return [(str(tp), error, message) for tp, error, message in answer.results]
 
-    async def _alter_config(self, port: Any, operation: Operation) -> list[Outcome]:
-        changes: list[tuple[str, str | None]] = [
-            (key, property_text(value)) for key, value in sorted(operation.config.items())
-        ]
+    async def _alter_config(self, port: Any, operation: OperationTable) -> list[Outcome]:
+        changes: list[tuple[str, str | None]] = [*properties_text(operation.config)]
         changes += [(key, None) for key in operation.remove]
         kind, name = TOPIC, operation.topic or ""
         if operation.node is not None:
@@ -270,20 +271,19 @@ class Operations:
         answer = await port.call("admin.incremental_alter_configs", (resource,))
         return [(f"{of}:{name}", error, message) for of, name, error, message in answer.results]
 
-    async def _create_topic(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _create_topic(self, port: Any, operation: OperationTable) -> list[Outcome]:
         assert operation.topic is not None, operation
         assignment = tuple([tuple(replicas) for replicas in operation.assignment])
-        config = [(key, property_text(value)) for key, value in sorted(operation.config.items())]
         topic = CreatableTopic(
             operation.topic,
             -1 if assignment else operation.partitions,
             -1 if assignment else operation.replication_factor,
             assignment,
-            tuple(config),
+            properties_text(operation.config),
         )
         return list(await port.call("admin.create_topics", (topic,)))
 
-    async def _create_partitions(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _create_partitions(self, port: Any, operation: OperationTable) -> list[Outcome]:
         assert operation.topic is not None, operation
         assignment = tuple([tuple(replicas) for replicas in operation.assignment])
         wanted = CreatePartitionsTopic(operation.topic, operation.partitions, assignment)
@@ -291,35 +291,35 @@ class Operations:
         return [(name, error, message or f"{wanted.count} partitions")
                 for name, error, message in answer.results]  # fmt: skip
 
-    async def _delete_topic(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _delete_topic(self, port: Any, operation: OperationTable) -> list[Outcome]:
         answer = await port.call("admin.delete_topics", ((operation.topic, ""),))
         return [(name, error, message) for name, _, error, message in answer.results]
 
-    async def _delete_records(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _delete_records(self, port: Any, operation: OperationTable) -> list[Outcome]:
         offsets = tuple([(tp, operation.offset) for tp in self._partitions(operation)])
         results = await port.call("admin.delete_records", offsets)
         return [(str(tp), error, f"low watermark {low}") for tp, low, error in results]
 
-    async def _unregister_broker(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _unregister_broker(self, port: Any, operation: OperationTable) -> list[Outcome]:
         assert operation.node is not None, operation
         broker_id = int(operation.node.rpartition("-")[2])
         answer = await port.call("admin.unregister_broker", broker_id)
         return [(operation.node, answer.error, answer.message)]
 
-    async def _update_features(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _update_features(self, port: Any, operation: OperationTable) -> list[Outcome]:
         levels = tuple(sorted(operation.features.items()))
         answer = await port.call("admin.update_features", levels)
         told = ", ".join([f"{name} = {level}" for name, level in levels])
         return [("features", answer.error, answer.message or told)]
 
-    async def _add_voter(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _add_voter(self, port: Any, operation: OperationTable) -> list[Outcome]:
         assert operation.node is not None, operation
         voter, directory_id, address = self.cluster.voter(operation.node)
         answer = await port.call("admin.add_raft_voter", voter, directory_id, address)
         return [(operation.node, answer.error, f"voter {voter}")]
 
-    async def _remove_voter(self, port: Any, operation: Operation) -> list[Outcome]:
-        """Remove the voter under the key that the quorum has for its id."""
+    async def _remove_voter(self, port: Any, operation: OperationTable) -> list[Outcome]:
+        """Remove a voter by its id and the directory id that the quorum has for it."""
         assert operation.node is not None, operation
         voter, directory_id, _ = self.cluster.voter(operation.node)
         quorum = await port.call("admin.describe_quorum")
@@ -328,7 +328,7 @@ class Operations:
         answer = await port.call("admin.remove_raft_voter", voter, directory_id)
         return [(operation.node, answer.error, f"voter {voter}")]
 
-    async def _describe_quorum(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _describe_quorum(self, port: Any, operation: OperationTable) -> list[Outcome]:
         answer = await port.call("admin.describe_quorum")
         voters, observers = (
             ", ".join(f"{replica.id} at {replica.log_end_offset}" for replica in replicas)
@@ -338,20 +338,24 @@ class Operations:
         told += f" {answer.high_watermark}; voters {voters}; observers {observers or 'none'}"
         return [("quorum", answer.error, told)]
 
-    async def _reset_offsets(self, port: Any, operation: Operation) -> list[Outcome]:
+    async def _reset_offsets(self, port: Any, operation: OperationTable) -> list[Outcome]:
         to = OFFSETS.get(str(operation.to))
         to = int(operation.to) if to is None else to
         results = await port.call("admin.reset_offsets", operation.group, (operation.topic,), to)
         return [(f"{operation.group} {tp}", error, f"to {offset}") for tp, offset, error in results]
 
 
-def property_text(value: Any) -> str:
-    """Return a setting as a properties file has it."""
+def properties_text(config: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return properties sorted by name, with values as a properties file has them."""
+    return tuple((key, _text(value)) for key, value in sorted(config.items()))
+
+
+def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _summary(target: str, outcomes: list[Outcome]) -> list[Outcome]:
-    """Return what failed, and one outcome for all that went well."""
+    """Return the outcomes that failed, and one that sums up the successes."""
     failed = [outcome for outcome in outcomes if outcome[1] is not Errors.NONE]
     well = [outcome for outcome in outcomes if outcome[1] is Errors.NONE]
     if len(well) == 1:

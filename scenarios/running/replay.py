@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafkasim.model.facts import FACTS
-from kafkasim.scenarios.language.spec import Scenario, parse
-from kafkasim.scenarios.running.runner import Result, run
+from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.runner import run
 from kafkasim.sim.trace.store import TRACE_FILE, ManifestError, code_version, read_manifest
 
 ROWS_AT_ONCE = 16_384

@@ -1,8 +1,13 @@
-"""Run one scenario with one seed: boot, workload under faults, heal, demand progress, judge.
+"""Run one scenario with one seed, in four phases.
+
+Boot starts the servers and creates the topics. The safety phase runs workloads, faults and
+operations for the scenario's duration. The liveness phase heals everything and demands that the
+cluster converges within a limit. The end writes the ground truth of all hosts, and the judges
+give their verdict.
 
 The trace's time starts with the world; durations of a scenario count from the fact
-``Phase(ready)``. A run is a function of (scenario, overrides, variants, seed, code): wall times are
-measured beside it and go into no digest.
+``Phase(ready)``. A run is a function of (scenario, variants, seed, code): wall times are measured
+beside it and go into no digest.
 """
 
 from __future__ import annotations
@@ -12,66 +17,34 @@ import gc
 import hashlib
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.model.messages import CreatableTopic
-from kafkasim.scenarios.judging.delivery import Anomaly, Delivery
-from kafkasim.scenarios.judging.invariants import Invariants, Violation
-from kafkasim.scenarios.judging.observations import Observer
-from kafkasim.scenarios.judging.progress import Progress, limit_us, missing
-from kafkasim.scenarios.language.spec import Scenario
+from kafkasim.scenarios.judging.delivery import Delivery
+from kafkasim.scenarios.judging.invariants.online import Invariants
+from kafkasim.scenarios.judging.observer import Observer
+from kafkasim.scenarios.judging.progress import Progress, limit_us
+from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
+from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.cluster import Cluster
-from kafkasim.scenarios.running.faults import Faults
-from kafkasim.scenarios.variants import compose
+from kafkasim.scenarios.running.fault_schedule import FaultSchedule
+from kafkasim.scenarios.running.operations import properties_text
+from kafkasim.scenarios.variants.compose import compose
 from kafkasim.sim.trace.store import code_version, write_manifest, write_timing
 from kafkasim.sim.trace.trace import Trace
 from kafkasim.sim.world import World
 
 BOOT_LIMIT_US = 120_000_000
 STEP_US = 100_000
+"""How often the phases look whether their condition holds."""
+
 PRODUCE_AFTER_HEAL_US = 2_000_000
-NEVER = 1 << 62
 
 
-@dataclass
-class Result:
-    """What a run showed. ``verdict``: pass | fail | expected."""
-
-    scenario: str
-    seed: int
-    digest: str
-    verdict: str
-    failure: str  # "", safety or liveness
-    anomalies: list[str]
-    expected: list[str]
-    events: int
-    sim_seconds: float
-    wall_seconds: float
-    code_version: str
-    config_digest: str
-    variants: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    violations: list[Violation] = field(default_factory=list)
-    delivery: list[Anomaly] = field(default_factory=list)
-    observations: dict[str, int] = field(default_factory=dict)
-    exchanges: int = 0
-    ready_us: int = 0
-    topics: dict[str, str] = field(default_factory=dict)
-    directory: str | None = None
-
-    def summary(self) -> dict[str, Any]:
-        """Return the object that ``run --json`` prints."""
-        names = ("scenario", "seed", "digest", "verdict", "failure", "anomalies", "expected",
-                 "events", "sim_seconds", "wall_seconds", "code_version", "config_digest",
-                 "variants", "missing", "observations", "directory")  # fmt: skip
-        return {name: getattr(self, name) for name in names}
-
-
-class Run:
+class ScenarioRun:
     """One run in the making."""
 
     def __init__(
@@ -88,17 +61,17 @@ class Run:
         self.progress = Progress(self.trace, scenario.cluster.mode == "zookeeper")
         self.cluster = Cluster(self.world, scenario, compose(self.variants))
         self.observer = Observer(self.trace, self.cluster.hosts, self.cluster.first_voters)
-        self.faults = Faults(self.world, self.trace, self.cluster, self.progress)
-        self.invariants = Invariants(self.trace, self.cluster.log, self.faults.forgive)
-        self.delivery = Delivery(self.trace, self.faults.forgive)
+        self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress)
+        self.invariants = Invariants(self.trace, self.cluster.log, self.faults.excuse)
+        self.delivery = Delivery(self.trace, self.faults.excuse)
         self.missing: list[str] = []
-        self.hopeless = ""  # why Kafka cannot do what is missing either
+        self.stall_excuse = ""  # why Kafka would not reach what is missing either
         self.ready_us = 0
 
     def execute(self) -> Result:
         """Run all phases and return the result."""
         began = time.perf_counter()
-        gc.collect()  # the last run's world: it is all cycles
+        gc.collect()  # the previous run's world consists of reference cycles
         gc.disable()
         try:
             if self._boot():
@@ -112,7 +85,7 @@ class Run:
     # Phases.
 
     def _boot(self) -> bool:
-        """Start servers and create topics; False when the cluster does not get ready."""
+        """Start servers and create topics; return whether the cluster got ready in time."""
         self.cluster.start_servers()
         brokers = [int(host.name.rpartition("-")[2]) for host in self.cluster.brokers]
         if not self._until(lambda: self.progress.unfenced() == brokers, BOOT_LIMIT_US):
@@ -136,7 +109,7 @@ class Run:
                 -1 if t.assignment else t.partitions,
                 -1 if t.assignment else t.replication_factor,
                 tuple([tuple(replicas) for replicas in t.assignment]),
-                _strings(t.config),
+                properties_text(t.config),
             )
             for t in self.scenario.topics
         )
@@ -162,9 +135,28 @@ class Run:
         control.producing = False
         within = self.scenario.expect.within
         limit = limit_us(self.scenario) if within is None else within
-        if not self._until(lambda: not missing(self.cluster, self.progress), limit):
-            self.missing = missing(self.cluster, self.progress)
-            self.hopeless = self.progress.hopeless(self.missing, self.faults.forgive)
+        if not self._until(lambda: not self._still_missing(), limit):
+            self.missing = self._still_missing()
+            self.stall_excuse = self.progress.stall_excuse(self.missing, self.faults.excuse)
+
+    def _still_missing(self) -> list[str]:
+        """Return what the healed cluster lacks; nothing once it has converged."""
+        hosts = self.world.hosts.values()
+        down = [host for host in hosts if host.incarnation >= 0 and not host.alive]
+        lacking = [f"{host.name} is down" for host in down]
+        lacking += self.progress.missing_partitions()
+        control = self.cluster.clients.control
+        lacking += [
+            f"{node} has records that are neither acknowledged nor failed"
+            for node, flushed in control.flushed.items()
+            if not flushed
+        ]
+        for workload in self.scenario.workload:
+            if workload.kind == "consumer-group":
+                names = workload.topics or [self.scenario.topics[0].name]
+                topic_ids = [control.topic_ids[name] for name in names]
+                lacking += self.progress.lag(workload.group, topic_ids)
+        return lacking
 
     def _end(self) -> None:
         self._phase("end", "; ".join(self.missing) if self.missing else "converged")
@@ -172,7 +164,8 @@ class Run:
             for fact in host.ground_truth():
                 self.trace.record(self.world.now, host.name, fact)
 
-    def _until(self, done: Any, limit: int) -> bool:
+    def _until(self, done: Callable[[], bool], limit: int) -> bool:
+        """Run until a condition holds; return whether it did within ``limit`` µs."""
         deadline = self.world.now + limit
         while not done():
             if self.world.now >= deadline:
@@ -186,81 +179,71 @@ class Run:
     # Judgement.
 
     def _result(self, wall: float) -> Result:
-        violations = self.invariants.finish()
-        delivery = self.delivery.finish()
-        expect = self.scenario.expect
-        topics = {topic_id: fact.topic for topic_id, fact in self.progress.topics.items()}
-        found: dict[str, bool] = {}  # anomaly -> whether it is expected
-        for violation in violations:
-            excused = bool(violation.expected)
-            found[violation.invariant] = found.get(violation.invariant, True) and excused
-        for anomaly in delivery:
-            topic = topics.get(anomaly.topic_id, anomaly.topic_id)
-            excused = (
-                bool(anomaly.expected)
-                or anomaly.name in expect.permits
-                or f"{anomaly.name}:{topic}" in expect.permits
-            )
-            found[anomaly.name] = found.get(anomaly.name, True) and excused
-        seen = self.observer.seen
-        for name in expect.must_see:
-            if name not in seen:
-                found[f"missing:{name}"] = False
-        for name in expect.in_time:
-            if seen.get(name, NEVER) > self.ready_us + self.scenario.duration:
-                found[f"missing:{name}"] = False
-        for name in expect.never:
-            if name in seen:
-                found[f"seen:{name}"] = False
-        if self.missing:
-            found["no-progress"] = bool(self.hopeless)
-        failed = sorted(name for name, excused in found.items() if not excused)
-        expected = sorted(name for name, excused in found.items() if excused)
-        verdict = "fail" if failed else "expected" if expected else "pass"
-        failure = "" if not failed else "liveness" if failed == ["no-progress"] else "safety"
+        evidence = Evidence(
+            violations=self.invariants.finish(),
+            delivery=self.delivery.finish(),
+            topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
+            seen=dict(self.observer.seen),
+            faults_end_us=self.ready_us + self.scenario.duration,
+            missing=self.missing,
+            stall_excuse=self.stall_excuse,
+        )
+        verdict = judge(evidence, self.scenario.expect)
         self.trace.close()
         result = Result(
-            self.scenario.name, self.seed, self.trace.digest, verdict, failure,
-            failed or expected, expected, self.trace.rows, self.world.now / 1e6, round(wall, 3),
-            code_version(), config_digest(self.scenario, self.variants), self.variants,
-            self.missing, violations, delivery, dict(seen), self.world.network.exchanges,
-            self.ready_us,
-            topics,
-            None if self.directory is None else str(self.directory),
-        )  # fmt: skip
+            scenario=self.scenario.name,
+            seed=self.seed,
+            digest=self.trace.digest,
+            verdict=verdict.word,
+            failure=verdict.failure,
+            anomalies=verdict.failed or verdict.expected,
+            expected=verdict.expected,
+            events=self.trace.rows,
+            sim_seconds=self.world.now / 1e6,
+            wall_seconds=round(wall, 3),
+            code_version=code_version(),
+            config_digest=config_digest(self.scenario, self.variants),
+            variants=self.variants,
+            missing=self.missing,
+            violations=evidence.violations,
+            delivery=evidence.delivery,
+            observations=evidence.seen,
+            exchanges=self.world.network.exchanges,
+            ready_us=self.ready_us,
+            topics=evidence.topics,
+            directory=None if self.directory is None else str(self.directory),
+        )
         if self.directory is not None:
-            self._write(result)
+            write_timing(self.directory, {"wall_seconds": result.wall_seconds})
+            write_manifest(self.directory, self._manifest(result))
         return result
 
-    def _write(self, result: Result) -> None:
-        assert self.directory is not None
+    def _manifest(self, result: Result) -> dict[str, Any]:
+        """Return what decides a run and what came of it; equal runs have equal manifests."""
         manifest = result.summary()
-        wall = manifest.pop("wall_seconds")
-        del manifest["directory"]
-        manifest["rows"] = result.events
-        manifest["schema_version"] = facts.SCHEMA_VERSION
-        manifest["reason"] = "; ".join(result.missing) or "converged"
-        manifest["claim"] = self.scenario.claim
-        manifest["permits"] = list(self.scenario.expect.permits)
-        manifest["ready_us"] = result.ready_us
-        manifest["topics"] = result.topics
-        manifest["hopeless"] = self.hopeless
-        manifest["forgiven"] = sorted(
-            [*key, self.faults.forgive(key)]
-            for key in self.progress.partitions
-            if self.faults.forgive(key)
-        )
-        keys = {
-            workload.group: self.invariants.cluster.group_key(workload.group)
+        del manifest["directory"], manifest["wall_seconds"]
+        excuse = self.faults.excuse
+        groups = {
+            workload.group: excuse(self.invariants.group_key(workload.group))
             for workload in self.scenario.workload
             if workload.kind == "consumer-group"
         }
-        manifest["forgiven_groups"] = {
-            group: reason for group, key in keys.items() if (reason := self.faults.forgive(key))
+        return {
+            **manifest,
+            "rows": result.events,
+            "schema_version": facts.SCHEMA_VERSION,
+            "reason": "; ".join(result.missing) or "converged",
+            "claim": self.scenario.claim,
+            "permits": list(self.scenario.expect.permits),
+            "ready_us": result.ready_us,
+            "topics": result.topics,
+            "stall_excuse": self.stall_excuse,
+            "excused_partitions": sorted(
+                [*key, excuse(key)] for key in self.progress.partitions if excuse(key)
+            ),
+            "excused_groups": {group: reason for group, reason in groups.items() if reason},
+            "spec": self.scenario.model_dump(mode="json", by_alias=True),
         }
-        manifest["spec"] = self.scenario.model_dump(mode="json", by_alias=True)
-        write_timing(self.directory, {"wall_seconds": wall})
-        write_manifest(self.directory, manifest)
 
 
 def run(
@@ -268,12 +251,12 @@ def run(
 ) -> Result:
     """Run a scenario with a seed; with a directory, leave trace and manifest there."""
     _freeze_modules()
-    return Run(scenario, seed, directory, variants).execute()
+    return ScenarioRun(scenario, seed, directory, variants).execute()
 
 
 @functools.cache
 def _freeze_modules() -> None:
-    """Take what is loaded by now out of every later collection, once for a process."""
+    """Exempt the objects of all loaded modules from garbage collection, once in a process."""
     gc.collect()
     gc.freeze()
 
@@ -283,11 +266,3 @@ def config_digest(scenario: Scenario, variants: Sequence[str]) -> str:
     data = [scenario.model_dump(mode="json", by_alias=True), list(variants)]
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _strings(config: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((key, _property(value)) for key, value in sorted(config.items()))
-
-
-def _property(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

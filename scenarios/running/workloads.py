@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from kafkasim.model.facts import Processed
-from kafkasim.scenarios.language.spec import ConsumerGroup, Producer
+from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
 from kafkasim.scenarios.running.keys import key_source
 
 Poll = tuple[str, Any]
@@ -34,7 +34,7 @@ class Control:
 
 
 def producer_application(
-    node: str, index: int, spec: Producer, topic: str, control: Control, rng: random.Random
+    node: str, index: int, spec: ProducerTable, topic: str, control: Control, rng: random.Random
 ) -> Any:
     """Return an application that sends ``spec.rate`` records a second until told to stop."""
 
@@ -45,7 +45,7 @@ def producer_application(
 
 
 async def _produce(
-    port: Any, node: str, index: int, spec: Producer, topic: str, control: Control,
+    port: Any, node: str, index: int, spec: ProducerTable, topic: str, control: Control,
     rng: random.Random,
 ) -> None:  # fmt: skip
     control.flushed[node] = False
@@ -77,7 +77,7 @@ async def _produce(
 
 
 def consumer_application(
-    node: str, spec: ConsumerGroup, topics: list[str], control: Control, rng: random.Random
+    node: str, spec: ConsumerGroupTable, topics: list[str], control: Control, rng: random.Random
 ) -> Any:
     """Return an application that polls, processes and commits until told to stop."""
 
@@ -91,7 +91,7 @@ class _Consumer:
     """One member's poll loop."""
 
     def __init__(
-        self, port: Any, node: str, spec: ConsumerGroup, topics: list[str], control: Control,
+        self, port: Any, node: str, spec: ConsumerGroupTable, topics: list[str], control: Control,
         rng: random.Random,
     ) -> None:  # fmt: skip
         self.port = port

@@ -12,8 +12,9 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.running.runner import Result, run
+from kafkasim.scenarios.running.runner import run
 from kafkasim.scenarios.searching.swarm import draw, mode_of
 from kafkasim.scenarios.showing.report import screen
 

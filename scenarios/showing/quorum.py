@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkasim.scenarios.running.nodes import controller_hosts, controller_id
+from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
 from kafkasim.scenarios.showing.describe import UNKNOWN, aligned
 from kafkasim.scenarios.showing.state import State
 

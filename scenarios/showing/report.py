@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafkasim.scenarios.running.runner import Result
+from kafkasim.scenarios.judging.verdict import Result
 
 MOST = 6
 

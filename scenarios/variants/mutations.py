@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
-from kafkasim.scenarios.variants import Variant
-from kafkasim.scenarios.variants.bugs.zookeeper import ZOOKEEPER_MUTATIONS
+from kafkasim.scenarios.variants.variant import Variant
 
 
 class HighWatermarkIgnoresFollowers(ReplicationRules):
@@ -112,7 +112,28 @@ class AsyncCommitRetried(ClientRules):
         return True
 
 
-MUTATIONS = (
+class AnyControllerEpoch(ZkControllerRules):
+    """Brokers obey whoever calls himself controller."""
+
+    def accepts_controller_epoch(self, epoch: int, largest: int) -> bool:
+        return True
+
+
+class BouncesUnseen(ZkControllerRules):
+    """A broker that is registered before and after has been there all the time."""
+
+    def is_bounced(self, known_epoch: int, epoch: int) -> bool:
+        return False
+
+
+class ReassignmentsForgotten(ZkControllerRules):
+    """What an API asked for is not in /admin/reassign_partitions, so a new controller leaves it."""
+
+    def resumes_reassignment(self, adding: tuple[int, ...], removing: tuple[int, ...]) -> bool:
+        return False
+
+
+MUTATIONS: tuple[Variant, ...] = (
     Variant(
         "M01-hw-ignores-followers", "KIP-101", (HighWatermarkIgnoresFollowers,),
         "ISRDATA", "steady", "A leader that exposes what no follower has breaks acks=all.",
@@ -149,5 +170,16 @@ MUTATIONS = (
         "M09-commits-alone", "KIP-595", (CommitsAlone,),
         "META", "controller-split-brain", "A controller that commits alone commits what is undone.",
     ),
-    *ZOOKEEPER_MUTATIONS,
+    Variant(
+        "M20-zk-any-controller-epoch", "derived", (AnyControllerEpoch,),
+        "META", "zk-controller-gc-pause", "A broker obeys no controller but the newest it heard of.",
+    ),
+    Variant(
+        "M21-zk-no-bounce", "KAFKA-1120", (BouncesUnseen,),
+        "no-progress", "zk-fast-restart", "A broker started anew must hear anew what it hosts.",
+    ),
+    Variant(
+        "M22-zk-reassignment-forgotten", "KIP-455", (ReassignmentsForgotten,),
+        "LIVE", "zk-reassign-failover", "A new controller goes on with a reassignment it finds.",
+    ),
 )  # fmt: skip

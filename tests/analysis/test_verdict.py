@@ -10,8 +10,8 @@ import pytest
 from kafkasim.analysis.interval import wilson
 from kafkasim.analysis.runs import Run
 from kafkasim.analysis.verdict import NEVER_EXCUSED, Found, combine, excuse
-from kafkasim.scenarios.judging.invariants import INVARIANTS
-from kafkasim.scenarios.judging.invariants.base import NEVER_EXCUSED as IN_MEMORY_NEVER_EXCUSED
+from kafkasim.scenarios.judging.invariants.online import INVARIANTS
+from kafkasim.scenarios.judging.invariants.traced import NEVER_EXCUSED as IN_MEMORY_NEVER_EXCUSED
 
 
 def a_run(name: str = "r", **manifest: Any) -> Run:
@@ -73,8 +73,10 @@ def test_what_the_run_itself_found_counts() -> None:
     )  # fmt: skip
 
 
-def test_permits_and_forgiven_partitions_excuse() -> None:
-    manifest = {"permits": ["duplicate"], "forgiven": [["id", 0, "last-replica-standing"]]}
+@pytest.mark.parametrize("key", ["excused_partitions", "forgiven"])
+def test_permits_and_lost_partitions_excuse(key: str) -> None:
+    """Runs that were stored before the key was renamed are read, too."""
+    manifest = {"permits": ["duplicate"], key: [["id", 0, "last-replica-standing"]]}
     loss = Found("r", "lost-write", "lost-write", "id", 0, 1, "d")
     other = Found("r", "lost-write", "lost-write", "id", 1, 1, "d")
     owner = Found("r", "one-leader-per-epoch", "ONELEADER", "id", 0, 1, "d")
@@ -84,8 +86,9 @@ def test_permits_and_forgiven_partitions_excuse() -> None:
     ]  # fmt: skip
 
 
-def test_a_group_whose_offsets_were_lost_is_excused_what_follows_from_offsets() -> None:
-    manifest = {"forgiven_groups": {"g": "last-replica-standing"}}
+@pytest.mark.parametrize("key", ["excused_groups", "forgiven_groups"])
+def test_a_group_whose_offsets_were_lost_is_excused_what_follows_from_offsets(key: str) -> None:
+    manifest = {key: {"g": "last-replica-standing"}}
 
     def of(anomaly: str, *groups: str) -> Found:
         return Found("r", anomaly, anomaly, "id", 0, 1, "d", groups=groups)

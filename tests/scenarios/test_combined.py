@@ -9,9 +9,10 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.model.broker.kraft.combined import CombinedNode
+from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.translate import select
-from kafkasim.scenarios.running.runner import Result, Run
+from kafkasim.scenarios.running.runner import ScenarioRun
 from kafkasim.scenarios.showing.quorum import replication, status
 from kafkasim.scenarios.showing.state import state_at
 
@@ -34,7 +35,7 @@ def scenario(combined: int = 3, **more: Any) -> Any:
 
 def told(spec: Any, *kinds: type, directory: Path | None = None) -> tuple[Result, list[Any]]:
     """Run a scenario; return its result and (node, fact) of some kinds."""
-    run = Run(spec, 1, directory, [])
+    run = ScenarioRun(spec, 1, directory, [])
     rows: list[Any] = []
     for kind in kinds:
         run.trace.subscribe(kind, lambda _seq, _t, node, fact: rows.append((node, fact)))
@@ -102,7 +103,7 @@ def test_any_controller_may_be_a_combined_node() -> None:
 
 
 def test_what_comes_in_goes_to_the_part_it_was_sent_to() -> None:
-    run = Run(scenario(), 1, None, [])
+    run = ScenarioRun(scenario(), 1, None, [])
     run.execute()
     node = run.world.hosts["broker-1"].process
     assert isinstance(node, CombinedNode)
@@ -120,7 +121,7 @@ def test_what_comes_in_goes_to_the_part_it_was_sent_to() -> None:
     [
         ({"brokers": 2, "combined": 3}, "cluster.combined: 3 is more than the brokers"),
         ({"brokers": 3, "controllers": 1, "combined": 2}, "cluster.combined: 2 is more than"),
-        ({"mode": "zookeeper", "combined": 1}, "cluster.combined: in mode zookeeper"),
+        ({"mode": "zookeeper", "combined": 1}, 'cluster.combined: needs mode = "kraft"'),
     ],
 )
 def test_no_more_combined_nodes_than_there_are_brokers_and_controllers(

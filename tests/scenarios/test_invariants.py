@@ -10,9 +10,9 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.model.group.hashing import partition_for
-from kafkasim.scenarios.judging.invariants import INVARIANTS, Invariants
-from kafkasim.scenarios.judging.invariants.base import NEVER_EXCUSED
 from kafkasim.scenarios.judging.invariants.final import disagreements
+from kafkasim.scenarios.judging.invariants.online import INVARIANTS, Invariants
+from kafkasim.scenarios.judging.invariants.traced import NEVER_EXCUSED
 from tests.scenarios.fact_makers import (
     FakeLog,
     FakeTrace,

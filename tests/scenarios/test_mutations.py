@@ -12,8 +12,8 @@ import pytest
 
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.variants import Variant
 from kafkasim.scenarios.variants.mutations import MUTATIONS
+from kafkasim.scenarios.variants.variant import Variant
 
 BUGS = Path(__file__).parent.parent / "bugs"
 SEEDS = {

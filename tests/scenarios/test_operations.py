@@ -8,7 +8,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.language.spec import ScenarioError, parse
-from kafkasim.scenarios.running.runner import Run
+from kafkasim.scenarios.running.runner import ScenarioRun
 
 
 def scenario(*operations: dict[str, Any], duration: str = "12s") -> Any:
@@ -60,8 +60,8 @@ def test_a_verb_says_what_it_needs_and_takes(operation: dict[str, Any], message:
         scenario(operation)
 
 
-def _answers(spec: Any) -> tuple[Run, list[tuple[str, str, str]]]:
-    run = Run(spec, 1, None, [])
+def _answers(spec: Any) -> tuple[ScenarioRun, list[tuple[str, str, str]]]:
+    run = ScenarioRun(spec, 1, None, [])
     told: list[tuple[str, str, str]] = []
     run.trace.subscribe(
         facts.Operated,

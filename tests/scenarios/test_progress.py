@@ -44,50 +44,50 @@ def test_an_isr_that_is_short_is_missing() -> None:
 
 def test_a_failed_replica_of_a_partition_that_lost_data_does_not_come_back() -> None:
     progress = _after([*SHORT, *FAILED])
-    assert progress.hopeless(MISSING, _lost) == "last-replica-standing"
+    assert progress.stall_excuse(MISSING, _lost) == "last-replica-standing"
 
 
 def test_a_failed_replica_is_our_fault_where_nothing_was_lost() -> None:
-    assert _after([*SHORT, *FAILED]).hopeless(MISSING, _nothing_lost) == ""
+    assert _after([*SHORT, *FAILED]).stall_excuse(MISSING, _nothing_lost) == ""
 
 
 def test_where_data_was_lost_a_replica_that_has_not_failed_must_come_back() -> None:
-    assert _after(SHORT).hopeless(MISSING, _lost) == ""
+    assert _after(SHORT).stall_excuse(MISSING, _lost) == ""
 
 
 def test_a_failed_replica_is_hopeful_again_as_a_follower_or_a_new_process() -> None:
     again = ("broker-3", facts.BecameFollower(T, P, 1, 1, 0))
     started = ("broker-3", facts.HostStarted(2))
     for hope in (again, started):
-        assert _after([*SHORT, *FAILED, hope]).hopeless(MISSING, _lost) == ""
+        assert _after([*SHORT, *FAILED, hope]).stall_excuse(MISSING, _lost) == ""
 
 
 def test_whatever_else_is_missing_is_not_excused() -> None:
     progress = _after([*SHORT, *FAILED])
-    assert progress.hopeless([*MISSING, "group billing is at 0 of 4 in orders-0"], _lost) == ""
-    assert progress.hopeless([], _lost) == ""
+    assert progress.stall_excuse([*MISSING, "group billing is at 0 of 4 in orders-0"], _lost) == ""
+    assert progress.stall_excuse([], _lost) == ""
 
 
 def test_all_who_are_absent_need_an_excuse() -> None:
     rows = [*SHORT[:1], ("controller-1", changed(2, (1,))), SHORT[2], *FAILED]
-    assert _after(rows).hopeless(["orders-0: ISR [1] of [1, 2, 3]"], _lost) == ""
+    assert _after(rows).stall_excuse(["orders-0: ISR [1] of [1, 2, 3]"], _lost) == ""
 
 
 def test_a_registration_that_replaces_the_living_process_keeps_it_out() -> None:
     alive = [("broker-3", facts.HostStarted(1)), _registered(10, 3)]
     late = _after([*SHORT, *alive, _registered(11, 3)])
-    assert late.hopeless(MISSING, _nothing_lost) == "late-registration"
-    assert _after([*SHORT, *alive]).hopeless(MISSING, _nothing_lost) == ""
+    assert late.stall_excuse(MISSING, _nothing_lost) == "late-registration"
+    assert _after([*SHORT, *alive]).stall_excuse(MISSING, _nothing_lost) == ""
 
 
 def test_a_new_process_registers_in_its_own_right() -> None:
     rows = [*SHORT, _registered(10, 3), ("broker-3", facts.HostStarted(1)), _registered(11, 3)]
-    assert _after(rows).hopeless(MISSING, _nothing_lost) == ""
+    assert _after(rows).stall_excuse(MISSING, _nothing_lost) == ""
 
 
 def test_with_zookeeper_one_process_registers_again_after_its_session() -> None:
     rows = [*SHORT, ("broker-3", facts.HostStarted(1)), _registered(10, 3), _registered(11, 3)]
-    assert _after(rows, zookeeper=True).hopeless(MISSING, _nothing_lost) == ""
+    assert _after(rows, zookeeper=True).stall_excuse(MISSING, _nothing_lost) == ""
 
 
 def test_unfenced_brokers_are_told_in_order() -> None:
@@ -100,12 +100,12 @@ def test_a_leader_whose_isr_was_written_but_not_answered_waits_for_the_next_epoc
     other = ("broker-1", facts.PartitionChanged(9, T, 1, 1, 0, 0, (1,), (1,), "created", False))
     late = ("broker-1", facts.PartitionChanged(7, T, P, 1, 0, 3, (1, 2), (1, 2, 3), "lag", False))
     told_late = _after([*SHORT, other, late], zookeeper=True)
-    assert told_late.hopeless(MISSING, _nothing_lost) == "lost-zookeeper-answer"
+    assert told_late.stall_excuse(MISSING, _nothing_lost) == "lost-zookeeper-answer"
     in_order = _after([*SHORT, late, other], zookeeper=True)
-    assert in_order.hopeless(MISSING, _nothing_lost) == ""
+    assert in_order.stall_excuse(MISSING, _nothing_lost) == ""
     elected = facts.PartitionChanged(12, T, P, 1, 1, 4, (1, 2), (1, 2, 3), "preferred", False)
     over = _after([*SHORT, other, late, ("broker-1", elected)], zookeeper=True)
-    assert over.hopeless(MISSING, _nothing_lost) == ""
+    assert over.stall_excuse(MISSING, _nothing_lost) == ""
 
 
 def test_a_leader_whose_refused_write_may_be_its_own_waits_for_the_next_epoch() -> None:
@@ -113,10 +113,12 @@ def test_a_leader_whose_refused_write_may_be_its_own_waits_for_the_next_epoch() 
     refused = ("broker-1", facts.IsrUpdateFailed(T, P, 0, "INVALID_UPDATE_VERSION"))
     found = ("broker-2", facts.ZooKeeperConnection(5, "CONNECTED", "zookeeper-2"))
     rows = [active, *SHORT, found, refused]
-    assert _after(rows, zookeeper=True).hopeless(MISSING, _nothing_lost) == "lost-zookeeper-answer"
+    assert (
+        _after(rows, zookeeper=True).stall_excuse(MISSING, _nothing_lost) == "lost-zookeeper-answer"
+    )
     for other in (
         [active, found, *SHORT, refused],  # the connection is older than what is known
         [active, *SHORT, ("broker-3", found[1]), refused],  # another one's connection
         [active, *SHORT, found, ("broker-1", facts.IsrUpdateFailed(T, P, 0, "INELIGIBLE_REPLICA"))],
     ):
-        assert _after(other, zookeeper=True).hopeless(MISSING, _nothing_lost) == ""
+        assert _after(other, zookeeper=True).stall_excuse(MISSING, _nothing_lost) == ""

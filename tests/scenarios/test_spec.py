@@ -56,11 +56,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "assignment of too few partitions": (
         {"topics.0.assignment": [[1, 2, 3]]},
-        ("topics.0.assignment: has not one list for each of the partitions",),
+        ("topics.0.assignment: 1 lists of replicas for 2 partitions; give one list for each",),
     ),
     "assignment with a broker twice": (
         {"topics.0.assignment": [[1, 2, 3], [1, 1, 2]]},
-        ("topics.0.assignment: [1, 1, 2] are not 3 brokers",),
+        ("topics.0.assignment: [1, 1, 2] are not 3 different brokers",),
     ),
     "assignment to no broker": (
         {"topics.0.assignment": [[1, 2, 3], [1, 2, 4]]},
@@ -106,7 +106,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "fault of a directory that is none": (
         {"faults.0.dir": "/d1"},
-        ("faults.0.dir: crash is no fault of a directory",),
+        ("faults.0.dir: crash does not hit a directory",),
     ),
     "fault of a directory and a path": (
         {"faults.0.kind": "disk-failure", "faults.0.dir": "/d1", "faults.0.path": "/d1/x"},

@@ -8,7 +8,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.language.spec import ScenarioError, parse
-from kafkasim.scenarios.running.runner import Run
+from kafkasim.scenarios.running.runner import ScenarioRun
 
 BASE: dict[str, Any] = {
     "name": "upgraded",
@@ -19,8 +19,8 @@ BASE: dict[str, Any] = {
 }
 
 
-def answers(*operations: dict[str, Any], **more: Any) -> tuple[Run, list[tuple[str, ...]]]:
-    run = Run(parse({**BASE, **more, "operations": list(operations)}, "test"), 1, None, [])
+def answers(*operations: dict[str, Any], **more: Any) -> tuple[ScenarioRun, list[tuple[str, ...]]]:
+    run = ScenarioRun(parse({**BASE, **more, "operations": list(operations)}, "test"), 1, None, [])
     told: list[tuple[str, ...]] = []
     run.trace.subscribe(
         facts.Operated,

@@ -7,12 +7,14 @@ import json
 import pytest
 
 from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.judging.verdict import fired
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.variants import Variant, VariantError, catalogue, compose, mode
-from kafkasim.scenarios.variants.bugs.bugs import BUGS
-from kafkasim.scenarios.variants.proof import fired, page
+from kafkasim.scenarios.variants.compose import compose, only_mode
+from kafkasim.scenarios.variants.page import page
+from kafkasim.scenarios.variants.registry import BUGS, VARIANTS
+from kafkasim.scenarios.variants.variant import Variant, VariantError
 
 
 @pytest.mark.slow
@@ -48,7 +50,7 @@ def _listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[st
 
 def test_variants_are_listed_apart_from_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
     variants = _listed(capsys, "--variants")
-    assert [variant["id"] for variant in variants] == list(catalogue())
+    assert [variant["id"] for variant in variants] == list(VARIANTS)
     assert list(variants[0]) == ["id", "source", "breaks", "scenario", "claim"]
     scenarios = _listed(capsys)
     assert [scenario["name"] for scenario in scenarios] == library.names()
@@ -66,7 +68,7 @@ def test_two_variants_that_override_one_rule_are_refused() -> None:
 
 def test_one_rule_under_two_names_composes() -> None:
     both = compose(["B01-truncate-to-hw", "B02-truncate-to-hw-diverges"])
-    one = catalogue()["B01-truncate-to-hw"].overridden()
+    one = VARIANTS["B01-truncate-to-hw"].overridden()
     assert one
     for (part, name), method in one.items():
         assert getattr(type(getattr(both, part)), name) is method
@@ -110,7 +112,7 @@ def test_two_variants_compose_on_the_command_line(capsys: pytest.CaptureFixture[
     ],
 )
 def test_a_variant_is_sought_in_the_mode_it_is_about(ids: list[str], expected: str | None) -> None:
-    assert mode(ids) == expected
+    assert only_mode(ids) == expected
 
 
 def test_an_observation_that_comes_after_the_heal_is_not_in_time() -> None:

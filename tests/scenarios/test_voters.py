@@ -8,7 +8,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.language.spec import ScenarioError, parse
-from kafkasim.scenarios.running.runner import Run
+from kafkasim.scenarios.running.runner import ScenarioRun
 
 BASE: dict[str, Any] = {
     "name": "voters",
@@ -21,7 +21,7 @@ BASE: dict[str, Any] = {
 
 def answers(*operations: dict[str, Any], **more: Any) -> list[Any]:
     """Return what each operation was answered, and the voters a controller went by, in order."""
-    run = Run(parse({**BASE, **more, "operations": list(operations)}, "test"), 1, None, [])
+    run = ScenarioRun(parse({**BASE, **more, "operations": list(operations)}, "test"), 1, None, [])
     rows: list[Any] = []
     run.trace.subscribe(
         facts.Operated, lambda _s, _t, _n, f: rows.append((f.operation, f.error, f.reason))

@@ -6,10 +6,10 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.running.runner import Run
+from kafkasim.scenarios.running.runner import ScenarioRun
 
 
-def answers(*operations: dict[str, Any], duration: str = "10s") -> tuple[Run, list[Any]]:
+def answers(*operations: dict[str, Any], duration: str = "10s") -> tuple[ScenarioRun, list[Any]]:
     """Run a small cluster; return the run and what the operations were answered."""
     spec = parse(
         {
@@ -28,7 +28,7 @@ def answers(*operations: dict[str, Any], duration: str = "10s") -> tuple[Run, li
         },
         "test",
     )  # fmt: skip
-    run = Run(spec, 1, None, [])
+    run = ScenarioRun(spec, 1, None, [])
     told: list[Any] = []
     run.trace.subscribe(
         facts.Operated,

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.running.runner import Run
+from kafkasim.scenarios.running.runner import ScenarioRun
 from kafkasim.sim.faults.faults import Fault
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
@@ -91,7 +91,7 @@ places = st.sampled_from(PLACES)
 short = st.sampled_from((200, 800, 2000, 4000)).map(lambda ms: ms * MS)
 
 
-class LiveRun(Run):
+class LiveRun(ScenarioRun):
     """A run that is driven from outside, and whose admin client waits for wishes."""
 
     elections = 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.invariants.base import Cluster
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 
 class Clients:
     """Follows what consumers read and what group coordinators promised."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: TracedCluster) -> None:
         self.cluster = cluster
         self.stale_fetches = 0
         self._read: dict[tuple[str, int], dict[int, int]] = {}

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.invariants.base import Cluster
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 
-def check_log(cluster: Cluster, seq: int, t: int, node: str, fact: facts.FinalReplica) -> None:
+def check_log(
+    cluster: TracedCluster, seq: int, t: int, node: str, fact: facts.FinalReplica
+) -> None:
     """Judge one replica's final log."""
     key = (fact.topic_id, fact.partition)
     order = (
@@ -44,7 +46,7 @@ def check_log(cluster: Cluster, seq: int, t: int, node: str, fact: facts.FinalRe
 
 
 def _check_order(
-    cluster: Cluster, seq: int, t: int, node: str, fact: facts.FinalReplica,
+    cluster: TracedCluster, seq: int, t: int, node: str, fact: facts.FinalReplica,
     index: int, last: dict[int, tuple[int, int]],
 ) -> None:  # fmt: skip
     """A producer's sequences rise without a gap, or start again at 0 under a new epoch."""
@@ -64,7 +66,7 @@ def _check_order(
 
 
 def check_producer_state(
-    cluster: Cluster, seq: int, t: int, node: str, key: tuple[str, int], log: Any
+    cluster: TracedCluster, seq: int, t: int, node: str, key: tuple[str, int], log: Any
 ) -> None:
     """PIDSTATE: what the log remembers of each producer is a replay of its batches."""
     remembered = {

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.invariants.base import (
-    Cluster,
-    Key,
-    PartitionState,
-    ReplicaLog,
+from kafkasim.scenarios.judging.invariants.traced import (
+    TracedCluster,
+    TracedLog,
+    TracedPartition,
     broker_of,
     node_of,
 )
+from kafkasim.scenarios.judging.source import PartitionKey
 
 _ALL = 1 << 60
 
@@ -36,13 +36,13 @@ def _read(log: Any, offset: int, end: int) -> list[Any]:
 class Logs:
     """Follows appends, truncations, high watermarks and elections."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: TracedCluster) -> None:
         self.cluster = cluster
         self._partition = cluster.partition
         self._partitions = cluster.partitions
         self._view = cluster.view
         self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int]] = {}
-        self._hw: dict[tuple[Key, int, str], int] = {}
+        self._hw: dict[tuple[PartitionKey, int, str], int] = {}
         self._least_min_isr: dict[str, int] = {}  # config resource -> the least it was set to
         self._needed: dict[str, int] = {}  # topic id -> effective min.insync.replicas, once asked
         self._deleted: dict[str, None] = {}  # topic ids
@@ -117,7 +117,7 @@ class Logs:
             )  # fmt: skip
 
     def _extend(
-        self, state: PartitionState, replica: ReplicaLog, seq: int, t: int, node: str,
+        self, state: TracedPartition, replica: TracedLog, seq: int, t: int, node: str,
         base: int, end: int, epoch: int, content: tuple[Any, ...],
     ) -> None:  # fmt: skip
         before = replica.hashes[-1] if replica.hashes else 0
@@ -133,7 +133,7 @@ class Logs:
         replica.epochs.append(epoch)
         replica.hashes.append(prefix)
 
-    def _log(self, replica: ReplicaLog, node: str, fact: Any) -> Any:
+    def _log(self, replica: TracedLog, node: str, fact: Any) -> Any:
         if replica.log is None:
             replica.log = self.cluster.view(node, fact.topic_id, fact.partition)
         return replica.log
@@ -170,7 +170,7 @@ class Logs:
         replica = state.replicas.pop(node, None)
         suspect = replica is not None and replica.suspect
         if state.leader >= 0 and not suspect and fact.topic_id not in self._deleted:
-            self._check_isr_member(state, seq, t, node, ReplicaLog(), "dropped its log in the ISR")
+            self._check_isr_member(state, seq, t, node, TracedLog(), "dropped its log in the ISR")
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
         self._deleted[fact.topic_id] = None
@@ -202,7 +202,7 @@ class Logs:
     # What must hold.
 
     def _check_no_duplicate(
-        self, state: PartitionState, seq: int, t: int, node: str, fact: facts.Appended
+        self, state: TracedPartition, seq: int, t: int, node: str, fact: facts.Appended
     ) -> None:
         key = (*state.key, fact.producer_id, fact.producer_epoch, fact.base_sequence)
         earlier = self._sequences.get(key)
@@ -270,7 +270,7 @@ class Logs:
         return needed
 
     def _check_isr_member(
-        self, state: PartitionState, seq: int, t: int, node: str, replica: ReplicaLog, what: str
+        self, state: TracedPartition, seq: int, t: int, node: str, replica: TracedLog, what: str
     ) -> None:
         if replica.suspect or int(node.rpartition("-")[2]) not in state.isr:
             return

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.model.controller.zk.store.zk_data import CONTROLLER_EPOCH
-from kafkasim.scenarios.judging.invariants.base import Cluster
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 
 class Metadata:
     """Follows the metadata log, the brokers' registrations and who believes to lead."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: TracedCluster) -> None:
         self.cluster = cluster
         self._digests: dict[int, tuple[str, int]] = {}
         self._committed: dict[int, facts.PartitionChanged] = {}

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.model.controller.zk.store.zk_data import CONTROLLER_EPOCH
-from kafkasim.scenarios.judging.invariants.base import Cluster
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 
 class ZooKeeperWrites:
     """Compares the writes of controllers with their elections."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: TracedCluster) -> None:
         self.cluster = cluster
         self._elected: dict[int, tuple[int, str]] = {}  # epoch -> (zxid, node)
         self._last: dict[int, tuple[int, str, str]] = {}  # epoch -> (zxid, node, path) written last

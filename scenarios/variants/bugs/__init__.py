@@ -1,0 +1,1 @@
+"""Historical bugs of Kafka as variants, by the part that they were in."""

@@ -9,7 +9,7 @@ from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.zk.rules import UNKNOWN_EPOCH, ZkControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages.servers.control import NO_EPOCH
-from kafkasim.scenarios.variants import Variant
+from kafkasim.scenarios.variants.variant import Variant
 
 
 class RepeatedChangeIsRefused(ZkControllerRules):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model.controller.kraft.rules import ControllerRules
-from kafkasim.scenarios.variants import Variant
+from kafkasim.scenarios.variants.variant import Variant
 
 
 class ReregistrationKeepsLeader(ControllerRules):

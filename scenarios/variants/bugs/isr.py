@@ -6,7 +6,7 @@ from typing import Any
 
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.replication.rules import ReplicationRules
-from kafkasim.scenarios.variants import Variant
+from kafkasim.scenarios.variants.variant import Variant
 
 
 class FencedIsEligible(ReplicationRules):

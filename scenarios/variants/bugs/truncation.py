@@ -10,7 +10,7 @@ from typing import Any
 from kafkasim.model.errors import Errors
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
-from kafkasim.scenarios.variants import Variant
+from kafkasim.scenarios.variants.variant import Variant
 
 
 class TruncatesToHighWatermark(ReplicationRules):

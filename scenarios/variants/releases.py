@@ -1,7 +1,8 @@
-"""What a ``kafka-version`` selects: client defaults that differ from 4.0's, and older rules.
+"""What a ``kafka-version`` selects: defaults and rules of releases before 4.0.
 
-The model's own defaults and rules are 4.0's (facts, 0.1). A table names only what an older release
-had instead; rules are subclasses, as variants are, and a variant stands before them.
+The model's own defaults and rules are those of 4.0 (KAFKA.md, 0.1). A table names only what an
+older release had instead. Rules of a release are subclasses, as variants are; a variant of the
+same rule takes precedence over the release.
 """
 
 from __future__ import annotations
@@ -14,38 +15,32 @@ from kafkasim.model.controller.kraft.rules import METADATA_VERSION_3_9_IV0, Cont
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 
-VERSIONS = ("2.8-zk", "3.9", "4.0")
-"""Oldest first."""
-
-MODES = {"2.8-zk": "zookeeper", "3.9": "", "4.0": "kraft"}
-"""Version to the one mode it has here; none: both."""
-
 PRODUCER: dict[str, dict[str, Any]] = {
     "2.8-zk": {"linger.ms": 0, "acks": "1", "enable.idempotence": False},  # KIP-679 came with 3.0
     "3.9": {"linger.ms": 0},  # KIP-1030
 }
-"""Version to the producer's defaults."""
+"""Release to the producer's defaults that differ from 4.0's."""
 
 CONSUMER: dict[str, dict[str, Any]] = {
     "2.8-zk": {"session.timeout.ms": 10000, "partition.assignment.strategy": ["range"]},  # KIP-735
 }
-"""Version to the consumer's defaults."""
+"""Release to the consumer's defaults that differ from 4.0's."""
 
 BROKER: dict[str, dict[str, Any]] = {
     "2.8-zk": {
         "log.message.timestamp.after.max.ms": 2**63 - 1,  # KIP-1030
-        "inter.broker.protocol.version": "2.8",  # its own, the newest it has
+        "inter.broker.protocol.version": "2.8",  # the newest that 2.8 has
     },
     "3.9": {"log.message.timestamp.after.max.ms": 2**63 - 1},
 }
-"""Version to the servers' defaults."""
+"""Release to the servers' defaults that differ from 4.0's."""
 
 
 class Raft39(RaftRules):
     """KRaft before 4.0."""
 
     def pre_vote(self) -> bool:
-        """A follower whose fetch timeout ends raises the epoch at once; KIP-996 came with 4.0."""
+        """Return False: a voter whose fetch timeout ends becomes a candidate at once (KIP-996)."""
         return False
 
 
@@ -62,11 +57,11 @@ class Controller39(ControllerRules):
 
 
 RULES: dict[str, dict[str, type]] = {"3.9": {"controller": Controller39, "raft": Raft39}}
-"""Version to part to its rules."""
+"""Release to part of the model to the rules of that part that differ from 4.0's."""
 
 
 def with_version(rules: Rules, version: str) -> Rules:
-    """Return ``rules`` as the release has them; what a variant overrides stays overridden."""
+    """Return ``rules`` with those of a release beneath the variants that they already hold."""
     made: dict[str, Any] = {}
     for part, older in RULES.get(version, {}).items():
         chosen = type(getattr(rules, part))

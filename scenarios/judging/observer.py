@@ -10,60 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasim.model import facts
-
-OBSERVATIONS: dict[str, str] = {
-    "isr-shrink": "a replica left an ISR; detail: lag, fenced, controlled-shutdown, unclean",
-    "isr-expand": "a replica joined an ISR",
-    "isr-refused": "an ISR change that a leader proposed was refused; detail: the error",
-    "epochs-skipped": "a replica became leader or follower without one of the leader epochs between",
-    "isr-of-one": "a leader's ISR shrank to the leader itself",
-    "leader-change": "a partition got another leader; detail: the reason",
-    "leaderless": "a partition had no leader",
-    "leader-down": "a broker stopped while partitions named it their leader",
-    "stopped-early": "a broker shut down before those who lead after it had heard of it",
-    "unclean-election": "a leader was elected outside the ISR",
-    "fenced": "the controller fenced a broker",
-    "unfenced": "the controller unfenced a broker that was fenced",
-    "controlled-shutdown": "a broker shut down in the controlled way",
-    "truncated": "a replica cut records from its log",
-    "failover": "another controller became active after t = 0",
-    "send-failed": "a producer gave a batch up; detail: the error",
-    "rebalance": "a group began a generation after its first",
-    "member-expired": "a group's member was removed; detail: session, poll-interval",
-    "coordinator-moved": "another broker took a group coordinator over",
-    "expired": "retention deleted segments of a log",
-    "recovered": "a log was recovered after an unclean stop",
-    "follower-read": "a consumer was sent to a replica of its own rack (KIP-392)",
-    "back-to-leader": "a consumer left such a replica before its lease was over",
-    "records-deleted": "a leader raised a log start for DeleteRecords",
-    "redelivered": "a group got a record twice",
-    "reset-past-records": "a group reset to the end of one more partition of a topic that it was reading",
-    "commit-refused": "a commit was refused for its generation or member; detail: the error",
-    "retried": "a batch was acknowledged after more than one attempt",
-    "indeterminate": "a producer gave a batch up that may be in the log all the same",
-    "hot-partition": "one partition of a topic took more than half of its first 400 records",
-    "control-refused": "a broker refused a ZooKeeper controller's request; detail: the error",
-    "session-expired": "a broker's ZooKeeper session expired",
-    "bounced": "a broker came back before the ZooKeeper controller had missed it",
-    "min-isr-refused": "an acks=all record failed with NOT_ENOUGH_REPLICAS",
-    "operated": "an operator's action succeeded; detail: the verb",
-    "refused": "an operator's action was refused; detail: the error",
-    "reassigning": "a reassignment began",
-    "reassigned": "a reassignment completed",
-    "reassignment-cancelled": "a reassignment was cancelled",
-    "duplicate-refused": "a second process of a node id was refused its registration",
-    "topic-deleted": "a topic was deleted",
-    "topic-recreated": "a topic was created under the name of a deleted one",
-    "log-deleted": "a broker dropped a replica",
-    "log-dir-offline": "one of several log directories of a broker failed",
-    "elected-from-elr": "a leader was elected out of the ELR, the ISR being empty",
-    "out-of-elr": "an unclean restart took a replica out of the ELR",
-    "isr-empty": "a partition had no ISR (with ELR only)",
-    "voters-changed": "a controller went by another set of voters (KIP-853)",
-    "snapshot": "a metadata snapshot; detail: created, loaded (a leader's), cleaned (log start)",
-    "metadata-without-quorum": "metadata was committed while most voters of the quorum (or ZooKeeper servers) were down",
-    "acked-without-quorum": "a send was acknowledged while most voters of the quorum (or ZooKeeper servers) were down",
-}
+from kafkasim.scenarios.judging.source import FactSource
 
 HOT_AFTER = 400
 COMMIT_REFUSED = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
@@ -73,7 +20,7 @@ class Observer:
     """Collects the observations of a run from the trace, with the time of the first of each."""
 
     def __init__(
-        self, trace: Any, hosts: Mapping[int, str] | None = None, voters: Iterable[int] = ()
+        self, trace: FactSource, hosts: Mapping[int, str] | None = None, voters: Iterable[int] = ()
     ) -> None:
         """Subscribe; ``hosts`` are where controllers (or ZooKeeper servers) run, by node id, and
         ``voters`` those of them that make the quorum at first."""

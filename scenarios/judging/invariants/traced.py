@@ -1,9 +1,10 @@
-"""What all invariants share: violations, and the state of every replica as the facts tell it.
+"""What all invariants share: the cluster as the trace tells it, and the violations found.
 
-:class:`Cluster` follows the trace and keeps, per partition, each replica's log as a rolling prefix
-hash per batch, the controller's ISR and the committed prefix. Invariants subscribe behind it and
-touch only what a fact changed. It reads logs through ``view`` because a fact does not carry what a
-follower wrote: the check must see the log, not what the log's owner says.
+:class:`TracedCluster` keeps, per partition, each replica's log as a rolling prefix hash per batch,
+the controller's ISR, and the prefix that consumers may have read. An invariant subscribes to the
+facts that it judges and touches only what a fact changed. A fact does not carry the records that a
+follower wrote, so the invariants read them from the follower's log through ``view``: the check
+must see the log itself, not what the log's owner says about it.
 """
 
 from __future__ import annotations
@@ -15,19 +16,21 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.model.group.hashing import partition_for
+from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
 
-Key = tuple[str, int]
-View = Callable[[str, str, int], Any]
-"""``view(node, topic_id, partition)`` is that replica's log, or None when it has none."""
+LogView = Callable[[str, str, int], Any]
+"""``view(node, topic_id, partition)`` returns that replica's log, or None when it has none."""
 
 NEVER_EXCUSED = ("ISRELIG", "MINISR", "ONELEADER")
-"""What no lost data explains (who leads and belongs), as the Spark checks have it. All else is judged
-by offset, and lost data frees offsets; with a group's offsets its generations are lost (EXCL)."""
+"""Invariants that no lost data explains, because they judge who leads and who is in the ISR.
+
+The Spark checks use the same list. All other invariants judge by offset, and lost data frees its
+offsets for other records. A group's generations are lost with its committed offsets (EXCL)."""
 
 
 @dataclass(slots=True)
 class Violation:
-    """One broken invariant: where, when, and the rows that disagree."""
+    """One broken invariant: the row of the trace that broke it, and what disagrees."""
 
     invariant: str
     seq: int
@@ -35,10 +38,10 @@ class Violation:
     topic_id: str
     partition: int
     message: str
-    expected: str = ""  # why the claim does not cover it, e.g. last-replica-standing
+    expected: str = ""  # the excuse, e.g. last-replica-standing; "" for none
 
 
-class ReplicaLog:
+class TracedLog:
     """One replica's log as prefix hashes: ``hashes[i]`` covers everything below ``nexts[i]``."""
 
     __slots__ = ("epochs", "hashes", "joining", "log", "nexts", "suspect")
@@ -48,11 +51,14 @@ class ReplicaLog:
         self.epochs: list[int] = []
         self.hashes: list[int] = []
         self.log: Any = None
-        self.suspect = False  # lost power while in the ISR, until it has left it
-        self.joining = False  # lost it when it was fit for the ISR: a proposal may be on the way
+        self.suspect = False  # it lost data while in the ISR, and has not left the ISR since
+        self.joining = False  # it lost data while caught up: a proposal to add it may be in flight
 
     def lost(self, member: bool, exposed: int, exposed_hash: int) -> None:
-        """Remember that the disk was lost, or what was not flushed of it."""
+        """Remember that the replica lost its disk, or what was not flushed.
+
+        ``member`` is whether it was in the ISR; the others are what leaders have exposed.
+        """
         self.suspect = member
         fit = self.joining or self.holds(exposed, exposed_hash)
         self.joining = fit and not member
@@ -83,74 +89,83 @@ class ReplicaLog:
 
 
 @dataclass(slots=True)
-class PartitionState:
-    """What is known of one partition."""
+class TracedPartition:
+    """One partition as the trace tells it."""
 
-    key: Key
-    replicas: dict[str, ReplicaLog] = field(default_factory=dict)
+    key: PartitionKey
+    replicas: dict[str, TracedLog] = field(default_factory=dict)
     canonical: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(end offset, leader epoch) of a batch to the prefix hash of the first replica that held it"""
     isr: tuple[int, ...] = ()
     members: tuple[str, ...] = ()  # the nodes of the ISR
     leader: int = -1
     leader_epoch: int = -1
     partition_epoch: int = -1
     min_isr: int = 1
-    exposed: int = 0  # the highest HW any leader exposed, and the prefix it exposed
-    exposed_hash: int = 0
+    exposed: int = 0  # the highest high watermark that any leader had
+    exposed_hash: int = 0  # the prefix hash below it, in that leader's log
     unclean_epoch: int = -1  # the last leader epoch that began with an unclean election
-    led_epoch: int = -1  # the last leader epoch that any replica took up
-    forgiven: str = ""  # why a loss in this partition is expected
+    led_epoch: int = -1  # the highest leader epoch in which any replica became leader
 
-    def replica(self, node: str) -> ReplicaLog:
-        """Return the replica of a node, a new one if it was not known."""
+    def replica(self, node: str) -> TracedLog:
+        """Return the replica on a node; an unknown one is added with an empty log."""
         known = self.replicas.get(node)
         if known is None:
-            known = self.replicas[node] = ReplicaLog()
+            known = self.replicas[node] = TracedLog()
         return known
 
 
-class Cluster:
+class TracedCluster:
     """The state of all partitions, and the violations found."""
 
-    MOST = 20  # violations kept of one invariant: the first ones tell the story
+    MOST = 20  # violations kept of one invariant and excuse: the first ones tell the story
 
-    def __init__(self, trace: Any, view: View, forgive: Callable[[Key], str]) -> None:
+    def __init__(self, trace: FactSource, view: LogView, excuse: Excuse) -> None:
         self.trace = trace
         self.view = view
-        self.forgive = forgive
-        self.partitions: dict[Key, PartitionState] = {}
+        self.excuse = excuse
+        self.partitions: dict[PartitionKey, TracedPartition] = {}
         self.topics: dict[str, facts.TopicCreated] = {}
         self.violations: list[Violation] = []
         self._kept: dict[tuple[str, str], int] = {}  # per invariant and excuse
 
-    def partition(self, topic_id: str, partition: int) -> PartitionState:
+    def partition(self, topic_id: str, partition: int) -> TracedPartition:
         """Return the state of a partition."""
         key = (topic_id, partition)
         state = self.partitions.get(key)
         if state is None:
-            state = self.partitions[key] = PartitionState(key)
+            state = self.partitions[key] = TracedPartition(key)
         return state
 
     def violated(
-        self, invariant: str, seq: int, t_us: int, key: Key, message: str, expected: str = ""
+        self,
+        invariant: str,
+        seq: int,
+        t_us: int,
+        key: PartitionKey,
+        message: str,
+        expected: str = "",
     ) -> None:
-        """Keep a violation; one of a partition outside the budget is expected.
+        """Keep a violation, with the excuse that its partition has.
 
-        What is expected is counted apart: it must not crowd out what is not.
+        Expected violations are counted apart, so that they cannot crowd out others.
         """
-        reason = expected or ("" if invariant in NEVER_EXCUSED else self.forgive(key))
+        reason = expected or ("" if invariant in NEVER_EXCUSED else self.excuse(key))
         kept = self._kept.get((invariant, reason), 0)
         if kept < self.MOST:
             self._kept[(invariant, reason)] = kept + 1
             self.violations.append(Violation(invariant, seq, t_us, *key, message, reason))
 
-    def group_key(self, group: str) -> Key:
-        """Return the partition of the offsets topic that holds what a group was promised."""
+    def group_key(self, group: str) -> PartitionKey:
+        """Return the partition of the offsets topic that holds a group's commits."""
         return offsets_partition(group, self.topics)
 
 
-def offsets_partition(group: str, topics: Mapping[str, facts.TopicCreated]) -> Key:
-    """Return the partition that holds a group (``("", -1)`` without an offsets topic)."""
+def offsets_partition(group: str, topics: Mapping[str, facts.TopicCreated]) -> PartitionKey:
+    """Return the partition of __consumer_offsets that holds a group.
+
+    Without an offsets topic it is ``("", -1)``.
+    """
     for topic_id, created in topics.items():
         if created.topic == "__consumer_offsets":
             return topic_id, partition_for(group, created.partitions)

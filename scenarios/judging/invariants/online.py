@@ -1,0 +1,55 @@
+"""All invariants of one run (KAFKA.md, 0), subscribed to its trace.
+
+ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py; META, ISRELIG and ONELEADER in
+metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in clients.py; LOGORDER, EPOCHCACHE,
+PIDSTATE and ORDER in final.py.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.clients import Clients
+from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
+from kafkasim.scenarios.judging.invariants.logs import Logs
+from kafkasim.scenarios.judging.invariants.metadata import Metadata
+from kafkasim.scenarios.judging.invariants.traced import LogView, TracedCluster, Violation
+from kafkasim.scenarios.judging.invariants.zookeeper import ZooKeeperWrites
+from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
+
+INVARIANTS = (
+    "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
+    "NODUP", "ORDER", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE", "PIDSTATE",
+)  # fmt: skip
+
+
+class Invariants:
+    """All invariants of one run, subscribed to its trace."""
+
+    def __init__(self, trace: FactSource, view: LogView, excuse: Excuse) -> None:
+        self.cluster = TracedCluster(trace, view, excuse)
+        self._logs = Logs(self.cluster)
+        self._metadata = Metadata(self.cluster)
+        self._zookeeper = ZooKeeperWrites(self.cluster)
+        self.clients = Clients(self.cluster)
+        trace.subscribe(facts.FinalReplica, self._on_final)
+
+    @property
+    def violations(self) -> list[Violation]:
+        """The violations so far, in order."""
+        return self.cluster.violations
+
+    def group_key(self, group: str) -> PartitionKey:
+        """Return the partition of the offsets topic that holds a group's commits."""
+        return self.cluster.group_key(group)
+
+    def finish(self) -> list[Violation]:
+        """Judge what can only be judged at the end, and return all violations."""
+        self._metadata.finish()
+        return self.cluster.violations
+
+    def _on_final(self, seq: int, t_us: int, node: str, fact: facts.FinalReplica) -> None:
+        check_log(self.cluster, seq, t_us, node, fact)
+        log = self.cluster.view(node, fact.topic_id, fact.partition)
+        if log is not None:
+            key = (fact.topic_id, fact.partition)
+            check_producer_state(self.cluster, seq, t_us, node, key, log)

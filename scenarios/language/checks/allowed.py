@@ -1,0 +1,35 @@
+"""What the checks share: lists of allowed names, and Kafka properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafkasim.model.client.producer.producer import producer_config
+from kafkasim.model.config import Config, ConfigError, ProducerConfig
+
+SHOWN = 12
+"""How many allowed names an error line lists at most."""
+
+
+def some(names: Iterable[str]) -> str:
+    """Return names separated by commas; a long list is cut and ends with its length."""
+    every = list(names)
+    cut = f", … ({len(every)} in all)" if len(every) > SHOWN else ""
+    return ", ".join(every[:SHOWN]) + cut
+
+
+def check_properties(place: str, config: type[Config], properties: Mapping[str, object]) -> None:
+    """Check properties against one of the model's configurations.
+
+    Raises:
+        ValueError: for the first property that is unknown or out of range.
+    """
+    try:
+        if config is ProducerConfig:
+            # Each property on its own first, then what KafkaProducer derives from all of them.
+            config.from_properties({"enable.idempotence": False, **properties})
+            producer_config(properties)
+        else:
+            config.from_properties(properties)
+    except ConfigError as error:
+        raise ValueError(f"{place}.{error.key}: {error.message}") from None

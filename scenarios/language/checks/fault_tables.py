@@ -1,0 +1,104 @@
+"""Check the faults: when they strike, whom, and with which parameters."""
+
+from __future__ import annotations
+
+import random
+
+from kafkasim.model.facts import FACTS
+from kafkasim.scenarios.language.checks.allowed import some
+from kafkasim.scenarios.language.nodes import ANY, ROLES, log_dirs_of
+from kafkasim.scenarios.language.tables import FaultTable, Scenario
+from kafkasim.scenarios.language.translate import translate
+from kafkasim.sim.faults.faults import KINDS, FaultError, validate
+
+
+def check_faults(scenario: Scenario, nodes: list[str]) -> None:
+    """Check every fault; ``nodes`` are the names of all hosts.
+
+    Raises:
+        ValueError: for the first mistake.
+    """
+    for index, fault in enumerate(scenario.faults):
+        place = f"faults.{index}"
+        _check_times(place, fault)
+        if fault.kind == "nemesis":
+            for kind in fault.kinds:
+                if kind not in KINDS:
+                    raise ValueError(
+                        f"{place}.kinds: no kind {kind!r}; allowed: {', '.join(KINDS)}"
+                    )
+        elif fault.kind == "rack-loss":
+            if fault.rack not in scenario.cluster.racks:
+                racks = some(scenario.cluster.racks) or "none: cluster.racks is empty"
+                raise ValueError(f"{place}.rack: no rack {fault.rack!r}; allowed: {racks}")
+        elif fault.node is None and not fault.nodes:
+            raise ValueError(f"{place}.node: is missing")
+        if fault.kind != "nemesis":
+            _check_parameters(place, fault, scenario, nodes)
+        for key, names in (("node", [fault.node]), ("nodes", fault.nodes), ("peers", fault.peers)):
+            for name in names:
+                if name is not None:
+                    check_node(f"{place}.{key}", name, scenario, nodes)
+
+
+def _check_times(place: str, fault: FaultTable) -> None:
+    if fault.kind != "nemesis" and fault.at is None and fault.when is None:
+        raise ValueError(
+            f"{place}: give at, when, or both: at is then the delay after the condition"
+        )
+    if fault.every is not None and fault.at is None:
+        raise ValueError(f"{place}.every: needs at")
+    if fault.count > 1 and fault.every is None:
+        raise ValueError(f"{place}.count: needs every")
+    if fault.when is not None and fault.when.fact not in FACTS:
+        raise ValueError(
+            f"{place}.when.fact: no fact {fault.when.fact!r}; allowed: {', '.join(FACTS)}"
+        )
+
+
+def _check_parameters(place: str, fault: FaultTable, scenario: Scenario, nodes: list[str]) -> None:
+    """Let the simulator judge the fault that this one becomes."""
+    combined = scenario.cluster.combined
+    log_dirs = log_dirs_of(scenario.cluster, fault.node)
+    _check_dir(place, fault, log_dirs)
+    try:
+        validate(translate(fault, nodes, random.Random(0), combined=combined, log_dirs=log_dirs))
+    except FaultError as error:
+        raise ValueError(f"{place}.{error.field}: {error.problem}") from None
+
+
+def _check_dir(place: str, fault: FaultTable, log_dirs: tuple[str, ...]) -> None:
+    if fault.dir is None:
+        return
+    if "path" not in KINDS[fault.kind].parameters:
+        raise ValueError(f"{place}.dir: {fault.kind} does not hit a directory")
+    if fault.path is not None:
+        raise ValueError(f"{place}.dir: give dir or path, not both")
+    if fault.dir not in log_dirs:
+        known = ", ".join(log_dirs) or "none: log.dirs is not set"
+        raise ValueError(f"{place}.dir: no log directory {fault.dir!r}; allowed: {known}")
+
+
+def check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> None:
+    """Check that a name is a host's or a selector.
+
+    Raises:
+        ValueError: it is neither, or a selector of a partition that does not exist.
+    """
+    if name in nodes:
+        return
+    if not name.startswith((*ROLES, "any-")):
+        raise ValueError(
+            f"{place}: no node {name!r}; allowed: {some(nodes)}, or a selector"
+            " (leader:TOPIC-P, follower:TOPIC-P, active-controller, coordinator:GROUP, any-broker)"
+        )
+    selector, _, argument = name.partition(":")
+    if selector in ("leader", "follower"):
+        topic, _, partition = argument.rpartition("-")
+        known = {t.name: t.partitions for t in scenario.topics}
+        if topic not in known:
+            raise ValueError(f"{place}: no topic {topic!r}; allowed: {some(known)}")
+        if not partition.isdigit() or int(partition) >= known[topic]:
+            raise ValueError(f"{place}: {topic} has partitions 0 to {known[topic] - 1}")
+    elif name.startswith("any-") and name not in ANY:
+        raise ValueError(f"{place}: no selector {name!r}; allowed: {some(ANY)}")

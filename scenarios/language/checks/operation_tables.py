@@ -1,0 +1,77 @@
+"""Check the operations: each has the keys that its kind needs, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkasim.scenarios.language.checks.allowed import some
+from kafkasim.scenarios.language.checks.fault_tables import check_node
+from kafkasim.scenarios.language.checks.server_tables import check_version
+from kafkasim.scenarios.language.nodes import controller_hosts
+from kafkasim.scenarios.language.tables import OperationTable, Scenario
+from kafkasim.scenarios.language.vocabulary import ALL_BROKERS, QUORUM_VERBS, VERBS
+
+
+def check_operations(scenario: Scenario, nodes: list[str]) -> None:
+    """Check every operation; ``nodes`` are the names of all hosts.
+
+    Raises:
+        ValueError: for the first mistake.
+    """
+    topics = [topic.name for topic in scenario.topics]
+    topics += [o.topic for o in scenario.operations if o.kind == "create-topic" and o.topic]
+    for index, operation in enumerate(scenario.operations):
+        place = f"operations.{index}"
+        for name in [operation.node, *operation.nodes]:
+            if name is not None and name != ALL_BROKERS:
+                check_node(f"{place}.node", name, scenario, nodes)
+                if name not in nodes and not name.startswith("any-"):
+                    raise ValueError(
+                        f"{place}.node: only faults name roles: {name!r}; allowed: {some(nodes)}"
+                    )
+        if operation.kafka_version is not None:
+            version, mode = operation.kafka_version, scenario.cluster.mode
+            check_version(f"{place}.kafka-version", version, mode)
+        _check_keys(place, operation)
+        _check_names(place, operation, scenario, topics)
+
+
+def _check_keys(place: str, operation: OperationTable) -> None:
+    verb = VERBS[operation.kind]
+    given = [name.replace("_", "-") for name in operation.model_fields_set]
+    for name in verb.needs:
+        if name not in given:
+            raise ValueError(f"{place}.{name}: is missing")
+    for name in given:
+        if name not in ("kind", "at", *verb.needs, *verb.takes):
+            allowed = ", ".join((*verb.needs, *verb.takes)) or "nothing"
+            raise ValueError(f"{place}.{name}: {operation.kind} takes {allowed}")
+    if operation.kind == "reassign" and bool(operation.replicas) == operation.cancel:
+        raise ValueError(f"{place}.replicas: give either replicas or cancel")
+    if operation.kind == "alter-config" and (operation.topic is None) == (operation.node is None):
+        raise ValueError(f"{place}.topic: give either topic or node")
+
+
+def _check_names(
+    place: str, operation: OperationTable, scenario: Scenario, topics: Iterable[str]
+) -> None:
+    if operation.kind in QUORUM_VERBS:
+        _check_quorum(place, operation, scenario)
+    known = list(topics)
+    if operation.topic is not None and operation.topic not in known:
+        raise ValueError(f"{place}.topic: no topic {operation.topic!r}; allowed: {some(known)}")
+    groups = [w.group for w in scenario.workload if w.kind == "consumer-group"]
+    if operation.group is not None and operation.group not in groups:
+        raise ValueError(f"{place}.group: no group {operation.group!r}; allowed: {some(groups)}")
+
+
+def _check_quorum(place: str, operation: OperationTable, scenario: Scenario) -> None:
+    cluster = scenario.cluster
+    if cluster.mode == "zookeeper":
+        raise ValueError(f'{place}.kind: {operation.kind} needs mode = "kraft"')
+    count = cluster.controllers + cluster.standby_controllers
+    hosts = list(controller_hosts(count, cluster.combined).values())
+    if operation.node is not None and operation.node not in hosts:
+        raise ValueError(
+            f"{place}.node: no controller runs on {operation.node!r}; allowed: {some(hosts)}"
+        )

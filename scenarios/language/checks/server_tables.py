@@ -1,0 +1,128 @@
+"""Check the cluster and its topics: mode and releases, replication, properties of servers."""
+
+from __future__ import annotations
+
+from kafkasim.model.config import BrokerConfig, TopicConfig
+from kafkasim.model.controller.common.records import ELR_FEATURE
+from kafkasim.model.zookeeper.config import ZooKeeperConfig
+from kafkasim.scenarios.language.checks.allowed import check_properties, some
+from kafkasim.scenarios.language.tables import Scenario, TopicTable
+from kafkasim.scenarios.language.vocabulary import MODES, VERSIONS
+
+
+def check_mode(scenario: Scenario) -> None:
+    """Check that the cluster has only servers and releases of its mode.
+
+    Raises:
+        ValueError: for the first mistake.
+    """
+    cluster = scenario.cluster
+    fields = type(cluster).model_fields
+    given = [name for name in fields if getattr(cluster, name) != fields[name].default]
+    if cluster.mode == "zookeeper":
+        for name in ("controllers", "combined", "standby_controllers"):
+            if name in given:
+                key = name.replace("_", "-")
+                raise ValueError(
+                    f'cluster.{key}: needs mode = "kraft"; in mode zookeeper a broker is the'
+                    " controller"
+                )
+        if cluster.kafka_version == "4.0":
+            raise ValueError("cluster.kafka-version: 4.0 has no ZooKeeper; allowed: 2.8-zk, 3.9")
+        check_properties("cluster.zookeeper-config", ZooKeeperConfig, cluster.zookeeper_config)
+    else:
+        for name, key in (("zookeepers",) * 2, ("zookeeper_config", "zookeeper-config")):
+            if name in given:
+                raise ValueError(f'cluster.{key}: needs mode = "zookeeper"')
+        if cluster.kafka_version == "2.8-zk":
+            raise ValueError('cluster.kafka-version: 2.8-zk needs mode = "zookeeper"')
+        most = min(cluster.brokers, cluster.controllers)
+        if cluster.combined > most:
+            raise ValueError(
+                f"cluster.combined: {cluster.combined} is more than the brokers or the controllers;"
+                f" allowed: 0 to {most}"
+            )
+    for name, node in cluster.nodes.items():
+        if node.kafka_version is not None:
+            check_version(f"cluster.nodes.{name}.kafka-version", node.kafka_version, cluster.mode)
+
+
+def check_version(place: str, version: str, mode: str) -> None:
+    """Check that a release of Kafka has a mode.
+
+    Raises:
+        ValueError: it has not.
+    """
+    allowed = [each for each in VERSIONS if MODES[each] in (mode, "")]
+    if version not in allowed:
+        raise ValueError(f"{place}: {version} has no mode {mode}; allowed: {', '.join(allowed)}")
+
+
+def check_topics(scenario: Scenario) -> None:
+    """Check every topic: one of each name, replicas on brokers that exist.
+
+    Raises:
+        ValueError: for the first mistake.
+    """
+    seen: list[str] = []
+    for index, topic in enumerate(scenario.topics):
+        place = f"topics.{index}"
+        if topic.name in seen:
+            raise ValueError(f"{place}.name: two topics are named {topic.name!r}")
+        seen.append(topic.name)
+        if topic.replication_factor > scenario.cluster.brokers:
+            raise ValueError(
+                f"{place}.replication-factor: {topic.replication_factor} is more than the"
+                f" {scenario.cluster.brokers} brokers; allowed: 1 to {scenario.cluster.brokers}"
+            )
+        _check_assignment(place, topic, scenario.cluster.brokers)
+        minimum = topic.config.get("min.insync.replicas")
+        if isinstance(minimum, int) and minimum > topic.replication_factor:
+            raise ValueError(
+                f"{place}.config.min.insync.replicas: {minimum} is more than replication-factor"
+                f" {topic.replication_factor}: no acks=all write could succeed"
+            )
+        check_properties(f"{place}.config", TopicConfig, topic.config)
+
+
+def _check_assignment(place: str, topic: TopicTable, brokers: int) -> None:
+    if not topic.assignment:
+        return
+    if len(topic.assignment) != topic.partitions:
+        raise ValueError(
+            f"{place}.assignment: {len(topic.assignment)} lists of replicas for"
+            f" {topic.partitions} partitions; give one list for each"
+        )
+    factor = topic.replication_factor
+    for replicas in topic.assignment:
+        if len(replicas) != factor or len(dict.fromkeys(replicas)) != factor:
+            raise ValueError(
+                f"{place}.assignment: {replicas} are not {factor} different brokers, as"
+                " replication-factor asks for"
+            )
+        if not all(1 <= replica <= brokers for replica in replicas):
+            raise ValueError(f"{place}.assignment: {replicas} are not all in 1 to {brokers}")
+
+
+def check_configs(scenario: Scenario, nodes: list[str]) -> None:
+    """Check features and the properties of servers.
+
+    Raises:
+        ValueError: for the first mistake.
+    """
+    cluster = scenario.cluster
+    for name, level in cluster.features.items():
+        if name != ELR_FEATURE or level not in (0, 1):
+            raise ValueError(f"cluster.features.{name}: allowed: {ELR_FEATURE} at level 0 or 1")
+        if level and cluster.kafka_version != "4.0":
+            raise ValueError(f'cluster.features.{name}: needs kafka-version = "4.0"')
+    check_properties("cluster.config", BrokerConfig, cluster.config)
+    for name, node in cluster.nodes.items():
+        place = f"cluster.nodes.{name}"
+        if name not in nodes:
+            raise ValueError(f"{place}: no such node; allowed: {some(nodes)}")
+        if node.fsync is not None:
+            raise ValueError(f"{place}.fsync: is not modelled; use a fault of kind slow-disk")
+        if node.config and not name.startswith(("broker-", "controller-")):
+            raise ValueError(f"{place}.config: only brokers and controllers have properties")
+        check_properties(f"{place}.config", BrokerConfig, {**cluster.config, **node.config})

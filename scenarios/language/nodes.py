@@ -1,0 +1,88 @@
+"""The hosts of a scenario: their names, the node ids of controllers, and the selectors of faults.
+
+Hosts are named ``broker-N``, ``controller-N``, ``zookeeper-N``, ``producer-N`` and ``consumer-N``,
+each counted from 1. In combined mode (process.roles = broker,controller) the first controllers run
+in the processes of ``broker-1``, ``broker-2``…
+"""
+
+from __future__ import annotations
+
+import random
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.group.hashing import partition_for
+from kafkasim.scenarios.language.tables import ClusterTable, Scenario
+
+FIRST_CONTROLLER_ID = 3001
+
+ANY = ("any-broker", "any-controller", "any-zookeeper", "any-producer", "any-consumer")
+"""Selectors for which each seed draws a host of the kind."""
+
+ROLES = ("leader:", "follower:", "coordinator:", "active-controller", "@node")
+"""Beginnings of selectors that name a host by its role at the moment a fault starts."""
+
+OFFSETS_PARTITIONS = 50
+"""The default of offsets.topic.num.partitions."""
+
+
+def controller_id(number: int, combined: int) -> int:
+    """Return the node id of the ``number``-th controller; a combined one has its broker's id."""
+    return number if number <= combined else FIRST_CONTROLLER_ID + number - 1
+
+
+def controller_hosts(count: int, combined: int) -> dict[int, str]:
+    """Return the hosts of ``count`` controllers by node id, in the order of their numbers."""
+    hosts: dict[int, str] = {}
+    for number in range(1, count + 1):
+        kind = "broker" if number <= combined else "controller"
+        hosts[controller_id(number, combined)] = f"{kind}-{number}"
+    return hosts
+
+
+def node_names(scenario: Scenario) -> list[str]:
+    """Return the names of all hosts of servers and clients."""
+    cluster = scenario.cluster
+    names = [f"broker-{i}" for i in range(1, cluster.brokers + 1)]
+    if cluster.mode == "zookeeper":
+        names += [f"zookeeper-{i}" for i in range(1, cluster.zookeepers + 1)]
+    else:
+        last = cluster.controllers + cluster.standby_controllers
+        names += [f"controller-{i}" for i in range(cluster.combined + 1, last + 1)]
+    producers = sum(w.count for w in scenario.workload if w.kind == "producer")
+    consumers = sum(w.count for w in scenario.workload if w.kind == "consumer-group")
+    names += [f"producer-{i}" for i in range(1, producers + 1)]
+    names += [f"consumer-{i}" for i in range(1, consumers + 1)]
+    return names
+
+
+def select(
+    name: str,
+    nodes: list[str],
+    rng: random.Random,
+    *,
+    offsets_partitions: int = OFFSETS_PARTITIONS,
+    combined: int = 0,
+) -> str:
+    """Return the host or role that a name in a scenario stands for.
+
+    ``any-KIND`` becomes a drawn host of ``nodes``; the first ``combined`` brokers count as
+    controllers, too. ``coordinator:GROUP`` becomes the leader of the group's partition of
+    __consumer_offsets. Any other name is returned as it is.
+    """
+    if name.startswith("any-"):
+        kind = name.removeprefix("any-")
+        some = [node for node in nodes if node.startswith(f"{kind}-")]
+        if kind == "controller":
+            some += [f"broker-{number}" for number in range(1, combined + 1)]
+        return some[int(rng.random() * len(some))]
+    if name.startswith("coordinator:"):
+        group = name.partition(":")[2]
+        return f"leader:__consumer_offsets-{partition_for(group, offsets_partitions)}"
+    return name
+
+
+def log_dirs_of(cluster: ClusterTable, node: str | None) -> tuple[str, ...]:
+    """Return the log.dirs of a host; for a role or None, those of the cluster's config."""
+    own = cluster.nodes[node].config if node is not None and node in cluster.nodes else {}
+    text = own.get("log.dirs", cluster.config.get("log.dirs", ()))
+    return BrokerConfig.from_properties({"log.dirs": text}).log_dirs

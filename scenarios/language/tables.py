@@ -1,0 +1,270 @@
+"""The tables of a scenario file and their keys: types, defaults and ranges.
+
+A scenario has a claim, a cluster, topics, workloads, faults, operations, an expectation and a
+twin. Keys are written with dashes; property names are Kafka's. README.md is the reference with
+units and examples. What concerns several tables is checked in :mod:`.checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from kafkasim.scenarios.language.units import Duration, DurationSpan, Rate, Size, Span
+from kafkasim.scenarios.language.vocabulary import VERBS, Version
+from kafkasim.sim.faults.faults import KINDS
+
+
+def flatten(table: Any, prefix: str = "") -> Any:
+    """Return properties under their full names: TOML reads ``a.b.c = 1`` as nested tables."""
+    if not isinstance(table, Mapping):
+        return table
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        nested = isinstance(value, Mapping)
+        flat.update(flatten(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value})
+    return flat
+
+
+Properties = Annotated[dict[str, str | int | float | bool | list[str]], BeforeValidator(flatten)]
+
+FAULT_KINDS = (*KINDS, "nemesis")
+OPERATION_KINDS = tuple(VERBS)
+
+
+class Table(BaseModel):
+    """Base of all tables: unknown keys are errors; keys are written with dashes."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=lambda name: name.replace("_", "-")
+    )
+
+
+class NodeTable(Table):
+    """Settings of one host (``[cluster.nodes.broker-1]``) that differ from the cluster's.
+
+    ``start`` delays the host's first start by that long.
+    """
+
+    config: Properties = {}
+    rack: str | None = None
+    fsync: Duration | None = None  # refused: not modelled; manifests of earlier runs name it
+    start: Duration = 0
+    kafka_version: Version | None = None  # None: the cluster's
+
+
+class ClusterTable(Table):
+    """The servers. ``config`` holds the properties (server.properties) of every server.
+
+    The first ``combined`` controllers run in the processes of broker-1, broker-2… (process.roles =
+    broker,controller), the others on hosts of their own. ``standby-controllers`` follow the
+    quorum as observers until an operation adds them as voters (KIP-853). ``features`` are the
+    levels that kafka-storage format --feature sets. In ZooKeeper mode there are no controllers
+    beside the brokers, and ``zookeepers`` is the size of the ensemble.
+    """
+
+    mode: Literal["kraft", "zookeeper"] = "kraft"
+    kafka_version: Version = "4.0"
+    brokers: int = Field(3, ge=1, le=100)
+    controllers: Literal[1, 3, 5] = 3
+    combined: int = Field(0, ge=0, le=5)
+    standby_controllers: int = Field(0, ge=0, le=5)
+    zookeepers: Literal[1, 3, 5] = 3
+    zookeeper_config: Properties = {}  # keys of zoo.cfg
+    racks: list[str] = []  # broker-1 is in the first, broker-2 in the second, … and around again
+    config: Properties = {}
+    features: dict[str, int] = {}
+    nodes: dict[str, NodeTable] = {}
+    variants: list[str] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _version(cls, data: Any) -> Any:
+        """Make 3.9, the last release with ZooKeeper, the default of ZooKeeper mode."""
+        if isinstance(data, Mapping) and data.get("mode") == "zookeeper":
+            return {"kafka-version": "3.9", **data}
+        return data
+
+
+class TopicTable(Table):
+    """A topic that exists before the workloads start."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
+    partitions: int = Field(1, ge=1, le=10000)
+    replication_factor: int = Field(1, ge=1)
+    assignment: list[list[int]] = []  # brokers of each partition, preferred leader first
+    config: Properties = {}
+
+
+class ProducerTable(Table):
+    """``count`` client hosts that each send ``rate`` records a second to ``topic``.
+
+    Without ``topic`` they send to the scenario's first topic. ``keys`` is none, uniform:N (N keys
+    of equal weight) or zipf:N:S (N keys, exponent S). ``start`` and ``stop`` count from t = 0.
+    """
+
+    kind: Literal["producer"]
+    count: int = Field(1, ge=1, le=1000)
+    topic: str | None = None
+    rate: Rate = 100.0
+    keys: str = Field("none", pattern=r"^(none|uniform:[1-9][0-9]*|zipf:[1-9][0-9]*:[0-9.]+)$")
+    value_size: Size = 100
+    rack: str | None = None
+    start: Duration = 0
+    stop: Duration | None = None
+    config: Properties = {}
+
+
+class ConsumerGroupTable(Table):
+    """``count`` members of ``group``, each on a host of its own.
+
+    Without ``topics`` they subscribe to the scenario's first topic. ``processing`` is the time a
+    record takes. With ``handover`` the poll loop passes records to a worker and polls on, as an
+    application with a processing thread does. ``commit`` is auto (enable.auto.commit), sync or
+    async (after processing), first (synchronously before processing) or none. The first member
+    stays away from poll() for ``stuck-for`` (default 10 minutes) once ``stuck-at`` has passed.
+    """
+
+    kind: Literal["consumer-group"]
+    group: str = "group"
+    count: int = Field(1, ge=1, le=1000)
+    topics: list[str] = []
+    processing: DurationSpan = Span(0, 0)
+    commit: Literal["auto", "sync", "async", "first", "none"] = "auto"
+    handover: bool = False
+    stuck_at: Duration | None = None
+    stuck_for: Duration | None = None
+    rack: str | None = None
+    start: Duration = 0
+    config: Properties = {}
+
+
+class WhenTable(Table):
+    """A condition: the ``count``-th fact of kind ``fact`` whose fields equal ``fields``.
+
+    ``node`` restricts it to the facts of one host.
+    """
+
+    fact: str
+    node: str | None = None
+    fields: dict[str, str | int | bool] = {}
+    count: int = Field(1, ge=1)
+
+
+class FaultTable(Table):
+    """A fault of one kind, at a time or on a condition.
+
+    The fault starts at ``at``, or ``at`` after the fact in ``when``. It is repeated ``count`` times
+    with ``every`` between the starts. It ends after ``for``, or at the first fact that matches
+    ``until``, whichever comes first; without both it lasts until all faults are healed.
+
+    ``node`` is a host or a selector: leader:TOPIC-P, follower:TOPIC-P, active-controller,
+    coordinator:GROUP, any-broker, any-controller, any-zookeeper, any-producer, any-consumer, or
+    @node (the host of the fact in ``when``). ``peers`` is the far side of a link; by default it is
+    every other host. ``dir`` is one of the node's log.dirs: the fault of a disk then hits the files
+    of that directory only. README.md says which kind takes which of the other keys.
+    """
+
+    kind: Literal[FAULT_KINDS]  # type: ignore[valid-type]
+    node: str | None = None
+    nodes: list[str] = []
+    rack: str | None = None
+    peers: list[str] = []
+    at: DurationSpan | None = None
+    every: DurationSpan | None = None
+    count: int = Field(1, ge=1, le=10000)
+    for_: DurationSpan | None = Field(None, alias="for")
+    when: WhenTable | None = None
+    until: WhenTable | None = None
+    extra: Duration | None = None  # slow-link: added to every message
+    loss: float | None = Field(None, ge=0, le=1)  # flaky: the share of lost segments
+    factor: float | None = Field(None, ge=1)  # slow-disk: times as slow
+    offset: Duration | None = None  # clock-step
+    ppm: int | None = None  # clock-drift: parts per million
+    how: Literal["crash", "power-loss", "isolate"] | None = None  # rack-loss
+    path: str | None = None  # faults of disks: the beginning of the paths that they hit
+    dir: str | None = None
+    api: str | None = None  # hold, cut-purpose: Kafka's name of the request
+    purpose: str | None = None  # hold, cut-purpose: what the connection is for
+    direction: Literal["request", "response"] | None = None  # hold
+    kinds: list[str] = []  # nemesis: the kinds that it draws from
+    gap: Duration | None = None  # nemesis: the mean time between its faults
+
+
+class OperationTable(Table):
+    """What an operator does at a time; ``vocabulary.VERBS`` says which kind takes which keys."""
+
+    kind: Literal[OPERATION_KINDS]  # type: ignore[valid-type]
+    at: DurationSpan
+    node: str | None = None
+    nodes: list[str] = []
+    kill: bool = False
+    pause: Duration = 5_000_000  # how long a restarted node stays down
+    topic: str | None = None
+    config: Properties = {}
+    remove: list[str] = []  # properties that alter-config and upgrade delete
+    partition: int | None = Field(None, ge=0)
+    replicas: list[int] = []
+    cancel: bool = False
+    election: Literal["preferred", "unclean"] = "preferred"
+    partitions: int = Field(1, ge=1, le=10000)
+    replication_factor: int = Field(1, ge=1)
+    assignment: list[list[int]] = []
+    offset: int = Field(-1, ge=-1)  # delete-records: the new log start; −1 is the high watermark
+    group: str | None = None
+    kafka_version: Version | None = None
+    features: dict[str, int] = {}
+    to: Literal["earliest", "latest"] | int = "latest"
+
+
+class ExpectTable(Table):
+    """What a run may show, must show and must never show.
+
+    ``permits`` lists anomalies that the configuration allows, in one topic only as
+    ``anomaly:TOPIC``. Every run must show the observations of ``must-see``, those of ``in-time``
+    before the faults are healed, and none of ``never``; at least one run of a fleet must show
+    those of ``fleet-must-see``. ``within`` is how long a healed cluster may take to converge;
+    ``judging/progress.py:limit_us`` computes the default from the configuration.
+    """
+
+    permits: list[str] = []
+    must_see: list[str] = []
+    in_time: list[str] = []
+    within: Duration | None = None
+    fleet_must_see: list[str] = []
+    never: list[str] = []
+
+
+class TwinTable(Table):
+    """The same scenario without something it depends on; its check must fail.
+
+    ``set`` overrides keys by path (``workload.0.config.acks``) and ``variants`` adds variants.
+    ``fails`` names what some run must then show: an invariant, an anomaly,
+    ``missing:OBSERVATION`` or ``seen:OBSERVATION``. ``seeds`` is how many runs may be needed.
+    """
+
+    claim: str
+    set: dict[str, Any] = {}
+    variants: list[str] = []
+    fails: list[str] = Field(min_length=1)
+    seeds: int = Field(5, ge=1)
+
+
+class Scenario(Table):
+    """One phenomenon: a claim, and what it takes to test it.
+
+    t = 0 is the moment at which all brokers are unfenced and all topics exist.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$")
+    claim: str
+    duration: Duration
+    cluster: ClusterTable = Field(default_factory=lambda: ClusterTable.model_validate({}))
+    topics: list[TopicTable] = []
+    workload: list[Annotated[ProducerTable | ConsumerGroupTable, Field(discriminator="kind")]] = []
+    faults: list[FaultTable] = []
+    operations: list[OperationTable] = []
+    expect: ExpectTable = ExpectTable()
+    twin: TwinTable | None = None

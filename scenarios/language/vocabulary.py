@@ -1,0 +1,134 @@
+"""The words that a scenario file may use: releases of Kafka, operations, anomalies, observations.
+
+They are data that the tables of :mod:`.tables` and the checks of :mod:`.checks` refer to. What an
+operation does is in ``running/operations.py``; the trace's facts become observations in
+``judging/observer.py`` and anomalies in ``judging/delivery.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Version = Literal["2.8-zk", "3.9", "4.0"]
+
+VERSIONS: tuple[str, ...] = get_args(Version)
+"""The releases of Kafka that a scenario can name, oldest first."""
+
+MODES = {"2.8-zk": "zookeeper", "3.9": "", "4.0": "kraft"}
+"""Release to the only mode it runs in here; "" means that it runs in both."""
+
+ALL_BROKERS = "brokers"
+"""The ``node`` of an alter-config that sets the cluster-wide default of all brokers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """The keys that one kind of operation needs, and those it takes, besides ``kind`` and ``at``."""
+
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+
+
+VERBS: Mapping[str, Verb] = {
+    "rolling-restart": Verb((), ("nodes", "kill", "pause")),
+    "restart": Verb(("node",), ("kill", "pause")),
+    "stop": Verb(("node",), ("kill",)),
+    "start": Verb(("node",), ("kill",)),
+    "replace-disk": Verb(("node",), ("kill", "pause")),
+    "duplicate-broker": Verb(("node",)),
+    "elect-leader": Verb((), ("election", "topic", "partition")),
+    "reassign": Verb(("topic",), ("partition", "replicas", "cancel")),
+    "alter-config": Verb((), ("topic", "node", "config", "remove")),
+    "create-topic": Verb(("topic",), ("partitions", "replication-factor", "assignment", "config")),
+    "create-partitions": Verb(("topic", "partitions"), ("assignment",)),
+    "delete-topic": Verb(("topic",)),
+    "delete-records": Verb(("topic", "offset"), ("partition",)),
+    "unregister-broker": Verb(("node",)),
+    "upgrade": Verb(("kafka-version",), ("nodes", "config", "remove", "kill", "pause")),
+    "update-features": Verb(("features",)),
+    "add-voter": Verb(("node",)),
+    "remove-voter": Verb(("node",)),
+    "describe-quorum": Verb(),
+    "reset-offsets": Verb(("group", "topic"), ("to",)),
+}
+"""The kinds of operations."""
+
+QUORUM_VERBS = ("add-voter", "remove-voter", "describe-quorum", "update-features")
+"""Operations that address the KRaft quorum; ZooKeeper mode has none of them."""
+
+ANOMALIES: tuple[str, ...] = (
+    "lost-write",
+    "unseen",
+    "duplicate",
+    "inconsistent-offsets",
+    "poll-skip",
+    "nonmonotonic-poll",
+    "nonmonotonic-send",
+    "offset-regression",
+    "skipped-by-commit",
+    "double-owner",
+    "zombie-owner",
+    "stale-fetch",
+    "last-replica-standing",
+)
+"""What ``permits`` may allow: Jepsen's names for what goes wrong in delivery, and four of ours."""
+
+OBSERVATIONS: Mapping[str, str] = {
+    "isr-shrink": "a replica left an ISR; detail: lag, fenced, controlled-shutdown, unclean",
+    "isr-expand": "a replica joined an ISR",
+    "isr-refused": "an ISR change that a leader proposed was refused; detail: the error",
+    "epochs-skipped": "a replica applied a leader epoch without one of the epochs before it",
+    "isr-of-one": "a leader's ISR shrank to the leader itself",
+    "leader-change": "a partition got another leader; detail: the reason",
+    "leaderless": "a partition had no leader",
+    "leader-down": "a broker stopped while partitions named it their leader",
+    "stopped-early": "a broker shut down before its successors had applied their leadership",
+    "unclean-election": "a leader was elected outside the ISR",
+    "fenced": "the controller fenced a broker",
+    "unfenced": "the controller unfenced a broker that was fenced",
+    "controlled-shutdown": "a broker completed a controlled shutdown",
+    "truncated": "a replica cut records from its log",
+    "failover": "another controller became active after t = 0",
+    "send-failed": "a producer gave a batch up; detail: the error",
+    "rebalance": "a group began a generation after its first",
+    "member-expired": "a group's member was removed; detail: session, poll-interval",
+    "coordinator-moved": "another broker took a group coordinator over",
+    "expired": "retention deleted segments of a log",
+    "recovered": "a log was recovered after an unclean stop",
+    "follower-read": "a consumer was sent to a replica of its own rack (KIP-392)",
+    "back-to-leader": "a consumer left such a replica before its lease was over",
+    "records-deleted": "a leader raised its log start offset for DeleteRecords",
+    "redelivered": "a group got a record twice",
+    "reset-past-records": "a group reset a partition to its end while it was reading the topic",
+    "commit-refused": "a commit was refused for its generation or member; detail: the error",
+    "retried": "a batch was acknowledged after more than one attempt",
+    "indeterminate": "a producer gave a batch up that may be in the log all the same",
+    "hot-partition": "one partition of a topic took more than half of its first 400 records",
+    "control-refused": "a broker refused a ZooKeeper controller's request; detail: the error",
+    "session-expired": "a broker's ZooKeeper session expired",
+    "bounced": "a broker came back before the ZooKeeper controller had noticed its absence",
+    "min-isr-refused": "an acks=all record failed with NOT_ENOUGH_REPLICAS",
+    "operated": "an operation succeeded; detail: its kind",
+    "refused": "an operation was refused; detail: the error",
+    "reassigning": "a reassignment began",
+    "reassigned": "a reassignment completed",
+    "reassignment-cancelled": "a reassignment was cancelled",
+    "duplicate-refused": "a second process of a node id was refused its registration",
+    "topic-deleted": "a topic was deleted",
+    "topic-recreated": "a topic was created under the name of a deleted one",
+    "log-deleted": "a broker dropped a replica",
+    "log-dir-offline": "one of several log directories of a broker failed",
+    "elected-from-elr": "a leader was elected out of the ELR while the ISR was empty",
+    "out-of-elr": "an unclean restart took a replica out of the ELR",
+    "isr-empty": "a partition had no ISR (with ELR only)",
+    "voters-changed": "a controller adopted another set of voters (KIP-853)",
+    "snapshot": "a metadata snapshot was created, loaded (a leader's), or cleaned (before the log"
+    " start); detail: which of the three",
+    "metadata-without-quorum": "metadata was committed while most voters of the quorum, or most"
+    " ZooKeeper servers, were down",
+    "acked-without-quorum": "a send was acknowledged while most voters of the quorum, or most"
+    " ZooKeeper servers, were down",
+}
+"""What ``must-see``, ``in-time``, ``fleet-must-see`` and ``never`` may name, and what it means."""

@@ -1,0 +1,96 @@
+"""The faults and operations of one run: armed at their times, healed at the end."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.source import PartitionKey
+from kafkasim.scenarios.language.nodes import log_dirs_of, node_names
+from kafkasim.scenarios.language.tables import FaultTable
+from kafkasim.scenarios.language.translate import translate
+from kafkasim.scenarios.running.cluster import Cluster
+from kafkasim.scenarios.running.operations import Operations
+from kafkasim.sim.faults.budget import Budget
+from kafkasim.sim.faults.faults import KINDS, Fault
+from kafkasim.sim.faults.injector import Injector
+from kafkasim.sim.faults.nemesis import WEIGHTS, Nemesis
+from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.world import World
+
+
+class FaultSchedule:
+    """All that is done to one cluster on purpose, and which losses it excuses."""
+
+    def __init__(self, world: World, trace: Trace, cluster: Cluster, progress: Progress) -> None:
+        self.world = world
+        self.cluster = cluster
+        self.scenario = cluster.scenario
+        brokers = {host.name: int(host.name.rpartition("-")[2]) for host in cluster.brokers}
+        self.budget = Budget(trace, brokers)
+        self.injector = Injector(world, trace, self.budget)
+        self.nodes = node_names(self.scenario)
+        properties = BrokerConfig.from_properties(self.scenario.cluster.config)
+        self._offsets_partitions = properties.offsets_topic_num_partitions
+        self.operations = Operations(world, trace, cluster, progress, self.budget)
+
+    def excuse(self, key: PartitionKey) -> str:
+        """Return why a loss in a partition is expected, or "" (KAFKA.md, 0.1)."""
+        return "last-replica-standing" if key in self.budget.outside else ""
+
+    def arm(self, ready_us: int) -> None:
+        """Arm every fault and operation; their times count from ``ready_us``."""
+        faults: list[Fault] = []
+        for index, table in enumerate(self.scenario.faults):
+            rng = self.world.streams.stream("scenario", "fault", index)
+            if table.kind == "nemesis":
+                faults += self._nemesis(table, rng)
+            else:
+                faults += self._repeated(table, rng)
+        self.injector.arm(faults, ready_us)
+        self.operations.arm(ready_us)
+
+    def heal(self) -> None:
+        """End all faults, start whatever is down, and restart brokers without a log directory."""
+        self.injector.heal_all()
+        self.operations.heal()
+        for host in self.world.hosts.values():
+            if host.incarnation >= 0 and not host.alive:
+                host.boot()
+        for host in self.cluster.brokers:
+            process = self.cluster.broker_process(host.name)
+            if process is not None and process.replicas.logs.offline:
+                host.restart()  # a failed log directory comes back with the next start only
+
+    def _repeated(self, table: FaultTable, rng: random.Random) -> list[Fault]:
+        cluster = self.scenario.cluster
+        return [
+            translate(
+                table,
+                self.nodes,
+                rng,
+                repetition=repetition,
+                offsets_partitions=self._offsets_partitions,
+                combined=cluster.combined,
+                log_dirs=log_dirs_of(cluster, table.node),
+            )
+            for repetition in range(table.count)
+        ]
+
+    def _nemesis(self, table: FaultTable, rng: random.Random) -> tuple[Fault, ...]:
+        weights = {kind: WEIGHTS.get(kind, 1) for kind in table.kinds} or WEIGHTS
+        servers = [
+            node for node in self.nodes if node.startswith(("broker-", "controller-", "zookeeper-"))
+        ]
+        clients = [node for node in self.nodes if node not in servers]
+        options: dict[str, Any] = {} if table.gap is None else {"mean_gap_us": table.gap}
+        if table.for_ is not None:
+            options |= {"shortest_us": table.for_.low, "longest_us": table.for_.high}
+        nemesis = Nemesis(
+            table.nodes or servers, self.scenario.duration, clients,
+            tuple(self.scenario.cluster.racks), weights=weights, **options,
+        )  # fmt: skip
+        assert all(kind in KINDS for kind in weights)
+        return nemesis.draw(rng)

@@ -1,0 +1,63 @@
+"""Compose variants into the rules of a run.
+
+Nothing is patched: a part's rules become an instance of a new class whose bases are the variants'
+subclasses. So several variants compose as long as no two override one method, and only their ids
+travel to worker processes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafkasim.scenarios.variants.registry import VARIANTS
+from kafkasim.scenarios.variants.rules import PARTS, Rules
+from kafkasim.scenarios.variants.variant import Override, VariantError, part_of
+
+MODES: dict[str, str] = {
+    "controller": "kraft", "raft": "kraft", "zk_controller": "zookeeper", "zookeeper": "zookeeper",
+}  # fmt: skip
+"""The mode in which a part runs, for the parts that run in one mode only."""
+
+
+def compose(ids: Sequence[str]) -> Rules:
+    """Return the rules with the variants of ``ids`` in force.
+
+    Raises:
+        VariantError: an unknown id, or two variants that override one method.
+    """
+    owner: dict[Override, tuple[str, Any]] = {}
+    chosen: dict[str, dict[type, None]] = {}
+    for name in ids:
+        variant = VARIANTS.get(name)
+        if variant is None:
+            raise VariantError(f"no variant {name!r}; {_hint(name)}")
+        for (part, method), body in variant.overridden().items():
+            other, same = owner.setdefault((part, method), (name, body))
+            if same is not body:
+                raise VariantError(f"variants {other} and {name} both override {part}.{method}")
+        for rules in variant.rules:
+            chosen.setdefault(part_of(rules), {})[rules] = None
+    made: dict[str, Any] = {
+        part: type(f"Variant{PARTS[part].__name__}", tuple(classes), {})()
+        for part, classes in chosen.items()
+    }
+    return replace(Rules(), **made)
+
+
+def only_mode(ids: Sequence[str]) -> str | None:
+    """Return the mode in which the variants can show; None if both modes, or no mode, will do."""
+    modes: dict[str, None] = {}
+    for variant in [VARIANTS[name] for name in ids if name in VARIANTS]:
+        parts = [MODES.get(part_of(rules)) for rules in variant.rules]
+        modes |= dict.fromkeys([each for each in parts if each is not None])
+    return next(iter(modes)) if len(modes) == 1 else None
+
+
+def _hint(name: str) -> str:
+    near = [each for each in VARIANTS if name and each.startswith(name)]
+    near = near or difflib.get_close_matches(name, VARIANTS, n=3, cutoff=0.4)
+    meant = f"did you mean {' or '.join(near[:3])}? " if near else ""
+    return f"{meant}kafkasim list --variants has them all"

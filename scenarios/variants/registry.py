@@ -1,0 +1,23 @@
+"""All variants by id: the historical bugs of KAFKA.md, 8.1 to 8.3, then the mutations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkasim.scenarios.variants.bugs.controllers import CONTROLLERS
+from kafkasim.scenarios.variants.bugs.elections import ELECTIONS
+from kafkasim.scenarios.variants.bugs.isr import ISR
+from kafkasim.scenarios.variants.bugs.raft import RAFT
+from kafkasim.scenarios.variants.bugs.truncation import TRUNCATION
+from kafkasim.scenarios.variants.mutations import MUTATIONS
+from kafkasim.scenarios.variants.variant import Variant
+
+BUGS: tuple[Variant, ...] = tuple(
+    sorted(
+        (*TRUNCATION, *ISR, *ELECTIONS, *CONTROLLERS, *RAFT),
+        key=lambda variant: variant.id,
+    )
+)
+"""The historical bugs. Each has a script of its own name in scenarios/catalogue/bugs."""
+
+VARIANTS: Mapping[str, Variant] = {variant.id: variant for variant in (*BUGS, *MUTATIONS)}
