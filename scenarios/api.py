@@ -28,10 +28,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafkasim.model.facts import FACTS
+from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.spec import Scenario, ScenarioError, parse
+from kafkasim.scenarios.language.spec import ScenarioError, parse
+from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import runner
-from kafkasim.scenarios.running.runner import Result
 from kafkasim.scenarios.showing.story import tell
 from kafkasim.sim.trace.store import TRACE_FILE
 
