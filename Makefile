@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP_OPTIONS := --quiet --disable-pip-version-check --no-warn-script-location --use-pep517
 OUT ?= demo
 SEEDS ?= 200
 
@@ -34,7 +35,8 @@ clean:
 	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	$(BIN)/kafkasim prepare || true
+	@echo "Installing into $(VENV); this takes some minutes, once."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install $(PIP_OPTIONS) -c constraints.txt -e '.[dev]'
+	@$(BIN)/kafkasim prepare || true
 	@touch $(STAMP)
