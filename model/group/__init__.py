@@ -1,1 +1,1 @@
-"""The group coordinator: classic protocol, committed offsets, assignors."""
+"""The group coordinator: classic groups, committed offsets; and the clients' assignors."""

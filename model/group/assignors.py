@@ -1,10 +1,11 @@
 """Client-side assignors: RangeAssignor and RoundRobinAssignor, exactly as in Kafka's clients.
 
-Pure functions from the members' subscriptions and the partition counts to the assignment; the
-leader of a group runs one of them between JoinGroup and SyncGroup. Topics without metadata are left
-out. Members are ordered static first by instance id, then dynamic by member id
-(AbstractPartitionAssignor.MemberInfo). Not modelled: the rack-aware variant of range, sticky and
-cooperative-sticky.
+The leader of a classic group runs one of them between its JoinGroup and its SyncGroup. An assignor
+is a pure function of the members' subscriptions and of the number of partitions of each topic; it
+leaves out topics without metadata. Members are ordered: static ones by instance id, then dynamic
+ones by member id (AbstractPartitionAssignor.MemberInfo).
+
+Not modelled: the rack-aware variant of range, sticky and cooperative-sticky.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Assignor = Callable[[Sequence[JoinGroupMember], Mapping[str, int]], Assignment]
 
 
 def ordered_members(members: Sequence[JoinGroupMember]) -> list[JoinGroupMember]:
-    """Return the members in the order in which assignors serve them."""
+    """Return the members in the order in which assignors give them partitions."""
     static = [member for member in members if member.group_instance_id is not None]
     dynamic = [member for member in members if member.group_instance_id is None]
     static.sort(key=lambda member: member.group_instance_id or "")
@@ -28,7 +29,7 @@ def ordered_members(members: Sequence[JoinGroupMember]) -> list[JoinGroupMember]
 
 
 def range_assign(members: Sequence[JoinGroupMember], partitions: Mapping[str, int]) -> Assignment:
-    """Give each subscriber of a topic a run of its partitions; the first ones get one more."""
+    """Give each subscriber of a topic consecutive partitions of it; the first get one more."""
     order = ordered_members(members)
     owned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     for topic in _topics(members, partitions):
@@ -44,7 +45,7 @@ def range_assign(members: Sequence[JoinGroupMember], partitions: Mapping[str, in
 def round_robin_assign(
     members: Sequence[JoinGroupMember], partitions: Mapping[str, int]
 ) -> Assignment:
-    """Deal all partitions of all topics to the members in a circle, skipping non-subscribers."""
+    """Give the partitions of all topics to the members in turn, skipping non-subscribers."""
     order = ordered_members(members)
     owned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     at = 0

@@ -1,33 +1,36 @@
-"""The group coordinator of a broker: which offsets partitions it owns, and who serves what.
+"""The group coordinator of a broker (GroupCoordinatorService over CoordinatorRuntime).
 
-Kafka: GroupCoordinatorService over CoordinatorRuntime. A broker becomes coordinator of a group by
-being elected leader of the group's partition of ``__consumer_offsets``: it replays the whole log,
-and until then answers COORDINATOR_LOAD_IN_PROGRESS; when it resigns, all that is parked is answered
-with NOT_COORDINATOR. Leader epochs guard against a stale election or resignation. All requests are
-served on lane ``group``.
+A broker becomes the coordinator of a group when it is elected leader of the group's partition of
+``__consumer_offsets``. It replays that partition's log and answers COORDINATOR_LOAD_IN_PROGRESS
+until it is done. When it resigns, it answers every parked request with NOT_COORDINATOR. All
+requests are served on lane ``group``.
 
-Not modelled: several load threads, loading in chunks, transactional offsets, KIP-848 groups,
-DescribeGroups, DeleteGroups.
+Not modelled: transactional offset commits, KIP-848 and share groups, DescribeGroups, DeleteGroups.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import CoordinatorLoaded, FinalOffset
-from kafkasim.model.group.classic.group import Parked
-from kafkasim.model.group.classic.membership import Membership
-from kafkasim.model.group.classic.rebalance import Rebalance, join_error, sync_error
+from kafkasim.model.facts import FinalOffset
+from kafkasim.model.group.classic.membership import ClassicMembership
+from kafkasim.model.group.classic.rebalance import ClassicRebalance
+from kafkasim.model.group.classic.responses import join_error, sync_error
+from kafkasim.model.group.classic.trace import GroupTrace
 from kafkasim.model.group.hashing import partition_for
-from kafkasim.model.group.offsets import Offsets
+from kafkasim.model.group.offsets import OffsetMetadataManager
+from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.group.rules import GroupRules
-from kafkasim.model.group.runtime.ports import OFFSETS_TOPIC, GroupLog
-from kafkasim.model.group.runtime.runtime import LANE, Runtime
-from kafkasim.model.group.runtime.shard import Shard
+from kafkasim.model.group.runtime.context import Parked
+from kafkasim.model.group.runtime.log import CoordinatorLog
+from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
+from kafkasim.model.group.runtime.shards import OwnedShards
+from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -40,7 +43,8 @@ from kafkasim.model.messages import (
     OffsetFetchResponse,
     SyncGroupRequest,
 )
-from kafkasim.model.records import RecordBatch, TopicPartition
+
+LANE = "group"
 
 GROUP_REQUESTS: tuple[type, ...] = (
     JoinGroupRequest,
@@ -52,11 +56,11 @@ GROUP_REQUESTS: tuple[type, ...] = (
 )
 """What :meth:`GroupCoordinator.on_request` serves; a broker routes these to lane ``group``."""
 
-Serve = Callable[[Shard, Parked, Any, int], None]
+Serve = Callable[[GroupShard, Parked, Any, int], None]  # (shard, parked, request, now)
 
 
 class GroupCoordinator:
-    """Owns the shards of the offsets partitions that this broker leads."""
+    """Serves the groups of the offsets partitions that this broker leads."""
 
     def __init__(
         self,
@@ -64,17 +68,22 @@ class GroupCoordinator:
         broker_id: int,
         config: BrokerConfig,
         rules: GroupRules,
-        port: GroupLog,
+        log: CoordinatorLog,
     ) -> None:
         self.process = process
         self.broker_id = broker_id
         self.config = config
-        self.port = port
-        self.runtime = Runtime(process, config, rules, port)
-        rebalance = Rebalance(self.runtime)
-        self.membership = Membership(self.runtime, rebalance)
-        self.offsets = Offsets(self.runtime, rebalance, self.membership)
-        self.shards: dict[int, Shard] = {}
+        self.runtime = CoordinatorRuntime(process, LANE, log, config.offsets_commit_timeout_ms)
+        ids = random.Random(process.rng.getrandbits(64))
+        trace = GroupTrace(process.out)
+        rebalance = ClassicRebalance(
+            self.runtime, rules, trace, config.group_initial_rebalance_delay_ms
+        )
+        self.membership = ClassicMembership(self.runtime, rebalance, config, ids)
+        self.offsets = OffsetMetadataManager(self.runtime, rebalance, self.membership, config)
+        self.owned: OwnedShards[GroupShard] = OwnedShards(
+            self.runtime, OFFSETS_TOPIC, GroupShard, self._on_loaded, self._on_unloaded
+        )
         self._partitions: dict[str, int] = {}  # group id -> partition, as computed before
         self._serve: dict[type, Serve] = {
             JoinGroupRequest: self.membership.on_join,
@@ -84,6 +93,11 @@ class GroupCoordinator:
             OffsetCommitRequest: self.offsets.on_commit,
             OffsetFetchRequest: self.offsets.on_fetch,
         }
+
+    @property
+    def shards(self) -> dict[int, GroupShard]:
+        """The shards by partition, those that load included."""
+        return self.owned.by_partition
 
     def partition_for(self, group_id: str) -> int:
         """Return the partition of ``__consumer_offsets`` that holds a group."""
@@ -102,107 +116,67 @@ class GroupCoordinator:
             self.runtime.respond(parked, _refusal(request, Errors.INVALID_GROUP_ID))
         elif shard is None:
             self.runtime.respond(parked, _refusal(request, Errors.NOT_COORDINATOR))
-        elif not shard.active:
+        elif not shard.context.is_active:
             self.runtime.respond(parked, _refusal(request, Errors.COORDINATOR_LOAD_IN_PROGRESS))
         else:
             self._serve[type(request)](shard, parked, request, now)
 
     def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
-        """Take a partition over: load it, on lane ``group``. Callable on any lane.
-
-        A re-election of this broker without a resignation in between keeps what is loaded.
-        """
-        shard = self.shards.get(partition)
-        if shard is None:
-            tp = TopicPartition(OFFSETS_TOPIC, partition)
-            shard = self.shards[partition] = Shard(partition, tp, leader_epoch)
-            self.process.out.append(Post(LANE, self._load, shard))
-        elif shard.epoch < leader_epoch:
-            shard.epoch = leader_epoch
-            if shard.active:
-                self.process.out.append(CoordinatorLoaded(partition, leader_epoch, True))
+        """Take a partition over and load it on lane ``group``. Callable on any lane."""
+        self.owned.on_elected(partition, leader_epoch, now)
 
     def on_resigned(self, partition: int, leader_epoch: int | None, now: int) -> None:
-        """Give a partition up under a higher epoch, or for good (None). Callable on any lane."""
-        shard = self.shards.get(partition)
-        if shard is None or (leader_epoch is not None and leader_epoch <= shard.epoch):
-            return
-        del self.shards[partition]
-        was_active, shard.active = shard.active, False
-        self.runtime.fail_all(shard, Errors.NOT_COORDINATOR, now)
-        if was_active:
-            self.membership.on_unloaded(shard)
-            self.process.timers.cancel(("group-offsets-expiry", partition))
-            epoch = shard.epoch if leader_epoch is None else leader_epoch
-            self.process.out.append(CoordinatorLoaded(partition, epoch, False))
-
-    def on_topics_deleted(self, topics: tuple[str, ...], now: int) -> None:
-        """Forget what groups committed in topics that are gone. Callable on any lane."""
-        self.process.out.append(Post(LANE, self._forget, topics))
+        """Give a partition up: a higher epoch, or for good (None). Callable on any lane."""
+        self.owned.on_resigned(partition, leader_epoch, now)
 
     def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
         """Answer what the partition's high watermark has passed. On lane ``group``."""
-        shard = self.shards.get(partition)
-        if shard is not None and shard.active:
-            self.runtime.committed(shard, offset, now)
+        self.owned.on_high_watermark(partition, offset, now)
+
+    def on_topics_deleted(self, topics: tuple[str, ...], now: int) -> None:
+        """Forget the offsets that groups committed in deleted topics. Callable on any lane."""
+        self.process.out.append(Post(LANE, self._forget_topics, topics))
 
     def ground_truth(self) -> list[FinalOffset]:
-        """Return the committed offsets of the partitions this broker is coordinator of."""
-        return [
-            fact
-            for partition in sorted(self.shards)
-            if self.shards[partition].active
-            for fact in self.offsets.final_offsets(self.shards[partition])
-        ]
+        """Return the committed offsets of the partitions that this broker coordinates."""
+        return [fact for shard in self.owned.active() for fact in self.offsets.final_offsets(shard)]
 
-    def _forget(self, topics: tuple[str, ...], now: int) -> None:
-        for partition in sorted(self.shards):
-            if self.shards[partition].active:
-                self.offsets.on_topics_deleted(self.shards[partition], topics, now)
+    def _forget_topics(self, topics: tuple[str, ...], now: int) -> None:
+        for shard in self.owned.active():
+            self.offsets.on_topics_deleted(shard, topics, now)
 
-    # Loading and expiry
+    # Loading, resigning, expiry
 
-    def _load(self, shard: Shard, now: int) -> None:
-        if self.shards.get(shard.partition) is not shard:
-            return  # given up before it was loaded
-        now_ms = self.process.wall_ms(now)
-        for batch in self.port.read_all(shard.tp):
-            if type(batch) is not RecordBatch:
-                # CoordinatorLoader fails: nobody's coordinator until the next election.
-                del self.shards[shard.partition]
-                return
-            if not batch.control:
-                for record in batch.records:
-                    shard.load(record, batch.next_offset, now_ms)
-            shard.last_written = batch.next_offset
-        shard.last_committed = min(self.port.high_watermark(shard.tp), shard.last_written)
-        shard.active = True
-        self.process.out.append(CoordinatorLoaded(shard.partition, shard.epoch, True))
+    def _on_loaded(self, shard: GroupShard, now: int) -> None:
         self.membership.on_loaded(shard, now)
         self._arm_expiry(shard, now)
 
-    def _arm_expiry(self, shard: Shard, now: int) -> None:
+    def _on_unloaded(self, shard: GroupShard) -> None:
+        self.membership.on_unloaded(shard)
+        self.runtime.cancel(("group-offsets-expiry", shard.context.partition))
+
+    def _arm_expiry(self, shard: GroupShard, now: int) -> None:
         def on_scan(at: int) -> None:
             self._arm_expiry(shard, at)
             self.offsets.expire(shard, at)
 
         interval_us = self.config.offsets_retention_check_interval_ms * 1000
-        key = ("group-offsets-expiry", shard.partition)
-        self.process.timers.arm(key, now + interval_us, LANE, on_scan)
+        key = ("group-offsets-expiry", shard.context.partition)
+        self.runtime.arm(key, now + interval_us, on_scan)
 
 
 _EMPTY_GROUP_ID = (OffsetCommitRequest, OffsetFetchRequest)
-"""Requests that simple consumers may send without a group id."""
+"""Requests that a simple consumer may send with an empty group id."""
 
 
 def _refusal(request: Any, error: Errors) -> Any:
-    """Return the answer to a request that no shard serves."""
+    """Return the answer to a request that no active shard can serve."""
     kind = type(request)
     loading = error is Errors.COORDINATOR_LOAD_IN_PROGRESS
     if kind is JoinGroupRequest:
         return join_error(error, request.member_id)
     if kind is SyncGroupRequest:
-        # A rebalance in progress did not survive: the member must join again, here.
+        # A rebalance does not survive a failover: the member must join again.
         return sync_error(Errors.REBALANCE_IN_PROGRESS if loading else error)
     if kind is HeartbeatRequest:
         return HeartbeatResponse(Errors.NONE if loading else error)

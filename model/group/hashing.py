@@ -1,10 +1,10 @@
-"""java.lang.String.hashCode and the partition of a group (Utils.abs, GroupMetadataManager)."""
+"""Which offsets partition holds a group (GroupMetadataManager.partitionFor, String.hashCode)."""
 
 from __future__ import annotations
 
 
 def java_string_hash(text: str) -> int:
-    """Return String.hashCode: h = 31·h + c over UTF-16 units, as a signed 32-bit integer."""
+    """Return String.hashCode: h = 31·h + c over the UTF-16 units, as a signed 32-bit integer."""
     data = text.encode("utf-16-be", "surrogatepass")
     h = 0
     for i in range(0, len(data), 2):
@@ -13,6 +13,9 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_for(group_id: str, partitions: int) -> int:
-    """Return the partition of ``__consumer_offsets`` that holds a group; abs(−2^31) counts as 0."""
+    """Return the partition of ``__consumer_offsets`` that holds a group.
+
+    The absolute value of −2^31 is 0, as in Utils.abs.
+    """
     h = java_string_hash(group_id)
     return (0 if h == -(1 << 31) else abs(h)) % partitions

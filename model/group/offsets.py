@@ -1,9 +1,9 @@
 """Committed offsets: commit, fetch, expiry (OffsetMetadataManager).
 
-A commit is state as soon as it is appended and acknowledged when the high watermark has passed. A
-fetch with requireStable is a write without records: it answers what was appended last, once that is
-committed. Without it the answer is what is committed now, and a deposed coordinator that has not
-heard of it may answer stale.
+A commit changes the state when it is appended, and is acknowledged when the high watermark has
+passed it. A fetch with requireStable returns what was appended last, and is answered once that is
+committed. A fetch without it returns what is committed now; a coordinator that was deposed and does
+not know it yet may then answer with an old offset.
 
 Not modelled: transactional offset commits, explicit retention in the request (before 2.1),
 OffsetDelete.
@@ -11,14 +11,16 @@ OffsetDelete.
 
 from __future__ import annotations
 
+from kafkasim.model.config import BrokerConfig
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import FinalOffset, OffsetCommitted, OffsetFetched
-from kafkasim.model.group.classic.group import ClassicGroup, Parked, State
-from kafkasim.model.group.classic.membership import Membership
-from kafkasim.model.group.classic.rebalance import Rebalance
+from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
+from kafkasim.model.group.classic.membership import ClassicMembership
+from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.records import OffsetCommitKey, OffsetCommitValue, offset_commit_record
-from kafkasim.model.group.runtime.runtime import Runtime, client_error
-from kafkasim.model.group.runtime.shard import Shard
+from kafkasim.model.group.runtime.context import Parked
+from kafkasim.model.group.runtime.runtime import CoordinatorRuntime, client_error
+from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -29,31 +31,38 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import Record, TopicPartition
 
 NO_OFFSET = -1
+"""The offset in an OffsetFetch response when there is none."""
 
 
-class Offsets:
-    """Serves the offset requests of the groups of a loaded shard."""
+class OffsetMetadataManager:
+    """Serves the offset requests of an active shard, and lets offsets expire."""
 
-    def __init__(self, runtime: Runtime, rebalance: Rebalance, membership: Membership) -> None:
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime,
+        rebalance: ClassicRebalance,
+        membership: ClassicMembership,
+        config: BrokerConfig,
+    ) -> None:
         self.runtime = runtime
         self.rebalance = rebalance
         self.membership = membership
-        self.rules = runtime.rules
-        self.metadata_max_bytes = runtime.config.offset_metadata_max_bytes
-        self.retention_ms = runtime.config.offsets_retention_minutes * 60_000
+        self.rules = rebalance.rules
+        self.metadata_max_bytes = config.offset_metadata_max_bytes
+        self.retention_ms = config.offsets_retention_minutes * 60_000
 
     # OffsetCommit
 
     def on_commit(
-        self, shard: Shard, parked: Parked, request: OffsetCommitRequest, now: int
+        self, shard: GroupShard, parked: Parked, request: OffsetCommitRequest, now: int
     ) -> None:
-        """Serve a commit: validate, append, answer when committed."""
+        """Serve a commit: check it, append it, answer when it is committed."""
         group = shard.groups.get(request.group_id)
         error = self._check(group, request)
         if error is not Errors.NONE:
             self._answer_all(parked, request, error)
             return
-        now_ms = self.runtime.process.wall_ms(now)
+        now_ms = self.runtime.wall_ms(now)
         records: list[Record] = []
         results: list[tuple[TopicPartition, Errors]] = []
         for tp, offset, leader_epoch, metadata in request.offsets:
@@ -64,27 +73,27 @@ class Offsets:
             records.append(offset_commit_record(request.group_id, tp, value, len(records), now_ms))
             results.append((tp, Errors.NONE))
         if group is not None and request.member_id in group.members:
-            # Without records too: what a member commits keeps its session (KAFKA-5273).
-            if group.state in (State.STABLE, State.PREPARING_REBALANCE):
+            # A commit keeps the session alive, even one without valid offsets (KAFKA-5273).
+            if group.state in (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
                 self.rebalance.arm_session(shard, group, group.members[request.member_id], now)
         if records:
             error = self._write(shard, tuple(records), now)
             if error is not Errors.NONE:
                 self._answer_all(parked, request, client_error(error))
                 return
-            if group is None:  # a simple consumer's group exists by its offsets
+            if group is None:  # a simple consumer: its group has offsets only
                 shard.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
         answer = OffsetCommitResponse(tuple(results))
-        self.runtime.defer(shard, self._on_committed, (shard, parked, request, answer), now)
+        self.runtime.defer(shard.context, self._on_committed, (shard, parked, request, answer), now)
 
     def _check(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Errors:
-        """Validate a commit (ClassicGroup.validateOffsetCommit)."""
+        """Return why a commit is refused, or NONE (ClassicGroup.validateOffsetCommit)."""
         generation = request.generation_id
         if group is None:
             return Errors.NONE if generation < 0 else Errors.ILLEGAL_GENERATION
-        if group.state is State.DEAD:
+        if group.state is ClassicGroupState.DEAD:
             return Errors.COORDINATOR_NOT_AVAILABLE
-        if generation < 0 and group.state is State.EMPTY:
+        if generation < 0 and group.state is ClassicGroupState.EMPTY:
             return Errors.NONE
         if generation < 0 and not request.member_id and request.group_instance_id is None:
             return Errors.UNKNOWN_MEMBER_ID
@@ -97,7 +106,7 @@ class Offsets:
 
     def _on_committed(
         self,
-        argument: tuple[Shard, Parked, OffsetCommitRequest, OffsetCommitResponse],
+        argument: tuple[GroupShard, Parked, OffsetCommitRequest, OffsetCommitResponse],
         error: Errors,
         now: int,
     ) -> None:
@@ -116,7 +125,7 @@ class Offsets:
                         asked[1],
                         request.generation_id,
                         request.member_id,
-                        shard.epoch,
+                        shard.context.epoch,
                     )
                 )
         self.runtime.respond(parked, answer)
@@ -125,20 +134,22 @@ class Offsets:
         results = tuple([(offset[0], error) for offset in request.offsets])
         self.runtime.respond(parked, OffsetCommitResponse(results))
 
-    def _write(self, shard: Shard, records: tuple[Record, ...], now: int) -> Errors:
-        """Append records of offsets and replay them."""
-        error = self.runtime.append(shard, records, now)
+    def _write(self, shard: GroupShard, records: tuple[Record, ...], now: int) -> Errors:
+        """Append records of offsets and apply them; on an error nothing has changed."""
+        error = self.runtime.append(shard.context, records, now)
         if error is Errors.NONE:
             for record in records:
                 key = record.key
                 assert type(key) is OffsetCommitKey, record
-                shard.replay_offset(key, record.value, shard.last_written)
+                shard.replay_offset(key, record.value, shard.context.last_written)
         return error
 
     # OffsetFetch
 
-    def on_fetch(self, shard: Shard, parked: Parked, request: OffsetFetchRequest, now: int) -> None:
-        """Serve a fetch."""
+    def on_fetch(
+        self, shard: GroupShard, parked: Parked, request: OffsetFetchRequest, now: int
+    ) -> None:
+        """Serve a fetch; ``partitions`` None asks for all that the group has committed."""
         group_id = request.group_id
         look_up = shard.latest if request.require_stable else shard.committed
         wanted = request.partitions
@@ -149,57 +160,68 @@ class Offsets:
         found = tuple([_fetched(tp, look_up(group_id, tp)) for tp in wanted])
         argument = (shard, parked, group_id, OffsetFetchResponse(Errors.NONE, found))
         if request.require_stable:
-            self.runtime.defer(shard, self._on_fetched, argument, now)
+            self.runtime.defer(shard.context, self._on_fetched, argument, now)
         else:
             self._on_fetched(argument, Errors.NONE, now)
 
     def _on_fetched(
-        self, argument: tuple[Shard, Parked, str, OffsetFetchResponse], error: Errors, now: int
+        self, argument: tuple[GroupShard, Parked, str, OffsetFetchResponse], error: Errors, now: int
     ) -> None:
         shard, parked, group_id, answer = argument
         if error is not Errors.NONE:
             answer = OffsetFetchResponse(client_error(error), ())
         for p in answer.partitions:
             self.runtime.out.append(
-                OffsetFetched(group_id, p.tp.topic, p.tp.partition, p.offset, shard.epoch)
+                OffsetFetched(group_id, p.tp.topic, p.tp.partition, p.offset, shard.context.epoch)
             )
         self.runtime.respond(parked, answer)
 
     # Expiry
 
-    def expire(self, shard: Shard, now: int) -> None:
-        """Write tombstones of expired offsets, and of empty groups that have none left."""
+    def expire(self, shard: GroupShard, now: int) -> None:
+        """Append tombstones of expired offsets, and of empty groups that have none left.
+
+        Called every offsets.retention.check.interval.ms.
+        """
         shard.drop_tombstones()
-        now_ms = self.runtime.process.wall_ms(now)
+        now_ms = self.runtime.wall_ms(now)
         for group_id in list(shard.groups):
             group = shard.groups[group_id]
-            slot = shard.offsets.get(group_id, {})
-            stored = [tp for tp in slot if shard.latest(group_id, tp) is not None]
+            stored = shard.stored(group_id)
             expired = [tp for tp in stored if self._expired(shard, group, tp, now_ms)]
             self._drop(shard, group, expired, len(stored), now)
 
-    def on_topics_deleted(self, shard: Shard, topics: tuple[str, ...], now: int) -> None:
-        """Write tombstones of what was committed in topics that are gone (onPartitionsDeleted)."""
+    def on_topics_deleted(self, shard: GroupShard, topics: tuple[str, ...], now: int) -> None:
+        """Append tombstones of the offsets in deleted topics (onPartitionsDeleted)."""
         for group_id in list(shard.groups):
-            slot = shard.offsets.get(group_id, {})
-            stored = [tp for tp in slot if shard.latest(group_id, tp) is not None]
+            stored = shard.stored(group_id)
             gone = [tp for tp in stored if tp.topic in topics]
             if gone:
                 self._drop(shard, shard.groups[group_id], gone, len(stored), now)
 
     def _drop(
-        self, shard: Shard, group: ClassicGroup, gone: list[TopicPartition], stored: int, now: int
+        self,
+        shard: GroupShard,
+        group: ClassicGroup,
+        gone: list[TopicPartition],
+        stored: int,
+        now: int,
     ) -> None:
-        """Write tombstones of offsets, and of the group if it is empty and has none left
-        (cleanupGroupMetadata); after a failure the next scan tries again."""
-        group_id, now_ms = group.group_id, self.runtime.process.wall_ms(now)
+        """Append tombstones of offsets, then of the group if it is empty and has none left.
+
+        ``stored`` is how many offsets the group has. If an append fails, nothing changes and the
+        next scan tries again (cleanupGroupMetadata).
+        """
+        group_id, now_ms = group.group_id, self.runtime.wall_ms(now)
         records = [offset_commit_record(group_id, tp, None, i, now_ms) for i, tp in enumerate(gone)]
         if records and self._write(shard, tuple(records), now) is not Errors.NONE:
             return
         if len(gone) == stored:
             self.membership.delete_if_empty(shard, group, now)
 
-    def _expired(self, shard: Shard, group: ClassicGroup, tp: TopicPartition, now_ms: int) -> bool:
+    def _expired(
+        self, shard: GroupShard, group: ClassicGroup, tp: TopicPartition, now_ms: int
+    ) -> bool:
         value = shard.latest(group.group_id, tp)
         assert value is not None, (group.group_id, tp)
         rules = self.rules
@@ -214,8 +236,8 @@ class Offsets:
         )
         return rules.offset_expired(start_ms, now_ms, self.retention_ms)
 
-    def final_offsets(self, shard: Shard) -> list[FinalOffset]:
-        """Return what the shard answers at the end of a run: its committed offsets."""
+    def final_offsets(self, shard: GroupShard) -> list[FinalOffset]:
+        """Return the shard's committed offsets, for the ground truth at the end of a run."""
         return [
             FinalOffset(group_id, tp.topic, tp.partition, value.offset)
             for group_id, slot in shard.offsets.items()

@@ -1,7 +1,8 @@
-"""Keys and values of ``__consumer_offsets`` with the sizes they have on disk.
+"""The records of ``__consumer_offsets``: keys, values, and their sizes on disk.
 
-Kafka: OffsetCommitKey v1, OffsetCommitValue v3, GroupMetadataKey v2, GroupMetadataValue v3. A null
-value is a tombstone. Sizes assume ASCII names and a client host of ten characters.
+Kafka: OffsetCommitKey v1, OffsetCommitValue v3, GroupMetadataKey v2, GroupMetadataValue v3. A
+record whose value is None is a tombstone. Sizes in bytes assume ASCII names and a client host of
+ten characters.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from kafkasim.model.messages import Subscription
 from kafkasim.model.records import Record, TopicPartition, record_size
 from kafkasim.model.values import value
 
+OFFSETS_TOPIC = "__consumer_offsets"
 CLIENT_HOST_SIZE = 10
 
 
 @value
 class OffsetCommitKey:
-    """The key of a committed offset."""
+    """The key of a committed offset's record."""
 
     group: str
     topic: str
@@ -26,22 +28,22 @@ class OffsetCommitKey:
 class OffsetCommitValue:
     """A committed offset (OffsetAndMetadata)."""
 
-    offset: int
-    leader_epoch: int
+    offset: int  # of the next record to read
+    leader_epoch: int  # of the last record that was read; −1 unknown
     metadata: str
-    commit_timestamp_ms: int
+    commit_timestamp_ms: int  # the coordinator's wall clock
 
 
 @value
 class GroupMetadataKey:
-    """The key of a classic group."""
+    """The key of a classic group's record."""
 
     group: str
 
 
 @value
 class MemberMetadata:
-    """A member as the group record keeps it: its subscription to the chosen protocol only."""
+    """A member in a group's record; of its subscriptions the one to the chosen protocol."""
 
     member_id: str
     instance_id: str | None
@@ -54,7 +56,7 @@ class MemberMetadata:
 
 @value
 class GroupMetadataValue:
-    """A classic group at the end of a rebalance."""
+    """A classic group as it was at the end of a rebalance."""
 
     protocol_type: str | None
     generation: int
@@ -67,7 +69,10 @@ class GroupMetadataValue:
 def offset_commit_record(
     group: str, tp: TopicPartition, committed: OffsetCommitValue | None, delta: int, now_ms: int
 ) -> Record:
-    """Build the record of a committed offset, or its tombstone, at offset ``delta`` of a batch."""
+    """Return the record of a committed offset, or its tombstone if ``committed`` is None.
+
+    ``delta`` is its place in the batch.
+    """
     key = OffsetCommitKey(group, tp.topic, tp.partition)
     key_size = 10 + len(group) + len(tp.topic)
     value_size = -1 if committed is None else 24 + len(committed.metadata)
@@ -77,7 +82,10 @@ def offset_commit_record(
 def group_record(
     group: str, metadata: GroupMetadataValue | None, delta: int, now_ms: int
 ) -> Record:
-    """Build the record of a group, or its tombstone, at offset ``delta`` of a batch."""
+    """Return the record of a group, or its tombstone if ``metadata`` is None.
+
+    ``delta`` is its place in the batch.
+    """
     value_size = -1 if metadata is None else _group_size(metadata)
     size = record_size(4 + len(group), value_size, delta, 0)
     return Record(GroupMetadataKey(group), metadata, size, now_ms)

@@ -10,8 +10,9 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.model.effects import Post, Process, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GroupCoordinator
+from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.group.rules import GroupRules
-from kafkasim.model.group.runtime.ports import OFFSETS_TOPIC, MemoryGroupLog
+from kafkasim.model.group.runtime.log import MemoryCoordinatorLog
 from kafkasim.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -36,7 +37,7 @@ class Bench(Process):
 
     def __init__(
         self,
-        log: MemoryGroupLog | None = None,
+        log: MemoryCoordinatorLog | None = None,
         rules: GroupRules | None = None,
         seed: int = 1,
         now: int = 0,
@@ -44,7 +45,7 @@ class Bench(Process):
     ) -> None:
         super().__init__("broker-1", MemoryFiles(), random.Random(seed), now)
         self.now = now
-        self.log = log or MemoryGroupLog()
+        self.log = log or MemoryCoordinatorLog()
         config = {"offsets_topic_num_partitions": 1, **config}
         self.group = GroupCoordinator(
             self, 1, BrokerConfig(**config), rules or GroupRules(), self.log

@@ -8,7 +8,7 @@ from group_harness import GROUP, T0, T1, Bench, heartbeat, join, leave, sync
 from kafkasim.model import facts
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.classic.group import PREDECESSORS, ClassicGroup, State
+from kafkasim.model.group.classic.group import PREDECESSORS, ClassicGroup, ClassicGroupState
 from kafkasim.model.messages import HeartbeatResponse, LeaveGroupRequest
 
 
@@ -404,15 +404,16 @@ def test_a_load_that_was_given_up_does_nothing() -> None:
 
 def test_every_illegal_transition_is_a_bug() -> None:
     refused = []
-    for old in State:
-        for new in State:
+    for old in ClassicGroupState:
+        for new in ClassicGroupState:
             group = ClassicGroup(GROUP, 0)
             group.state = old
             try:
                 group.transition_to(new, 0)
             except AssertionError:
                 refused.append((old, new))
-    legal = [(old, new) for new in State for old in PREDECESSORS[new]]
+    legal = [(old, new) for new in ClassicGroupState for old in PREDECESSORS[new]]
     assert sorted(refused, key=str) == sorted(
-        [(o, n) for o in State for n in State if (o, n) not in legal], key=str
+        [(o, n) for o in ClassicGroupState for n in ClassicGroupState if (o, n) not in legal],
+        key=str,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkasim.model.group.classic.group import State
+from kafkasim.model.group.classic.group import ClassicGroupState
 from kafkasim.model.group.hashing import java_string_hash, partition_for
 from kafkasim.model.group.records import OffsetCommitValue, group_record, offset_commit_record
 from kafkasim.model.group.rules import GroupRules
@@ -35,17 +35,17 @@ def test_records_have_kafkas_sizes() -> None:
 @pytest.mark.parametrize(
     ("state", "protocol_type", "subscribed", "expected"),
     [
-        (State.EMPTY, "consumer", False, True),
-        (State.STABLE, "consumer", False, True),
-        (State.STABLE, "consumer", True, False),
-        (State.STABLE, "connect", False, False),
-        (State.PREPARING_REBALANCE, "consumer", False, False),
-        (State.COMPLETING_REBALANCE, "consumer", False, False),
-        (State.EMPTY, None, False, True),
+        (ClassicGroupState.EMPTY, "consumer", False, True),
+        (ClassicGroupState.STABLE, "consumer", False, True),
+        (ClassicGroupState.STABLE, "consumer", True, False),
+        (ClassicGroupState.STABLE, "connect", False, False),
+        (ClassicGroupState.PREPARING_REBALANCE, "consumer", False, False),
+        (ClassicGroupState.COMPLETING_REBALANCE, "consumer", False, False),
+        (ClassicGroupState.EMPTY, None, False, True),
     ],
 )
 def test_which_offsets_may_expire(
-    state: State, protocol_type: str | None, subscribed: bool, expected: bool
+    state: ClassicGroupState, protocol_type: str | None, subscribed: bool, expected: bool
 ) -> None:
     """B71, KAFKA-13636."""
     assert GroupRules().offsets_may_expire(state, protocol_type, subscribed) is expected

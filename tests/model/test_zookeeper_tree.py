@@ -1,4 +1,4 @@
-"""The znode tree: each operation and its refusals, notifications in order, ephemerals, multi."""
+"""The znode tree (DataTree, PrepRequestProcessor): versions, ephemerals, sequences, multi."""
 
 import random
 

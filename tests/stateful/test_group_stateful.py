@@ -35,7 +35,7 @@ from group_harness import (
 from kafkasim.model import facts
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.assignors import range_assign
-from kafkasim.model.group.runtime.ports import MemoryGroupLog
+from kafkasim.model.group.runtime.log import MemoryCoordinatorLog
 from kafkasim.model.records import TopicPartition
 
 
@@ -173,7 +173,7 @@ class Coordinator(RuleBasedStateMachine):
         old.drain()
         assert not old.timers.next_deadline()
         self.check_fetches()
-        log = MemoryGroupLog()
+        log = MemoryCoordinatorLog()
         committed = old.log.high_watermark(old.tp)
         batches = list(old.log.read_all(old.tp))
         safe = len([batch for batch in batches if batch.next_offset <= committed])

@@ -19,7 +19,7 @@ from kafkasim.model.controller.kraft.ports import OPERATOR_REQUESTS, failed
 from kafkasim.model.effects import Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GROUP_REQUESTS
-from kafkasim.model.group.runtime.ports import OFFSETS_TOPIC
+from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,

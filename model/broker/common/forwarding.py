@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.runtime.ports import OFFSETS_TOPIC
+from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ReplicatedGroupLog:
-    """Implements :class:`~kafkasim.model.group.runtime.ports.GroupLog` over the ReplicaManager."""
+    """Implements :class:`~kafkasim.model.group.runtime.log.CoordinatorLog` over the ReplicaManager."""
 
     def __init__(self, incarnation: Incarnation, replicas: ReplicaManager) -> None:
         self.incarnation = incarnation

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkasim.model.group.runtime.ports import OFFSETS_TOPIC
+from kafkasim.model.group.records import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage

@@ -15,7 +15,7 @@ from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache, registratio
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ControlRequest
-from kafkasim.model.group.runtime.ports import OFFSETS_TOPIC
+from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.messages import (
     ControlPartition,
     LeaderAndIsrRequest,

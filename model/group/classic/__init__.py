@@ -1,0 +1,1 @@
+"""Groups of the classic protocol: membership requests, rebalances, static members."""

@@ -1,8 +1,14 @@
-"""A classic group and its members (ClassicGroup, ClassicGroupMember): state, no effects.
+"""A classic group and its members (ClassicGroup, ClassicGroupMember): state without effects.
 
-The automaton has five states; :data:`PREDECESSORS` is its whole transition table and
-:meth:`ClassicGroup.transition_to` the only place that changes the state. Requests, timers, records
-and facts are the business of rebalance.py and membership.py.
+:data:`PREDECESSORS` is the whole transition table of the five states, and
+:meth:`ClassicGroup.transition_to` the only place that changes a state:
+
+    EMPTY ◀──▶ PREPARING_REBALANCE ◀──▶ COMPLETING_REBALANCE ──▶ STABLE
+                        ▲                                          │
+                        └──────────────────────────────────────────┘
+    (and DEAD, from everywhere)
+
+Requests are served in membership.py; rebalance.py has the timers, static.py static members.
 """
 
 from __future__ import annotations
@@ -12,36 +18,41 @@ from enum import Enum
 
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.records import GroupMetadataValue, MemberMetadata
+from kafkasim.model.group.runtime.context import Parked
 from kafkasim.model.messages import JoinGroupMember, Subscription
 from kafkasim.model.records import TopicPartition
 
-Parked = tuple[int, int]  # connection and correlation of a request that waits for its answer
-Protocols = tuple[tuple[str, Subscription], ...]
+Protocols = tuple[tuple[str, Subscription], ...]  # (assignor, subscription) by preference
 CONSUMER = "consumer"
+"""The protocol type of consumers; the coordinator can read their subscriptions."""
 
 
-class State(Enum):
-    """States of a group (ClassicGroupState)."""
+class ClassicGroupState(Enum):
+    """State of a group (ClassicGroupState); the values stand in the trace."""
 
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
+    EMPTY = "Empty"  # no members; it may have offsets
+    PREPARING_REBALANCE = "PreparingRebalance"  # waits for the members' JoinGroup
+    COMPLETING_REBALANCE = "CompletingRebalance"  # waits for the leader's SyncGroup
+    STABLE = "Stable"  # every member has its assignment
+    DEAD = "Dead"  # deleted
 
 
-PREDECESSORS: dict[State, tuple[State, ...]] = {
-    State.EMPTY: (State.PREPARING_REBALANCE,),
-    State.PREPARING_REBALANCE: (State.STABLE, State.COMPLETING_REBALANCE, State.EMPTY),
-    State.COMPLETING_REBALANCE: (State.PREPARING_REBALANCE,),
-    State.STABLE: (State.COMPLETING_REBALANCE,),
-    State.DEAD: tuple(State),
+PREDECESSORS: dict[ClassicGroupState, tuple[ClassicGroupState, ...]] = {
+    ClassicGroupState.EMPTY: (ClassicGroupState.PREPARING_REBALANCE,),
+    ClassicGroupState.PREPARING_REBALANCE: (
+        ClassicGroupState.STABLE,
+        ClassicGroupState.COMPLETING_REBALANCE,
+        ClassicGroupState.EMPTY,
+    ),
+    ClassicGroupState.COMPLETING_REBALANCE: (ClassicGroupState.PREPARING_REBALANCE,),
+    ClassicGroupState.STABLE: (ClassicGroupState.COMPLETING_REBALANCE,),
+    ClassicGroupState.DEAD: tuple(ClassicGroupState),
 }
-"""State to the states it may be entered from."""
+"""Each state, and the states from which a group may enter it."""
 
 
-class Member:
-    """A member of a group. At most one of its requests is parked, in a join or in a sync."""
+class ClassicMember:
+    """A member of a group. At most one of its requests is parked: a join or a sync."""
 
     __slots__ = (
         "assignment",
@@ -71,15 +82,15 @@ class Member:
         self.client_id = client_id
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
-        self.protocols = protocols  # in order of preference
+        self.protocols = protocols
         self.assignment: tuple[TopicPartition, ...] = ()
         self.awaiting_join: Parked | None = None
         self.awaiting_sync: Parked | None = None
-        self.is_new = False  # it has not yet been in a generation
-        self.expire: Callable[[int], None] | None = None  # its session timer's handler
+        self.is_new = False  # it has not been in a generation yet
+        self.expire: Callable[[int], None] | None = None  # the handler of its session timer
 
     def subscription(self, protocol: str | None) -> Subscription:
-        """Return what the member subscribes to under ``protocol``."""
+        """Return the subscription that the member sent for an assignor."""
         for name, subscription in self.protocols:
             if name == protocol:
                 return subscription
@@ -87,28 +98,28 @@ class Member:
 
 
 class ClassicGroup:
-    """A group of the classic protocol. Members are kept in the order in which they joined."""
+    """A group of the classic protocol."""
 
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id
-        self.state = State.EMPTY
-        self.previous_state = State.EMPTY
+        self.state = ClassicGroupState.EMPTY
+        self.previous_state = ClassicGroupState.EMPTY
         self.generation = 0
-        self.protocol_type: str | None = None  # None: offsets only, a simple consumer's group
-        self.protocol: str | None = None
-        self.leader: str | None = None  # in members, if there are any
-        self.members: dict[str, Member] = {}
+        self.protocol_type: str | None = None  # None: offsets of a simple consumer only
+        self.protocol: str | None = None  # the assignor of this generation
+        self.leader: str | None = None  # one of the members, None if there are none
+        self.members: dict[str, ClassicMember] = {}  # by member id, in the order of joining
         self.static_members: dict[str, str] = {}  # instance id -> member id
-        self.pending_join: dict[str, None] = {}  # ids handed out by MEMBER_ID_REQUIRED
-        self.pending_sync: dict[str, None] = {}  # members of this generation that have not synced
-        self.awaiting_join_count = 0  # members whose awaiting_join is set
+        self.pending_join: dict[str, None] = {}  # ids handed out with MEMBER_ID_REQUIRED
+        self.pending_sync: dict[str, None] = {}  # members of the generation without a SyncGroup
+        self.awaiting_join_count = 0  # members whose join is parked
         self.new_member_added = False  # during the initial rebalance delay
-        self.subscribed_topics: tuple[str, ...] | None = None  # None: not known
+        self.subscribed_topics: tuple[str, ...] | None = None  # None: unknown
         self.current_state_timestamp_ms = now_ms
 
     @classmethod
     def of_record(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-        """Restore a group from its record: Stable with its members, or Empty."""
+        """Return the group that a record describes: Stable with its members, or Empty."""
         group = cls(group_id, value.current_state_timestamp_ms)
         group.generation = value.generation
         group.protocol_type = value.protocol_type
@@ -116,7 +127,7 @@ class ClassicGroup:
         for m in value.members:
             assert value.protocol is not None, value
             protocols = ((value.protocol, m.subscription),)
-            member = Member(
+            member = ClassicMember(
                 m.member_id,
                 m.instance_id,
                 m.client_id,
@@ -127,14 +138,14 @@ class ClassicGroup:
             member.assignment = m.assignment
             group.add(member, value.protocol_type, None)
         group.leader = value.leader
-        group.state = State.STABLE if value.members else State.EMPTY
+        group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
         group.subscribed_topics = group.compute_subscribed_topics()
         return group
 
     def to_record(
         self, assignments: dict[str, tuple[TopicPartition, ...]], timestamp_ms: int
     ) -> GroupMetadataValue:
-        """Return the group's record with these assignments."""
+        """Return the value of the group's record with these assignments."""
         members = [
             MemberMetadata(
                 m.member_id,
@@ -156,8 +167,8 @@ class ClassicGroup:
             tuple(members),
         )
 
-    def transition_to(self, state: State, now_ms: int) -> None:
-        """Change the state; an illegal transition is a bug."""
+    def transition_to(self, state: ClassicGroupState, now_ms: int) -> None:
+        """Change the state; :data:`PREDECESSORS` must allow it."""
         assert self.state in PREDECESSORS[state], f"{self.group_id}: {self.state} to {state}"
         self.previous_state = self.state
         self.state = state
@@ -165,8 +176,11 @@ class ClassicGroup:
 
     # Members
 
-    def add(self, member: Member, protocol_type: str | None, parked: Parked | None) -> None:
-        """Add a member; the first one gives the group its protocol type and is its leader."""
+    def add(self, member: ClassicMember, protocol_type: str | None, parked: Parked | None) -> None:
+        """Add a member; the first one gives the group its protocol type and becomes its leader.
+
+        ``parked`` is its JoinGroup, None when the member comes from a record.
+        """
         assert member.member_id not in self.members, f"{self.group_id}: {member.member_id} is known"
         if not self.members:
             self.protocol_type = protocol_type
@@ -181,8 +195,11 @@ class ClassicGroup:
         self.park_join(member, parked)
         self.pending_join.pop(member.member_id, None)
 
-    def remove(self, member_id: str) -> Member | None:
-        """Remove a member or a pending id; the next member inherits the leadership."""
+    def remove(self, member_id: str) -> ClassicMember | None:
+        """Remove a member or a pending id; the member that joined next becomes the leader.
+
+        Return the member, or None if there is none of this id.
+        """
         member = self.members.pop(member_id, None)
         if member is not None:
             self.park_join(member, None)
@@ -194,9 +211,12 @@ class ClassicGroup:
         self.pending_sync.pop(member_id, None)
         return member
 
-    def replace_static_member(self, member: Member, new_id: str) -> Member:
-        """Give a static member's place to a new member id; the parked requests stay behind."""
-        new = Member(
+    def replace_static_member(self, member: ClassicMember, new_id: str) -> ClassicMember:
+        """Give a static member's place to a new member id; return the member under that id.
+
+        The caller has answered the parked requests of the old id.
+        """
+        new = ClassicMember(
             new_id,
             member.instance_id,
             member.client_id,
@@ -215,14 +235,14 @@ class ClassicGroup:
             self.leader = new_id
         return new
 
-    def park_join(self, member: Member, parked: Parked | None) -> None:
-        """Set or clear the join a member waits for, and keep the count."""
+    def park_join(self, member: ClassicMember, parked: Parked | None) -> None:
+        """Set or clear the parked join of a member, and keep the count."""
         self.awaiting_join_count += (parked is not None) - (member.awaiting_join is not None)
         member.awaiting_join = parked
         assert 0 <= self.awaiting_join_count <= len(self.members) + 1, self.awaiting_join_count
 
     def validate_member(self, member_id: str, instance_id: str | None) -> Errors:
-        """Check that a member is known, and that its instance id is not another member's."""
+        """Return NONE if the member is known and its instance id is its own (validateMember)."""
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
@@ -235,21 +255,24 @@ class ClassicGroup:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance can start in this state."""
-        return self.state in PREDECESSORS[State.PREPARING_REBALANCE]
+        """Whether a rebalance may start in this state."""
+        return self.state in PREDECESSORS[ClassicGroupState.PREPARING_REBALANCE]
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member waits in a join and no handed-out id is missing."""
+        """Whether every member's join is parked and no handed-out id is outstanding."""
         return self.awaiting_join_count == len(self.members) and not self.pending_join
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of the members."""
+        """The longest rebalance timeout of the members, in ms."""
         return max([m.rebalance_timeout_ms for m in self.members.values()], default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, else elect the first that has; False if nobody has."""
+        """Make a member with a parked join the leader, the present one if possible.
+
+        Return False if no member has one (maybeElectNewJoinedLeader).
+        """
         if self.leader is None:
             return False
         if self.members[self.leader].awaiting_join is not None:
@@ -261,17 +284,23 @@ class ClassicGroup:
         return False
 
     def next_generation(self, now_ms: int) -> None:
-        """End the join phase: CompletingRebalance with a protocol, or Empty."""
+        """Begin the next generation: CompletingRebalance, or Empty without members."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed_topics = self.compute_subscribed_topics()
-        self.transition_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+        if self.members:
+            self.transition_to(ClassicGroupState.COMPLETING_REBALANCE, now_ms)
+        else:
+            self.transition_to(ClassicGroupState.EMPTY, now_ms)
         self.pending_sync.clear()
         self.new_member_added = False
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols fits: one of them is known to all members."""
-        if self.state is State.EMPTY or not self.members:
+        """Return whether a member with these protocols may join.
+
+        All members must support one of them (supportsProtocols).
+        """
+        if self.state is ClassicGroupState.EMPTY or not self.members:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
             return False
@@ -279,10 +308,10 @@ class ClassicGroup:
         return any(name in common for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """Return the protocol with most votes among the common ones.
+        """Return the protocol with the most votes, of those that all members support.
 
-        Each member votes for the first common one in its list. A tie goes to the protocol that was
-        voted for first (Kafka: HashMap order).
+        Each member votes for the first of them in its list. In a tie the protocol wins that got a
+        vote first; in Kafka the order of a HashMap decides.
         """
         common = self._common_protocols()
         votes: dict[str, int] = {}
@@ -292,7 +321,7 @@ class ClassicGroup:
         return max(votes, key=lambda name: votes[name])
 
     def joined_members(self) -> tuple[JoinGroupMember, ...]:
-        """Return what the leader is told of the members."""
+        """Return the members and their subscriptions, for the leader's JoinGroup response."""
         return tuple(
             [
                 JoinGroupMember(m.member_id, m.instance_id, m.subscription(self.protocol))
@@ -301,7 +330,7 @@ class ClassicGroup:
         )
 
     def compute_subscribed_topics(self) -> tuple[str, ...] | None:
-        """Return the sorted topics that some member subscribes to, None if that is not known."""
+        """Return the sorted topics that some member subscribes to, None if that is unknown."""
         if self.protocol_type != CONSUMER:
             return None
         topics: dict[str, None] = {}
@@ -310,7 +339,7 @@ class ClassicGroup:
         return tuple(sorted(topics))
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether some member subscribes to the topic, as far as that is known."""
+        """Return whether some member subscribes to the topic, or may do so."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER
         return topic in self.subscribed_topics

@@ -1,21 +1,26 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic groups.
 
 Kafka: GroupMetadataManager.classicGroupJoin, classicGroupSync, classicGroupHeartbeat,
-classicGroupLeave. Joins are parked in the member until the join phase ends, syncs until the group's
-record is committed. The handed-out member id is KIP-394; static members
-are in static.py. All clients are
-taken to speak the newest versions: ids are required, static members may skip the assignment.
+classicGroupLeave. A join is parked in its member until the join phase ends, a sync until the
+group's record is committed. Every client speaks the newest version of these requests: a dynamic
+member gets its id by MEMBER_ID_REQUIRED (KIP-394), and the leader may be told to skip the
+assignment. Static members are in static.py.
 """
 
 from __future__ import annotations
 
+import random
+
+from kafkasim.model.config import BrokerConfig
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.classic.group import ClassicGroup, Member, Parked, State
-from kafkasim.model.group.classic.rebalance import Rebalance, join_error, joined, sync_error, synced
+from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState, ClassicMember
+from kafkasim.model.group.classic.rebalance import ClassicRebalance
+from kafkasim.model.group.classic.responses import join_error, joined, sync_error, synced
 from kafkasim.model.group.classic.static import StaticMembers, update_member
 from kafkasim.model.group.records import group_record
-from kafkasim.model.group.runtime.runtime import Runtime, client_error
-from kafkasim.model.group.runtime.shard import Shard
+from kafkasim.model.group.runtime.context import Parked
+from kafkasim.model.group.runtime.runtime import CoordinatorRuntime, client_error
+from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -27,20 +32,30 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import TopicPartition
 
 
-class Membership:
-    """Serves the membership requests of the groups of a loaded shard."""
+class ClassicMembership:
+    """Serves the membership requests of the classic groups of an active shard."""
 
-    def __init__(self, runtime: Runtime, rebalance: Rebalance) -> None:
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime,
+        rebalance: ClassicRebalance,
+        config: BrokerConfig,
+        ids: random.Random,
+    ) -> None:
+        """``ids`` draws the random part of member ids."""
         self.runtime = runtime
         self.rebalance = rebalance
         self.static = StaticMembers(runtime, rebalance)
-        self.config = runtime.config
-        self.rules = runtime.rules
+        self.config = config
+        self.rules = rebalance.rules
+        self._ids = ids
 
     # JoinGroup
 
-    def on_join(self, shard: Shard, parked: Parked, request: JoinGroupRequest, now: int) -> None:
-        """Serve a join, in Kafka's order of validation."""
+    def on_join(
+        self, shard: GroupShard, parked: Parked, request: JoinGroupRequest, now: int
+    ) -> None:
+        """Serve a join; the checks come in Kafka's order."""
         config = self.config
         low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         if not low <= request.session_timeout_ms <= high:
@@ -51,7 +66,7 @@ class Membership:
             if request.member_id:
                 self._refuse(parked, Errors.UNKNOWN_MEMBER_ID, request.member_id)
                 return
-            group = ClassicGroup(request.group_id, self.runtime.process.wall_ms(now))
+            group = ClassicGroup(request.group_id, self.runtime.wall_ms(now))
             error = self.rebalance.append_group(shard, group, {}, now)
             if error is not Errors.NONE:
                 self._refuse(parked, client_error(error), "")
@@ -60,7 +75,7 @@ class Membership:
         if not self._has_room(group, request.member_id):
             self.rebalance.forget(group, request.member_id)
             self._refuse(parked, Errors.GROUP_MAX_SIZE_REACHED, "")
-        elif group.state is State.DEAD:
+        elif group.state is ClassicGroupState.DEAD:
             self._refuse(parked, Errors.COORDINATOR_NOT_AVAILABLE, request.member_id)
         elif not group.supports(request.protocol_type, request.protocols):
             self._refuse(parked, Errors.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
@@ -71,19 +86,24 @@ class Membership:
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         limit = self.config.group_max_size
-        if group.state is State.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             member = group.members.get(member_id)
             waits = member is not None and member.awaiting_join is not None
             return waits or group.awaiting_join_count < limit
-        if group.state in (State.COMPLETING_REBALANCE, State.STABLE):
+        if group.state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
             return member_id in group.members or len(group.members) < limit
         return True
 
     def _join_unknown(
-        self, shard: Shard, group: ClassicGroup, parked: Parked, request: JoinGroupRequest, now: int
+        self,
+        shard: GroupShard,
+        group: ClassicGroup,
+        parked: Parked,
+        request: JoinGroupRequest,
+        now: int,
     ) -> None:
         instance_id = request.group_instance_id
-        new_id = self.runtime.new_member_id(instance_id or request.client_id)
+        new_id = f"{instance_id or request.client_id}-{self._ids.getrandbits(64):016x}"
         if instance_id is None:
             self.rebalance.add_pending(shard, group, new_id, request.session_timeout_ms, now)
             self._refuse(parked, Errors.MEMBER_ID_REQUIRED, new_id)
@@ -98,7 +118,12 @@ class Membership:
             self._add(shard, group, new_id, parked, request, now)
 
     def _join_known(
-        self, shard: Shard, group: ClassicGroup, parked: Parked, request: JoinGroupRequest, now: int
+        self,
+        shard: GroupShard,
+        group: ClassicGroup,
+        parked: Parked,
+        request: JoinGroupRequest,
+        now: int,
     ) -> None:
         member_id = request.member_id
         if member_id in group.pending_join:
@@ -110,29 +135,29 @@ class Membership:
             return
         member = group.members[member_id]
         same = member.protocols == request.protocols
-        if group.state is State.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             self._refuse(parked, Errors.UNKNOWN_MEMBER_ID, member_id)
-        elif group.state is State.COMPLETING_REBALANCE and same:
-            # Its first answer was lost: tell it the current generation again.
+        elif group.state is ClassicGroupState.COMPLETING_REBALANCE and same:
+            # The first answer was lost: send the current generation again.
             self.runtime.respond(parked, joined(group, member))
-        elif group.state is State.STABLE and same and group.leader != member_id:
+        elif group.state is ClassicGroupState.STABLE and same and group.leader != member_id:
             self.runtime.respond(parked, joined(group, member))
         else:
-            # In Stable the leader may rejoin to trigger a rebalance, for changed topic metadata.
+            # In Stable the leader rejoins when topic metadata has changed, to have a rebalance.
             update_member(group, member, request, parked)
             reason = f"{member_id} rejoins: {request.reason}"
             self.rebalance.prepare_or_complete(shard, group, reason, now)
 
     def _add(
         self,
-        shard: Shard,
+        shard: GroupShard,
         group: ClassicGroup,
         member_id: str,
         parked: Parked,
         request: JoinGroupRequest,
         now: int,
     ) -> None:
-        member = Member(
+        member = ClassicMember(
             member_id,
             request.group_instance_id,
             request.client_id,
@@ -149,8 +174,10 @@ class Membership:
 
     # SyncGroup
 
-    def on_sync(self, shard: Shard, parked: Parked, request: SyncGroupRequest, now: int) -> None:
-        """Serve a sync: park it, and store the assignment when it is the leader's."""
+    def on_sync(
+        self, shard: GroupShard, parked: Parked, request: SyncGroupRequest, now: int
+    ) -> None:
+        """Serve a sync: park it; if it is the leader's, append the assignments that it has."""
         group = shard.groups.get(request.group_id)
         error = _check_sync(group, request)
         if error is not Errors.NONE:
@@ -160,11 +187,11 @@ class Membership:
         member = group.members[request.member_id]
         group.pending_sync.pop(request.member_id, None)
         if not group.pending_sync:
-            self.runtime.timers.cancel(("group-sync", group.group_id))
-        if group.state is State.STABLE:
+            self.runtime.cancel(("group-sync", group.group_id))
+        if group.state is ClassicGroupState.STABLE:
             self.runtime.respond(parked, synced(group, member))
             return
-        assert group.state is State.COMPLETING_REBALANCE, (group.group_id, group.state)
+        assert group.state is ClassicGroupState.COMPLETING_REBALANCE, (group.group_id, group.state)
         member.awaiting_sync = parked
         if group.leader == request.member_id:
             given = dict(request.assignments)
@@ -172,25 +199,28 @@ class Membership:
             argument = (shard, group, group.generation, assignments)
             error = self.rebalance.append_group(shard, group, assignments, now)
             if error is Errors.NONE:
-                self.runtime.defer(shard, self._on_assignment_written, argument, now)
+                self.runtime.defer(shard.context, self._on_assignment_written, argument, now)
             else:
                 self._on_assignment_written(argument, error, now)
 
     def _on_assignment_written(
         self,
-        argument: tuple[Shard, ClassicGroup, int, dict[str, tuple[TopicPartition, ...]]],
+        argument: tuple[GroupShard, ClassicGroup, int, dict[str, tuple[TopicPartition, ...]]],
         error: Errors,
         now: int,
     ) -> None:
         shard, group, generation, assignments = argument
-        if group.state is not State.COMPLETING_REBALANCE or group.generation != generation:
-            return  # another member joined meanwhile: the assignment is void
-        if not shard.active:
-            return  # given up: the parked syncs are answered by the unload
+        if (
+            group.state is not ClassicGroupState.COMPLETING_REBALANCE
+            or group.generation != generation
+        ):
+            return  # a rebalance began since then: these assignments are void
+        if not shard.context.is_active:
+            return  # this broker resigned: on_unloaded answers the parked syncs
         if error is Errors.NONE:
-            self.runtime.transition(group, State.STABLE, "assignment stored", now)
+            self.rebalance.transition(group, ClassicGroupState.STABLE, "assignment stored", now)
             self.rebalance.set_assignment(shard, group, assignments, now)
-            self.runtime.record_assigned(group)
+            self.rebalance.trace.tell_assigned(group)
         else:
             error = client_error(error)
             self.rebalance.reset_assignment(group, error, now)
@@ -200,27 +230,29 @@ class Membership:
     # Heartbeat, LeaveGroup
 
     def on_heartbeat(
-        self, shard: Shard, parked: Parked, request: HeartbeatRequest, now: int
+        self, shard: GroupShard, parked: Parked, request: HeartbeatRequest, now: int
     ) -> None:
-        """Serve a heartbeat: it keeps the session alive in every state that has members."""
+        """Serve a heartbeat: the session starts anew, in every state that has members."""
         group = shard.groups.get(request.group_id)
         error = Errors.UNKNOWN_MEMBER_ID
         if group is not None:
             error = group.validate_member(request.member_id, request.group_instance_id)
-            if group.state is State.DEAD:
+            if group.state is ClassicGroupState.DEAD:
                 error = Errors.COORDINATOR_NOT_AVAILABLE
             elif error is Errors.NONE and request.generation_id != group.generation:
                 error = Errors.ILLEGAL_GENERATION
             elif error is Errors.NONE:
                 self.rebalance.arm_session(shard, group, group.members[request.member_id], now)
-                if group.state is State.PREPARING_REBALANCE:
+                if group.state is ClassicGroupState.PREPARING_REBALANCE:
                     error = Errors.REBALANCE_IN_PROGRESS
         self.runtime.respond(parked, HeartbeatResponse(error))
 
-    def on_leave(self, shard: Shard, parked: Parked, request: LeaveGroupRequest, now: int) -> None:
-        """Serve a leave: members go at once, by member id or (an operator) by instance id."""
+    def on_leave(
+        self, shard: GroupShard, parked: Parked, request: LeaveGroupRequest, now: int
+    ) -> None:
+        """Serve a leave: remove members by member id, or by instance id as operators do."""
         group = shard.groups.get(request.group_id)
-        if group is None or group.state is State.DEAD:
+        if group is None or group.state is ClassicGroupState.DEAD:
             error = Errors.UNKNOWN_MEMBER_ID if group is None else Errors.COORDINATOR_NOT_AVAILABLE
             self.runtime.respond(parked, LeaveGroupResponse(error, ()))
             return
@@ -233,7 +265,7 @@ class Membership:
             reason = f"{', '.join(map(str, left))} left: {request.members[0][2]}"
             self.rebalance.rebalance_without(shard, group, reason, now)
         answer = LeaveGroupResponse(Errors.NONE, tuple(results))
-        self.runtime.defer(shard, self._on_left, (parked, answer), now)
+        self.runtime.defer(shard.context, self._on_left, (parked, answer), now)
 
     def _leave(self, group: ClassicGroup, member_id: str, instance_id: str | None) -> Errors:
         if not member_id:
@@ -259,28 +291,34 @@ class Membership:
             answer = LeaveGroupResponse(client_error(error), ())
         self.runtime.respond(parked, answer)
 
-    # Loading and giving up
+    # Loading, resigning, deleting
 
-    def on_loaded(self, shard: Shard, now: int) -> None:
-        """Start the sessions of all members anew; a rebalance in progress is forgotten."""
+    def on_loaded(self, shard: GroupShard, now: int) -> None:
+        """Let the sessions of all members start anew.
+
+        A rebalance that was in progress is forgotten: its members get errors and join again.
+        """
         for group in shard.groups.values():
             if group.protocol_type is None:
                 continue
-            self.runtime.record_state(group, "loaded")
-            self.runtime.defer(shard, self._tell_assigned, (group, group.generation), now)
+            self.rebalance.trace.tell_state(group, "loaded")
+            self.runtime.defer(shard.context, self._tell_assigned, (group, group.generation), now)
             for member in group.members.values():
                 self.rebalance.arm_session(shard, group, member, now)
             if len(group.members) > self.config.group_max_size:
                 self.rebalance.prepare(shard, group, "the group is over group.max.size", now)
 
     def _tell_assigned(self, loaded: tuple[ClassicGroup, int], error: Errors, _now: int) -> None:
-        """What was loaded is committed: until then another log may replace the generation."""
+        """Write who owns what, once the record that was loaded is committed.
+
+        Until then another leader's log may replace it.
+        """
         group, generation = loaded
         if error is Errors.NONE and group.generation == generation:
-            self.runtime.record_assigned(group)
+            self.rebalance.trace.tell_assigned(group)
 
-    def on_unloaded(self, shard: Shard) -> None:
-        """Answer all parked joins and syncs with NOT_COORDINATOR and cancel the groups' timers."""
+    def on_unloaded(self, shard: GroupShard) -> None:
+        """Answer all parked joins and syncs with NOT_COORDINATOR; cancel the groups' timers."""
         for group in shard.groups.values():
             self.rebalance.cancel_timers(group)
             for member in group.members.values():
@@ -290,22 +328,22 @@ class Membership:
                     answer = sync_error(Errors.NOT_COORDINATOR)
                     self.runtime.respond(member.awaiting_sync, answer)
 
-    def delete_if_empty(self, shard: Shard, group: ClassicGroup, now: int) -> None:
-        """Write the tombstone of an empty group (maybeDeleteGroup)."""
-        if group.state is not State.EMPTY:
+    def delete_if_empty(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
+        """Append the tombstone of an empty group, and forget the group (maybeDeleteGroup)."""
+        if group.state is not ClassicGroupState.EMPTY:
             return
-        wall_ms = self.runtime.process.wall_ms(now)
+        wall_ms = self.runtime.wall_ms(now)
         tombstone = group_record(group.group_id, None, 0, wall_ms)
-        if self.runtime.append(shard, (tombstone,), now) is Errors.NONE:
+        if self.runtime.append(shard.context, (tombstone,), now) is Errors.NONE:
             del shard.groups[group.group_id]
             self.rebalance.cancel_timers(group)
-            self.runtime.transition(group, State.DEAD, "expired", now)
+            self.rebalance.transition(group, ClassicGroupState.DEAD, "expired", now)
 
 
 def _check_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> Errors:
     if group is None:
         return Errors.UNKNOWN_MEMBER_ID
-    if group.state is State.DEAD:
+    if group.state is ClassicGroupState.DEAD:
         return Errors.COORDINATOR_NOT_AVAILABLE
     error = group.validate_member(request.member_id, request.group_instance_id)
     if error is not Errors.NONE:
@@ -316,6 +354,6 @@ def _check_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> Errors
         return Errors.INCONSISTENT_GROUP_PROTOCOL
     if request.protocol_name is not None and request.protocol_name != group.protocol:
         return Errors.INCONSISTENT_GROUP_PROTOCOL
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return Errors.REBALANCE_IN_PROGRESS
     return Errors.NONE

@@ -1,48 +1,67 @@
 """The rebalance of a classic group: join phase, generations, sessions, removal of members.
 
-Kafka: the classicGroup… methods of GroupMetadataManager that requests and timers share
-(prepareRebalance, completeClassicGroupJoin, expirePendingSync, expireClassicGroupMemberHeartbeat).
-Timers of a group: ``group-join`` (initial delay or rebalance timeout), ``group-sync`` (members that
-joined but have not synced), ``group-session`` per member and per handed-out id.
+Kafka: the methods of GroupMetadataManager that requests and timers share (prepareRebalance,
+completeClassicGroupJoin, expirePendingSync, expireClassicGroupMemberHeartbeat). A group's timers:
+
+    group-join      the initial delay of a new group, or the rebalance timeout of the join phase
+    group-sync      the members of the new generation have this long to send SyncGroup
+    group-session   one for each member and for each handed-out member id
 """
 
 from __future__ import annotations
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.classic.group import ClassicGroup, Member, Parked, State
+from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState, ClassicMember
+from kafkasim.model.group.classic.responses import join_error, joined, sync_error, synced
+from kafkasim.model.group.classic.trace import GroupTrace
 from kafkasim.model.group.records import group_record
-from kafkasim.model.group.runtime.runtime import LANE, Runtime
-from kafkasim.model.group.runtime.shard import Shard
-from kafkasim.model.messages import JoinGroupResponse, SyncGroupResponse
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.group.runtime.context import Parked
+from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
+from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.records import TopicPartition
 
-NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000  # group.coordinator: classicGroupNewMemberJoinTimeoutMs
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+"""The session of a member before its first generation (classicGroupNewMemberJoinTimeoutMs)."""
 
 
-class Rebalance:
-    """Moves groups through their join phases."""
+class ClassicRebalance:
+    """Moves classic groups through their rebalances, and ends sessions."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(
+        self, runtime: CoordinatorRuntime, rules: GroupRules, trace: GroupTrace, delay_ms: int
+    ) -> None:
+        """``delay_ms`` is group.initial.rebalance.delay.ms."""
         self.runtime = runtime
-        self.timers = runtime.timers
-        self.initial_delay_ms = runtime.config.group_initial_rebalance_delay_ms
+        self.rules = rules
+        self.trace = trace
+        self.initial_delay_ms = delay_ms
 
-    # Beginning and end of the join phase
+    def transition(
+        self, group: ClassicGroup, state: ClassicGroupState, reason: str, now: int
+    ) -> None:
+        """Change a group's state, and write it to the trace."""
+        group.transition_to(state, self.runtime.wall_ms(now))
+        self.trace.tell_state(group, reason)
 
-    def prepare_or_complete(self, shard: Shard, group: ClassicGroup, reason: str, now: int) -> None:
-        """Start a rebalance where the state allows it, else see whether the join phase is over."""
+    # The join phase
+
+    def prepare_or_complete(
+        self, shard: GroupShard, group: ClassicGroup, reason: str, now: int
+    ) -> None:
+        """Start a rebalance if the state allows it, else end the join phase if all have joined."""
         if group.can_rebalance:
             self.prepare(shard, group, reason, now)
         else:
             self.complete_if_joined(shard, group, now)
 
-    def prepare(self, shard: Shard, group: ClassicGroup, reason: str, now: int) -> None:
-        """Start a rebalance: all members must join again."""
-        if group.state is State.COMPLETING_REBALANCE:
+    def prepare(self, shard: GroupShard, group: ClassicGroup, reason: str, now: int) -> None:
+        """Start a rebalance: every member must join again (prepareRebalance)."""
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             self.reset_assignment(group, Errors.REBALANCE_IN_PROGRESS, now)
-        self.timers.cancel(("group-sync", group.group_id))
-        initial = group.state is State.EMPTY
-        self.runtime.transition(group, State.PREPARING_REBALANCE, reason, now)
+        self.runtime.cancel(("group-sync", group.group_id))
+        initial = group.state is ClassicGroupState.EMPTY
+        self.transition(group, ClassicGroupState.PREPARING_REBALANCE, reason, now)
         if initial:
             remaining_ms = max(group.rebalance_timeout_ms - self.initial_delay_ms, 0)
             self._delay_initial(shard, group, self.initial_delay_ms, remaining_ms, now)
@@ -51,30 +70,34 @@ class Rebalance:
         else:
             self._arm_join(shard, group, now)
 
-    def complete_if_joined(self, shard: Shard, group: ClassicGroup, now: int) -> None:
-        """End the join phase if all have joined and no initial delay is running."""
+    def complete_if_joined(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
+        """End the join phase if all have joined; the initial delay of a new group runs on."""
         if (
-            group.state is State.PREPARING_REBALANCE
-            and group.previous_state is not State.EMPTY
+            group.state is ClassicGroupState.PREPARING_REBALANCE
+            and group.previous_state is not ClassicGroupState.EMPTY
             and group.all_joined
         ):
             self.complete_join(shard, group, now)
 
-    def complete_join(self, shard: Shard, group: ClassicGroup, now: int) -> None:
-        """End the join phase: who has not joined is out, the others get the next generation."""
-        assert group.state is State.PREPARING_REBALANCE, (group.group_id, group.state)
-        self.timers.cancel(("group-join", group.group_id))
+    def complete_join(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
+        """End the join phase (completeClassicGroupJoin).
+
+        Dynamic members that have not joined leave the group. The others are the next generation.
+        """
+        assert group.state is ClassicGroupState.PREPARING_REBALANCE, (group.group_id, group.state)
+        self.runtime.cancel(("group-join", group.group_id))
         for member in list(group.members.values()):
             if member.awaiting_join is None and member.instance_id is None:
                 self.forget(group, member.member_id)
         if not group.elect_joined_leader() and group.members:
-            # Only static members that are not here: wait for them or for their sessions' end.
+            # Static members without a join are left: wait for them, or until their sessions end.
             self._arm_join(shard, group, now)
             return
-        group.next_generation(self.runtime.process.wall_ms(now))
-        self.runtime.record_state(group, "all members joined" if group.members else "no members")
+        group.next_generation(self.runtime.wall_ms(now))
+        self.trace.tell_state(group, "all members joined" if group.members else "no members")
         if not group.members:
-            # If this fails, the previous generation comes back at a failover and times out.
+            # If the append fails, a failover brings the previous generation back, and its members'
+            # sessions expire there.
             self.append_group(shard, group, {}, now)
             return
         for member in group.members.values():
@@ -83,37 +106,40 @@ class Rebalance:
             member.is_new = False
             group.pending_sync[member.member_id] = None
         generation = group.generation
-        self.timers.arm(
+        self.runtime.arm(
             ("group-sync", group.group_id),
             now + group.rebalance_timeout_ms * 1000,
-            LANE,
             lambda at: self._expire_sync(shard, group, generation, at),
         )
 
     def append_group(
         self,
-        shard: Shard,
+        shard: GroupShard,
         group: ClassicGroup,
         assignments: dict[str, tuple[TopicPartition, ...]],
         now: int,
     ) -> Errors:
-        """Append the group's record with these assignments."""
-        wall_ms = self.runtime.process.wall_ms(now)
+        """Append the group's record with these assignments; on an error nothing has changed."""
+        wall_ms = self.runtime.wall_ms(now)
         value = group.to_record(assignments, wall_ms)
-        return self.runtime.append(shard, (group_record(group.group_id, value, 0, wall_ms),), now)
+        return self.runtime.append(
+            shard.context, (group_record(group.group_id, value, 0, wall_ms),), now
+        )
 
-    def _arm_join(self, shard: Shard, group: ClassicGroup, now: int) -> None:
-        self.timers.arm(
+    def _arm_join(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
+        self.runtime.arm(
             ("group-join", group.group_id),
             now + group.rebalance_timeout_ms * 1000,
-            LANE,
             lambda at: self.complete_join(shard, group, at),
         )
 
     def _delay_initial(
-        self, shard: Shard, group: ClassicGroup, delay_ms: int, remaining_ms: int, now: int
+        self, shard: GroupShard, group: ClassicGroup, delay_ms: int, remaining_ms: int, now: int
     ) -> None:
-        """Wait ``delay_ms`` for the first members, again and again while new ones come."""
+        """Wait for the first members; while new ones arrive, wait again (InitialDelayedJoin).
+
+        All waits together last for the rebalance timeout at most.
+        """
 
         def on_delay(at: int) -> None:
             if group.new_member_added and remaining_ms != 0:
@@ -125,103 +151,125 @@ class Rebalance:
                 self.complete_join(shard, group, at)
 
         key = ("group-join", group.group_id)
-        self.timers.arm(key, now + delay_ms * 1000, LANE, on_delay)
+        self.runtime.arm(key, now + delay_ms * 1000, on_delay)
 
     # Members
 
     def add_member(
         self,
-        shard: Shard,
+        shard: GroupShard,
         group: ClassicGroup,
-        member: Member,
+        member: ClassicMember,
         protocol_type: str,
         parked: Parked,
         now: int,
     ) -> None:
         """Add a member whose join is parked.
 
-        It cannot send heartbeats before it has its answer, and its connection is muted meanwhile,
-        so it gets five minutes instead of its session.
+        Its session is five minutes at first: it sends no heartbeat before its join is answered.
         """
         member.is_new = True
-        if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
+        if (
+            group.state is ClassicGroupState.PREPARING_REBALANCE
+            and group.previous_state is ClassicGroupState.EMPTY
+        ):
             group.new_member_added = True
         group.add(member, protocol_type, parked)
         self._arm_member(shard, group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, now)
 
     def remove_member(
-        self, shard: Shard, group: ClassicGroup, member: Member, reason: str, now: int
+        self, shard: GroupShard, group: ClassicGroup, member: ClassicMember, reason: str, now: int
     ) -> None:
-        """Remove a member whose session is over, and rebalance."""
+        """Remove a member whose session has expired, and rebalance."""
         parked = member.awaiting_join
         if parked is not None:
             self.runtime.respond(parked, join_error(Errors.UNKNOWN_MEMBER_ID, ""))
         self.forget(group, member.member_id)
         self.rebalance_without(shard, group, reason, now)
 
-    def rebalance_without(self, shard: Shard, group: ClassicGroup, reason: str, now: int) -> None:
-        """Go on after members were removed."""
-        if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+    def rebalance_without(
+        self, shard: GroupShard, group: ClassicGroup, reason: str, now: int
+    ) -> None:
+        """Rebalance after members were removed, or let the join phase end."""
+        if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
             self.prepare_or_complete(shard, group, reason, now)
-        elif group.state is State.PREPARING_REBALANCE:
+        elif group.state is ClassicGroupState.PREPARING_REBALANCE:
             self.complete_if_joined(shard, group, now)
 
     def add_pending(
-        self, shard: Shard, group: ClassicGroup, member_id: str, session_timeout_ms: int, now: int
+        self,
+        shard: GroupShard,
+        group: ClassicGroup,
+        member_id: str,
+        session_timeout_ms: int,
+        now: int,
     ) -> None:
-        """Hand out a member id (KIP-394); the rebalance waits for it for a session."""
+        """Remember a handed-out member id (KIP-394); a rebalance waits for it for one session."""
         group.pending_join[member_id] = None
-        self.timers.arm(
+        self.runtime.arm(
             ("group-session", group.group_id, member_id),
             now + session_timeout_ms * 1000,
-            LANE,
             lambda at: self._expire_session(shard, group, member_id, at),
         )
 
-    def arm_session(self, shard: Shard, group: ClassicGroup, member: Member, now: int) -> None:
-        """Start the member's session anew."""
+    def arm_session(
+        self, shard: GroupShard, group: ClassicGroup, member: ClassicMember, now: int
+    ) -> None:
+        """Let the member's session start anew."""
         self._arm_member(shard, group, member, member.session_timeout_ms, now)
 
     def cancel_timers(self, group: ClassicGroup) -> None:
-        """Cancel all timers of a group that is given up."""
-        self.timers.cancel(("group-join", group.group_id))
-        self.timers.cancel(("group-sync", group.group_id))
+        """Cancel all timers of a group."""
+        self.runtime.cancel(("group-join", group.group_id))
+        self.runtime.cancel(("group-sync", group.group_id))
         for member_id in [*group.members, *group.pending_join]:
-            self.timers.cancel(("group-session", group.group_id, member_id))
+            self.runtime.cancel(("group-session", group.group_id, member_id))
 
     def forget(self, group: ClassicGroup, member_id: str) -> None:
-        """Remove a member or a handed-out id with its session timer."""
+        """Remove a member or a handed-out id, and its session timer."""
         group.remove(member_id)
-        self.timers.cancel(("group-session", group.group_id, member_id))
+        self.runtime.cancel(("group-session", group.group_id, member_id))
 
     def _arm_member(
-        self, shard: Shard, group: ClassicGroup, member: Member, timeout_ms: int, now: int
+        self,
+        shard: GroupShard,
+        group: ClassicGroup,
+        member: ClassicMember,
+        timeout_ms: int,
+        now: int,
     ) -> None:
         expire = member.expire
         if expire is None:
             member_id = member.member_id
             expire = member.expire = lambda at: self._expire_session(shard, group, member_id, at)
         key = ("group-session", group.group_id, member.member_id)
-        self.timers.arm(key, now + timeout_ms * 1000, LANE, expire)
+        self.runtime.arm(key, now + timeout_ms * 1000, expire)
 
-    def _expire_session(self, shard: Shard, group: ClassicGroup, member_id: str, now: int) -> None:
-        if group.state is State.DEAD:
+    def _expire_session(
+        self, shard: GroupShard, group: ClassicGroup, member_id: str, now: int
+    ) -> None:
+        if group.state is ClassicGroupState.DEAD:
             return
         if member_id in group.pending_join:
             self.forget(group, member_id)
             self.complete_if_joined(shard, group, now)
             return
         member = group.members.get(member_id)
-        if member is not None and self.runtime.rules.session_expires(
+        if member is not None and self.rules.session_expires(
             member.is_new, member.awaiting_join is not None, member.awaiting_sync is not None
         ):
             self.remove_member(shard, group, member, f"session of {member_id} expired", now)
 
-    def _expire_sync(self, shard: Shard, group: ClassicGroup, generation: int, now: int) -> None:
-        """Remove the members that joined this generation and never synced."""
+    def _expire_sync(
+        self, shard: GroupShard, group: ClassicGroup, generation: int, now: int
+    ) -> None:
+        """Remove the members of this generation that have sent no SyncGroup (expirePendingSync)."""
         assert generation == group.generation, (group.group_id, generation, group.generation)
         missing = list(group.pending_sync)
-        if missing and group.state in (State.COMPLETING_REBALANCE, State.STABLE):
+        if missing and group.state in (
+            ClassicGroupState.COMPLETING_REBALANCE,
+            ClassicGroupState.STABLE,
+        ):
             for member_id in missing:
                 self.forget(group, member_id)
             self.prepare(shard, group, f"no SyncGroup from {', '.join(missing)}", now)
@@ -229,9 +277,13 @@ class Rebalance:
     # Answers to parked requests
 
     def answer_join(
-        self, group: ClassicGroup, member: Member, error: Errors, skip_assignment: bool = False
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        error: Errors,
+        skip_assignment: bool = False,
     ) -> None:
-        """Answer a member's parked join, if there is one, with the current generation."""
+        """Answer a member's parked join, if it has one: the current generation, or an error."""
         parked = member.awaiting_join
         if parked is not None:
             group.park_join(member, None)
@@ -242,12 +294,15 @@ class Rebalance:
 
     def set_assignment(
         self,
-        shard: Shard,
+        shard: GroupShard,
         group: ClassicGroup,
         assignments: dict[str, tuple[TopicPartition, ...]],
         now: int,
     ) -> None:
-        """Give every member its assignment and answer the parked syncs; sessions start anew."""
+        """Give every member its assignment, and answer the parked syncs.
+
+        The sessions of the members that get an answer start anew.
+        """
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, ())
             parked = member.awaiting_sync
@@ -257,7 +312,7 @@ class Rebalance:
                 self.arm_session(shard, group, member, now)
 
     def reset_assignment(self, group: ClassicGroup, error: Errors, now: int) -> None:
-        """Take all assignments back and answer the parked syncs with an error."""
+        """Take all assignments back, and answer the parked syncs with an error."""
         for member in group.members.values():
             member.assignment = ()
             parked = member.awaiting_sync
@@ -267,35 +322,4 @@ class Rebalance:
                 if member.expire is not None:
                     key = ("group-session", group.group_id, member.member_id)
                     deadline = now + member.session_timeout_ms * 1000
-                    self.timers.arm(key, deadline, LANE, member.expire)
-
-
-def joined(group: ClassicGroup, member: Member, skip_assignment: bool = False) -> JoinGroupResponse:
-    """Return the answer to a join in the current generation; only the leader sees the members."""
-    assert group.leader is not None, group.group_id
-    leads = group.leader == member.member_id
-    return JoinGroupResponse(
-        Errors.NONE,
-        group.generation,
-        group.protocol_type,
-        group.protocol,
-        group.leader,
-        skip_assignment,
-        member.member_id,
-        group.joined_members() if leads else (),
-    )
-
-
-def join_error(error: Errors, member_id: str) -> JoinGroupResponse:
-    """Return the answer to a join that failed."""
-    return JoinGroupResponse(error, -1, None, None, "", False, member_id, ())
-
-
-def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
-    """Return the answer to a sync."""
-    return SyncGroupResponse(Errors.NONE, group.protocol_type, group.protocol, member.assignment)
-
-
-def sync_error(error: Errors) -> SyncGroupResponse:
-    """Return the answer to a sync that failed."""
-    return SyncGroupResponse(error, None, None, ())
+                    self.runtime.arm(key, deadline, member.expire)

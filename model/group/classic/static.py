@@ -1,15 +1,22 @@
-"""Static members (KIP-345): a new member id takes the place of an instance id's old one.
+"""Static members (KIP-345): a client that comes back takes its old place under a new member id.
 
-Kafka: updateStaticMemberThenRebalanceOrCompleteJoin and its callbacks in GroupMetadataManager.
+Kafka: GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin and its callbacks.
 """
 
 from __future__ import annotations
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.classic.group import ClassicGroup, Member, Parked, Protocols, State
-from kafkasim.model.group.classic.rebalance import Rebalance, join_error, sync_error
-from kafkasim.model.group.runtime.runtime import Runtime, client_error
-from kafkasim.model.group.runtime.shard import Shard
+from kafkasim.model.group.classic.group import (
+    ClassicGroup,
+    ClassicGroupState,
+    ClassicMember,
+    Protocols,
+)
+from kafkasim.model.group.classic.rebalance import ClassicRebalance
+from kafkasim.model.group.classic.responses import join_error, sync_error
+from kafkasim.model.group.runtime.context import Parked
+from kafkasim.model.group.runtime.runtime import CoordinatorRuntime, client_error
+from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import JoinGroupRequest
 
 Before = tuple[int, int, Protocols]  # rebalance timeout, session timeout, protocols
@@ -18,26 +25,30 @@ Before = tuple[int, int, Protocols]  # rebalance timeout, session timeout, proto
 class StaticMembers:
     """Replaces static members that come back under a new member id."""
 
-    def __init__(self, runtime: Runtime, rebalance: Rebalance) -> None:
+    def __init__(self, runtime: CoordinatorRuntime, rebalance: ClassicRebalance) -> None:
         self.runtime = runtime
         self.rebalance = rebalance
-        self.rules = runtime.rules
+        self.rules = rebalance.rules
 
     def replace(
         self,
-        shard: Shard,
+        shard: GroupShard,
         group: ClassicGroup,
-        old: Member,
+        old: ClassicMember,
         new_id: str,
         parked: Parked,
         request: JoinGroupRequest,
         now: int,
     ) -> None:
-        """Let a new member id take a static member's place; the old id is fenced."""
+        """Give a static member's place to a new member id; the old id is fenced.
+
+        In Stable no rebalance is needed if the group keeps its protocol: the client gets the
+        assignment that it had.
+        """
         before = (old.rebalance_timeout_ms, old.session_timeout_ms, old.protocols)
         member = self._swap(shard, group, old, new_id, now)
         update_member(group, member, request, parked)
-        if group.state is State.STABLE:
+        if group.state is ClassicGroupState.STABLE:
             if group.select_protocol() == group.protocol:
                 self._persist_swap(shard, group, old, member, before, now)
             else:
@@ -47,37 +58,40 @@ class StaticMembers:
             self.rebalance.prepare(
                 shard, group, f"static member {request.group_instance_id} came back", now
             )
-        elif group.state is State.COMPLETING_REBALANCE:  # only under a variant (B69)
+        elif group.state is ClassicGroupState.COMPLETING_REBALANCE:  # only under a variant (B69)
             self.rebalance.answer_join(group, member, Errors.NONE)
         else:
-            assert group.state is State.PREPARING_REBALANCE, (group.group_id, group.state)
+            assert group.state is ClassicGroupState.PREPARING_REBALANCE, (
+                group.group_id,
+                group.state,
+            )
             self.rebalance.complete_if_joined(shard, group, now)
 
     def _swap(
-        self, shard: Shard, group: ClassicGroup, old: Member, new_id: str, now: int
-    ) -> Member:
-        """Move a static member's place to ``new_id``; whoever waits under the old id is fenced."""
+        self, shard: GroupShard, group: ClassicGroup, old: ClassicMember, new_id: str, now: int
+    ) -> ClassicMember:
+        """Move a static member to ``new_id``; requests parked under the old id are fenced."""
         join, sync = old.awaiting_join, old.awaiting_sync
         if join is not None:
             self.runtime.respond(join, join_error(Errors.FENCED_INSTANCE_ID, old.member_id))
         if sync is not None:
             self.runtime.respond(sync, sync_error(Errors.FENCED_INSTANCE_ID))
         old.awaiting_sync = None
-        self.runtime.timers.cancel(("group-session", group.group_id, old.member_id))
+        self.runtime.cancel(("group-session", group.group_id, old.member_id))
         member = group.replace_static_member(old, new_id)
         self.rebalance.arm_session(shard, group, member, now)
         return member
 
     def _persist_swap(
         self,
-        shard: Shard,
+        shard: GroupShard,
         group: ClassicGroup,
-        old: Member,
-        member: Member,
+        old: ClassicMember,
+        member: ClassicMember,
         before: Before,
         now: int,
     ) -> None:
-        """Answer with the current assignment once the new member id is in the log (KAFKA-10284)."""
+        """Answer the join once a record with the new member id is committed (KAFKA-10284)."""
         argument = (shard, group, old.member_id, member, before)
         if not self.rules.persists_static_replacement():
             self._on_swap_written(argument, Errors.NONE, now)
@@ -85,22 +99,22 @@ class StaticMembers:
         assignments = {m.member_id: m.assignment for m in group.members.values()}
         error = self.rebalance.append_group(shard, group, assignments, now)
         if error is Errors.NONE:
-            self.runtime.defer(shard, self._on_swap_written, argument, now)
+            self.runtime.defer(shard.context, self._on_swap_written, argument, now)
         else:
             self._on_swap_written(argument, error, now)
 
     def _on_swap_written(
         self,
-        argument: tuple[Shard, ClassicGroup, str, Member, Before],
+        argument: tuple[GroupShard, ClassicGroup, str, ClassicMember, Before],
         error: Errors,
         now: int,
     ) -> None:
         shard, group, old_id, member, before = argument
         if error is Errors.NONE:
-            if group.state is not State.STABLE:
-                return  # a rebalance began: the join is answered when it ends
-            self.runtime.record_state(group, f"{member.member_id} replaced {old_id}")
-            self.runtime.record_replaced(group, old_id, member)
+            if group.state is not ClassicGroupState.STABLE:
+                return  # a rebalance began; its end answers the join
+            self.rebalance.trace.tell_state(group, f"{member.member_id} replaced {old_id}")
+            self.rebalance.trace.tell_replaced(group, old_id, member)
             leads = group.leader == member.member_id
             self.rebalance.answer_join(group, member, Errors.NONE, skip_assignment=leads)
             return
@@ -108,15 +122,15 @@ class StaticMembers:
         if parked is not None:
             group.park_join(member, None)
             self.runtime.respond(parked, join_error(client_error(error), ""))
-        if group.members.get(member.member_id) is member and shard.active:
+        if group.members.get(member.member_id) is member and shard.context.is_active:
             member.rebalance_timeout_ms, member.session_timeout_ms, member.protocols = before
             self._swap(shard, group, member, old_id, now)
 
 
 def update_member(
-    group: ClassicGroup, member: Member, request: JoinGroupRequest, parked: Parked
+    group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest, parked: Parked
 ) -> None:
-    """Take over what a join says of a member, and park the join."""
+    """Store the timeouts and protocols of a JoinGroup in its member, and park it."""
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
     member.session_timeout_ms = request.session_timeout_ms
     member.protocols = request.protocols

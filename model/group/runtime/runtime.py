@@ -1,154 +1,131 @@
-"""Writes of the coordinator: appended at once, answered when the high watermark has passed.
+"""Appends of a coordinator, and answers that wait for their commit (CoordinatorRuntime).
 
-Kafka: CoordinatorRuntime.scheduleWriteOperation with its DeferredEventQueue. The log is appended
-to before the state changes, which comes to the same as Kafka's revert of a failed append. A write
-without records waits for the writes before it. What waits longer than offsets.commit.timeout.ms is
-answered with REQUEST_TIMED_OUT, though its records stay and may still commit.
+A handler that changes state takes three steps, as in Kafka's scheduleWriteOperation:
 
-Not modelled: batching of several operations into one append (group.coordinator.append.linger.ms
-counts as 0).
+    append(context, records)      the records are in the leader's log, or an error says why not
+    change the state              reads that need not be stable see it from now on
+    defer(context, complete, …)   complete(argument, error, now) answers the client, once the high
+                                  watermark has passed everything that was appended so far
+
+The append comes before the change of state, so nothing has to be reverted when it fails; Kafka
+changes the state first and reverts. A read that must be stable only defers: it is answered when the
+writes before it are committed. What waits for longer than the write timeout is answered with
+REQUEST_TIMED_OUT, though its records stay in the log and may be committed later.
+
+Not modelled: several operations in one append (group.coordinator.append.linger.ms counts as 0).
 """
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
-from kafkasim.model.config import BrokerConfig
 from kafkasim.model.effects import Process, Respond
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import GroupAssigned, GroupState
-from kafkasim.model.group.classic.group import ClassicGroup, Member, Parked, State
-from kafkasim.model.group.rules import GroupRules
-from kafkasim.model.group.runtime.ports import GroupLog
-from kafkasim.model.group.runtime.shard import Complete, Deferred, Shard
+from kafkasim.model.group.runtime.context import (
+    Complete,
+    CoordinatorContext,
+    DeferredEvent,
+    Parked,
+)
+from kafkasim.model.group.runtime.log import CoordinatorLog
 from kafkasim.model.records import Record, batch_of
+from kafkasim.model.timers import Handler, Key
 
-LANE = "group"
 
-
-class Runtime:
-    """What the coordinator's handlers share: configuration, rules, the log, timers, the trace."""
+class CoordinatorRuntime:
+    """What the handlers of one coordinator share: its lane, its log, deferred answers, timers."""
 
     def __init__(
-        self, process: Process, config: BrokerConfig, rules: GroupRules, log: GroupLog
+        self, process: Process, lane: str, log: CoordinatorLog, write_timeout_ms: int
     ) -> None:
         self.process = process
-        self.config = config
-        self.rules = rules
+        self.lane = lane
         self.log = log
-        self.timers = process.timers
         self.out = process.out
-        self._ids = random.Random(process.rng.getrandbits(64))
-        self._timeout_us = config.offsets_commit_timeout_ms * 1000
+        self._write_timeout_us = write_timeout_ms * 1000
 
-    def append(self, shard: Shard, records: tuple[Record, ...], now: int) -> Errors:
-        """Append records; on an error nothing has changed."""
-        assert shard.active, shard.tp
-        error, end_offset = self.log.append(shard.tp, batch_of(records), now)
+    def append(self, context: CoordinatorContext, records: tuple[Record, ...], now: int) -> Errors:
+        """Append records to the partition's log; on an error nothing has changed."""
+        assert context.is_active, context.tp
+        error, end_offset = self.log.append(context.tp, batch_of(records), now)
         if error is Errors.NONE:
-            assert end_offset > shard.last_written, (shard.tp, end_offset, shard.last_written)
-            shard.last_written = end_offset
+            assert end_offset > context.last_written, (
+                context.tp,
+                end_offset,
+                context.last_written,
+            )
+            context.last_written = end_offset
         return error
 
-    def defer(self, shard: Shard, complete: Complete, argument: Any, now: int) -> None:
-        """Call ``complete(argument, error, now)`` once all that was appended is committed.
+    def defer(
+        self, context: CoordinatorContext, complete: Complete, argument: Any, now: int
+    ) -> None:
+        """Call ``complete(argument, error, now)`` once everything appended so far is committed.
 
-        The error is NONE, REQUEST_TIMED_OUT, or NOT_COORDINATOR if the partition is given up.
+        That is at once if it is committed already. The error is NONE, REQUEST_TIMED_OUT, or
+        NOT_COORDINATOR if this broker resigns before.
         """
-        if shard.last_committed >= shard.last_written:
+        if context.last_committed >= context.last_written:
             complete(argument, Errors.NONE, now)
             return
-        deadline = now + self._timeout_us
-        if not shard.deferred:
-            self._arm(shard, deadline)
-        shard.deferred.append(Deferred(shard.last_written, deadline, complete, argument))
+        deadline = now + self._write_timeout_us
+        if not context.deferred:
+            self._arm_write_timeout(context, deadline)
+        context.deferred.append(DeferredEvent(context.last_written, deadline, complete, argument))
 
-    def committed(self, shard: Shard, high_watermark: int, now: int) -> None:
-        """Complete, in order of the log, what the new high watermark has passed."""
-        if high_watermark <= shard.last_committed:
+    def commit_up_to(self, context: CoordinatorContext, high_watermark: int, now: int) -> None:
+        """Complete, in the order of the log, the events that the high watermark has passed."""
+        if high_watermark <= context.last_committed:
             return
-        shard.last_committed = high_watermark
-        deferred = shard.deferred
+        context.last_committed = high_watermark
+        deferred = context.deferred
         while deferred and deferred[0].end_offset <= high_watermark:
-            entry = deferred.popleft()
-            entry.complete(entry.argument, Errors.NONE, now)
-        self._rearm(shard)
+            event = deferred.popleft()
+            event.complete(event.argument, Errors.NONE, now)
+        self._rearm_write_timeout(context)
 
-    def fail_all(self, shard: Shard, error: Errors, now: int) -> None:
-        """Complete all that waits with an error: the partition is given up."""
-        waiting = list(shard.deferred)
-        shard.deferred.clear()
-        self._rearm(shard)
-        for entry in waiting:
-            entry.complete(entry.argument, error, now)
+    def fail_deferred(self, context: CoordinatorContext, error: Errors, now: int) -> None:
+        """Complete every deferred event of the partition with an error."""
+        waiting = list(context.deferred)
+        context.deferred.clear()
+        self._rearm_write_timeout(context)
+        for event in waiting:
+            event.complete(event.argument, error, now)
 
     def respond(self, parked: Parked, message: Any) -> None:
         """Answer a request."""
         self.out.append(Respond(parked[0], parked[1], message))
 
-    def new_member_id(self, prefix: str) -> str:
-        """Return a fresh member id: client id or instance id, and a random part."""
-        return f"{prefix}-{self._ids.getrandbits(64):016x}"
+    def wall_ms(self, now: int) -> int:
+        """Return the broker's wall clock in milliseconds, as records and expiry have it."""
+        return self.process.wall_ms(now)
 
-    # Groups
+    def arm(self, key: Key, deadline: int, handler: Handler) -> None:
+        """Arm or move a timer; its handler runs on the coordinator's lane."""
+        self.process.timers.arm(key, deadline, self.lane, handler)
 
-    def transition(self, group: ClassicGroup, state: State, reason: str, now: int) -> None:
-        """Change a group's state, for the trace too."""
-        group.transition_to(state, self.process.wall_ms(now))
-        self.record_state(group, reason)
-
-    def record_state(self, group: ClassicGroup, reason: str) -> None:
-        """Write the group's state to the trace."""
-        self.out.append(
-            GroupState(
-                group.group_id,
-                group.state.value,
-                group.generation,
-                tuple(group.members),
-                group.protocol or "",
-                reason,
-            )
-        )
-
-    def record_assigned(self, group: ClassicGroup) -> None:
-        """Write what each member owns to the trace."""
-        for member in group.members.values():
-            assignment = tuple([str(tp) for tp in member.assignment])
-            self.out.append(
-                GroupAssigned(group.group_id, group.generation, member.member_id, assignment)
-            )
-
-    def record_replaced(self, group: ClassicGroup, old_id: str, member: Member) -> None:
-        """Write to the trace that a static member's partitions are now under another member id."""
-        self.out.append(GroupAssigned(group.group_id, group.generation, old_id, ()))
-        assignment = tuple([str(tp) for tp in member.assignment])
-        self.out.append(
-            GroupAssigned(group.group_id, group.generation, member.member_id, assignment)
-        )
+    def cancel(self, key: Key) -> None:
+        """Disarm a timer, if it is armed."""
+        self.process.timers.cancel(key)
 
     # Timeouts of writes
 
-    def _arm(self, shard: Shard, deadline: int) -> None:
-        self.timers.arm(
-            ("group-write", shard.partition),
-            deadline,
-            LANE,
-            lambda now: self._on_timeout(shard, now),
-        )
+    def _arm_write_timeout(self, context: CoordinatorContext, deadline: int) -> None:
+        key = ("coordinator-write", context.tp)
+        self.arm(key, deadline, lambda now: self._on_write_timeout(context, now))
 
-    def _rearm(self, shard: Shard) -> None:
-        if shard.deferred:
-            self._arm(shard, shard.deferred[0].deadline_us)
+    def _rearm_write_timeout(self, context: CoordinatorContext) -> None:
+        if context.deferred:
+            self._arm_write_timeout(context, context.deferred[0].deadline_us)
         else:
-            self.timers.cancel(("group-write", shard.partition))
+            self.cancel(("coordinator-write", context.tp))
 
-    def _on_timeout(self, shard: Shard, now: int) -> None:
-        deferred = shard.deferred
+    def _on_write_timeout(self, context: CoordinatorContext, now: int) -> None:
+        deferred = context.deferred
         while deferred and deferred[0].deadline_us <= now:
-            entry = deferred.popleft()
-            entry.complete(entry.argument, Errors.REQUEST_TIMED_OUT, now)
-        self._rearm(shard)
+            event = deferred.popleft()
+            event.complete(event.argument, Errors.REQUEST_TIMED_OUT, now)
+        self._rearm_write_timeout(context)
 
 
 def client_error(error: Errors) -> Errors:

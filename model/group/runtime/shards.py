@@ -1,0 +1,120 @@
+"""Which partitions of its topic a coordinator serves: election, loading, resignation.
+
+Kafka: CoordinatorRuntime.scheduleLoadOperation and scheduleUnloadOperation, CoordinatorLoaderImpl.
+A shard is a coordinator's state of one partition (Kafka: CoordinatorShard):
+
+    elected ──▶ loading: replays the whole log ──▶ active: serves requests ──▶ resigned: dropped
+
+A leader epoch guards each step: an election or a resignation that is older than what the shard has
+seen changes nothing. Not modelled: several load threads, loading in chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from kafkasim.model.effects import Post
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import CoordinatorLoaded
+from kafkasim.model.group.runtime.context import CoordinatorContext
+from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
+from kafkasim.model.records import Record, RecordBatch, TopicPartition
+
+
+class Shard(Protocol):
+    """The state that follows from the records of one partition."""
+
+    context: CoordinatorContext
+
+    def replay(self, record: Record, end_offset: int, now_ms: int) -> None:
+        """Apply a record of the log; ``end_offset`` is the offset after its batch."""
+
+
+S = TypeVar("S", bound=Shard)
+
+
+class OwnedShards(Generic[S]):
+    """The shards of the partitions that this broker leads."""
+
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime,
+        topic: str,
+        new_shard: Callable[[CoordinatorContext], S],
+        on_loaded: Callable[[S, int], None],
+        on_unloaded: Callable[[S], None],
+    ) -> None:
+        """``on_loaded(shard, now)`` and ``on_unloaded(shard)`` run when serving begins and ends."""
+        self.runtime = runtime
+        self.topic = topic
+        self.by_partition: dict[int, S] = {}  # those that load, too
+        self._new_shard = new_shard
+        self._on_loaded = on_loaded
+        self._on_unloaded = on_unloaded
+
+    def active(self) -> list[S]:
+        """Return the shards that serve requests, by partition."""
+        shards = [self.by_partition[partition] for partition in sorted(self.by_partition)]
+        return [shard for shard in shards if shard.context.is_active]
+
+    def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
+        """Take a partition over and load it on the coordinator's lane. Callable on any lane.
+
+        If this broker is elected again without a resignation in between, the shard stays as it is.
+        """
+        shard = self.by_partition.get(partition)
+        if shard is None:
+            context = CoordinatorContext(TopicPartition(self.topic, partition), leader_epoch)
+            shard = self.by_partition[partition] = self._new_shard(context)
+            self.runtime.out.append(Post(self.runtime.lane, self._load, shard))
+        elif shard.context.epoch < leader_epoch:
+            shard.context.epoch = leader_epoch
+            if shard.context.is_active:
+                self.runtime.out.append(CoordinatorLoaded(partition, leader_epoch, True))
+
+    def on_resigned(self, partition: int, leader_epoch: int | None, now: int) -> None:
+        """Give a partition up because of a higher epoch, or for good (None). Callable on any lane.
+
+        Everything that waits for a commit is answered with NOT_COORDINATOR.
+        """
+        shard = self.by_partition.get(partition)
+        if shard is None:
+            return
+        context = shard.context
+        if leader_epoch is not None and leader_epoch <= context.epoch:
+            return
+        del self.by_partition[partition]
+        was_active, context.is_active = context.is_active, False
+        self.runtime.fail_deferred(context, Errors.NOT_COORDINATOR, now)
+        if was_active:
+            self._on_unloaded(shard)
+            epoch = context.epoch if leader_epoch is None else leader_epoch
+            self.runtime.out.append(CoordinatorLoaded(partition, epoch, False))
+
+    def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
+        """Answer what the partition's high watermark has passed. On the coordinator's lane."""
+        shard = self.by_partition.get(partition)
+        if shard is not None and shard.context.is_active:
+            self.runtime.commit_up_to(shard.context, offset, now)
+
+    def _load(self, shard: S, now: int) -> None:
+        context = shard.context
+        if self.by_partition.get(context.partition) is not shard:
+            return  # this broker resigned before it could load
+        now_ms = self.runtime.wall_ms(now)
+        log = self.runtime.log
+        for batch in log.read_all(context.tp):
+            if type(batch) is not RecordBatch:
+                # A corrupt batch: loading fails, and no broker serves this partition until the
+                # next election.
+                del self.by_partition[context.partition]
+                return
+            if not batch.control:
+                for record in batch.records:
+                    shard.replay(record, batch.next_offset, now_ms)
+            context.last_written = batch.next_offset
+        context.last_committed = min(log.high_watermark(context.tp), context.last_written)
+        context.is_active = True
+        self.runtime.out.append(CoordinatorLoaded(context.partition, context.epoch, True))
+        self._on_loaded(shard, now)

@@ -1,0 +1,88 @@
+"""The groups and committed offsets of one partition of ``__consumer_offsets``, and their replay.
+
+Kafka: GroupCoordinatorShard with its snapshot registry. An offset keeps its uncommitted versions
+beside the committed one, so that a read can ask for what lies below the high watermark or for what
+was appended last. Groups have no versions, as in Kafka: of a classic group only its record is
+durable, and the record is written at the end of a rebalance.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.group.classic.group import ClassicGroup
+from kafkasim.model.group.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kafkasim.model.group.runtime.context import CoordinatorContext
+from kafkasim.model.records import Record, TopicPartition
+
+Versions = list[tuple[int, OffsetCommitValue | None]]
+"""(offset after the batch, value) of one committed offset, rising; None is a tombstone."""
+
+
+class GroupShard:
+    """The coordinator's state of one offsets partition under one tenure of this broker."""
+
+    __slots__ = ("context", "groups", "offsets")
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self.context = context
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets: dict[str, dict[TopicPartition, Versions]] = {}  # by group id
+
+    def latest(self, group_id: str, tp: TopicPartition) -> OffsetCommitValue | None:
+        """Return the offset that was appended last, whether it is committed or not."""
+        versions = self.offsets.get(group_id, {}).get(tp)
+        return versions[-1][1] if versions else None
+
+    def committed(self, group_id: str, tp: TopicPartition) -> OffsetCommitValue | None:
+        """Return the newest offset below the high watermark."""
+        for end_offset, value in reversed(self.offsets.get(group_id, {}).get(tp, ())):
+            if end_offset <= self.context.last_committed:
+                return value
+        return None
+
+    def stored(self, group_id: str) -> list[TopicPartition]:
+        """Return the partitions for which an offset was appended last, and not a tombstone."""
+        slot = self.offsets.get(group_id, {})
+        return [tp for tp in slot if self.latest(group_id, tp) is not None]
+
+    def replay_offset(
+        self, key: OffsetCommitKey, value: OffsetCommitValue | None, end_offset: int
+    ) -> None:
+        """Apply a record of an offset: the record that is later in the log wins (KAFKA-5247)."""
+        slot = self.offsets.setdefault(key.group, {})
+        versions = slot.setdefault(TopicPartition(key.topic, key.partition), [])
+        assert not versions or versions[-1][0] <= end_offset, (key, versions, end_offset)
+        versions.append((end_offset, value))
+        while len(versions) > 1 and versions[1][0] <= self.context.last_committed:
+            del versions[0]
+
+    def drop_tombstones(self) -> None:
+        """Forget the offsets whose tombstone is committed."""
+        for group_id in list(self.offsets):
+            slot = self.offsets[group_id]
+            for tp in list(slot):
+                end_offset, value = slot[tp][-1]
+                if value is None and end_offset <= self.context.last_committed:
+                    del slot[tp]
+            if not slot:
+                del self.offsets[group_id]
+
+    def replay(self, record: Record, end_offset: int, now_ms: int) -> None:
+        """Apply a record while the partition is loaded; groups become what their records say."""
+        key = record.key
+        if type(key) is OffsetCommitKey:
+            self.replay_offset(key, record.value, end_offset)
+            if key.group not in self.groups and record.value is not None:
+                self.groups[key.group] = ClassicGroup(key.group, now_ms)
+            return
+        assert type(key) is GroupMetadataKey, record
+        value = record.value
+        if value is None:
+            self.groups.pop(key.group, None)
+        else:
+            assert type(value) is GroupMetadataValue, record
+            self.groups[key.group] = ClassicGroup.of_record(key.group, value)
