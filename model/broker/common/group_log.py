@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ReplicatedGroupLog:
-    """Implements :class:`~kafkasim.model.group.runtime.log.CoordinatorLog` over the ReplicaManager."""
+    """Implements the group coordinator's ``CoordinatorLog`` over the ReplicaManager."""
 
     def __init__(self, incarnation: Incarnation, replicas: ReplicaManager) -> None:
         self.incarnation = incarnation
@@ -37,8 +37,3 @@ class ReplicatedGroupLog:
         """Return the local replica's high watermark, 0 if this broker has no replica."""
         partition = self.replicas.partitions.get(tp)
         return 0 if partition is None else partition.log.high_watermark
-
-    def leader_epoch(self, tp: TopicPartition) -> int | None:
-        """Return the epoch under which this broker leads the partition, None if it does not."""
-        partition = self.replicas.partitions.get(tp)
-        return partition.leader_epoch if partition is not None and partition.leading else None
