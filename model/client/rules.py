@@ -49,7 +49,7 @@ class ClientRules:
         """Return whether a retry goes out at once: a newer leader is known (KIP-951)."""
         return leader_epoch > attempt_epoch
 
-    def surely_not_appended(self, error: Errors, acks: int) -> bool:
+    def known_not_appended(self, error: Errors, acks: int) -> bool:
         """Return whether an attempt answered by ``error`` left nothing in the log."""
         return error in BEFORE_APPEND or (acks != -1 and error in LEADER_ERRORS)
 

@@ -1,193 +1,202 @@
-"""Batches that wait to be sent, per partition: Kafka's RecordAccumulator, ProducerBatch, BufferPool.
+"""Where records wait to be sent: Kafka's RecordAccumulator and BufferPool.
 
-The drain lives in sender.py; here are the data: a queue of batches per partition with the
-partition's producer sequences, and the memory they take.
+The accumulator owns a queue of batches for each partition, the bytes of buffer.memory, and the
+flushes that wait for batches. It does not know who drains it; that is the Sender.
 
-Not modelled: compression, headers, the free list of buffers.
+Not modelled: the free list of buffers.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from kafkasim.model.records import (
-    BATCH_OVERHEAD,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    Record,
-    RecordBatch,
-    TopicPartition,
-    add_sequence,
-    record_size,
-)
+from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
+from kafkasim.model.config import ProducerConfig
+from kafkasim.model.records import BATCH_OVERHEAD, Record, TopicPartition, record_size
 
-if TYPE_CHECKING:
-    from kafkasim.model.client.producer.sender import Node
+NEVER = 1 << 62
 
 
-class ProducerBatch:
-    """Records of one partition that travel together, from the first append to their result."""
+class RecordAccumulator:
+    """The batches of one producer and the memory they take.
 
-    __slots__ = (
-        "acks",
-        "allocated",
-        "attempts",
-        "backoff_until",
-        "base_sequence",
-        "created_us",
-        "done",
-        "full",
-        "ids",
-        "indeterminate",
-        "leader_epoch",
-        "max_timestamp_ms",
-        "number",
-        "producer_epoch",
-        "producer_id",
-        "queue",
-        "records",
-        "sequence_reset",
-        "size",
-        "topic_id",
-        "wire",
-    )
+    ``on_release(now)`` is called whenever a batch has got its result and its memory is free.
+    """
 
-    def __init__(self, queue: PartitionQueue, number: int, created_us: int, allocated: int) -> None:
-        self.queue = queue
-        self.number = number
-        self.created_us = created_us  # when the first record got its memory
-        self.allocated = allocated  # bytes of buffer.memory
-        self.records: list[Record] = []
-        self.ids: list[int] = []
-        self.acks: list[tuple[int, int]] | None = None  # (call that wants the ack, index)
-        self.size = BATCH_OVERHEAD
-        self.max_timestamp_ms = -1
-        self.full = False
-        self.done = False
-        self.attempts = 0
-        self.backoff_until = 0
-        self.leader_epoch = -1  # of the leader of the last attempt
-        self.topic_id = ""  # as known at the last attempt
-        self.indeterminate = False  # an attempt may have been appended
-        self.wire: RecordBatch | None = None  # built at the first drain, kept over retries
-        self.producer_id = NO_PRODUCER_ID
-        self.producer_epoch = NO_PRODUCER_EPOCH
-        self.base_sequence = NO_SEQUENCE
-        self.sequence_reset = False
+    def __init__(self, config: ProducerConfig, on_release: Callable[[int], None]) -> None:
+        self._config = config
+        self._batch_size = config.batch_size
+        self._linger_us = config.linger_ms * 1000
+        self._on_release = on_release
+        self.queues: dict[tuple[str, int], PartitionQueue] = {}  # keyed by TopicPartition
+        self.incomplete: dict[int, ProducerBatch] = {}  # without a result; by number, oldest first
+        self.skips_linger = False  # batches are ready at once: memory is short, flush or close
+        self._free_bytes = config.buffer_memory
+        self._last_number = 0  # of a batch
+        self._flushes: list[tuple[int, int]] = []  # (call, number of the last batch it waits for)
+        self._first_sizes: dict[tuple[int, int], int] = {}  # of a batch's first record
 
-    @property
-    def last_sequence(self) -> int:
-        """The sequence of the last record."""
-        return add_sequence(self.base_sequence, len(self.records) - 1)
+    def queue(self, topic: str, partition: int) -> PartitionQueue:
+        """Return the queue of a partition, a new one at its first record."""
+        queue = self.queues.get((topic, partition))
+        if queue is None:
+            queue = PartitionQueue(TopicPartition(topic, partition))
+            self.queues[queue.tp] = queue
+        return queue
 
-    def build(self, transactional: bool = False) -> RecordBatch:
-        """Build the batch as it goes over the wire."""
-        self.wire = RecordBatch(
-            -1,
-            len(self.records) - 2,
-            -1,
-            self.producer_id,
-            self.producer_epoch,
-            self.base_sequence,
-            tuple(self.records),
-            self.size,
-            self.max_timestamp_ms,
-            transactional,
-        )
-        return self.wire
+    def append(
+        self,
+        queue: PartitionQueue,
+        key: str | None,
+        key_size: int,
+        record_id: int,
+        value_size: int,
+        timestamp_ms: int,
+        ack_call: int | None,
+        may_allocate: bool,
+        now: int,
+    ) -> ProducerBatch | None:
+        """Append a record to the last batch, or to a new one.
 
-    def set_sequence(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Give the batch its place in a producer's sequence."""
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
-        self.wire = None
+        Return the batch, or None while there is no memory for a new one. Sizes are in bytes;
+        ``key_size`` is −1 for no key. ``ack_call`` is the call that gets the result, if any.
+        ``may_allocate`` is False if other records wait for memory and this one must not overtake
+        them.
 
-    def split(self, limit: int, numbers: list[int]) -> list[ProducerBatch]:
-        """Return batches of at most ``limit`` bytes with the same records, in order.
-
-        ``numbers`` gives each its batch number, as many as there are records at most. Parts keep
-        the creation time and continue the sequence, and count as never tried.
+        Raises:
+            KafkaError: the record is larger than max.request.size or buffer.memory.
         """
-        parts: list[ProducerBatch] = []
-        base_timestamp = 0
-        for index, record in enumerate(self.records):
-            part = parts[-1] if parts else None
-            size = 0
-            if part is not None:
-                size = self._size_in(part, record, base_timestamp)
-            if part is None or part.size + size > limit:
-                part = ProducerBatch(self.queue, numbers[len(parts)], self.created_us, 0)
-                part.indeterminate = self.indeterminate
-                part.acks = None if self.acks is None else []
-                base_timestamp = record.timestamp_ms
-                size = self._size_in(part, record, base_timestamp)
-                if self.base_sequence != NO_SEQUENCE:
-                    base = add_sequence(self.base_sequence, index)
-                    part.set_sequence(self.producer_id, self.producer_epoch, base)
-                parts.append(part)
-            if self.acks is not None:
-                assert part.acks is not None
-                at = len(part.records)
-                part.acks += [(call, at) for call, i in self.acks if i == index]
-            part.records.append(record)
-            part.ids.append(record.value)
-            part.size += size
-            part.max_timestamp_ms = max(part.max_timestamp_ms, record.timestamp_ms)
-            part.full = True
-        parts[0].allocated = self.allocated
+        batches = queue.batches
+        batch = batches[-1] if batches else None
+        if batch is not None and not batch.full and not batch.attempts:
+            records = batch.records
+            delta_ms = timestamp_ms - records[0].timestamp_ms
+            size = record_size(key_size, value_size, len(records), delta_ms)
+            if batch.size + size > self._batch_size:
+                batch.full = True
+                batch = None
+        else:
+            batch = None
+        if batch is None:
+            sizes = self._first_sizes
+            size = sizes.get((key_size, value_size)) or self._learn_size(key_size, value_size)
+            batch = self._new_batch(queue, size, may_allocate, now)
+            if batch is None:
+                return None
+        batch.records.append(Record(key, record_id, size, timestamp_ms))
+        batch.size = total = batch.size + size
+        if timestamp_ms > batch.max_timestamp_ms:
+            batch.max_timestamp_ms = timestamp_ms
+        if ack_call is not None:
+            batch.want_ack(ack_call)
+        if total >= self._batch_size:
+            batch.full = True
+        return batch
+
+    def _new_batch(
+        self, queue: PartitionQueue, size: int, may_allocate: bool, now: int
+    ) -> ProducerBatch | None:
+        need = self._batch_size
+        if size + BATCH_OVERHEAD > need:
+            need = size + BATCH_OVERHEAD
+            if need > self._config.max_request_size or need > self._config.buffer_memory:
+                raise KafkaError("MESSAGE_TOO_LARGE", f"{need} bytes")
+        if need > self._free_bytes or not may_allocate:
+            return None
+        self._free_bytes -= need
+        self._last_number = number = self._last_number + 1
+        batch = self.incomplete[number] = ProducerBatch(queue, number, now, need)
+        queue.batches.append(batch)
+        return batch
+
+    def _learn_size(self, key_size: int, value_size: int) -> int:
+        size = record_size(key_size, value_size, 0, 0)
+        self._first_sizes[(key_size, value_size)] = size
+        return size
+
+    def ready(
+        self,
+        pending: dict[TopicPartition, PartitionQueue],
+        may_send: Callable[[ProducerBatch, int], bool] | None,
+        now: int,
+    ) -> tuple[list[PartitionQueue], int]:
+        """Return the queues whose first batch goes into the next request, and when to look again.
+
+        Models RecordAccumulator.ready and .drain for one node. ``pending`` are the node's queues
+        with batches. If one batch is ready, the first batches of the other queues go with it, up to
+        max.request.size. The list is empty if no batch is ready; the time is then the end of the
+        first linger or retry backoff, NEVER if there is none. ``may_send`` may hold a batch back
+        (TransactionManager.may_send).
+        """
+        ready = self.skips_linger
+        wake = NEVER
+        size = 0
+        queues: list[PartitionQueue] = []
+        for queue in pending.values():
+            batch = queue.batches[0]
+            if queue.muted:
+                continue
+            if batch.backoff_until > now:
+                wake = min(wake, batch.backoff_until)
+                continue
+            if may_send is not None and not may_send(batch, now):
+                continue
+            if not ready:
+                if batch.full or batch.attempts or len(queue.batches) > 1:
+                    ready = True
+                else:
+                    due = batch.created_us + self._linger_us
+                    if due <= now:
+                        ready = True
+                    elif due < wake:
+                        wake = due
+            if queues and size + batch.size > self._config.max_request_size:
+                break
+            queues.append(queue)
+            size += batch.size
+        return (queues if ready else []), wake
+
+    def split(self, batch: ProducerBatch, limit: int) -> list[ProducerBatch]:
+        """Replace a batch by parts of at most ``limit`` bytes, which are in no queue yet.
+
+        Models RecordAccumulator.splitAndReenqueue without the second half. The batch has no result
+        of its own any more; a flush that waits for it waits for its parts.
+        """
+        parts = batch.split(limit, self._last_number + 1)
+        self._last_number = last = parts[-1].number
+        in_flight = batch.queue.sequences.in_flight
+        if batch in in_flight:
+            at = in_flight.index(batch)
+            in_flight[at : at + 1] = parts
+        batch.done = True
+        del self.incomplete[batch.number]
+        for part in parts:
+            self.incomplete[part.number] = part
+        self._flushes = [(call, last) for call, _ in self._flushes]
         return parts
 
-    def _size_in(self, part: ProducerBatch, record: Record, base_timestamp: int) -> int:
-        key_size = -1 if record.key is None else len(record.key.encode())
-        payload = record.size - record_size(key_size, 0, 0, 0)
-        return record_size(
-            key_size, payload, len(part.records), record.timestamp_ms - base_timestamp
-        )
+    def release(self, batch: ProducerBatch, now: int) -> None:
+        """Free the memory of a batch that has its result (deallocate)."""
+        batch.done = True
+        del self.incomplete[batch.number]
+        self._free_bytes += batch.allocated
+        self._on_release(now)
 
+    def begin_flush(self, call: int) -> None:
+        """Note a flush that waits for every batch there is now; lingering ends."""
+        self._flushes.append((call, self._last_number))
+        self.skips_linger = True
 
-class PartitionQueue:
-    """The batches of one partition, oldest first, and its producer sequences."""
+    @property
+    def flushing(self) -> bool:
+        """Whether a flush waits for batches."""
+        return bool(self._flushes)
 
-    __slots__ = (
-        "batches",
-        "in_flight",
-        "last_acked_offset",
-        "last_acked_sequence",
-        "muted",
-        "next_sequence",
-        "node",
-        "producer_epoch",
-        "producer_id",
-        "tp",
-        "unresolved",
-    )
-
-    def __init__(self, tp: TopicPartition) -> None:
-        self.tp = tp
-        self.batches: deque[ProducerBatch] = deque()
-        self.muted = False  # a batch is in flight and max.in.flight is 1
-        self.node: Node | None = None  # the leader's, None while unknown
-        # TxnPartitionEntry: sequences of the current producer id and epoch
-        self.producer_id = NO_PRODUCER_ID
-        self.producer_epoch = NO_PRODUCER_EPOCH
-        self.next_sequence = 0
-        self.last_acked_sequence = -1
-        self.last_acked_offset = -1
-        self.in_flight: list[ProducerBatch] = []  # has a sequence and no result, by sequence
-        self.unresolved: int | None = None  # the sequence after a batch that expired
-
-    def put_back(self, batch: ProducerBatch) -> None:
-        """Put a batch back for a retry: at the front, or in the order of sequences."""
-        batches = self.batches
-        if batch.base_sequence == NO_SEQUENCE:
-            batches.appendleft(batch)
-            return
-        index = self.in_flight.index(batch)
-        earlier = {id(other) for other in self.in_flight[:index]}  # membership only
-        at = 0
-        while at < len(batches) and id(batches[at]) in earlier:
-            at += 1
-        batches.insert(at, batch)
+    def finished_flushes(self) -> list[int]:
+        """Return, once each, the calls of flushes whose batches all have their result."""
+        oldest = next(iter(self.incomplete), None)
+        finished = [(c, last) for c, last in self._flushes if oldest is None or oldest > last]
+        for flush in finished:
+            self._flushes.remove(flush)
+        return [call for call, _ in finished]

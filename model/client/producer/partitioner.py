@@ -31,9 +31,14 @@ def murmur2(data: bytes) -> int:
     return h - (1 << 32) if h & 0x80000000 else h
 
 
+def positive_hash(key: bytes) -> int:
+    """Return the hash of a key with its sign bit cleared (Utils.toPositive)."""
+    return murmur2(key) & 0x7FFFFFFF
+
+
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Return the partition of a keyed record."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    """Return the partition of a keyed record (BuiltInPartitioner.partitionForKey)."""
+    return positive_hash(key) % partitions
 
 
 class StickyPartitioner:

@@ -1,8 +1,14 @@
-"""The producer's I/O half: Kafka's Sender with the drain of RecordAccumulator.
+"""The producer's I/O half: Kafka's Sender.
 
-Not a loop: a turn runs when a batch becomes ready, an answer or new metadata arrives, a connection
-opens, or the one timer fires that stands for linger and retry backoff. Per node, the queues with
-batches are kept in drain order, so a turn touches only what is waiting there.
+Kafka's Sender is a thread that loops (runOnce). This one runs when there is something to do: a
+batch became ready, a response or new metadata arrived, a connection opened, or its one timer fired,
+which stands for linger.ms and for the retry backoff. For each node it keeps the queues that hold
+batches in the order in which they are drained, so that a drain looks at nothing else.
+
+A batch ends in one of three ways: acknowledged (fact Acked), given up after an error, or expired
+after delivery.timeout.ms (both fact SendFailed).
+
+Not modelled: partitioner.availability.timeout.ms, throttling.
 """
 
 from __future__ import annotations
@@ -10,11 +16,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Channel, Failed
+from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.client.net.connections import backoff_us
-from kafkasim.model.client.producer.idempotence import TransactionManager
+from kafkasim.model.client.producer.transaction_manager import TransactionManager
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import INVALID_METADATA, RETRIABLE, Errors
-from kafkasim.model.facts import Acked
+from kafkasim.model.facts import Acked, SendFailed
 from kafkasim.model.messages import (
     ProducePartition,
     ProducePartitionResponse,
@@ -24,24 +31,29 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import NO_SEQUENCE, TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasim.model.client.producer.accumulator import PartitionQueue, ProducerBatch
-    from kafkasim.model.client.producer.producer import KafkaProducer
+    from collections.abc import Callable
+
+    from kafkasim.model.client.net.metadata import Metadata
+    from kafkasim.model.client.producer.accumulator import RecordAccumulator
+    from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
+    from kafkasim.model.client.rules import ClientRules
+    from kafkasim.model.config import ProducerConfig
 
 NEVER = 1 << 62
 
 
 class Node:
-    """A broker as the sender sees it: its connection and the queues it leads that hold batches."""
+    """A broker: its connection, and the queues with batches of the partitions that it leads."""
 
     __slots__ = ("channel", "node_id", "pending")
 
     def __init__(self, node_id: int, channel: Channel) -> None:
         self.node_id = node_id
         self.channel = channel
-        self.pending: dict[TopicPartition, PartitionQueue] = {}
+        self.pending: dict[TopicPartition, PartitionQueue] = {}  # in the order of draining
 
 
-class Exchange:
+class InFlightProduce:
     """A ProduceRequest in flight."""
 
     __slots__ = ("batches", "node", "sender")
@@ -51,81 +63,92 @@ class Exchange:
         self.node = node
         self.batches = batches
 
-    def done(self, answer: Any, now: int) -> None:
-        """Take the answer, or the reason why there is none."""
+    def done(self, response: Any, now: int) -> None:
+        """Hand each batch its part of the response, or the reason why there is none."""
         sender = self.sender
-        if type(answer) is ProduceResponse:
+        if type(response) is ProduceResponse:
             batches = self.batches
-            partitions = answer.partitions
+            partitions = response.partitions
             if len(batches) == 1 and len(partitions) == 1:
-                sender.on_answer(batches[0], partitions[0], now)
+                sender.on_response(batches[0], partitions[0], now)
             else:
                 by_partition = {batch.queue.tp: batch for batch in batches}
                 for partition in partitions:
-                    sender.on_answer(by_partition[partition.tp], partition, now)
+                    sender.on_response(by_partition[partition.tp], partition, now)
         else:
-            assert isinstance(answer, Failed), answer
+            assert isinstance(response, Failed), response
             for batch in self.batches:
-                sender.on_no_answer(batch, answer, now)
-        sender.turn(self.node, now)
+                sender.on_no_response(batch, response, now)
+        sender.after_response(self.node, now)
 
 
 class Sender:
-    """Drains batches to their leaders and handles what comes back."""
+    """Drains batches to the leaders of their partitions and handles the responses."""
 
-    def __init__(self, producer: KafkaProducer) -> None:
-        self.producer = producer
-        self.process = producer.process
-        config = producer.config
-        self.config = config
-        self.rules = producer.rules
-        self.metadata = producer.metadata
-        self.connections = producer.connections
-        self.connections.connected.append(self._on_connected)
-        self.connections.disconnected.append(self._on_disconnected)
-        self.acks = config.acks_number
-        self.linger_us = config.linger_ms * 1000
-        self.delivery_timeout_us = config.delivery_timeout_ms * 1000
-        self.max_in_flight = config.max_in_flight_requests_per_connection
-        self.guarantee_order = self.max_in_flight == 1
-        self.nodes: dict[int, Node] = {}
-        self.ids: TransactionManager | None = None
+    def __init__(
+        self,
+        config: ProducerConfig,
+        rules: ClientRules,
+        metadata: Metadata,
+        accumulator: RecordAccumulator,
+    ) -> None:
+        connections = metadata.connections
+        connections.connected.append(self._on_connected)
+        connections.disconnected.append(self._on_disconnected)
+        self._config = config
+        self._rules = rules
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._connections = connections
+        self._process = connections.process
+        self._acks = config.acks_number
+        self._delivery_timeout_us = config.delivery_timeout_ms * 1000
+        self._max_in_flight = config.max_in_flight_requests_per_connection
+        self._guarantee_order = self._max_in_flight == 1
+        self._nodes: dict[int, Node] = {}
+        self._leaders: dict[PartitionQueue, Node] = {}  # where each queue is drained to
+        self._transactions: TransactionManager | None = None
+        self._may_send: Callable[[ProducerBatch, int], bool] | None = None
         if config.enable_idempotence:
-            self.ids = TransactionManager(self.connections, self.rules, self.drain_all)
-        self.exhausted = False  # buffer.memory is used up, or a flush runs: everything is ready
+            self._transactions = TransactionManager(connections, rules, self.drain_all)
+            self._may_send = self._transactions.may_send
         self._wake = NEVER
-        self._key = ("sender", producer.name)
+        self._key = ("sender", connections.name)
+        self._expiry_armed = False
+        self._expiry_key = ("delivery", connections.name)
 
-    # What may be sent.
+    # Draining.
 
-    def on_ready(self, queue: PartitionQueue, now: int) -> None:
-        """A queue has a new batch, or its batch became full."""
-        node = queue.node
+    def queue_ready(self, queue: PartitionQueue, new_batch: bool, now: int) -> None:
+        """Drain a queue that has a new batch (``new_batch``), or whose last batch became full."""
+        if new_batch and not self._expiry_armed:
+            self._arm_expiry(now)
+        node = self._leaders.get(queue)
         if node is None:
-            node = self._find_node(queue)
+            node = self._find_leader(queue)
             if node is None:
-                self.metadata.request_update(now)
+                self._metadata.request_update(now)
                 return
         node.pending[queue.tp] = queue
-        self.drain(node, now)
-
-    def turn(self, node: Node, now: int) -> None:
-        """After an answer: the sequences' housekeeping, then send what the answer made room for."""
-        ids = self.ids
-        if ids is not None and ids.attention:
-            ids.run(now)
-            self.drain_all(now)
-        elif node.pending:
-            self.drain(node, now)
+        self._drain(node, now)
 
     def drain_all(self, now: int) -> None:
-        """Drain every node."""
-        for node in list(self.nodes.values()):
+        """Send to every node what may be sent."""
+        for node in list(self._nodes.values()):
             if node.pending:
-                self.drain(node, now)
+                self._drain(node, now)
 
-    def drain(self, node: Node, now: int) -> None:
-        """Send to a node while it has ready batches and room for requests in flight."""
+    def after_response(self, node: Node, now: int) -> None:
+        """Resolve sequences if that is pending, then send what the response made room for."""
+        transactions = self._transactions
+        if transactions is not None and transactions.work_pending:
+            transactions.resolve_sequences(now)
+            self.drain_all(now)
+        elif node.pending:
+            self._drain(node, now)
+
+    def _drain(self, node: Node, now: int) -> None:
+        """Send requests while the node has ready batches and room for requests in flight."""
         pending = node.pending
         channel = node.channel
         while pending:
@@ -133,57 +156,18 @@ class Sender:
                 if not channel.connect(now):
                     self._arm(channel.not_before)
                 return
-            if len(channel.in_flight) >= self.max_in_flight:
+            if len(channel.in_flight) >= self._max_in_flight:
                 return
-            queues = self._collect(pending, now)
+            queues, wake = self._accumulator.ready(pending, self._may_send, now)
             if not queues:
+                self._arm(wake)
                 return
             self._send(node, queues, now)
 
-    def _collect(
-        self, pending: dict[TopicPartition, PartitionQueue], now: int
-    ) -> list[PartitionQueue]:
-        """Return the queues whose first batch goes into the next request, [] if none is ready.
-
-        One ready batch takes the first batches of the node's other partitions with it.
-        """
-        ids = self.ids
-        ready = self.exhausted
-        wake = NEVER
-        size = 0
-        queues: list[PartitionQueue] = []
-        for queue in pending.values():
-            batch = queue.batches[0]
-            if queue.muted:
-                continue
-            if batch.backoff_until > now:
-                wake = min(wake, batch.backoff_until)
-                continue
-            if ids is not None and not ids.may_send(queue, batch, now):
-                continue
-            if not ready:
-                if batch.full or batch.attempts or len(queue.batches) > 1:
-                    ready = True
-                else:
-                    due = batch.created_us + self.linger_us
-                    if due <= now:
-                        ready = True
-                    elif due < wake:
-                        wake = due
-            if queues and size + batch.size > self.config.max_request_size:
-                break
-            queues.append(queue)
-            size += batch.size
-        if ready and queues:
-            return queues
-        if wake != NEVER:
-            self._arm(wake)
-        return []
-
     def _send(self, node: Node, queues: list[PartitionQueue], now: int) -> None:
-        ids = self.ids
+        transactions = self._transactions
         pending = node.pending
-        leaders = self.metadata.leaders
+        leaders = self._metadata.leaders
         batches: list[ProducerBatch] = []
         parts: list[ProducePartition] = []
         for queue in queues:
@@ -191,61 +175,66 @@ class Sender:
             batch = queue.batches.popleft()
             del pending[tp]
             if queue.batches:
-                pending[tp] = queue  # served: to the end
-            if self.guarantee_order:
+                pending[tp] = queue  # drained: to the end
+            if self._guarantee_order:
                 queue.muted = True
-            if ids is not None and batch.base_sequence == NO_SEQUENCE:
-                ids.assign(queue, batch)
+            if transactions is not None and batch.base_sequence == NO_SEQUENCE:
+                transactions.assign_sequence(batch)
             batch.attempts += 1
             batch.leader_epoch = leaders[tp][1]
-            batch.topic_id = self.metadata.last_topic_ids.get(tp.topic, "")
+            batch.topic_id = self._metadata.last_topic_ids.get(tp.topic, "")
             batches.append(batch)
             parts.append(ProducePartition(tp, batch.wire or batch.build()))
-        request = ProduceRequest(self.acks, self.config.request_timeout_ms, tuple(parts))
-        if self.acks:
-            node.channel.send(request, now, Exchange(self, node, batches).done)
+        request = ProduceRequest(self._acks, self._config.request_timeout_ms, tuple(parts))
+        if self._acks:
+            node.channel.send(request, now, InFlightProduce(self, node, batches).done)
             return
         node.channel.send_unanswered(request)
         for batch in batches:
             batch.queue.muted = False
-            self.complete(batch, -1, now)
+            self._complete(batch, -1, now)
 
     def _arm(self, deadline: int) -> None:
         if deadline < self._wake:
             self._wake = deadline
-            self.process.timers.arm(self._key, deadline, "main", self._on_wake)
+            self._process.timers.arm(self._key, deadline, "main", self._on_wake)
 
     def _on_wake(self, now: int) -> None:
         self._wake = NEVER
         self.drain_all(now)
 
-    # Answers.
+    # Responses.
 
-    def on_answer(self, batch: ProducerBatch, response: ProducePartitionResponse, now: int) -> None:
-        """The leader answered for one batch (Sender.completeBatch)."""
+    def on_response(
+        self, batch: ProducerBatch, response: ProducePartitionResponse, now: int
+    ) -> None:
+        """Complete, retry, split or give up one batch (Sender.completeBatch)."""
         error = response.error
         queue = batch.queue
         if not error or error is Errors.DUPLICATE_SEQUENCE_NUMBER:
-            self.complete(batch, -1 if error else response.base_offset, now)
+            self._complete(batch, -1 if error else response.base_offset, now)
             queue.muted = False
             return
-        if not self.rules.surely_not_appended(error, self.acks):
+        if not self._rules.known_not_appended(error, self._acks):
             batch.indeterminate = True
-        if batch.done:  # expired while this answer was under way
+        if batch.done:  # expired while this response was under way
             pass
         elif error is Errors.MESSAGE_TOO_LARGE and len(batch.records) > 1:
-            self._split(batch, now)
+            self._split(batch)
         elif self._can_retry(batch, response, now):
             self._reenqueue(batch, now)
         else:
-            self.fail(batch, error, batch.attempts <= self.config.retries, now)
+            self._fail(batch, error, batch.attempts <= self._config.retries, now)
         queue.muted = False  # only now: a retry goes before the batches behind it
-        self.metadata.update_leader(queue.tp, response.current_leader, now)
+        self._metadata.update_leader(queue.tp, response.current_leader, now)
         if error in INVALID_METADATA:
-            self.metadata.request_update(now)
+            self._metadata.request_update(now)
 
-    def on_no_answer(self, batch: ProducerBatch, failed: Failed, now: int) -> None:
-        """The connection broke, or the request timed out: nobody knows what became of it."""
+    def on_no_response(self, batch: ProducerBatch, failed: Failed, now: int) -> None:
+        """Retry or give up a batch whose connection broke or whose request timed out.
+
+        The broker may have appended it, unless the request was never sent.
+        """
         timed_out = failed.reason == "timeout"
         error = Errors.REQUEST_TIMED_OUT if timed_out else Errors.NETWORK_EXCEPTION
         if failed.reason not in ("refused", "backoff"):
@@ -257,24 +246,23 @@ class Sender:
         if self._can_retry(batch, response, now):
             self._reenqueue(batch, now)
         else:
-            self.fail(batch, error, False, now)
+            self._fail(batch, error, False, now)
 
-    def complete(self, batch: ProducerBatch, base_offset: int, now: int) -> None:
-        """A batch is acknowledged; ``base_offset`` −1 if unknown."""
-        queue = batch.queue
-        if self.ids is not None:
-            self.ids.on_completed(queue, batch, base_offset)
+    def _complete(self, batch: ProducerBatch, base_offset: int, now: int) -> None:
+        """Acknowledge a batch to the application; ``base_offset`` is −1 if unknown."""
+        if self._transactions is not None:
+            self._transactions.on_completed(batch, base_offset)
         if batch.done:
             return
-        tp = queue.tp
-        out = self.process.out
+        partition = batch.queue.tp.partition
+        out = self._process.out
         out.append(
             Acked(
                 batch.topic_id,
-                tp.partition,
+                partition,
                 base_offset,
-                tuple(batch.ids),
-                self.acks,
+                batch.record_ids,
+                self._acks,
                 batch.producer_id,
                 batch.producer_epoch,
                 batch.base_sequence,
@@ -282,113 +270,153 @@ class Sender:
                 batch.attempts,
             )
         )
-        if batch.acks is not None:
-            for call, index in batch.acks:
-                offset = base_offset + index if base_offset >= 0 else -1
-                out.append(Reply(-call, (tp.partition, offset), None))
-        self.producer.release(batch, now)
+        for call, index in batch.ack_calls or ():
+            offset = base_offset + index if base_offset >= 0 else -1
+            out.append(Reply(-call, (partition, offset), None))
+        self._accumulator.release(batch, now)
 
-    def fail(self, batch: ProducerBatch, error: Errors, adjust: bool, now: int) -> None:
-        """Give a batch up."""
-        if self.ids is not None:
-            self.ids.on_failed(batch.queue, batch, error, adjust)
-        self.producer.give_up(batch, error.name, now)
+    def _fail(self, batch: ProducerBatch, error: Errors, adjust: bool, now: int) -> None:
+        if self._transactions is not None:
+            self._transactions.on_failed(batch, error, adjust)
+        self._give_up(batch, error.name, now)
 
-    def expire(self, batch: ProducerBatch, now: int) -> None:
-        """delivery.timeout.ms is over, wherever the batch is."""
+    def _give_up(self, batch: ProducerBatch, error: str, now: int) -> None:
+        """Tell the application that a batch has failed for good."""
+        tp = batch.queue.tp
+        out = self._process.out
+        out.append(
+            SendFailed(
+                self._metadata.last_topic_ids.get(tp.topic, ""),
+                tp.partition,
+                batch.record_ids,
+                error,
+                batch.indeterminate,
+                now - batch.created_us,
+                batch.attempts,
+            )
+        )
+        for call, _ in batch.ack_calls or ():
+            kind = KafkaTimeoutError if error == "TIMED_OUT" else KafkaError
+            out.append(Reply(-call, None, kind(error, str(tp))))
+        self._accumulator.release(batch, now)
+
+    # Expiry.
+
+    def _arm_expiry(self, created_us: int) -> None:
+        self._expiry_armed = True
+        deadline = created_us + self._delivery_timeout_us
+        self._process.timers.arm(self._expiry_key, deadline, "main", self._on_expiry)
+
+    def _on_expiry(self, now: int) -> None:
+        self._expiry_armed = False
+        limit = now - self._delivery_timeout_us
+        for batch in list(self._accumulator.incomplete.values()):
+            if batch.created_us > limit:
+                self._arm_expiry(batch.created_us)
+                break
+            if not batch.done:
+                self._expire(batch, now)
+        transactions = self._transactions
+        if transactions is not None and transactions.work_pending:
+            transactions.resolve_sequences(now)
+        self.drain_all(now)
+
+    def _expire(self, batch: ProducerBatch, now: int) -> None:
+        """Give up a batch after delivery.timeout.ms, queued or in flight."""
         queue = batch.queue
         if batch in queue.batches:
             queue.batches.remove(batch)
-            if not queue.batches and queue.node is not None:
-                queue.node.pending.pop(queue.tp, None)
+            node = self._leaders.get(queue)
+            if not queue.batches and node is not None:
+                node.pending.pop(queue.tp, None)
         elif batch.attempts:
             batch.indeterminate = True  # in flight
-        if self.ids is not None:
-            self.ids.on_expired(queue, batch)
-        self.producer.give_up(batch, "TIMED_OUT", now)
+        if self._transactions is not None:
+            self._transactions.on_expired(batch)
+        self._give_up(batch, "TIMED_OUT", now)
+
+    # Retries.
 
     def _can_retry(
         self, batch: ProducerBatch, response: ProducePartitionResponse, now: int
     ) -> bool:
-        if now - batch.created_us >= self.delivery_timeout_us:
+        """Return whether a batch may be sent again (Sender.canRetry)."""
+        if now - batch.created_us >= self._delivery_timeout_us:
             return False
-        if batch.attempts > self.config.retries:
+        if batch.attempts > self._config.retries:
             return False
-        if self.ids is None:
+        if self._transactions is None:
             return response.error in RETRIABLE
-        return self.ids.can_retry(batch.queue, batch, response)
+        return self._transactions.can_retry(batch, response)
 
     def _reenqueue(self, batch: ProducerBatch, now: int) -> None:
-        queue = batch.queue
-        leader = self.metadata.leaders.get(queue.tp)
-        if leader is None or not self.rules.skips_backoff(batch.leader_epoch, leader[1]):
-            batch.backoff_until = now + backoff_us(self.config, batch.attempts, self.process.rng)
+        leader = self._metadata.leaders.get(batch.queue.tp)
+        if leader is None or not self._rules.skips_backoff(batch.leader_epoch, leader[1]):
+            rng = self._process.rng
+            batch.backoff_until = now + backoff_us(self._config, batch.attempts, rng)
         self._put_back(batch)
 
     def _put_back(self, batch: ProducerBatch) -> None:
         queue = batch.queue
-        queue.put_back(batch)
-        if queue.node is not None:
-            queue.node.pending[queue.tp] = queue
+        queue.reenqueue(batch)
+        node = self._leaders.get(queue)
+        if node is not None:
+            node.pending[queue.tp] = queue
 
-    def _split(self, batch: ProducerBatch, now: int) -> None:
-        queue = batch.queue
-        limit = self.rules.split_size(self.config.batch_size, batch.size)
-        parts = batch.split(limit, self.producer.new_numbers(len(batch.records)))
-        if batch in queue.in_flight:
-            at = queue.in_flight.index(batch)
-            queue.in_flight[at : at + 1] = parts
-        self.producer.replace(batch, parts)
-        for part in reversed(parts):
+    def _split(self, batch: ProducerBatch) -> None:
+        """Split a batch that the broker found too large; the parts are sent in its place."""
+        limit = self._rules.split_size(self._config.batch_size, batch.size)
+        for part in reversed(self._accumulator.split(batch, limit)):
             self._put_back(part)
 
     # The cluster.
 
     def on_metadata(self, now: int) -> None:
-        """Leaders may have moved: so do their queues, and a newer leader ends the backoff."""
-        for queue in self.producer.queues.values():
-            if queue.node is None and not queue.batches:
+        """Move queues to their new leaders; a newer leader ends the backoff of their batches."""
+        for queue in self._accumulator.queues.values():
+            if queue not in self._leaders and not queue.batches:
                 continue
-            self._find_node(queue)
+            node = self._find_leader(queue)
             if queue.batches:
-                leader = self.metadata.leaders.get(queue.tp)
+                leader = self._metadata.leaders.get(queue.tp)
                 for batch in queue.batches:
                     if leader is None or batch.backoff_until <= now:
                         break
-                    if self.rules.skips_backoff(batch.leader_epoch, leader[1]):
+                    if self._rules.skips_backoff(batch.leader_epoch, leader[1]):
                         batch.backoff_until = now
-                if queue.node is None:
-                    self.metadata.request_update(now)
+                if node is None:
+                    self._metadata.request_update(now)
         self.drain_all(now)
 
-    def _find_node(self, queue: PartitionQueue) -> Node | None:
-        """Move a queue to its leader's node; None while there is no leader."""
+    def _find_leader(self, queue: PartitionQueue) -> Node | None:
+        """Move a queue to the node of its leader; None while the leader is unknown."""
         tp = queue.tp
-        leader = self.metadata.leaders.get(tp)
-        address = None if leader is None else self.metadata.brokers.get(leader[0])
+        leader = self._metadata.leaders.get(tp)
+        address = None if leader is None else self._metadata.brokers.get(leader[0])
         node = None
         if leader is not None and address is not None:
-            channel = self.connections.channel(leader[0], address)
-            node = self.nodes.get(leader[0])
+            channel = self._connections.channel(leader[0], address)
+            node = self._nodes.get(leader[0])
             if node is None:
-                node = self.nodes[leader[0]] = Node(leader[0], channel)
+                node = self._nodes[leader[0]] = Node(leader[0], channel)
             node.channel = channel
-        if node is not queue.node:
-            if queue.node is not None:
-                queue.node.pending.pop(tp, None)
-            queue.node = node
-            if node is not None and queue.batches:
-                node.pending[tp] = queue
+        before = self._leaders.get(queue)
+        if node is not before:
+            if before is not None:
+                before.pending.pop(tp, None)
+                del self._leaders[queue]
+            if node is not None:
+                self._leaders[queue] = node
+                if queue.batches:
+                    node.pending[tp] = queue
         return node
 
     def _on_connected(self, node_id: int, now: int) -> None:
-        """A connection is up: send what waited for it."""
-        node = self.nodes.get(node_id)
+        node = self._nodes.get(node_id)
         if node is not None and node.pending:
-            self.drain(node, now)
+            self._drain(node, now)
 
     def _on_disconnected(self, node_id: int, now: int) -> None:
-        """A connection broke: try again once its backoff is over."""
-        node = self.nodes.get(node_id)
+        node = self._nodes.get(node_id)
         if node is not None and node.pending:
             self._arm(node.channel.not_before)
