@@ -15,7 +15,7 @@ import pytest
 
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.searching.swarm import draw
+from kafkasim.scenarios.searching.draw import draw
 
 ROOT = Path(__file__).parents[1]
 PROBE = Path(__file__).parent / "determinism_probe.py"

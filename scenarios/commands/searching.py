@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from kafkasim.scenarios.commands.common import OK, SAFETY, InputError, progress_bar, say, say_json
+from kafkasim.scenarios.searching.draw import MODES, mode_of
 from kafkasim.scenarios.searching.search import Finding, Tally, command
 from kafkasim.scenarios.searching.search import search as run_search
-from kafkasim.scenarios.searching.swarm import MODES, mode_of
 from kafkasim.scenarios.variants.compose import compose, only_mode
 
 

@@ -1,8 +1,8 @@
-"""Search: run drawn scenarios, seed after seed, on the model as it is or with a rule broken.
+"""Run drawn scenarios, seed after seed, on the unmodified model or with variants in force.
 
-On the unmodified model every failure is a bug of ours: of the model, the simulator or a judge. With
-variants in force a failure is what the search is for; it counts only if the same seed keeps its
-claim without them, so that the fault found is the variant's.
+Without variants every failure is a bug of ours: in the model, the simulator or a judge. With
+variants a failure is what the search looks for. It counts only if the same seed passes without
+them, so that the variants are what it found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
-from kafkasim.scenarios.searching.swarm import draw, mode_of
+from kafkasim.scenarios.searching.draw import draw, mode_of
 from kafkasim.scenarios.showing.report import screen
 
 
@@ -23,8 +23,8 @@ from kafkasim.scenarios.showing.report import screen
 class Finding:
     """What one seed of the swarm showed.
 
-    ``anomalies`` are what failed, in the order of the first occurrence for invariants; ``report``
-    is the screen (or the traceback of a crash) of a seed that failed.
+    ``anomalies`` are what failed, invariants first, in the order in which they broke. ``report``
+    is the screen of a seed that failed, or the traceback of a crash.
     """
 
     seed: int
@@ -35,7 +35,7 @@ class Finding:
 
     @property
     def failed(self) -> bool:
-        """Whether the claim was broken, or the simulator."""
+        """Whether the claim was broken or the simulator crashed."""
         return self.verdict in ("fail", "crash")
 
 

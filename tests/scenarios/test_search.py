@@ -10,8 +10,8 @@ import pytest
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.searching import search as searching
+from kafkasim.scenarios.searching.draw import draw
 from kafkasim.scenarios.searching.search import Finding, Tally, ordered, search
-from kafkasim.scenarios.searching.swarm import draw
 
 
 def _examine(failing: dict[tuple[str, ...], list[int]]):

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.searching.directories import LOG_DIRS, two_directories
-from kafkasim.scenarios.searching.swarm import draw
+from kafkasim.scenarios.searching.draw import draw
+from kafkasim.scenarios.searching.draw_faults import LOG_DIRS, two_directories
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3])

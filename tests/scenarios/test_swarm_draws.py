@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.searching import swarm
-from kafkasim.scenarios.searching.focus import Focus
-from kafkasim.scenarios.searching.swarm import MODES, SHAPES, draw
+from kafkasim.scenarios.searching import draw_shape
+from kafkasim.scenarios.searching.draw import MODES, draw
+from kafkasim.scenarios.searching.draw_shape import SHAPES
+from kafkasim.scenarios.searching.shapes.focus import Focus
 
 DRAWN = [
     (shape, mode)
@@ -24,12 +25,12 @@ DRAWN = [
 def test_a_shape_is_valid_and_short_however_it_is_drawn(
     shape: Callable[[Focus], None], mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(swarm, "FOCUSED", 0)
+    monkeypatch.setattr(draw_shape, "PLAYED", 0)
     for number in range(20):
         data = draw(2 * number + MODES.index(mode))
         focus = Focus(random.Random(number), data, mode)
         shape(focus)
-        focus.done()
+        focus.install()
         scenario = parse(data, shape.__name__)
         assert scenario.duration <= 10_000_000
         assert scenario.faults or scenario.operations

@@ -11,8 +11,8 @@ import os
 
 import pytest
 
+from kafkasim.scenarios.searching.draw import draw
 from kafkasim.scenarios.searching.search import search
-from kafkasim.scenarios.searching.swarm import draw
 
 FIRST = int(os.environ.get("KAFKASIM_SOAK_FIRST", "1"))
 COUNT = int(os.environ.get("KAFKASIM_SOAK_SEEDS", "300"))

@@ -1,10 +1,8 @@
-"""The focus of a drawn run: a few small faults around one place and time (see scenarios/searching/swarm.py).
+"""What a shape draws with: one topic, three brokers and a few seconds of a drawn scenario.
 
-A race needs its parts together: a leadership that moves while one link is late and one broker hears
-no metadata. Spread evenly they hardly ever meet. So most seeds play everything on three
-brokers, in some seconds, over partitions that have those brokers in every order: whoever a fault
-hits, he leads some of them and follows in others. A :class:`Focus` is what the shapes draw with;
-the shapes are in swarm_shapes (replicas) and swarm_control (controllers).
+A shape plays on three brokers, over partitions that have these brokers as replicas in every order.
+So each of the three leads some partitions and follows in others, and a fault on any of them hits
+both roles.
 """
 
 from __future__ import annotations
@@ -14,26 +12,29 @@ from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
 
+from kafkasim.scenarios.searching.draw_faults import METADATA_PURPOSE
+
 TOPIC = "orders"
 
-LATE = (
+DELAYED = (
     {"api": "Fetch", "direction": "response"},
     {"api": "Fetch", "direction": "response"},
     {"api": "FetchFollower", "direction": "request"},
     {"purpose": "replica-fetch"},
 )
-"""How replicas do not get each other's records: replies late, requests late, all of it."""
-
-METADATA = {"kraft": "raft-fetch", "zookeeper": "controller"}
+"""What of the replication is delayed: responses, requests, or both."""
 
 
 def ms(time: float) -> str:
-    """Return a time as a scenario has it."""
+    """Return milliseconds as a duration of the scenario language, at least 1 ms."""
     return f"{max(1, int(time))}ms"
 
 
 class Focus:
-    """A drawn scenario in the making: ``data`` is changed in place. All times are in ms."""
+    """A drawn scenario in the making; ``data`` is changed in place.
+
+    All times are milliseconds after the cluster is ready.
+    """
 
     def __init__(self, rng: random.Random, data: dict[str, Any], mode: str) -> None:
         self.rng = rng
@@ -43,16 +44,16 @@ class Focus:
         self.config: dict[str, Any] = self.cluster["config"]
         self.faults: list[dict[str, Any]] = []
         self.operations: list[dict[str, Any]] = []
-        self.three: list[int] = [1, 2, 3]
-        self.orders: list[tuple[int, ...]] = []  # each partition's replicas, as assigned last
-        self.end = 0
+        self.brokers: list[int] = [1, 2, 3]  # the three that the shape plays on
+        self.orders: list[tuple[int, ...]] = []  # each partition's replicas, preferred leader first
+        self.duration_ms = 0
 
     def prepare(self, brokers: int, duration: int) -> None:
-        """Set the cluster up: quick timers, one controller mostly, nothing else that breaks."""
+        """Set up a cluster with short timers, mostly one controller, no unclean elections."""
         rng, config = self.rng, self.config
         self.cluster["brokers"] = brokers
-        self.three = rng.sample(range(1, brokers + 1), 3)
-        self.end = duration
+        self.brokers = rng.sample(range(1, brokers + 1), 3)
+        self.duration_ms = duration
         self.data["duration"] = ms(duration)
         config["replica.lag.time.max.ms"] = rng.choice((1000, 2000, 10_000))
         config["broker.session.timeout.ms"] = rng.choice((2000, 3000))
@@ -66,17 +67,19 @@ class Focus:
                 config["controller.quorum.request.timeout.ms"] = 30_000
         self.data["topics"][0]["config"].pop("unclean.leader.election.enable", None)
 
-    def everybody(self, factor: int, partitions: int) -> None:
-        """Give the topic that many partitions: with three replicas or two of the three brokers, in
-        as many orders as there are."""
+    def assign_all_orders(self, factor: int, partitions: int) -> None:
+        """Give the topic partitions whose replicas are the brokers in as many orders as possible.
+
+        ``factor`` is the replication factor: two or three of the three brokers.
+        """
         rng = self.rng
-        orders = list(permutations(self.three, factor))
+        orders = list(permutations(self.brokers, factor))
         rng.shuffle(orders)
         self.orders = [orders[number % len(orders)] for number in range(partitions)]
         self._topic(factor)
 
-    def assigned(self, orders: Iterable[tuple[int, ...]]) -> None:
-        """Give the topic these partitions."""
+    def assign(self, orders: Iterable[tuple[int, ...]]) -> None:
+        """Give the topic one partition for each of these lists of replicas."""
         self.orders = list(orders)
         self._topic(len(self.orders[0]))
 
@@ -89,7 +92,7 @@ class Focus:
         topic["config"]["min.insync.replicas"] = min(least, factor)
 
     def producers(self, stop: float | None = None, **config: Any) -> None:
-        """Have one workload of producers write, steadily or until ``stop``."""
+        """Replace the workloads of producers by one, which sends until ``stop`` or to the end."""
         rng = self.rng
         producer: dict[str, Any] = {
             "kind": "producer",
@@ -113,7 +116,7 @@ class Focus:
     # Faults.
 
     def fault(self, kind: str, at: float | None, lasts: float | None = None, **more: Any) -> None:
-        """Add a fault; with ``when`` in ``more``, ``at`` is the delay behind the fact."""
+        """Add a fault; with ``when`` in ``more``, ``at`` is the delay after the fact."""
         fault: dict[str, Any] = {"kind": kind, **more}
         if at is not None:
             fault["at"] = ms(at)
@@ -121,35 +124,41 @@ class Focus:
             fault["for"] = ms(lasts)
         self.faults.append(fault)
 
-    def late(self, one: int, others: Iterable[int], at: float | None, lasts: float,
-             **more: Any) -> None:  # fmt: skip
-        """Hold what replicas fetch from each other, between ``one`` and ``others``."""
+    def delay_replication(
+        self, one: int, others: Iterable[int], at: float | None, lasts: float, **more: Any
+    ) -> None:
+        """Hold the fetches, or the responses to them, between broker ``one`` and ``others``."""
         peers = [f"broker-{other}" for other in others]
-        how = self.rng.choice(LATE)
+        how = self.rng.choice(DELAYED)
         self.fault("hold", at, lasts, node=f"broker-{one}", peers=peers, **how, **more)
 
-    def deaf(self, broker: int, at: float | None, lasts: float, **more: Any) -> None:
-        """Hold what tells a broker of new metadata, or just what it asks: then it hears all of it
-        at once."""
-        how = {"purpose": METADATA[self.mode]}
+    def stall_metadata(self, broker: int, at: float | None, lasts: float, **more: Any) -> None:
+        """Hold a broker's metadata connection, or only its requests on it.
+
+        When only its requests were held, the broker gets all that it missed in one response.
+        """
+        how = {"purpose": METADATA_PURPOSE[self.mode]}
         if self.rng.random() < 0.6:
             how["direction"] = "request"
         self.fault("hold", at, lasts, node=f"broker-{broker}", **{**how, **more})
 
-    def fact(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """Return a condition: now and then not the first fact of its kind, but a later one."""
+    def condition(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """Return a condition on the first, second or fourth fact of a kind."""
         count = self.rng.choice((1, 1, 1, 2, 4))
         return {"fact": kind, "fields": fields, "count": count}
 
-    def change(self, *reasons: str) -> dict[str, Any]:
+    def partition_change(self, *reasons: str) -> dict[str, Any]:
         """Return the condition that a partition of the topic changed for one of the reasons."""
-        return self.fact("PartitionChanged", topic=TOPIC, reason=self.rng.choice(reasons))
+        return self.condition("PartitionChanged", topic=TOPIC, reason=self.rng.choice(reasons))
 
-    # What the operator does.
+    # Operations.
 
-    def move(self, at: float, orders: list[tuple[int, ...]] | None = None) -> None:
-        """Move leaderships at a time: shortly before, who is preferred changes for most partitions
-        (to ``orders``, where given)."""
+    def move_leaders(self, at: float, orders: list[tuple[int, ...]] | None = None) -> None:
+        """Move leaderships by a preferred election.
+
+        Shortly before, reassignments give most partitions another preferred leader; with
+        ``orders`` they give every partition the order of replicas there.
+        """
         rng = self.rng
         before = at - rng.randrange(100, 400)
         for partition, order in enumerate(self.orders):
@@ -175,7 +184,7 @@ class Focus:
             "replicas": list(replicas), "at": ms(at),
         })  # fmt: skip
 
-    def done(self) -> None:
-        """Put faults and operations into the scenario, in place of what it had."""
+    def install(self) -> None:
+        """Put the faults and operations into the scenario, in place of those that it had."""
         self.data["faults"] = self.faults
         self.data["operations"] = self.operations

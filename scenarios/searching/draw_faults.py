@@ -1,4 +1,9 @@
-"""What a drawn cluster is put through: faults and an operator's actions (see scenarios/searching/swarm.py)."""
+"""The faults of a drawn scenario.
+
+Some are a nemesis, which stays within the no-loss budget. The others are targeted: the replies of
+one API come late, a broker's metadata stalls and then skips epochs, a node pauses or crashes at a
+named fact, connections of one purpose are cut, a link flaps, a log directory fails.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,17 @@ from typing import Any
 
 from kafkasim.sim.faults.nemesis import WEIGHTS
 
+ODD_KINDS = ("flush-error", "disk-full", "rack-loss")
+"""Kinds that no nemesis draws, because most claims exclude them."""
+
 LATE_REPLIES = {
     "kraft": ("Fetch", "Fetch", "AlterPartition", "Produce", "BrokerHeartbeat", "RaftFetch"),
     "zookeeper": ("Fetch", "Fetch", "AlterPartition", "Produce", "LeaderAndIsr", "UpdateMetadata"),
 }
-"""Whose replies or requests a targeted fault keeps back: Kafka's API names."""
+"""APIs whose responses or requests a targeted fault holds."""
 
-METADATA = {"kraft": "raft-fetch", "zookeeper": "controller"}
-"""The purpose of the connections by which a broker hears of new metadata."""
+METADATA_PURPOSE = {"kraft": "raft-fetch", "zookeeper": "controller"}
+"""The purpose of the connections on which a broker gets new metadata."""
 
 MOMENTS = {
     "kraft": ("BecameLeader", "BecameFollower", "IsrChanged", "Truncated", "Replicated",
@@ -22,22 +30,13 @@ MOMENTS = {
     "zookeeper": ("BecameLeader", "BecameFollower", "IsrChanged", "Truncated", "Replicated",
                   "LogLoaded", "ControllerActive", "PartitionChanged", "ZooKeeperSession"),
 }  # fmt: skip
-"""Facts at which the node that tells of them pauses or crashes."""
-
-
-VERBS = {
-    "kraft": ("elect-leader", "elect-leader", "reassign", "reassign", "cancel", "restart"),
-    "zookeeper": ("elect-leader", "elect-leader", "reassign", "reassign", "cancel", "restart"),
-}
-"""What an operator may do."""
-
-MORE_VERBS = ("reassign", "cancel", "alter-config", "extra-topic", "replace-disk")
+"""Facts at which the host that recorded them pauses or crashes."""
 
 PURPOSES = {
     "kraft": ("raft-fetch", "heartbeat", "alter-partition", "replica-fetch"),
     "zookeeper": ("controller", "zookeeper", "alter-partition", "replica-fetch"),
 }
-"""Connections that are cut alone, while all others of the broker work."""
+"""Purposes of connections that are cut while all other connections of the broker work."""
 
 CLIENT_APIS = (
     "OffsetCommit", "JoinGroup", "SyncGroup", "Heartbeat", "FindCoordinator", "Metadata",
@@ -51,22 +50,28 @@ MORE_MOMENTS = {
                   "CoordinatorLoaded", "GroupState", "OffsetCommitted", "Appended", "HostStarted"),
 }  # fmt: skip
 
+TWO_DIRECTORIES = 0.15
+"""The share of seeds whose brokers have two log directories."""
+
+LOG_DIRS = ["/data/d1", "/data/d2"]
+DIRECTORY_KINDS = ("disk-failure", "disk-failure", "disk-failure", "disk-full")
+
 
 def faults(rng: random.Random, brokers: int, mode: str) -> list[dict[str, Any]]:
-    """Draw up to two nemeses and some targeted faults, at least one of them all."""
+    """Draw up to two nemeses and some targeted faults, at least one fault in all."""
     drawn = [_nemesis(rng) for _ in range(rng.choice((0, 1, 1, 2)))]
     if rng.random() < 0.4:
         apis = LATE_REPLIES[mode]
         drawn += [_late(rng, brokers, apis) for _ in range(rng.choice((1, 2)))]
     if rng.random() < 0.3:
-        drawn.append(_stalled_metadata(rng, brokers, METADATA[mode]))
+        drawn.append(_stalled_metadata(rng, brokers, METADATA_PURPOSE[mode]))
     if not drawn or rng.random() < 0.3:
         drawn += [_at_a_moment(rng, MOMENTS[mode]) for _ in range(rng.choice((1, 1, 2)))]
     return drawn
 
 
 def more_faults(rng: random.Random, cluster: dict[str, Any], mode: str) -> list[dict[str, Any]]:
-    """Draw, now and then: one purpose cut, a client's replies held, a link that flaps, a moment."""
+    """Draw for some seeds: a purpose cut, a client's API held, a flapping link, a moment."""
     brokers = cluster["brokers"]
     drawn: list[dict[str, Any]] = []
     if rng.random() < 0.25:
@@ -95,71 +100,8 @@ def more_faults(rng: random.Random, cluster: dict[str, Any], mode: str) -> list[
     return drawn
 
 
-def more_operations(
-    rng: random.Random, brokers: int, topic: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Draw, now and then: a reassignment, a changed setting, a topic that comes and goes, a disk."""
-    drawn: list[dict[str, Any]] = []
-    while rng.random() < 0.3:
-        kind = rng.choice(MORE_VERBS)
-        at = {"at": ["500ms", "8s"]}
-        if kind in ("reassign", "cancel"):
-            drawn.append(_operation(rng, brokers, (kind,), topic))
-        elif kind == "alter-config":
-            least = rng.randrange(1, min(topic["replication-factor"], 2) + 1)
-            config = rng.choice(({"min.insync.replicas": least}, {"flush.messages": 1}))
-            drawn.append({"kind": kind, "topic": topic["name"], "config": config, **at})
-        elif kind == "replace-disk":
-            node = f"broker-{rng.randrange(1, brokers + 1)}"
-            kill = rng.random() < 0.5
-            drawn.append({"kind": kind, "node": node, "kill": kill, "pause": "300ms", **at})
-        elif all(known["kind"] != "create-topic" for known in drawn):
-            create: dict[str, Any] = {
-                "kind": "create-topic",
-                "topic": "extra",
-                "at": ["100ms", "3s"],
-            }
-            create |= {"partitions": rng.choice((1, 3)), "replication-factor": rng.choice((1, 3))}
-            drawn.append(create)
-            drawn.append({"kind": "delete-topic", "topic": "extra", "at": ["2s", "6s"]})
-    return drawn
-
-
-def operations(
-    rng: random.Random, brokers: int, mode: str, topic: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Draw what an operator does meanwhile: nothing, most of the time."""
-    drawn: list[dict[str, Any]] = []
-    if rng.random() < 0.2:
-        drawn.append({
-            "kind": "rolling-restart", "at": f"{rng.randrange(1, 6)}s", "pause": "1s",
-            "kill": rng.random() < 0.3,
-        })  # fmt: skip
-    while rng.random() < 0.35:
-        drawn.append(_operation(rng, brokers, VERBS[mode], topic))
-    return drawn
-
-
-def _operation(
-    rng: random.Random, brokers: int, kinds: tuple[str, ...], topic: dict[str, Any]
-) -> dict[str, Any]:
-    what: dict[str, Any] = {"at": ["500ms", "8s"]}
-    kind = rng.choice(kinds)
-    partition = rng.randrange(topic["partitions"])
-    if kind == "elect-leader":
-        return {"kind": kind, **what}
-    if kind == "restart":
-        broker = f"broker-{rng.randrange(1, brokers + 1)}"
-        return {"kind": kind, "node": broker, "kill": rng.random() < 0.5, "pause": "300ms", **what}
-    place = {"kind": "reassign", "topic": topic["name"], "partition": partition, **what}
-    if kind == "cancel":
-        return {**place, "cancel": True}
-    count = topic["replication-factor"]
-    return {**place, "replicas": rng.sample(range(1, brokers + 1), count)}
-
-
 def _late(rng: random.Random, brokers: int, apis: tuple[str, ...]) -> dict[str, Any]:
-    """Hold one broker's replies (or requests) of one API, then let them go."""
+    """Hold the responses, or the requests, of one API at one broker, then release them."""
     return {
         "kind": "hold",
         "node": f"broker-{rng.randrange(1, brokers + 1)}",
@@ -170,7 +112,7 @@ def _late(rng: random.Random, brokers: int, apis: tuple[str, ...]) -> dict[str, 
 
 
 def _stalled_metadata(rng: random.Random, brokers: int, purpose: str) -> dict[str, Any]:
-    """Hold what tells a broker of new metadata: the next delta spans what it missed."""
+    """Hold a broker's metadata: the next delta it gets spans all that it missed."""
     return {
         "kind": "hold",
         "node": f"broker-{rng.randrange(1, brokers + 1)}",
@@ -180,6 +122,7 @@ def _stalled_metadata(rng: random.Random, brokers: int, purpose: str) -> dict[st
 
 
 def _at_a_moment(rng: random.Random, moments: tuple[str, ...]) -> dict[str, Any]:
+    """Pause or crash the host that records a fact, right then."""
     return {
         "kind": rng.choice(("gc-pause", "gc-pause", "crash")),
         "node": "@node",
@@ -189,6 +132,7 @@ def _at_a_moment(rng: random.Random, moments: tuple[str, ...]) -> dict[str, Any]
 
 
 def _times(rng: random.Random) -> dict[str, Any]:
+    """Draw when a fault starts, how long it lasts and whether it comes again."""
     times: dict[str, Any] = {
         "at": ["100ms", "5s"],
         "for": ["100ms", f"{rng.choice((1, 2, 4))}s"],
@@ -196,10 +140,6 @@ def _times(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.5:
         times |= {"every": ["1s", "3s"], "count": rng.choice((2, 3))}
     return times
-
-
-ODD_KINDS = ("flush-error", "disk-full", "rack-loss")
-"""Never drawn: most claims exclude them."""
 
 
 def _nemesis(rng: random.Random) -> dict[str, Any]:
@@ -212,3 +152,43 @@ def _nemesis(rng: random.Random) -> dict[str, Any]:
         "gap": rng.choice(("600ms", "1s", "2s")),
         "for": ["300ms", f"{longest}s"],
     }
+
+
+def two_directories(
+    rng: random.Random, data: dict[str, Any], share: float = TWO_DIRECTORIES
+) -> None:
+    """Give the brokers of some seeds two log directories, and let one or two fail for a while.
+
+    A directory comes back with the broker's next start only, so in half of the cases an operator
+    restarts the broker.
+
+    Two kinds of seeds are left alone. A broker whose disk is replaced has directories with other
+    ids; a partition of which it alone was in sync stays without a leader until an unclean
+    election. With ZooKeeper, a broker that comes back without a directory during a reassignment
+    creates the replica that is being added a second time, in the other directory; Kafka refuses to
+    start with both logs when the first directory is back.
+    """
+    if rng.random() >= share or data["expect"].get("never"):
+        return
+    cluster = data["cluster"]
+    apart = (
+        ("replace-disk", "reassign") if cluster.get("mode") == "zookeeper" else ("replace-disk",)
+    )
+    if any(each["kind"] in apart for each in data.get("operations", ())):
+        return
+    cluster["config"] = {**cluster["config"], "log.dirs": LOG_DIRS}
+    if rng.random() < 0.7:  # with KRaft a broker does not survive that its metadata directory fails
+        cluster["config"]["metadata.log.dir"] = "/data/meta"
+    for _ in range(rng.choice((1, 1, 2))):
+        node = f"broker-{rng.randrange(1, cluster['brokers'] + 1)}"
+        at = rng.randrange(100, 6000)
+        data["faults"].append({
+            "kind": rng.choice(DIRECTORY_KINDS), "node": node,
+            "dir": rng.choice(LOG_DIRS), "at": f"{at}ms",
+            "for": ["300ms", f"{rng.choice((1, 2, 4))}s"],
+        })  # fmt: skip
+        if rng.random() < 0.5:
+            data.setdefault("operations", []).append({
+                "kind": "restart", "node": node, "at": f"{at + rng.randrange(500, 5000)}ms",
+                "kill": rng.random() < 0.5, "pause": "300ms",
+            })  # fmt: skip

@@ -1,33 +1,36 @@
-"""Shapes of trouble among controllers, and between them and brokers (see scenarios/searching/focus.py)."""
+"""Shapes of trouble among controllers, and between controllers and brokers."""
 
 from __future__ import annotations
 
-from kafkasim.scenarios.searching.focus import Focus
+from kafkasim.scenarios.searching.shapes.focus import Focus
 
 
 def paused_controller(focus: Focus) -> None:
-    """A broker dies and is soon back, while the controller stands still over the end of its session,
-    or hears of it late."""
+    """A broker dies and is soon back; the controller pauses over the end of its session."""
     rng = focus.rng
     focus.prepare(3, rng.randrange(7000, 9500))
     session = focus.config["broker.session.timeout.ms"]
-    focus.everybody(3, rng.choice((2, 6)))
+    focus.assign_all_orders(3, rng.choice((2, 6)))
     focus.producers()
-    victims = rng.sample(focus.three, rng.choice((1, 1, 2)))
+    victims = rng.sample(focus.brokers, rng.choice((1, 1, 2)))
     begins = rng.randrange(1000, 2500)
     for number, victim in enumerate(victims):
         focus.fault(rng.choice(("power-loss", "crash", "crash")), begins + 3000 * number,
-                    rng.choice((200, session // 2, session + 300)), node=f"broker-{victim}")  # fmt: skip
+                    rng.choice((200, session // 2, session + 300)),
+                    node=f"broker-{victim}")  # fmt: skip
     pause = session * rng.choice((6, 7, 8, 9)) // 10
     focus.fault("gc-pause", begins + pause - rng.randrange(100, 300), rng.randrange(700, 2500),
                 node="active-controller")  # fmt: skip
     if rng.random() < 0.3:
-        focus.move(begins + rng.choice((-100, 500, 3000)))
+        focus.move_leaders(begins + rng.choice((-100, 500, 3000)))
 
 
 def eligible_leaders(focus: Focus) -> None:
-    """Eligible leader replicas (KIP-966): a partition falls below min.insync.replicas as brokers
-    lose the controller, stop or lag; who is left loses power or crashes; some are back at once."""
+    """A partition with ELR (KIP-966) falls below min.insync.replicas.
+
+    Brokers lose the controller, stop or crash; then the last broker of the ISR loses power or
+    crashes. Some brokers are back at once.
+    """
     rng = focus.rng
     factor = rng.choice((2, 3, 3))
     focus.prepare(3, rng.randrange(8500, 10_000))
@@ -35,11 +38,11 @@ def eligible_leaders(focus: Focus) -> None:
     focus.cluster.pop("nodes", None)
     focus.cluster["features"] = {"eligible.leader.replicas.version": 1}
     focus.data["topics"][0]["config"]["min.insync.replicas"] = 2
-    focus.everybody(factor, rng.choice((2, 6)))
+    focus.assign_all_orders(factor, rng.choice((2, 6)))
     begins = rng.randrange(1000, 2000)
     focus.producers(rng.choice((None, begins)))
     session = focus.config["broker.session.timeout.ms"]
-    last, *gone = rng.sample(focus.three, 3)
+    last, *gone = rng.sample(focus.brokers, 3)
     controllers = [f"controller-{n + 1}" for n in range(focus.cluster["controllers"])]
     for broker in gone[: factor - 1] if rng.random() < 0.8 else gone[:1]:
         node = f"broker-{broker}"
@@ -50,13 +53,15 @@ def eligible_leaders(focus: Focus) -> None:
         else:
             focus.fault(kind, begins, rng.choice((300, session + 2000)), node=node)
     out = begins + session + rng.randrange(200, 1500)
-    focus.fault(rng.choice(("power-loss", "power-loss", "crash")), out, rng.choice((200, 300, 3000)),
-                node=f"broker-{last}")  # fmt: skip
+    focus.fault(rng.choice(("power-loss", "power-loss", "crash")), out,
+                rng.choice((200, 300, 3000)), node=f"broker-{last}")  # fmt: skip
 
 
-def quorum(focus: Focus) -> None:
-    """Three controllers with much to write: at one time their leader's disk is slow, it or a voter
-    loses power or stops, a voter hears nothing."""
+def raft_quorum(focus: Focus) -> None:
+    """Three controllers write much metadata while their leader or a voter fails.
+
+    The leader's disk is slow, or the leader or a voter is cut off, loses power or stops.
+    """
     rng = focus.rng
     focus.prepare(3, rng.randrange(7000, 10_000))
     config = focus.config
@@ -69,16 +74,20 @@ def quorum(focus: Focus) -> None:
     others = [number for number in (1, 2, 3) if number != leader]
     rng.shuffle(others)
     nodes = focus.cluster.setdefault("nodes", {})
-    nodes |= {f"controller-{number}": late for number in others}  # so the first one is elected
-    focus.everybody(3, rng.choice((1, 3)))
+    nodes |= {
+        f"controller-{number}": late for number in others
+    }  # so that ``leader`` is elected first
+    focus.assign_all_orders(3, rng.choice((1, 3)))
     focus.producers()
     begins = rng.randrange(1000, 1600)
     _strike_quorum(focus, begins, *(f"controller-{number}" for number in (leader, *others)))
 
 
 def _strike_quorum(focus: Focus, begins: int, leader: str, one: str, other: str) -> None:
-    """The leader or a voter is cut off from the others; or what is not on disk yet is lost, at the
-    leader or at a voter, while another hears nothing."""
+    """Cut off the leader or a voter; or let one of them lose what it has not flushed.
+
+    In the latter case another voter is slow to fetch. ``one`` and ``other`` are the voters.
+    """
     rng = focus.rng
     how = rng.choice(("leader cut off", "voter cut off", "leader", "leader", "voter"))
     old = "kafka-version" in focus.cluster
@@ -86,12 +95,16 @@ def _strike_quorum(focus: Focus, begins: int, leader: str, one: str, other: str)
         focus.config["broker.session.timeout.ms"] = 5000
         focus.config["broker.heartbeat.interval.ms"] = 1000
         focus.fault("partition", begins, node=leader, peers=[one, other])
-        focus.data["expect"]["never"] = ["fenced"]  # the brokers look for the next one in time
+        focus.data["expect"]["never"] = [
+            "fenced"
+        ]  # brokers find the next controller before their session ends
         return
     if how == "voter cut off":
         focus.fault("isolate", begins, rng.randrange(3500, 6000), node=one)
         if not old:
-            focus.data["expect"]["never"] = ["failover"]  # a pre-vote deposes nobody
+            focus.data["expect"]["never"] = [
+                "failover"
+            ]  # with pre-votes the voter deposes nobody when it is back
         return
     late = rng.choice((
         {"kind": "cut-purpose", "purpose": "raft-fetch"},
@@ -106,17 +119,17 @@ def _strike_quorum(focus: Focus, begins: int, leader: str, one: str, other: str)
     else:
         focus.fault("crash", struck, rng.choice((3000, 6000)), node=leader)
         focus.fault("power-loss", struck, rng.choice((100, 200)), node=one)
-    focus.move(struck - rng.choice((50, 200)))
+    focus.move_leaders(struck - rng.choice((50, 200)))
 
 
 def zookeeper_session(focus: Focus) -> None:
-    """A broker's session ends, and what it is answered when it registers again is late."""
+    """A broker's ZooKeeper session ends, and the response to its new registration is late."""
     rng = focus.rng
     focus.prepare(rng.choice((3, 4)), rng.randrange(8500, 10_000))
     session = _sessions(focus, 2000, 3000)
     _topic(focus)
     servers = _servers(focus)
-    victim = f"broker-{rng.choice(focus.three)}"
+    victim = f"broker-{rng.choice(focus.brokers)}"
     begins = rng.randrange(600, 1500)
     lasts = session + rng.randrange(800, 2500)
     cut = rng.choice(("partition", "hold"))
@@ -125,12 +138,15 @@ def zookeeper_session(focus: Focus) -> None:
     focus.fault("hold", begins + lasts - rng.randrange(50, 1000), rng.randrange(1500, 4000),
                 node=victim, peers=servers, api="ZkOperation", direction="response")  # fmt: skip
     if rng.random() < 0.4:
-        focus.move(begins + rng.randrange(1000, lasts + 1500))
+        focus.move_leaders(begins + rng.randrange(1000, lasts + 1500))
 
 
 def zookeeper_bounce(focus: Focus) -> None:
-    """A broker is away for less than anybody notices, while the controller hears nothing of
-    ZooKeeper; or its session ends and it has another before the controller looks."""
+    """A broker restarts before the controller notices that it was away.
+
+    Either it is quick and the controller gets nothing from ZooKeeper meanwhile, or its session
+    ends and it has another one before the controller reads the list of brokers.
+    """
     rng = focus.rng
     focus.prepare(rng.choice((3, 4)), rng.randrange(7500, 9500))
     _sessions(focus, 6000, 9000)
@@ -144,7 +160,7 @@ def zookeeper_bounce(focus: Focus) -> None:
     begins = rng.randrange(800, 2000)
     focus.fault("hold", begins, rng.randrange(1500, 5000), node="active-controller", peers=servers,
                 purpose="zookeeper", direction="response")  # fmt: skip
-    node = f"broker-{rng.choice(focus.three)}"
+    node = f"broker-{rng.choice(focus.brokers)}"
     if rng.random() < 0.3:
         nodes = focus.cluster.setdefault("nodes", {})
         nodes[node] = {"config": {"zookeeper.session.timeout.ms": 2000}}
@@ -157,12 +173,14 @@ def zookeeper_bounce(focus: Focus) -> None:
             focus.fault("hold", begins - 200, rng.randrange(700, 2500), node="active-controller",
                         peers=[node], purpose="controller", direction="request")  # fmt: skip
     if rng.random() < 0.5:
-        focus.move(rng.randrange(5000, 7000))
+        focus.move_leaders(rng.randrange(5000, 7000))
 
 
 def zookeeper_zombie(focus: Focus) -> None:
-    """A controller loses ZooKeeper, or pauses, for longer than its session, with work in hand: ISRs
-    that change, a leadership that moves, a broker that comes back."""
+    """A controller loses ZooKeeper, or pauses, for longer than its session while it has work.
+
+    The work is ISR changes, a moved leadership, or a broker that comes back.
+    """
     rng = focus.rng
     focus.prepare(rng.choice((3, 4, 4)), 10_000)
     session = _sessions(focus, 2000, 3000)
@@ -177,18 +195,18 @@ def zookeeper_zombie(focus: Focus) -> None:
     if not focus.faults or rng.random() < 0.6:
         focus.fault("gc-pause", begins + rng.randrange(0, lasts * 2 // 3), session + 1000,
                     node="active-controller")  # fmt: skip
-    one, other = rng.sample(focus.three, 2)
+    one, other = rng.sample(focus.brokers, 2)
     if rng.random() < 0.6:
-        focus.late(one, [other], begins - rng.choice((1500, 700, 100)) + 600,
+        focus.delay_replication(one, [other], begins - rng.choice((1500, 700, 100)) + 600,
                    rng.randrange(1500, 6000))  # fmt: skip
     if rng.random() < 0.4:
         focus.fault(rng.choice(("stop", "crash")), begins - rng.choice((500, 100, -1000)),
                     rng.choice((300, 3000)), node=f"broker-{other}")  # fmt: skip
-    else:  # away and back under each of the two controllers
+    else:  # it restarts once under each of the two controllers
         for at in (rng.randrange(50, 300), begins + session + rng.randrange(100, 1500)):
             focus.fault("stop", at, 300, node=f"broker-{other}")
     if rng.random() < 0.5:
-        focus.move(begins + rng.randrange(100, 5000))
+        focus.move_leaders(begins + rng.randrange(100, 5000))
 
 
 def _sessions(focus: Focus, *choices: int) -> int:
@@ -202,5 +220,5 @@ def _servers(focus: Focus) -> list[str]:
 
 
 def _topic(focus: Focus) -> None:
-    focus.everybody(3, focus.rng.choice((2, 6)))
+    focus.assign_all_orders(3, focus.rng.choice((2, 6)))
     focus.producers()

@@ -1,0 +1,78 @@
+"""Draw a whole scenario from a seed, so that no two runs test the same cluster.
+
+A seed becomes a scenario in this order: a cluster and its topic (draw_cluster.py), workloads
+(draw_workload.py), faults (draw_faults.py) and operations (draw_operations.py). Then most seeds
+play a shape instead (draw_shape.py, shapes/): a few small faults that meet around one place and
+time. At last some seeds get a second log directory that fails, or a topic that grows.
+
+Timeouts are lowered to seconds, so that a run of at most ten seconds under faults sees sessions
+end, replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
+others meet more often (Groce et al., Swarm Testing, 2012). What a drawn scenario permits follows
+from its configuration alone. :mod:`kafkasim.scenarios.searching.search` runs the scenarios.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kafkasim.scenarios.searching.draw_cluster import add_quorum, cluster, topic
+from kafkasim.scenarios.searching.draw_faults import faults, more_faults, two_directories
+from kafkasim.scenarios.searching.draw_operations import grow, more_operations, operations
+from kafkasim.scenarios.searching.draw_shape import play_shape
+from kafkasim.scenarios.searching.draw_workload import permitted, workloads
+
+MODES = ("kraft", "zookeeper")
+
+
+def mode_of(seed: int) -> str:
+    """Return the mode that a seed draws: even seeds KRaft, odd seeds ZooKeeper."""
+    return MODES[seed % 2]
+
+
+def draw(seed: int) -> dict[str, Any]:
+    """Return the data of the scenario with this number, as a TOML file would give it.
+
+    Each step that was added later draws from a stream of its own, so that it changed nothing
+    else in the scenarios of known seeds.
+    """
+    mode = mode_of(seed)
+    rng = random.Random(f"swarm/{seed}")
+    brokers = rng.choice((3, 3, 3, 4, 5))
+    orders = topic(rng, brokers)
+    unclean = orders["config"].get("unclean.leader.election.enable", False)
+    workload = workloads(rng)
+    data: dict[str, Any] = {
+        "name": f"swarm-{seed}",
+        "claim": "Whatever this cluster is put through within its budget, it keeps its promises.",
+        "duration": f"{rng.randrange(4, 11)}s",
+        "cluster": cluster(rng, brokers, mode),
+        "topics": [orders],
+        "workload": workload,
+        "faults": faults(rng, brokers, mode),
+        "expect": {"permits": permitted(workload, unclean)},
+    }
+    done = operations(rng, brokers, orders)
+    more = random.Random(f"swarm/{seed}/more")
+    if mode == "kraft":
+        add_quorum(more, data["cluster"])
+    data["faults"] += more_faults(more, data["cluster"], mode)
+    done += more_operations(more, brokers, orders)
+    if done := _without_replaced_voters(done, data["cluster"]):
+        data["operations"] = done
+    play_shape(random.Random(f"swarm/{seed}/focus"), data, mode)
+    if not data["expect"].keys() & {"never", "in-time"}:  # these are about the shape's faults alone
+        two_directories(random.Random(f"swarm/{seed}/dirs"), data)
+        grow(random.Random(f"swarm/{seed}/grow"), data)
+    return data
+
+
+def _without_replaced_voters(
+    done: list[dict[str, Any]], cluster: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the operations that replace no voter's disk.
+
+    A voter that forgets its vote and its log is outside what a quorum survives.
+    """
+    voters = [f"broker-{number + 1}" for number in range(cluster.get("combined", 0))]
+    return [each for each in done if each["kind"] != "replace-disk" or each["node"] not in voters]

@@ -1,0 +1,99 @@
+"""The cluster of a drawn scenario, and its topic."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+
+def cluster(rng: random.Random, brokers: int, mode: str) -> dict[str, Any]:
+    """Draw servers with timeouts of seconds, so that sessions end and replicas fall behind soon."""
+    session = rng.choice((2000, 3000, 6000, 9000))
+    config: dict[str, Any] = {
+        "replica.lag.time.max.ms": rng.choice((1000, 1500, 3000, 10_000)),
+        "broker.session.timeout.ms": session,
+        "broker.heartbeat.interval.ms": rng.choice((300, 500, session // 4)),
+        "replica.fetch.wait.max.ms": rng.choice((100, 500)),
+        "replica.socket.timeout.ms": rng.choice((2000, 30_000)),
+        "replica.fetch.backoff.ms": rng.choice((200, 1000)),
+        "replica.high.watermark.checkpoint.interval.ms": rng.choice((500, 5000)),
+        "group.initial.rebalance.delay.ms": rng.choice((0, 500, 3000)),
+        "group.min.session.timeout.ms": 1000,
+        "offsets.topic.num.partitions": rng.choice((1, 2, 5)),
+        "offsets.topic.replication.factor": 3,
+    }
+    if rng.random() < 0.3:
+        config["log.flush.interval.messages"] = rng.choice((1, 10))
+    if rng.random() < 0.2:
+        config["leader.imbalance.check.interval.seconds"] = 3
+    if rng.random() < 0.2:
+        config["num.io.threads"] = 1
+    if rng.random() < 0.15:
+        config["replica.selector.class"] = "RackAwareReplicaSelector"
+    drawn: dict[str, Any] = {"brokers": brokers, "config": config}
+    if mode == "zookeeper":
+        _zookeeper(rng, drawn)
+    else:
+        _kraft(rng, drawn)
+    if rng.random() < 0.3:
+        drawn["racks"] = ["rack-a", "rack-b", "rack-c"]
+    return drawn
+
+
+def _kraft(rng: random.Random, cluster: dict[str, Any]) -> None:
+    cluster["controllers"] = rng.choice((1, 3, 3))
+    if rng.random() < 0.2:
+        cluster["kafka-version"] = "3.9"
+    if rng.random() < 0.2 and "kafka-version" not in cluster:
+        cluster["features"] = {"eligible.leader.replicas.version": 1}
+
+
+def _zookeeper(rng: random.Random, cluster: dict[str, Any]) -> None:
+    """Draw an ensemble, and in some seeds an older inter.broker.protocol.version.
+
+    With that, leaders write the ISR to the znode and followers truncate by OffsetsForLeaderEpoch.
+    """
+    cluster["mode"] = "zookeeper"
+    cluster["kafka-version"] = rng.choice(("2.8-zk", "3.9"))
+    cluster["zookeepers"] = rng.choice((1, 3, 3))
+    cluster["zookeeper-config"] = {"tickTime": rng.choice((300, 500, 1000))}
+    cluster["config"]["zookeeper.session.timeout.ms"] = rng.choice((2000, 3000, 6000))
+    if rng.random() < 0.3:
+        cluster["config"]["inter.broker.protocol.version"] = "2.6"
+
+
+def add_quorum(rng: random.Random, cluster: dict[str, Any]) -> None:
+    """Draw what only KRaft has, each in some of the seeds.
+
+    That is combined nodes, one broker of an older release, short quorum timers, and metadata logs
+    so short that a node that was away must fetch a snapshot.
+    """
+    config = cluster["config"]
+    if rng.random() < 0.2:
+        cluster["combined"] = rng.randrange(1, cluster["controllers"] + 1)
+    if rng.random() < 0.15 and "features" not in cluster and "kafka-version" not in cluster:
+        cluster["nodes"] = {f"broker-{rng.randrange(1, 4)}": {"kafka-version": "3.9"}}
+    if rng.random() < 0.3:
+        config["controller.quorum.fetch.timeout.ms"] = rng.choice((1000, 1500))
+        config["controller.quorum.election.timeout.ms"] = rng.choice((300, 600))
+    if rng.random() < 0.3:
+        config["metadata.log.max.record.bytes.between.snapshots"] = rng.choice((500, 2000))
+        config["metadata.log.segment.bytes"] = rng.choice((2000, 8000))
+        config["metadata.max.retention.bytes"] = 1000
+
+
+def topic(rng: random.Random, brokers: int) -> dict[str, Any]:
+    """Draw the topic that all workloads use."""
+    factor = rng.choice((1, 2, 3, 3, 3, 3))
+    config: dict[str, Any] = {"min.insync.replicas": rng.randrange(1, min(factor, 2) + 1)}
+    if rng.random() < 0.2:
+        config["segment.bytes"] = rng.choice((2000, 10_000))
+    if rng.random() < 0.1:
+        config["unclean.leader.election.enable"] = True
+    partitions = rng.choice((1, 1, 2, 3))
+    return {
+        "name": "orders",
+        "partitions": partitions,
+        "replication-factor": min(factor, brokers),
+        "config": config,
+    }

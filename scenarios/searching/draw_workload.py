@@ -1,0 +1,84 @@
+"""The workloads of a drawn scenario: producers and consumer groups, and what they may permit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+
+def workloads(rng: random.Random) -> list[dict[str, Any]]:
+    """Draw one or two workloads of producers and one or two consumer groups."""
+    drawn = [_producer(rng) for _ in range(rng.choice((1, 1, 2)))]
+    return drawn + [_group(rng, f"group-{i}") for i in range(rng.choice((1, 1, 2)))]
+
+
+def permitted(workload: Iterable[dict[str, Any]], unclean: bool) -> list[str]:
+    """Return the anomalies that Kafka does not rule out for these workloads.
+
+    ``unclean`` is whether the topic allows unclean elections.
+    """
+    # Records are delivered again after a crash or a rebalance. A commit that its client gave up
+    # on may still arrive on the abandoned connection, after a later one of the same generation.
+    permits = ["duplicate", "offset-regression"]
+    for spec in workload:
+        config = spec.get("config", {})
+        if spec["kind"] == "consumer-group":
+            if spec.get("commit", "auto") in ("auto", "first") or spec.get("handover"):
+                permits.append("skipped-by-commit")
+        elif config.get("acks", "all") != "all":
+            permits += ["lost-write", "unseen", "nonmonotonic-send"]
+    if unclean:
+        permits += ["lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-poll",
+                    "nonmonotonic-send", "poll-skip", "offset-regression",
+                    "skipped-by-commit"]  # fmt: skip
+    return sorted(dict.fromkeys(permits))
+
+
+def _producer(rng: random.Random) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "acks": rng.choice(("all", "all", "all", "1", "0")),
+        "linger.ms": rng.choice((0, 0, 5, 100)),
+        "request.timeout.ms": rng.choice((1000, 3000, 10_000)),
+        "delivery.timeout.ms": rng.choice((10_500, 20_000, 60_000)),
+        "metadata.max.age.ms": rng.choice((5000, 30_000)),
+        "max.in.flight.requests.per.connection": rng.choice((1, 5, 5)),
+    }
+    if config["acks"] == "all" and rng.random() < 0.1:
+        config["batch.size"] = 300
+    return {
+        "kind": "producer",
+        "count": rng.choice((1, 1, 2)),
+        "rate": f"{rng.choice((3, 10, 30, 30))}/s",
+        "keys": rng.choice(("none", "uniform:5")),
+        "config": config,
+    }
+
+
+def _group(rng: random.Random, name: str) -> dict[str, Any]:
+    session = rng.choice((1500, 3000, 6000, 10_000))
+    strategy = rng.choice((["range"], ["roundrobin"], ["range", "roundrobin"]))
+    config: dict[str, Any] = {
+        "session.timeout.ms": session,
+        "max.poll.interval.ms": rng.choice((10_000, 30_000)),
+        "heartbeat.interval.ms": session // rng.choice((3, 6)),
+        "auto.offset.reset": rng.choice(("earliest", "earliest", "latest")),
+        "max.poll.records": rng.choice((1, 50, 500)),
+        "auto.commit.interval.ms": rng.choice((500, 5000)),
+        "request.timeout.ms": rng.choice((2000, 10_000)),
+        "default.api.timeout.ms": rng.choice((5000, 20_000)),
+        "metadata.max.age.ms": rng.choice((5000, 30_000)),
+        "partition.assignment.strategy": strategy,
+    }
+    group: dict[str, Any] = {
+        "kind": "consumer-group",
+        "group": name,
+        "count": rng.choice((1, 2, 2, 3)),
+        "commit": rng.choice(("auto", "sync", "async")),
+        "config": config,
+    }
+    if rng.random() < 0.2:
+        group["processing"] = ["1ms", "20ms"]
+    if rng.random() < 0.2:
+        group["handover"] = True
+    return group

@@ -1,0 +1,1 @@
+"""Shapes of trouble, and the focus that they draw with."""
