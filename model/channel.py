@@ -1,12 +1,15 @@
-"""One connection to one endpoint with its requests in flight: Kafka's NetworkClient for a node.
+"""One connection to one endpoint, and its requests in flight (NetworkClient, for one node).
 
-The channel opens its connection on demand, numbers the requests, hands each answer to the callback
-that came with the request, and fails everything in flight when the connection goes. A request that
-is not answered within its timeout closes the connection, as NetworkClient.handleTimedOutRequests
-does; its timer stays armed for the oldest request there was, so an answer touches no timer.
-Reconnecting backs off from reconnect.backoff.ms, doubling up to reconnect.backoff.max.ms with 20 %
-jitter; a send during the backoff fails at once with ``backoff``, unless ``patient``: then it waits
-for the connection (the inter-broker channels, which retry for ever, are patient).
+The channel opens its connection when a request needs it, numbers the requests, and hands each
+response to the callback that came with its request. When the connection ends, every request in
+flight fails. A request without a response within its timeout closes the connection, as in
+NetworkClient.handleTimedOutRequests. One timer is armed for the oldest request; a response does not
+move it, so it may fire early and is armed again.
+
+After a connection has ended, the channel waits before it connects again: reconnect.backoff.ms at
+first, then twice as long each time up to reconnect.backoff.max.ms, give or take 20 %. A send during
+this backoff fails with ``backoff``. On a ``patient`` channel it waits for the connection instead;
+the channels between servers are patient.
 
 Not modelled: ApiVersions exchange, authentication, several requests coalesced into one packet.
 """
@@ -26,12 +29,13 @@ if TYPE_CHECKING:
 
 @value
 class Failed:
-    """Why a request has no answer: ``refused``, ``reset``, ``closed``, ``timeout``, ``backoff``.
+    """What a request gets in place of a response.
 
-    Only ``refused`` and ``backoff`` say that the request was surely not executed.
+    After ``refused`` and ``backoff`` the request was not executed; after any other reason it may
+    have been.
     """
 
-    reason: str
+    reason: str  # ``refused``, ``reset``, ``closed``, ``timeout`` or ``backoff``
 
 
 Done = Callable[[Any, int], None]  # (response message or Failed, now)
@@ -100,7 +104,7 @@ class Channel:
         self._on_drop = on_drop
 
     def ready(self, now: int) -> bool:
-        """Return whether a request may be sent now: connected, or free to connect."""
+        """Return whether a request may be sent now: False during the reconnect backoff."""
         return self.connection is not None or now >= self.not_before
 
     def connect(self, now: int) -> bool:
@@ -119,8 +123,8 @@ class Channel:
 
         ``timeout_us`` replaces the channel's request timeout for this request; 0 keeps it.
 
-        Never calls ``done`` from inside: a refusal during the reconnect backoff is delivered by
-        a timer at the same instant.
+        ``done`` never runs inside this call: a timer of the same instant delivers a refusal during
+        the reconnect backoff.
         """
         self._next_correlation = correlation = self._next_correlation + 1
         connection = self.connection
@@ -172,10 +176,10 @@ class Channel:
         self._armed = False
         self.process.timers.cancel(self._key)
 
-    # Inputs, routed here by the process.
+    # The connection's inputs, which the process hands to its channel.
 
     def on_opened(self, now: int) -> None:
-        """The connection is up: send what waited for it."""
+        """Send the requests that waited for the connection: it is established."""
         self.open = True
         self._backoff_us = 0
         assert self.connection is not None
@@ -186,17 +190,17 @@ class Channel:
             self._on_open(now)
 
     def on_open_failed(self, reason: str, now: int) -> None:
-        """The connection could not be made."""
+        """Fail the requests that waited for the connection: it could not be established."""
         self._drop(reason, now)
 
     def on_response(self, correlation: int, message: Any, now: int) -> None:
-        """Hand an answer to the callback of its request."""
+        """Hand a response to the callback of its request."""
         entry = self.in_flight.pop(correlation, None)
         if entry is not None:
             entry[1](message, now)
 
     def on_closed(self, reason: str, now: int) -> None:
-        """The peer or the network ended the connection."""
+        """Fail the requests in flight: the peer or the network ended the connection."""
         self._drop(reason, now)
 
     # The inside.

@@ -1,8 +1,8 @@
 """Log directories by path and by id (log.dirs; org.apache.kafka.common.DirectoryId, KIP-858).
 
-A *root* is the prefix of all paths of one directory; the only directory of a server has the root
-"". Such a server names no directory to the controller either, as before metadata version 3.7-IV2:
-when its one directory fails the process ends, and the fencing of the broker says the same.
+The *root* of a directory is the prefix of the paths of all files in it. A server with one directory
+has the root "" for it, and names no directory to the controller, as before metadata version
+3.7-IV2. If that one directory fails, the process halts, and the controller fences the broker.
 """
 
 from __future__ import annotations
@@ -13,35 +13,38 @@ from collections.abc import Sequence
 from kafkasim.model.values import random_uuid
 
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
-"""A replica that its broker is still to place, or to tell where it did."""
+"""The directory of a replica that its broker has not placed yet, or not told the controller of."""
 
 LOST = "AAAAAAAAAAAAAAAAAAAAAg"
-"""A replica in some directory that is offline."""
+"""The directory of a replica that is in some offline directory."""
 
 MIGRATING = "AAAAAAAAAAAAAAAAAAAAAA"
-"""A replica of a broker that has told of no directories."""
+"""The directory of a replica whose broker has registered without directories."""
 
 RESERVED = (UNASSIGNED, LOST, MIGRATING)
 
 
 def roots(log_dirs: Sequence[str]) -> tuple[str, ...]:
-    """Return the root of each log directory; no path, or one, is one directory."""
+    """Return the root of each directory in log.dirs; for no path or one, only the root ""."""
     return ("",) if len(log_dirs) < 2 else tuple([root(path) for path in log_dirs])
 
 
 def root(path: str) -> str:
-    """Return the prefix of all that lies in a directory."""
+    """Return the prefix of the paths of all files in a directory."""
     return path.rstrip("/") + "/"
 
 
 def metadata_root(log_dirs: Sequence[str], metadata_log_dir: str) -> str:
-    """Return the root of the metadata log: the first directory, unless metadata.log.dir is set."""
+    """Return the root of the metadata log: that of metadata.log.dir, or of the first directory."""
     own = metadata_log_dir and len(log_dirs) > 1
     return root(metadata_log_dir) if own else roots(log_dirs)[0]
 
 
 def problem(log_dirs: Sequence[str]) -> str | None:
-    """Return why these cannot be log directories, or None (LogManager.createAndValidateLogDirs)."""
+    """Return why these paths cannot be log.dirs (LogManager.createAndValidateLogDirs).
+
+    None if they can.
+    """
     known: list[str] = []
     for path in log_dirs:
         if not path.strip("/"):
@@ -55,12 +58,12 @@ def problem(log_dirs: Sequence[str]) -> str | None:
 
 
 def named(directories: Sequence[str]) -> tuple[str, ...]:
-    """Return the directories of all replicas of a partition; () stands for: all are MIGRATING."""
+    """Return the directories of a partition's replicas, or () if all of them are MIGRATING."""
     return tuple(directories) if any(each != MIGRATING for each in directories) else ()
 
 
 def random_id(rng: random.Random) -> str:
-    """Return a directory id (DirectoryId.random)."""
+    """Return a new directory id (DirectoryId.random)."""
     while True:
         directory_id = random_uuid(rng)
         if directory_id not in RESERVED:
@@ -68,8 +71,10 @@ def random_id(rng: random.Random) -> str:
 
 
 def is_online(directory_id: str, online: Sequence[str]) -> bool:
-    """Return whether a replica's directory is one of those that its broker has online; a broker
-    that has told of none is believed (DirectoryId.isOnline)."""
+    """Return whether a replica's directory is online (DirectoryId.isOnline).
+
+    ``online`` are the broker's online directories; a broker that registered none has none offline.
+    """
     if directory_id in (UNASSIGNED, MIGRATING):
         return True
     if directory_id == LOST:

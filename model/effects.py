@@ -1,18 +1,39 @@
-"""What goes into a process and what comes out of it: inputs, effects, and the process itself.
+"""The contract between the model and the world that runs it: processes, inputs, effects.
 
-A :class:`Process` is everything that dies together: one broker, one controller, one client. It is
-a deterministic function of its configuration, its durable files, its own ``random.Random`` and its
-inputs. A handler runs to completion and never waits; it appends effects to ``out`` in the order in
-which they must happen, and the host performs them in that order. That order is the durability
-contract: what stands behind a :class:`Barrier` happens only once the barrier's file is durable.
+**Process.** A process is what lives and dies together: one broker, one controller, one client, one
+ZooKeeper server. It is a deterministic function of its configuration, its durable files, its own
+``random.Random`` and its inputs. Nothing else survives a restart, and nothing else reaches it. The
+host is the part of the world that runs a process.
 
-Lanes are threads. Parts of a process share objects freely, as Kafka's threads share them under
-locks; a lane decides *when* code runs: each lane runs one item at a time (the request handlers run
-``threads`` at a time), and a lane that waits for a barrier or a slow disk delays only itself. Work
-for another lane is handed over by :class:`Post`.
+**Handler.** The host gives a process one input at a time. The handler runs to completion; it never
+waits and sees no time pass. Whatever must happen outside the process, the handler appends to
+``out`` as an effect. After the handler the host performs the effects and empties ``out``.
 
-Times are integers of microseconds on the host's monotonic clock; the wall clock is
-``now + clock_offset_us`` (:meth:`Process.wall_ms`).
+**Order.** The host performs the effects of one handler in the order of ``out``. That order is the
+durability contract:
+
+- Writes to files happen at once, in the handler, and are durable only after a flush.
+- What stands behind a :class:`Barrier` in ``out`` happens after the barrier's files are durable; if
+  the process dies before, it never happens. So a vote goes out after it is on disk.
+- A fact (``kafkasim.model.facts``) is an effect that only the trace sees. A barrier does not delay
+  it: it tells what the process's memory says, which other lanes can read already.
+
+**Lanes.** A lane is a thread of Kafka. Every input belongs to a lane; a lane with one thread takes
+one input at a time, one with more threads (the request handlers) takes as many. A lane whose thread
+waits for a barrier, for a slow disk or for a request's service time delays its own inputs and no
+others. Parts of a process read and write each other's objects from any lane, as Kafka's threads do
+under locks: no handler is ever interrupted by another. A part that needs code to run on another
+lane appends :class:`Post`; it arrives there as an input of its own, after a delay of microseconds
+that differs from time to time. So races between threads exist, and each of them is a Post.
+
+**Requests.** The host reads a request from a connection, mutes the connection, keeps a thread of
+the request's lane for the service time, and then calls :meth:`Process.on_request`. The connection
+stays muted until :class:`Respond`, in this handler or in a later one. So a client has one request
+in service per connection, and a server that answers late does not read ahead.
+
+**Time.** ``now`` and all names in ``_us`` are integers of microseconds on the host's monotonic
+clock, which may drift. The wall clock is ``now + clock_offset_us`` (:meth:`Process.wall_ms`), and
+faults may move it.
 """
 
 from __future__ import annotations
@@ -33,32 +54,32 @@ if TYPE_CHECKING:
 
 @value
 class Opened:
-    """An outbound connection is established."""
+    """A connection that this process opened is established."""
 
     connection: int
 
 
 @value
 class OpenFailed:
-    """An outbound connection could not be established (``refused`` or ``timeout``)."""
+    """A connection that this process tried to open could not be established."""
 
     connection: int
-    reason: str
+    reason: str  # ``refused`` or ``timeout``
 
 
 @value
 class Request:
-    """A request arrived on an inbound connection; answer it once with :class:`Respond`."""
+    """A request on an inbound connection; the process answers it once, with :class:`Respond`."""
 
     connection: int
     correlation: int
     message: Any
-    received_us: int  # when the host's network thread had read it: the queue time is now minus this
+    received_us: int  # when the host read it; ``now`` less this is queue time plus service time
 
 
 @value
 class Response:
-    """The answer to a :class:`Send` on an outbound connection."""
+    """The answer to a :class:`Send`, or an unsolicited message of the server (:class:`Push`)."""
 
     connection: int
     correlation: int
@@ -67,15 +88,18 @@ class Response:
 
 @value
 class Closed:
-    """A connection is gone: ``reset``, ``closed`` by the peer, ``half-open``."""
+    """A connection that this process opened has ended.
+
+    A server is not told of the end of an inbound connection; what it sends there is lost.
+    """
 
     connection: int
-    reason: str
+    reason: str  # ``reset``, ``closed`` (by the peer) or ``half-open``
 
 
 @value
 class Posted:
-    """A message from another lane of the same process."""
+    """The arrival of a :class:`Post`: the host calls ``handler(message, now)``."""
 
     handler: Callable[[Any, int], None]
     message: Any
@@ -83,50 +107,49 @@ class Posted:
 
 @value
 class Flushed:
-    """A :class:`Flush` ended; ``error`` is None or the reason why the disk refused."""
+    """The end of a :class:`Flush`: the host calls ``handler(error, now)``."""
 
     handler: Callable[[str | None, int], None]
-    error: str | None
+    error: str | None  # None: the files are durable; else why the disk refused
 
 
 @value
 class Call:
-    """An application's call; answered once by :class:`Reply` with the same ``call``."""
+    """An application calls its client; the process answers once, with :class:`Reply`."""
 
-    call: int
+    call: int  # a number of the caller's
     method: str
     args: tuple[Any, ...]
 
 
 @value
 class ClockSet:
-    """The wall clock is now ``now + offset_us``."""
+    """The host's wall clock was set; it shows ``now + offset_us`` from now on."""
 
     offset_us: int
 
 
 # -------------------------------------------------------------------------------------- effects
 
-Handler = Callable[[int], None]
+Handler = Callable[[int], None]  # (now)
 
 
 @value
 class Open:
-    """Open a connection to an endpoint; its inputs arrive on ``lane``.
+    """Open a connection to an endpoint. :class:`Opened` or :class:`OpenFailed` follows."""
 
-    ``purpose`` names what the connection is for (``raft-fetch``, ``heartbeat``, ``produce``…): a
-    fault can cut one purpose alone.
-    """
-
-    connection: int
-    address: str
-    purpose: str
-    lane: str
+    connection: int  # from :meth:`Process.new_connection`
+    address: str  # the endpoint: ``broker-1``, ``controller-1``, ``zookeeper-1``
+    purpose: str  # ``raft-fetch``, ``heartbeat``, ``produce``…: a fault can cut one purpose alone
+    lane: str  # where the connection's inputs arrive
 
 
 @value
 class Send:
-    """Send a request on an outbound connection. FIFO per connection."""
+    """Send a request on an outbound connection; requests arrive in the order of sending.
+
+    A Send on a connection that has ended does nothing: :class:`Closed` is on its way.
+    """
 
     connection: int
     correlation: int
@@ -135,19 +158,19 @@ class Send:
 
 @value
 class Respond:
-    """Answer a request and unmute its connection; ``message`` None only unmutes (acks=0)."""
+    """Answer a request and unmute its connection."""
 
     connection: int
     correlation: int
-    message: Any
+    message: Any  # None: unmute and send nothing (acks=0, or a Push follows)
 
 
 @value
 class Push:
-    """Send to the client of an inbound connection what answers no request that it waits for.
+    """Send an unsolicited message to the client of an inbound connection; its muting is unchanged.
 
-    Leaves the connection's muting alone: ZooKeeper's servers read on while they work, answer
-    later, and tell watch events unasked.
+    A ZooKeeper server unmutes each connection at once, answers by Push when it can, and pushes
+    watch events.
     """
 
     connection: int
@@ -157,14 +180,17 @@ class Push:
 
 @value
 class Close:
-    """Close a connection, inbound or outbound. It queues behind data already sent."""
+    """Close a connection, inbound or outbound. The peer hears of it after all data sent before."""
 
     connection: int
 
 
 @value
 class Flush:
-    """Make files durable in the background; ``handler(error, now)`` runs on the issuing lane."""
+    """Make files durable in the background; the effects behind it do not wait.
+
+    ``handler(error, now)`` runs on the same lane at the end (:class:`Flushed`).
+    """
 
     files: tuple[str, ...]
     handler: Callable[[str | None, int], None]
@@ -172,17 +198,20 @@ class Flush:
 
 @value
 class Barrier:
-    """Hold the rest of this outbox, and this lane, until the files are durable."""
+    """Hold back the effects behind this one, and this lane's thread, until the files are durable.
+
+    If the disk refuses, :meth:`Process.on_barrier_failed` decides whether the process goes on.
+    """
 
     files: tuple[str, ...]
 
 
 @value
 class Then:
-    """Run ``handler(now)`` on this lane when all before it in the outbox is done.
+    """Call ``handler(now)`` on this lane when all effects before this one are performed.
 
-    Behind a :class:`Barrier` that is when its files are durable: what other lanes may see only then
-    is changed by the handler, not before.
+    Behind a :class:`Barrier` the handler can change state that other lanes must not see before the
+    files are durable.
     """
 
     handler: Handler
@@ -190,7 +219,10 @@ class Then:
 
 @value
 class Post:
-    """Hand a message to another lane, as an event of its own after a seeded delay."""
+    """Have ``handler(message, now)`` called on a lane, as an input of its own after a short delay.
+
+    Two Posts to one lane may arrive in either order.
+    """
 
     lane: str
     handler: Callable[[Any, int], None]
@@ -199,23 +231,26 @@ class Post:
 
 @value
 class Reply:
-    """Answer an application's call with a result or an exception."""
+    """Answer an application's :class:`Call`."""
 
     call: int
     result: Any
-    error: Exception | None
+    error: Exception | None  # None: the call returns ``result``; else it raises this
 
 
 @value
 class Exit:
-    """The process ends itself: cleanly (controlled shutdown done) or because it must halt."""
+    """The process ends; effects behind this one are not performed."""
 
     reason: str
-    clean: bool
+    clean: bool  # True: a shutdown, peers see a close; False: Kafka halts, peers see a reset
 
 
 class Answerable(Protocol):
-    """What a process keeps per outbound connection: see :class:`kafkasim.model.channel.Channel`."""
+    """What a process keeps for each connection that it opened: it gets the connection's inputs.
+
+    ``kafkasim.model.channel.Channel`` is the usual one.
+    """
 
     def on_opened(self, now: int) -> None: ...
     def on_open_failed(self, reason: str, now: int) -> None: ...
@@ -224,24 +259,20 @@ class Answerable(Protocol):
 
 
 class Process:
-    """A machine: one broker, controller or client, until it dies.
+    """One broker, controller, client or ZooKeeper server, from its start to its death.
 
-    A host calls :meth:`handle` with an input (:meth:`on_request`, :meth:`on_call` and the channel
-    of a response directly: they are frequent), then drains ``out``; it keeps one wake-up armed for
-    ``timers.next_deadline()`` and fires what is due through ``timers.pop_due`` and
-    ``timers.fire``. Timers name their lane; a handler of a lane that waits is not run.
+    A host calls :meth:`handle` with an input, and performs what is then in ``out``. For frequent
+    inputs it calls :meth:`on_request`, :meth:`on_call` or a channel's ``on_response`` directly.
+    It wakes the process at ``timers.next_deadline()`` and runs what is due by ``timers.pop_due``
+    and ``timers.fire``, each on the lane that the timer names.
 
-    Class attributes a subclass sets: ``lane_threads`` (lanes with more than one thread and their
-    number), ``request_lanes`` (request type to lane; others go to ``requests``),
-    ``queued_max_requests``.
-
-    A process that is part of another (``whole``: a broker and a controller in one) shares with it
-    what a host drains and wakes.
+    A process that is a part of another one (``whole``: combined mode has a broker and a controller
+    in one process) shares its outbox, its timers and its connections.
     """
 
-    lane_threads: dict[str, int] = {}
-    request_lanes: dict[type, str] = {}
-    default_lane = "requests"
+    lane_threads: dict[str, int] = {}  # threads of the lanes that have more than one
+    request_lanes: dict[type, str] = {}  # the lane of each type of request
+    default_lane = "requests"  # the lane of any other request
     queued_max_requests = 500  # queued.max.requests: a full queue stops the network threads
 
     def __init__(
@@ -249,7 +280,7 @@ class Process:
     ) -> None:
         self.name = name
         self.files = files
-        self.rng = rng
+        self.rng = rng  # the only source of randomness
         self.started_us = now
         self.out: list[Any] = [] if whole is None else whole.out
         self.timers: Timers = Timers() if whole is None else whole.timers
@@ -269,15 +300,17 @@ class Process:
         }
 
     def start(self, now: int) -> None:
-        """Run once after construction, on lane ``main``: arm timers, open connections."""
+        """Arm timers, open connections. The host calls it once after construction, on ``main``."""
 
     def on_barrier_failed(self, files: list[str], error: str, now: int) -> bool:
-        """Hear that files of a Barrier could not be flushed; return whether the process goes on
-        all the same. It halts otherwise."""
+        """Handle a :class:`Barrier` whose files could not be flushed; return False to halt.
+
+        If the process goes on, the host performs the effects behind the barrier.
+        """
         return False
 
     def handle(self, item: Any, now: int) -> None:
-        """Take one input; what follows from it is in ``out`` afterwards."""
+        """Handle one input; its effects are in ``out`` afterwards."""
         self._dispatch[type(item)](item, now)
 
     def wall_ms(self, now: int) -> int:
@@ -285,26 +318,34 @@ class Process:
         return (now + self.clock_offset_us) // 1000
 
     def new_connection(self, channel: Answerable) -> int:
-        """Return a fresh outbound connection number, whose inputs go to ``channel``."""
+        """Return the number of a new outbound connection, whose inputs go to ``channel``."""
         connection = next(self._connections)
         self.channels[connection] = channel
         return connection
 
-    # Overridden by subclasses.
+    # A subclass overrides what concerns it.
 
     def accepted(self, connection: int, endpoint: str) -> None:
-        """Hear of an inbound connection to one of this process's endpoints."""
+        """Take note of a new inbound connection to one of this process's endpoints."""
 
     def lane_of(self, kind: type, connection: int) -> str:
-        """Return the lane that serves a type of request."""
+        """Return the lane that serves a type of request on this connection."""
         return self.request_lanes.get(kind, self.default_lane)
 
     def on_request(self, item: Request, now: int) -> None:
-        """Serve a request that arrived at one of this process's endpoints."""
+        """Serve a request; its :class:`Respond` may come later.
+
+        Raises:
+            NotImplementedError: this process takes no requests.
+        """
         raise NotImplementedError(f"{self.name} takes no requests: {item}")
 
     def on_call(self, item: Call, now: int) -> None:
-        """Serve a call of the application that owns this process."""
+        """Serve a call of the application that owns this process; its :class:`Reply` may come later.
+
+        Raises:
+            NotImplementedError: this process takes no calls.
+        """
         raise NotImplementedError(f"{self.name} takes no calls: {item}")
 
     def shutdown(self, now: int) -> None:
@@ -312,10 +353,13 @@ class Process:
         self.out.append(Exit("shutdown", True))
 
     def ground_truth(self) -> list[Any]:
-        """Return the facts about this process that close a run (FinalReplica, FinalOffset…)."""
+        """Return the facts that tell this process's state at the end of a run.
+
+        These are FinalReplica, FinalOffset and FinalPosition.
+        """
         return []
 
-    # Routing of what belongs to a connection: a late input for a channel that is gone is dropped.
+    # Inputs of a connection go to its channel; one that comes after the channel's end is dropped.
 
     def _on_response(self, item: Response, now: int) -> None:
         channel = self.channels.get(item.connection)

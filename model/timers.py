@@ -1,9 +1,9 @@
-"""Keyed timers of one process: a heap of ``(deadline, sequence, key)`` beside a table.
+"""Keyed timers of one process: a table of what is armed, and a heap that says when to look.
 
-The table says what is armed; the heap only says when to look. Re-arming to a later deadline moves
-the table entry alone, and the heap entry is pushed again when it is popped, so a session timer that
-is refreshed by every heartbeat costs one dictionary write. Which clock a deadline is on is the
-owner's business: hosts pass their monotonic ``now``.
+Moving a timer to a later deadline changes the table only. Its old entry in the heap is found stale
+when it comes to the top, and the key is pushed again with the new deadline. So a session timer that
+every heartbeat moves costs one dictionary write each time. Deadlines are in microseconds of the
+host's monotonic clock.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Handler = Callable[[int], None]
 
 
 class Timers:
-    """Armed deadlines by key. At equal deadlines, the first armed fires first."""
+    """Armed timers by key. Of two with the same deadline, the one armed first fires first."""
 
     __slots__ = ("_heap", "_queued", "_sequence", "_table")
 
@@ -29,7 +29,7 @@ class Timers:
 
     @property
     def heap(self) -> list[tuple[int, int, Key]]:
-        """The heap itself: the deadline at its top is at most :meth:`next_deadline` (hosts peek)."""
+        """The heap, for hosts to peek at: its top may be stale, and is never too late."""
         return self._heap
 
     def arm(self, key: Key, deadline: int, lane: str, handler: Handler) -> None:
@@ -42,7 +42,7 @@ class Timers:
             heapq.heappush(self._heap, (deadline, sequence, key))
 
     def cancel(self, key: Key) -> None:
-        """Disarm ``key``; not armed is no error."""
+        """Disarm ``key``, if it is armed."""
         self._table.pop(key, None)
 
     def armed(self, key: Key) -> bool:
@@ -55,7 +55,7 @@ class Timers:
         return None if entry is None else entry[0]
 
     def next_deadline(self) -> int | None:
-        """Return the earliest armed deadline, or None."""
+        """Return the earliest armed deadline, or None if no timer is armed."""
         heap = self._heap
         table = self._table
         while heap:
@@ -69,28 +69,28 @@ class Timers:
     def pop_due(self, now: int) -> tuple[Key, int, str] | None:
         """Return ``(key, sequence, lane)`` of the earliest timer due at ``now``, or None.
 
-        The timer stays armed until :meth:`fire`: a lane that is busy may run it later, and a
-        handler that runs before may still cancel or move it.
+        The timer stays armed until :meth:`fire`, because its lane may be busy; a handler that runs
+        in between may still cancel or move it.
         """
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None
         key = heapq.heappop(self._heap)[2]
-        # May be gone: a key moved back and forth can stand twice at one deadline, and its second
-        # entry is popped before the first has fired; that second fire finds nothing to do.
+        # A key that was moved back and forth can be in the heap twice with one deadline. The second
+        # entry is then popped before the first has fired, and its fire finds nothing to do.
         self._queued.pop(key, None)
         _, sequence, lane, _ = self._table[key]
         return key, sequence, lane
 
     def fire(self, key: Key, sequence: int, now: int) -> None:
-        """Run the handler of a popped timer unless it was cancelled or moved meanwhile."""
+        """Run the handler of a popped timer, unless it was cancelled or moved since."""
         entry = self._table.get(key)
         if entry is not None and entry[1] == sequence:
             del self._table[key]
             entry[3](now)
 
     def _settle(self, key: Key, deadline: int, entry: tuple[int, int, str, Handler] | None) -> None:
-        """Drop the stale top of the heap, and queue the key again where it was moved to."""
+        """Pop the stale top of the heap; push the key again if it was moved to later."""
         heapq.heappop(self._heap)
         if self._queued.get(key) == deadline:
             del self._queued[key]
