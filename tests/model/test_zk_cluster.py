@@ -92,7 +92,7 @@ def test_a_deposed_controller_is_refused_by_brokers_and_by_zookeeper(cluster: Zk
     assert cluster.who()[1] == 2
     zombie.batch.new_batch()
     zombie.batch.add_update_metadata((2,), [TP])
-    zombie.batch.send(cluster.now)
+    zombie.batch.send()
     cluster.drain("broker-1")
     cluster.step(SECOND)
     refused = [f for f in cluster.seen(ControlRequest) if f.error != "NONE"]
@@ -172,7 +172,7 @@ def test_a_topic_whose_replica_is_down_is_deleted_when_it_is_back(cluster: ZkClu
 def test_preferred_leaders_by_znode(cluster: ZkCluster) -> None:
     cluster.crash("broker-1")
     cluster.step(12 * SECOND)
-    cluster.controller().maintenance.stop()  # no automatic balance
+    cluster.controller().leader_elections.stop()  # no automatic balance
     cluster.restart("broker-1")
     cluster.step(3 * SECOND)
     assert cluster.tree(state_path(TP)).leader != 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.model.controller.zk.store.zk_data import (
-    Settings,
+    ConfigEntries,
     broker_config_path,
     config_path,
     state_path,
@@ -45,11 +45,11 @@ def alter(
 def test_a_topic_setting_takes_effect_on_all_replicas(cluster: ZkCluster) -> None:
     settings = (("min.insync.replicas", "3"), ("retention.ms", "1000"))
     assert alter(cluster, TOPIC, "orders", *settings) is NONE
-    assert cluster.tree(config_path("orders")) == Settings(settings)
+    assert cluster.tree(config_path("orders")) == ConfigEntries(settings)
     assert [cluster.partition(n).min_isr for n in (1, 2, 3)] == [3, 3, 3]
     assert [cluster.partition(n).log.config.retention_ms for n in (1, 2, 3)] == [1000] * 3
     assert alter(cluster, TOPIC, "orders", ("min.insync.replicas", None)) is NONE
-    assert cluster.tree(config_path("orders")) == Settings(settings[1:])
+    assert cluster.tree(config_path("orders")) == ConfigEntries(settings[1:])
     assert [cluster.partition(n).min_isr for n in (1, 2, 3)] == [2, 2, 2]
     changes = [(f.resource, f.config, f.value) for f in cluster.seen(ConfigChanged)]
     assert changes == [
@@ -74,7 +74,7 @@ def test_a_broker_setting_concerns_that_broker_only(cluster: ZkCluster) -> None:
     assert rates[0] == rates[1] > 1000
     assert alter(cluster, BROKER, "", ("min.insync.replicas", "1")) is NONE
     assert [cluster.partition(n).min_isr for n in (1, 2, 3)] == [1, 1, 1]
-    assert cluster.tree(broker_config_path("")) == Settings((("min.insync.replicas", "1"),))
+    assert cluster.tree(broker_config_path("")) == ConfigEntries((("min.insync.replicas", "1"),))
     cluster.crash("broker-3")
     cluster.restart("broker-3")
     cluster.step(12 * SECOND)

@@ -6,7 +6,7 @@ import pytest
 
 from kafkasim.model.controller.zk.context import ControllerContext, Leadership
 from kafkasim.model.controller.zk.states.elections import RECOVERING, Strategy, elect
-from kafkasim.model.controller.zk.store.zk_data import BrokerInfo, PartitionState, ReplicaAssignment
+from kafkasim.model.controller.zk.store.zk_data import BrokerInfo, LeaderAndIsr, ReplicaAssignment
 from kafkasim.model.records import TopicPartition
 
 ASSIGNMENT = ReplicaAssignment((1, 2, 3))
@@ -21,7 +21,7 @@ def context(
     assignment: ReplicaAssignment = ASSIGNMENT,
 ) -> ControllerContext:
     found = ControllerContext()
-    found.assignments[TP] = assignment
+    found.assign(TP, assignment)
     found.epoch = 4
     found.brokers = {broker: BrokerInfo(broker, f"broker-{broker}", None) for broker in live}
     found.shutting_down = dict.fromkeys(stopping)
@@ -52,7 +52,7 @@ def test_elections(
     leader: int | None,
     new_isr: tuple[int, ...],
 ) -> None:
-    known = Leadership(PartitionState(1, 7, isr, 3), 12)
+    known = Leadership(LeaderAndIsr(1, 7, isr, 3), 12)
     state = elect(strategy, context(live, stopping), TP, known, unclean)
     if leader is None:
         assert state is None
@@ -65,21 +65,21 @@ def test_elections(
 
 def test_a_reassignment_elects_among_its_targets() -> None:
     assignment = ReplicaAssignment((1, 2, 3), adding=(2, 3), removing=(1,))
-    known = Leadership(PartitionState(1, 7, (1, 2, 3), 3), 12)
+    known = Leadership(LeaderAndIsr(1, 7, (1, 2, 3), 3), 12)
     state = elect(Strategy.REASSIGN, context((1, 2, 3), assignment=assignment), TP, known, False)
     assert state is not None
     assert state.leader == 2
 
 
 def test_before_ibp_3_2_no_leader_is_marked_as_recovering() -> None:
-    known = Leadership(PartitionState(1, 7, (1,), 3), 12)
+    known = Leadership(LeaderAndIsr(1, 7, (1,), 3), 12)
     arguments = (Strategy.UNCLEAN, context((2,)), TP, known, True)
     states = [elect(*arguments, supported) for supported in (False, True)]
     assert [s and s.leader_recovery_state for s in states] == [0, RECOVERING]
 
 
 def test_a_replica_in_a_failed_log_directory_does_not_lead() -> None:
-    known = Leadership(PartitionState(1, 7, (1, 2, 3), 3), 12)
+    known = Leadership(LeaderAndIsr(1, 7, (1, 2, 3), 3), 12)
     cluster = context((1, 2, 3))
     cluster.offline_dirs[1] = {TP: None}
     state = elect(Strategy.OFFLINE, cluster, TP, known, False)

@@ -11,7 +11,7 @@ from kafkasim.model.controller.zk.events import ZkFailed
 from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.controller.zk.store.zk_data import (
     REASSIGN_PARTITIONS,
-    Reassignment,
+    ReassignPartitions,
     ReplicaAssignment,
     state_path,
     topic_path,
@@ -200,16 +200,16 @@ def test_a_dead_replica_may_stay_but_not_join(cluster: ZkCluster) -> None:
 def test_by_znode_and_a_request_supplants_it(cluster: ZkCluster) -> None:
     cluster.client("admin")
     cluster.connected("admin")
-    cluster.ok("admin", Create(REASSIGN_PARTITIONS, Reassignment(((TP, (2, 3, 4)),))))
+    cluster.ok("admin", Create(REASSIGN_PARTITIONS, ReassignPartitions(((TP, (2, 3, 4)),))))
     cluster.step(3 * SECOND)
     assert assignment(cluster) == ReplicaAssignment((2, 3, 4))
     assert cluster.tree(REASSIGN_PARTITIONS) is None
     cluster.cut("broker-2", "broker-1")  # 2 leads
     cluster.ok(
-        "admin", Create(REASSIGN_PARTITIONS, Reassignment(((TP, (1, 3, 4)), (NOWHERE, (1,)))))
+        "admin", Create(REASSIGN_PARTITIONS, ReassignPartitions(((TP, (1, 3, 4)), (NOWHERE, (1,)))))
     )
     cluster.step(SECOND)
-    assert cluster.tree(REASSIGN_PARTITIONS) == Reassignment(((TP, (1, 3, 4)),))
+    assert cluster.tree(REASSIGN_PARTITIONS) == ReassignPartitions(((TP, (1, 3, 4)),))
     request = AlterPartitionReassignmentsRequest((ReassignablePartition(TP, (3, 4)),))
     assert cluster.ask("broker-1", request, 5 * SECOND).results[0][1] is NONE
     cluster.heal()

@@ -10,15 +10,15 @@ import pytest
 from kafkasim.model.controller.zk.context import Leadership
 from kafkasim.model.controller.zk.events import ControllerMoved
 from kafkasim.model.controller.zk.rules import ZkControllerRules
-from kafkasim.model.controller.zk.store.writes import ControllerStore
-from kafkasim.model.controller.zk.store.zk_data import PartitionState
+from kafkasim.model.controller.zk.store.controller_store import ControllerStore
+from kafkasim.model.controller.zk.store.zk_data import LeaderAndIsr
 from kafkasim.model.facts import PartitionChanged
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.zookeeper.ops import ZkError, ZkResult
 
 TP = TopicPartition("orders", 0)
-BEFORE = PartitionState(1, 4, (1, 2), 1)
-AFTER = PartitionState(2, 5, (2,), 1)
+BEFORE = LeaderAndIsr(1, 4, (1, 2), 1)
+AFTER = LeaderAndIsr(2, 5, (2,), 1)
 REFUSED = ZkResult(ZkError.BADVERSION, results=(ZkResult(ZkError.OK), ZkResult(ZkError.BADVERSION)))
 
 
@@ -32,7 +32,7 @@ def _store() -> ControllerStore:
         leaderships={TP: Leadership(BEFORE, 7)},
     )
     store = ControllerStore([], context, ZkControllerRules())
-    store.reason = "fenced"
+    store.because("fenced")
     return store
 
 
@@ -44,7 +44,7 @@ def _finish(steps: Any, *answers: ZkResult) -> Any:
     return stop.value.value
 
 
-def _found(state: PartitionState, version: int, zxid: int) -> ZkResult:
+def _found(state: LeaderAndIsr, version: int, zxid: int) -> ZkResult:
     stat: Any = SimpleNamespace(version=version, mzxid=zxid)
     return ZkResult(ZkError.OK, data=state, stat=stat)
 
@@ -72,7 +72,7 @@ def test_what_is_read_back_as_it_was_written_was_ours(unclean: bool, reason: str
 
 
 @pytest.mark.parametrize(("state", "version"), [(BEFORE, 8), (AFTER, 9)])
-def test_what_another_wrote_is_his_to_tell(state: PartitionState, version: int) -> None:
+def test_what_another_wrote_is_his_to_tell(state: LeaderAndIsr, version: int) -> None:
     store = _store()
     _refuse(store)
     _finish(store.read_states([TP]), _found(state, version, 99))

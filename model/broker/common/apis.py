@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.forwarding import AutoTopicCreation, ProducerIds
 from kafkasim.model.channel import Failed
-from kafkasim.model.controller.kraft.ports import OPERATOR_REQUESTS, failed
+from kafkasim.model.controller.common.responses import OPERATOR_REQUESTS, failed
 from kafkasim.model.effects import Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GROUP_REQUESTS

@@ -33,7 +33,7 @@ from kafkasim.model.broker.zk.isr import ZkIsrManager
 from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache
 from kafkasim.model.broker.zk.shutdown import ZkControlledShutdown
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.kraft.ports import failed
+from kafkasim.model.controller.common.responses import failed
 from kafkasim.model.controller.zk.admin import ZkAdminManager
 from kafkasim.model.controller.zk.controller import KafkaController
 from kafkasim.model.controller.zk.store.client import KafkaZkClient

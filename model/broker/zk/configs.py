@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kafkasim.model.controller.common.image import EVERY_BROKER
-from kafkasim.model.controller.zk.events import Event, EventQueue, Steps
+from kafkasim.model.controller.zk.events import EventQueue, Steps
 from kafkasim.model.controller.zk.store.zk_data import (
     CONFIG_CHANGES,
     TOPIC_CONFIGS,
@@ -72,15 +72,15 @@ class ZkConfigManager:
 
     def start(self) -> None:
         """Read all settings; called once the broker is registered."""
-        self.queue.put(Event("Startup", self._startup))
+        self.queue.put("Startup", self._startup)
 
     def process_notifications(self) -> None:
         """Read what changed: /config/changes has new children, or a new session has no watch."""
         steps = self._process_notifications if self._loaded else self._startup
-        self.queue.put(Event("ProcessNotifications", steps))
+        self.queue.put("ProcessNotifications", steps)
 
-    def _startup(self, now: int) -> Steps:
-        yield from self._process_notifications(now)
+    def _startup(self) -> Steps:
+        yield from self._process_notifications()
         (topics,) = yield (GetChildren(TOPIC_CONFIGS),)
         for topic in topics.children:
             yield from self._topic(topic)
@@ -88,7 +88,7 @@ class ZkConfigManager:
             yield from self._broker(broker)
         self._loaded = True
 
-    def _process_notifications(self, _: int) -> Steps:
+    def _process_notifications(self) -> Steps:
         (found,) = yield (GetChildren(CONFIG_CHANGES, watch=True),)
         names = [name for name in found.children if _number(name) > self._processed]
         results = yield tuple([GetData(f"{CONFIG_CHANGES}/{name}") for name in names])

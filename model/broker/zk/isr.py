@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafkasim.model.controller.zk.store.zk_data import (
     ISR_CHANGES,
     IsrChange,
-    PartitionState,
+    LeaderAndIsr,
     state_path,
 )
 from kafkasim.model.errors import Errors
@@ -59,7 +59,7 @@ class ZkIsrManager:
         if tp in self._writing:
             return False
         self._writing[tp] = None
-        state = PartitionState(
+        state = LeaderAndIsr(
             partition.leader,
             data.leader_epoch,
             tuple([member for member, _ in data.new_isr]),
@@ -78,7 +78,7 @@ class ZkIsrManager:
     def _on_written(
         self,
         results: tuple[ZkResult, ...],
-        state: PartitionState,
+        state: LeaderAndIsr,
         data: AlterPartitionData,
         partition: LeaderPartition,
         pending: Pending,

@@ -26,6 +26,7 @@ from typing import Any
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import FeatureLevelRecord, NoOpRecord
+from kafkasim.model.controller.common.responses import not_controller
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
 from kafkasim.model.controller.kraft.managers.cluster import ClusterControlManager
 from kafkasim.model.controller.kraft.managers.configs import ConfigurationControlManager
@@ -38,7 +39,7 @@ from kafkasim.model.controller.kraft.managers.replication import (
     ReplicationControlManager,
 )
 from kafkasim.model.controller.kraft.managers.topics import TopicControlManager
-from kafkasim.model.controller.kraft.ports import Raft, not_controller
+from kafkasim.model.controller.kraft.ports import Raft
 from kafkasim.model.controller.kraft.requests import ControllerApis
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.kraft.snapshot import Snapshot, SnapshotGenerator, image_values

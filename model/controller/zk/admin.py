@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.controller.common.placement import UsableBroker
 from kafkasim.model.controller.common.records import ConfigRecord, PartitionRecord, TopicRecord
+from kafkasim.model.controller.common.responses import failed
 from kafkasim.model.controller.kraft.managers.configs import ConfigurationControlManager
 from kafkasim.model.controller.kraft.managers.topics import TopicControlManager
-from kafkasim.model.controller.kraft.ports import failed
-from kafkasim.model.controller.zk.events import Event, EventQueue, Steps
+from kafkasim.model.controller.zk.events import EventQueue, Steps
 from kafkasim.model.controller.zk.store.zk_data import (
     CONFIG_CHANGES,
     DELETE_TOPICS,
     ConfigChange,
+    ConfigEntries,
     ReplicaAssignment,
-    Settings,
     TopicAssignment,
     broker_config_path,
     config_path,
@@ -101,7 +101,7 @@ class ZkAdminManager:
         controller = self.controller
         if isinstance(request, SERVED):
 
-            def run(_: int) -> Steps:
+            def run() -> Steps:
                 response = failed(request, Errors.NOT_CONTROLLER)
                 try:
                     if controller.is_active:
@@ -109,7 +109,7 @@ class ZkAdminManager:
                 finally:
                     answer(response, self.queue.now)
 
-            self.queue.put(Event(type(request).__name__, run))
+            self.queue.put(type(request).__name__, run)
         else:
             controller.requests.serve(request, answer)
 
@@ -128,7 +128,7 @@ class ZkAdminManager:
         topics = [record for record in records if isinstance(record, TopicRecord)]
         results = {name: (error, message) for name, error, message in response.results}
         for topic in topics:
-            settings = Settings(
+            settings = ConfigEntries(
                 tuple(
                     [
                         (record.name, record.value)
@@ -236,7 +236,7 @@ class ZkAdminManager:
                 entries.pop(key, None)
             else:
                 entries[key] = text
-        settings = Settings(tuple(entries.items()))
+        settings = ConfigEntries(tuple(entries.items()))
         (written,) = yield (SetData(path, settings),)
         if written.error is ZkError.NONODE:
             (written,) = yield (Create(path, settings),)

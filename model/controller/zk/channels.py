@@ -1,10 +1,11 @@
 """Control requests on their way to the brokers (ControllerChannelManager).
 
-One FIFO queue, one connection and one request in flight per broker; a request that got no answer is
-sent again until it is answered or the broker is removed. An answer that refuses (stale epochs) is
-an answer. Requests are made where a state machine asks for them, so they carry the controller epoch
-and broker epoch of that moment, and may be old when they arrive: this is what the broker's checks
-are for. :class:`RequestBatch` gathers what one step of a state machine has to tell.
+Each broker has one FIFO queue, one connection and at most one request in flight. A request without
+an answer is sent again until it is answered or the broker is removed; an answer that refuses the
+request (a stale epoch) is an answer. A request is built when a state machine asks for it. It
+carries the controller epoch and broker epoch of that moment and may be old when it arrives; the
+broker's checks of the epochs exist for this. :class:`RequestBatch` gathers the requests that one
+step of a state machine causes.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Channel, Failed
-from kafkasim.model.controller.zk.context import ControllerContext, Leadership
-from kafkasim.model.controller.zk.store.zk_data import BrokerInfo, PartitionState, ReplicaAssignment
+from kafkasim.model.controller.zk.context import NO_SETTINGS, ControllerContext, Leadership
+from kafkasim.model.controller.zk.store.zk_data import BrokerInfo, LeaderAndIsr, ReplicaAssignment
 from kafkasim.model.messages import (
     ControlPartition,
     LeaderAndIsrRequest,
@@ -28,19 +29,19 @@ from kafkasim.model.messages.servers.control import LEADER_DURING_DELETE
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkasim.model.controller.zk.events import EventQueue
     from kafkasim.model.controller.zk.rules import ZkControllerRules
     from kafkasim.model.effects import Process
 
 RETRY_US = 100_000
 SOCKET_TIMEOUT_MS = 30_000  # controller.socket.timeout.ms
 PURPOSE = "controller"
-NO_SETTINGS: tuple[tuple[tuple[str, str], ...], int] = ((), -1)
 
-Answered = Callable[[int, Any, Any, int], None]  # (broker, request, response, now)
+Answered = Callable[[int, Any, Any], None]  # (broker, request, response)
 
 
 class BrokerQueue:
-    """RequestSendThread: one broker's queue. Lane ``controller-to-N``."""
+    """The queue of one broker (RequestSendThread). Lane ``controller-to-N``."""
 
     def __init__(self, process: Process, broker: BrokerInfo, answered: Answered) -> None:
         self.process = process
@@ -61,7 +62,7 @@ class BrokerQueue:
         self._send(now)
 
     def stop(self, now: int) -> None:
-        """The broker is gone, or the controller resigned: forget what is not sent yet."""
+        """Drop the requests not sent yet: the broker is gone or the controller resigned."""
         self.dead = True
         self.queue.clear()
         self.process.timers.cancel(self._timer)
@@ -79,7 +80,7 @@ class BrokerQueue:
             self.process.timers.arm(self._timer, now + RETRY_US, self.lane, self._retry)
             return
         self.sending = False
-        self.answered(self.broker.id, self.queue.popleft(), answer, now)
+        self.answered(self.broker.id, self.queue.popleft(), answer)
         self._send(now)
 
     def _retry(self, now: int) -> None:
@@ -96,31 +97,33 @@ class ControllerChannelManager:
         self.queues: dict[int, BrokerQueue] = {}
 
     def add(self, broker: BrokerInfo) -> None:
-        """Talk to a broker."""
+        """Open a queue to a broker that has none."""
         if broker.id not in self.queues:
             self.queues[broker.id] = BrokerQueue(self.process, broker, self.answered)
 
     def remove(self, broker: int, now: int) -> None:
-        """Talk to a broker no longer."""
+        """Close the queue to a broker, if there is one."""
         queue = self.queues.pop(broker, None)
         if queue is not None:
             queue.stop(now)
 
     def shutdown(self, now: int) -> None:
-        """Talk to nobody any more."""
+        """Close all queues."""
         for broker in list(self.queues):
             self.remove(broker, now)
 
     def send(self, broker: int, request: Any, now: int) -> None:
-        """Queue a request to a broker that is known."""
+        """Queue a request to a broker; one without a queue gets nothing."""
         queue = self.queues.get(broker)
         if queue is not None:
             queue.put(request, now)
 
 
 class RequestBatch:
-    """ControllerBrokerRequestBatch: LeaderAndIsr, UpdateMetadata and StopReplica, broker by broker,
-    sent in this order."""
+    """The requests of one step, gathered by broker (ControllerBrokerRequestBatch).
+
+    All LeaderAndIsr are sent first, then all UpdateMetadata, then all StopReplica.
+    """
 
     def __init__(
         self,
@@ -128,25 +131,27 @@ class RequestBatch:
         context: ControllerContext,
         channels: ControllerChannelManager,
         rules: ZkControllerRules,
+        events: EventQueue,
     ) -> None:
         self.broker_id = broker_id
         self.context = context
         self.channels = channels
         self.rules = rules
+        self.events = events
         self._leader_and_isr: dict[int, dict[TopicPartition, ControlPartition]] = {}
         self._stop: dict[int, dict[TopicPartition, StopReplicaPartition]] = {}
         self._update_brokers: dict[int, None] = {}
         self._update: dict[TopicPartition, ControlPartition] = {}
 
     def new_batch(self) -> None:
-        """Begin anew; what an aborted step left is dropped."""
+        """Begin a new batch; drop what an aborted step left behind."""
         self._leader_and_isr, self._stop = {}, {}
         self._update_brokers, self._update = {}, {}
 
     def add_leader_and_isr(
         self, brokers: Iterable[int], tp: TopicPartition, is_new: bool = False
     ) -> None:
-        """Tell brokers what a partition is now, and everybody by UpdateMetadata."""
+        """Add a partition's state to LeaderAndIsr of ``brokers`` and UpdateMetadata of all."""
         known, assignment = self.context.leaderships[tp], self.context.assignments[tp]
         for broker in brokers:
             of_broker = self._leader_and_isr.setdefault(broker, {})
@@ -156,7 +161,7 @@ class RequestBatch:
         self.add_update_metadata(self.context.live_or_shutting_down(), (tp,))
 
     def add_stop_replica(self, broker: int, tp: TopicPartition, delete: bool) -> None:
-        """Tell a broker to stop a replica, and to delete it."""
+        """Tell a broker to stop a replica, and if ``delete`` to delete its log."""
         deleting = self.context.deleting(tp.topic)
         known = self.context.leaderships.get(tp)
         epoch = self.rules.stop_replica_epoch(
@@ -170,7 +175,7 @@ class RequestBatch:
     def add_update_metadata(
         self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
     ) -> None:
-        """Tell brokers who is alive, and the state of partitions."""
+        """Tell brokers which brokers are registered, and the state of these partitions."""
         context = self.context
         for broker in brokers:
             self._update_brokers[broker] = None
@@ -189,7 +194,7 @@ class RequestBatch:
         leader: int,
         is_new: bool,
     ) -> ControlPartition:
-        state: PartitionState = known.state
+        state: LeaderAndIsr = known.state
         return ControlPartition(
             tp,
             self.context.topic_ids.get(tp.topic, ""),
@@ -205,9 +210,17 @@ class RequestBatch:
             state.leader_recovery_state,
         )
 
-    def send(self, now: int) -> None:
-        """Queue the requests (sendRequestsToBrokers), and begin anew."""
-        context, send = self.context, self.channels.send
+    def send_update_metadata(
+        self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Send UpdateMetadata alone (sendUpdateMetadataRequest)."""
+        self.new_batch()
+        self.add_update_metadata(brokers, partitions)
+        self.send()
+
+    def send(self) -> None:
+        """Queue the requests of this batch and begin a new one (sendRequestsToBrokers)."""
+        context, send, now = self.context, self.channels.send, self.events.began
         for broker, partitions in self._leader_and_isr.items():
             if broker in context.brokers:
                 send(broker, self._leader_and_isr_request(broker, partitions), now)

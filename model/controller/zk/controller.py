@@ -1,49 +1,45 @@
-"""KafkaController: the controller inside every broker of a ZooKeeper cluster.
+"""The controller inside every broker of a ZooKeeper cluster (KafkaController).
 
-All of them compete for the ephemeral znode /controller; the winner loads the cluster's state, talks
-to the brokers, and reacts to what its watches tell. Everything runs on one thread (lane
-``zk-controller``, :mod:`kafkasim.model.controller.zk.events`) in Kafka's order.
+The brokers compete for the znode /controller. The winner loads the cluster's state, sends control
+requests to the brokers, and reacts to watches and requests. Everything runs on one thread (lane
+``zk-controller``, :mod:`kafkasim.model.controller.zk.events`) in Kafka's order:
 
-    Startup, Reelect       compete (elect); ControllerChange: somebody else has won (maybeResign)
-    Expire                 resign before a new session begins; RegisterBrokerAndReelect: in it
-    BrokerChange, TopicChange, TopicDeletion, IsrChangeNotification…   watches
-    AlterPartition, ControlledShutdown, ApiPartitionReassignment…      requests
+    Startup, Reelect, ControllerChange, Expire, RegisterBrokerAndReelect     the election
+    BrokerChange, TopicChange, TopicDeletion, IsrChangeNotification, …       watches
+    AlterPartition, ControlledShutdown, ApiPartitionReassignment, …          requests
 
-The epoch is the fence: it rises with every election in one multi with the creation of /controller,
-every write checks it, and brokers refuse control requests of a lower one. Failed log directories
-are watched for where this broker has several itself. Left out: broker modifications, features,
+This file registers the broker, turns watches into events, and says what becoming active and
+resigning mean. The changes themselves are in ``changes/``. As in Kafka, failed log directories are
+watched only if this broker itself has several. Left out: broker modifications, features, the
 migration to KRaft.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkasim.model.controller.zk.changes.brokers import BrokerChanges
-from kafkasim.model.controller.zk.changes.maintenance import Maintenance
+from kafkasim.model.controller.zk.changes.isr import IsrChanges
+from kafkasim.model.controller.zk.changes.leaders import LeaderElections
+from kafkasim.model.controller.zk.changes.log_dirs import LogDirFailures
+from kafkasim.model.controller.zk.changes.producer_ids import ProducerIds
 from kafkasim.model.controller.zk.changes.reassignments import Reassignments
+from kafkasim.model.controller.zk.changes.shutdown import ControlledShutdown
 from kafkasim.model.controller.zk.changes.topics import TopicChanges
 from kafkasim.model.controller.zk.channels import ControllerChannelManager, RequestBatch
 from kafkasim.model.controller.zk.context import ControllerContext
-from kafkasim.model.controller.zk.events import (
-    ControllerMoved,
-    Event,
-    EventQueue,
-    Pause,
-    Steps,
-    ZkFailed,
-)
-from kafkasim.model.controller.zk.loading import Loading
-from kafkasim.model.controller.zk.requests import ControllerRequests
+from kafkasim.model.controller.zk.election import ControllerElection
+from kafkasim.model.controller.zk.events import EventQueue, Pause, Steps, ZkFailed
+from kafkasim.model.controller.zk.requests import BrokerAnswers, ControllerRequests
 from kafkasim.model.controller.zk.states.deletion import TopicDeletionManager
 from kafkasim.model.controller.zk.states.partition_states import PartitionStateMachine
 from kafkasim.model.controller.zk.states.replica_states import ReplicaStateMachine
-from kafkasim.model.controller.zk.store.writes import ControllerStore
+from kafkasim.model.controller.zk.store.controller_store import ControllerStore
+from kafkasim.model.controller.zk.store.loading import ContextLoader
 from kafkasim.model.controller.zk.store.zk_data import (
     BROKER_IDS,
     CONTROLLER,
-    CONTROLLER_EPOCH,
     DELETE_TOPICS,
     ISR_CHANGES,
     LOG_DIR_EVENTS,
@@ -52,22 +48,19 @@ from kafkasim.model.controller.zk.store.zk_data import (
     REASSIGN_PARTITIONS,
     TOPICS,
     BrokerInfo,
-    ControllerInfo,
     broker_path,
     state_path,
 )
 from kafkasim.model.effects import Post
-from kafkasim.model.facts import ControllerActive, ZkControllerWrite
-from kafkasim.model.zookeeper.ops import (
-    Create,
-    Delete,
-    Exists,
-    GetData,
-    Multi,
-    SetData,
-    WatchEvent,
-    ZkError,
+from kafkasim.model.messages import (
+    AllocateProducerIdsRequest,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionRequest,
+    ControlledShutdownRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
 )
+from kafkasim.model.zookeeper.ops import Create, Delete, Exists, GetData, WatchEvent, ZkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,12 +71,16 @@ if TYPE_CHECKING:
     from kafkasim.model.effects import Process
 
 LANE = "zk-controller"
-OK, NODEEXISTS = ZkError.OK, ZkError.NODEEXISTS
+UNCLEAN = "unclean.leader.election.enable"
 REGISTER_AGAIN_US = 1_000_000
 
 
 class KafkaController:
-    """One broker's controller. ``registered(epoch, now)`` hears of its broker's registration."""
+    """The controller of one broker.
+
+    It calls ``registered(epoch, now)`` when the broker's znode exists; ``epoch`` is the broker
+    epoch.
+    """
 
     def __init__(
         self,
@@ -96,184 +93,200 @@ class KafkaController:
     ) -> None:
         self.process = process
         self.info = info
-        self.config = config
         self.rules = rules
         self.zk = zk
         self.registered = registered
-        self.watches_log_dirs = len(config.log_dirs) > 1
-        self.active_id = -1
-        self.queue = EventQueue(process, zk, LANE, self._on_moved)
+        self._last_owner = 0  # the session that registered this broker last
         context = self.context = ControllerContext()
         store = self.store = ControllerStore(process.out, context, rules)
-        self.channels = ControllerChannelManager(process, self._answered)
-        self.batch = RequestBatch(info.id, context, self.channels, rules)
-        self.partitions = PartitionStateMachine(context, store, self.batch)
-        self.partitions.unclean_default = config.unclean_leader_election_enable
-        self.partitions.recovery_supported = config.leader_recovery_supported
-        self.replicas = ReplicaStateMachine(context, store, self.batch)
-        self.deletion = TopicDeletionManager(
-            context, store, self.batch, self.partitions, self.replicas
+        self.election = ControllerElection(info.id, zk, context, store, self)
+        self.events = events = EventQueue(process, zk, LANE, self.election.maybe_resign)
+        self.loading = ContextLoader(context, store, rules, config)
+        self.channels = ControllerChannelManager(process, self._on_answer)
+        batch = self.batch = RequestBatch(info.id, context, self.channels, rules, events)
+        self.partitions = PartitionStateMachine(
+            context,
+            store,
+            batch,
+            unclean_default=config.unclean_leader_election_enable,
+            recovery_supported=config.leader_recovery_supported,
         )
-        self.loading = Loading(self)
-        self.broker_changes = BrokerChanges(self)
-        self.topic_changes = TopicChanges(self)
-        self.maintenance = Maintenance(self)
-        self.reassignments = Reassignments(self)
-        self.requests = ControllerRequests(self)
-        self._last_owner = 0  # the session that registered this broker last
+        self.replicas = ReplicaStateMachine(context, store, batch)
+        self.deletion = TopicDeletionManager(context, store, batch, self.partitions, self.replicas)
+        self._build_changes(config)
+        self._build_requests()
+
+    def _build_changes(self, config: BrokerConfig) -> None:
+        context, store, batch = self.context, self.store, self.batch
+        partitions, replicas, deletion = self.partitions, self.replicas, self.deletion
+        self.reassignments = Reassignments(
+            context, store, batch, self.rules, self.events, self.election,
+            partitions, replicas, deletion, watches_isr=not config.alter_partition_enabled,
+        )  # fmt: skip
+        self.broker_changes = BrokerChanges(
+            context, store, batch, self.channels, self.rules, self.events,
+            self.loading, partitions, replicas, deletion, self.reassignments,
+        )  # fmt: skip
+        self.topic_changes = TopicChanges(
+            context, store, self.loading, partitions, replicas, deletion
+        )
+        self.isr_changes = IsrChanges(context, store, batch, self.rules, self.reassignments)
+        self.log_dirs = LogDirFailures(context, store, replicas, self.broker_changes)
+        self.leader_elections = LeaderElections(
+            self.process.timers, self.events, self.election, config, context, store, partitions
+        )
+
+    def _build_requests(self) -> None:
+        shutdown = ControlledShutdown(
+            self.context, self.store, self.batch, self.rules, self.zk, self.partitions,
+            self.replicas,
+        )  # fmt: skip
+        self.requests = ControllerRequests(
+            self.events,
+            self.election,
+            {
+                AlterPartitionRequest: self.isr_changes.alter,
+                ControlledShutdownRequest: shutdown.move_leaders,
+                ElectLeadersRequest: self.leader_elections.on_request,
+                AllocateProducerIdsRequest: ProducerIds(self.context, self.store).allocate,
+                AlterPartitionReassignmentsRequest: self.reassignments.alter,
+                ListPartitionReassignmentsRequest: self.reassignments.ongoing,
+            },
+            {AlterPartitionRequest: self.isr_changes.complete_reassignments},
+        )
+        self._answers = BrokerAnswers(
+            self.events, self.election, self.context, self.deletion, self.log_dirs
+        )
+
+    def _on_answer(self, broker: int, request: object, response: object) -> None:
+        self._answers.on_answer(broker, request, response)
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker believes to be the controller."""
-        return self.active_id == self.info.id
+        """Whether this broker believes that it is the controller."""
+        return self.election.is_active
 
-    # ------------------------------------------------------------------- events, from any lane
-
-    def put(self, name: str, steps: Callable[[], Steps], preempt: Any = None) -> None:
-        """Queue an event."""
-
-        def run(now: int) -> Steps:
-            self.clock(now)
-            return steps()
-
-        self.queue.put(Event(name, run, preempt))
-
-    def clock(self, now: int) -> None:
-        """Let all parts know the time at which their event began."""
-        self.partitions.now = self.replicas.now = self.deletion.now = now
+    # ---------------------------------------------------------------------- what the broker tells
 
     def startup(self) -> None:
-        """The session began: register the broker, then compete."""
-        self.put("Startup", self._startup)
+        """Register the broker and compete: the first session began."""
+        self.events.put("Startup", self._startup)
 
     def on_new_session(self) -> None:
-        """A session followed the one that expired."""
-        self.put("RegisterBrokerAndReelect", self._register_and_reelect)
+        """Register the broker and compete again: the last session expired, another began."""
+        self.events.put("RegisterBrokerAndReelect", self._register_and_reelect)
 
     def on_expired(self, now: int) -> None:
-        """The session expired: resign before anything else, then begin a new one."""
-
-        def run(at: int) -> Steps:
-            self.clock(at)
-            return self._expire()
-
-        event = Event("Expire", run)
-        if self.rules.survives_expiry():
-            self.queue.put(event)
+        """Resign, then begin a new session: the session expired."""
+        if self.rules.requests_outlive_session():
+            self.events.put("Expire", self._expire)
         else:
-            self.queue.clear_and_put(event, now)
+            self.events.clear_and_put("Expire", self._expire, now)
+
+    def shutdown(self, now: int) -> None:
+        """Stop: the broker stops."""
+        self.events.close()
+        self.election.resign()
+
+    def topic_config_changed(
+        self, topic: str, entries: tuple[tuple[str, str], ...], zxid: int
+    ) -> None:
+        """Take over a topic's settings as of transaction ``zxid``, if this is the controller.
+
+        If they allow unclean elections, elect leaders for the topic.
+        """
+        if not self.is_active:
+            return
+        if topic in self.context.topic_ids:
+            self.context.configs[topic] = entries, zxid
+        if dict(entries).get(UNCLEAN) == "true":
+            steps = partial(self.partitions.trigger_online, topic)
+            self._when_active("TopicUncleanLeaderElectionEnable", steps)
+
+    def unclean_default_changed(self, before: bool, after: bool) -> None:
+        """Take over the broker's unclean.leader.election.enable; elect if it was switched on."""
+        self.partitions.unclean_default = after
+        if after and not before:
+            self._when_active("UncleanLeaderElectionEnable", self.partitions.trigger_online)
+
+    # ------------------------------------------------------------------------------------ watches
 
     def on_watch(self, event: WatchEvent) -> None:
         """Turn a watch into an event."""
         path = event.path
         if path == CONTROLLER:
             if event.type == "NodeDeleted":
-                self.put("Reelect", self._reelect)
+                self.events.put("Reelect", self.election.reelect)
             else:
-                self.put("ControllerChange", self._maybe_resign)
+                self.events.put("ControllerChange", self.election.maybe_resign)
         elif path == BROKER_IDS:
-            self.put("BrokerChange", self._if_active(self.broker_changes.process))
+            self._when_active("BrokerChange", self.broker_changes.process)
         elif path == TOPICS:
-            self.put("TopicChange", self._if_active(self.topic_changes.process))
+            self._when_active("TopicChange", self.topic_changes.process)
         elif path == DELETE_TOPICS:
-            self.put("TopicDeletion", self._if_active(self.topic_changes.process_deletions))
+            self._when_active("TopicDeletion", self.topic_changes.process_deletions)
         elif path == ISR_CHANGES:
-            self.put("IsrChangeNotification", self._if_active(self.maintenance.isr_changes))
+            self._when_active("IsrChangeNotification", self.isr_changes.on_notifications)
         elif path == LOG_DIR_EVENTS:
-            self.put("LogDirEventNotification", self._if_active(self.maintenance.log_dir_events))
+            self._when_active("LogDirEventNotification", self.log_dirs.on_notifications)
         elif path == PREFERRED_ELECTION:
-            self.put("ReplicaLeaderElection", self._if_active(self.maintenance.zk_preferred))
+            self._when_active("ReplicaLeaderElection", self.leader_elections.from_znode)
         elif path == REASSIGN_PARTITIONS:
             if event.type == "NodeCreated":
-                self.on_reassign_znode()
-        elif path.startswith(f"{TOPICS}/") and path.count("/") == TOPICS.count("/") + 1:
+                self.reassignments.look_at_znode()
+        else:
+            self._on_topic_watch(event)
+
+    def _on_topic_watch(self, event: WatchEvent) -> None:
+        """A topic's assignment has changed, or the state of a partition being reassigned."""
+        path = event.path
+        if path.startswith(f"{TOPICS}/") and path.count("/") == TOPICS.count("/") + 1:
             if event.type == "NodeDataChanged":
                 modified = partial(self.topic_changes.modified, path.rpartition("/")[2])
-                self.put("PartitionModifications", self._if_active(modified))
-        else:
-            self._on_state(path)
-
-    def _on_state(self, path: str) -> None:
-        """A partition's state has changed, which only matters while it is being reassigned."""
+                self._when_active("PartitionModifications", modified)
+            return
         for tp in self.context.reassigning:
             if state_path(tp) == path:
-                steps = self._if_active(partial(self.reassignments.maybe_complete, tp))
-                self.put("PartitionReassignmentIsrChange", steps)
+                steps = partial(self.reassignments.maybe_complete, tp)
+                self._when_active("PartitionReassignmentIsrChange", steps)
 
-    def on_reassign_znode(self) -> None:
-        """Look into /admin/reassign_partitions, watching."""
-        self.put("ZkPartitionReassignment", self._if_active(self.reassignments.from_znode))
+    def _when_active(self, name: str, steps: Callable[[], Steps]) -> None:
+        self.events.put(name, self.election.when_active(steps))
 
-    def enable_unclean(self, topic: str | None = None) -> None:
-        """Unclean elections are allowed from now on, of a topic or by default."""
-        if topic is None:
-            name, steps = "UncleanLeaderElectionEnable", self.partitions.trigger_online
-        else:
-            name = "TopicUncleanLeaderElectionEnable"
-            steps = partial(self.partitions.trigger_online, topic)
-        self.put(name, self._if_active(steps))
-
-    def topic_config_changed(
-        self, topic: str, entries: tuple[tuple[str, str], ...], zxid: int
-    ) -> None:
-        """Take over a topic's settings as of transaction ``zxid``, if this is the controller."""
-        if not self.is_active:
-            return
-        if topic in self.context.topic_ids:
-            self.context.configs[topic] = entries, zxid
-        if dict(entries).get("unclean.leader.election.enable") == "true":
-            self.enable_unclean(topic)
-
-    def unclean_default_changed(self, before: bool, after: bool) -> None:
-        """Take over the broker's unclean.leader.election.enable."""
-        self.partitions.unclean_default = after
-        if after and not before:
-            self.enable_unclean()
-
-    def _if_active(self, steps: Callable[[], Steps]) -> Callable[[], Steps]:
-        def run() -> Steps:
-            if self.is_active:
-                yield from steps()
-
-        return run
-
-    def _answered(self, broker: int, request: Any, response: Any, now: int) -> None:
-        self.requests.on_answer(broker, request, response)
-
-    # ------------------------------------------------------------------------------- registration
+    # ------------------------------------------------------------------------ session and broker
 
     def _startup(self) -> Steps:
         yield tuple([Create(path, ()) for path in PERSISTENT_PATHS])
-        if self.watches_log_dirs:
+        if self.loading.watches_log_dirs:
             yield (Create(LOG_DIR_EVENTS, ()),)
         yield from self._register()
         yield (Exists(CONTROLLER, watch=True),)
-        yield from self._elect()
+        yield from self.election.elect()
 
     def _register_and_reelect(self) -> Steps:
         yield from self._register()
-        yield from self._reelect()
+        yield from self.election.reelect()
 
     def _register(self) -> Steps:
-        """Create /brokers/ids/N (registerBroker).
+        """Create /brokers/ids/N (KafkaZkClient.registerBroker).
 
-        Where the znode of our own last session still is there it is deleted (KAFKA-7165). That of
-        another process makes Kafka exit, to be started again by whoever supervises it; here the
-        registration alone is tried again every second.
+        If the znode still belongs to this process's last session, it is deleted first (KAFKA-7165).
+        If it belongs to another process, Kafka exits, and a supervisor starts it again; here the
+        registration is tried again every second.
         """
         path = broker_path(self.info.id)
         while True:
             session = self.zk.session_id
             (created,) = yield (Create(path, self.info, ephemeral=True),)
-            if created.error not in (OK, NODEEXISTS):
+            if created.error not in (ZkError.OK, ZkError.NODEEXISTS):
                 raise ZkFailed(created.error)
             (found,) = yield (GetData(path),)
-            if found.error is not OK:
+            if found.error is not ZkError.OK:
                 continue
             owner = found.stat.ephemeral_owner
             if owner == self.zk.session_id:
                 self._last_owner = owner
-                self.registered(found.stat.czxid, self.queue.now)
+                self.registered(found.stat.czxid, self.events.now)
                 return
             if owner == self._last_owner:
                 yield (Delete(path),)
@@ -281,129 +294,31 @@ class KafkaController:
                 yield Pause(REGISTER_AGAIN_US)
             assert session >= 0, session
 
-    # ----------------------------------------------------------------------------------- election
-
-    def _reelect(self) -> Steps:
-        yield from self._maybe_resign()
-        yield from self._elect()
-
-    def _on_moved(self, now: int) -> Steps:
-        self.clock(now)
-        return self._maybe_resign()
-
-    def _maybe_resign(self) -> Steps:
-        """Read who is controller, watching; resign if that is no longer this broker."""
-        was_active = self.is_active
-        yield from self._read_controller()
-        if was_active and not self.is_active:
-            self._resign()
-
-    def _read_controller(self) -> Steps:
-        _, found = yield (Exists(CONTROLLER, watch=True), GetData(CONTROLLER))
-        self.active_id = found.data.broker_id if found.error is OK else -1
-
-    def _elect(self) -> Steps:
-        """Compete for /controller; the winner becomes active."""
-        (found,) = yield (GetData(CONTROLLER),)
-        self.active_id = found.data.broker_id if found.error is OK else -1
-        if self.active_id != -1:
-            return
-        try:
-            yield from self._take_epoch()
-        except ControllerMoved:
-            yield from self._maybe_resign()
-            return
-        self.active_id = self.info.id
-        epoch = self.context.epoch
-        self.process.out.append(ControllerActive(epoch, True))
-        try:
-            yield from self._failover()
-        except ZkFailed:
-            yield from self._trigger_move()
-
-    def _take_epoch(self) -> Steps:
-        """Create /controller and raise the epoch in one multi (registerController…).
-
-        Raises:
-            ControllerMoved: somebody else was faster.
-        """
-        (found,) = yield (GetData(CONTROLLER_EPOCH),)
-        if found.error is ZkError.NONODE:
-            yield (Create(CONTROLLER_EPOCH, 0),)
-            (found,) = yield (GetData(CONTROLLER_EPOCH),)
-        if found.error is not OK:
-            raise ZkFailed(found.error)
-        epoch, version = found.data + 1, found.stat.version
-        me = ControllerInfo(self.info.id)
-        take = Multi(
-            (Create(CONTROLLER, me, ephemeral=True), SetData(CONTROLLER_EPOCH, epoch, version))
-        )
-        (result,) = yield (take,)
-        zxid = result.zxid
-        if result.error in (NODEEXISTS, ZkError.BADVERSION):
-            # Perhaps it was us, and the answer was lost (checkControllerAndEpoch).
-            who, stored = yield (GetData(CONTROLLER), GetData(CONTROLLER_EPOCH))
-            mine = who.error is OK and who.data.broker_id == self.info.id
-            if not mine or who.stat.ephemeral_owner != self.zk.session_id or stored.data != epoch:
-                raise ControllerMoved(CONTROLLER)
-            zxid = stored.stat.mzxid
-        elif result.error is not OK:
-            raise ZkFailed(result.error)
-        self.context.epoch, self.context.epoch_zk_version = epoch, version + 1
-        fact = ZkControllerWrite(zxid, epoch, CONTROLLER_EPOCH, version + 1)
-        self.process.out.append(fact)
-
-    def _failover(self) -> Steps:
-        """Become active (onControllerFailover)."""
-        context, store = self.context, self.store
-        store.reason = "fenced"
-        yield from self.loading.load()
-        yield from self.send_update_metadata(context.live_or_shutting_down(), [])
-        yield from self.replicas.startup()
-        yield from self.partitions.startup()
-        self.broker_changes.tell_dead()
-        yield from self.reassignments.initialize()
-        yield from self.deletion.resume()
-        yield from self.maintenance.zk_preferred()
-        self.maintenance.start()
-
-    def _trigger_move(self) -> Steps:
-        """Becoming active failed: let somebody else try (triggerControllerMove)."""
-        yield from self._read_controller()
-        if self.is_active:
-            delete = self.store.guarded(Delete(CONTROLLER))
-            self.active_id = -1
-            self._resign()
-            yield (delete,)
-
     def _expire(self) -> Steps:
-        if self.is_active:
-            self.active_id = -1
-            self._resign()
-        self.active_id = -1
+        self.election.resign()
         self.process.out.append(Post("zookeeper", self.zk.reinitialise, None))
         yield from ()
 
-    def _resign(self) -> None:
+    # --------------------------------------------------------------- the outcome of the election
+
+    def elected(self) -> Steps:
+        """Become active (onControllerFailover)."""
+        context = self.context
+        self.store.because("fenced")
+        yield from self.loading.load()
+        for info in context.brokers.values():
+            self.channels.add(info)
+        self.batch.send_update_metadata(context.live_or_shutting_down(), ())
+        yield from self.replicas.startup()
+        yield from self.partitions.startup()
+        self.broker_changes.record_missing()
+        yield from self.reassignments.initialize()
+        yield from self.deletion.resume()
+        yield from self.leader_elections.from_znode()
+        self.leader_elections.start()
+
+    def resigned(self) -> None:
         """Stop being active (onControllerResignation)."""
-        now = self.queue.now
-        self.process.out.append(ControllerActive(self.context.epoch, False))
-        self.maintenance.stop()
-        self.channels.shutdown(now)
+        self.leader_elections.stop()
+        self.channels.shutdown(self.events.now)
         self.context.reset()
-
-    def shutdown(self, now: int) -> None:
-        """The broker stops."""
-        self.queue.close()
-        if self.is_active:
-            self.active_id = -1
-            self._resign()
-
-    # ---------------------------------------------------------------------------------- for parts
-
-    def send_update_metadata(self, brokers: tuple[int, ...], partitions: list[Any]) -> Steps:
-        """Send UpdateMetadata alone (sendUpdateMetadataRequest)."""
-        self.batch.new_batch()
-        self.batch.add_update_metadata(brokers, partitions)
-        self.batch.send(self.partitions.now)
-        yield from ()

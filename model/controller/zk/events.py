@@ -1,12 +1,12 @@
-"""One thread that works off events and blocks on ZooKeeper (ControllerEventManager).
+"""The queue of one thread that handles events and blocks on ZooKeeper (ControllerEventManager).
 
-Kafka's controller is a queue and one thread, whose calls to ZooKeeper block. An event is here a
-generator: it yields requests, a tuple of operations, and is resumed with their results, and between
-the two nothing else of its queue runs. So the order of Kafka's code is kept line by line; what a
-crash drops is the generator, with the process. A :class:`Pause` yielded instead is a sleep.
+Kafka's controller is a queue and one thread, whose calls to ZooKeeper block. Here an event is a
+generator. It yields a tuple of ZooKeeper operations and is resumed with their results; until then
+nothing else of its queue runs. So the order of Kafka's code is kept line by line. A crash of the
+process drops the generator. An event that yields a :class:`Pause` sleeps.
 
-Two queues run on this: the controller's, on lane ``zk-controller``, and that of the admin requests,
-on lane ``zk-admin``, which in Kafka block the request handlers.
+Two queues use this class: that of the controller on lane ``zk-controller``, and that of the
+operators' requests on lane ``zk-admin``, which block a request handler in Kafka.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 @value
 class Pause:
-    """Let the thread sleep."""
+    """Let the thread sleep for ``us`` microseconds."""
 
     us: int
 
 
 Steps = Generator["tuple[Op, ...] | Pause", Any, Any]
-"""What an event does; ``yield from`` composes."""
+"""What an event does, step by step; ``yield from`` composes."""
 
 
 class ControllerMoved(Exception):
-    """Another controller has been elected: /controller_epoch is not ours any more."""
+    """Another controller was elected: /controller_epoch no longer has the version we wrote."""
 
 
 class SessionExpired(Exception):
-    """The ZooKeeper session expired while an event was waiting."""
+    """The ZooKeeper session expired while an event waited for ZooKeeper."""
 
 
 class ZkFailed(Exception):
-    """ZooKeeper answered what nobody expected; the event ends."""
+    """ZooKeeper returned an unexpected error; the event ends."""
 
 
 class StateChangeFailed(ZkFailed):
@@ -53,22 +53,27 @@ class StateChangeFailed(ZkFailed):
 
 @value
 class Event:
-    """``run(now)`` makes the generator; ``preempt`` answers in its place when the queue goes."""
+    """``make()`` returns the steps; ``preempt(now)`` runs instead if the event is dropped."""
 
     name: str
-    run: Callable[[int], Steps]
+    make: Callable[[], Steps]
     preempt: Callable[[int], None] | None = None
 
 
 class EventQueue:
-    """The queue and its thread. ``on_moved`` makes what follows a :class:`ControllerMoved`."""
+    """The queue and its thread.
+
+    ``now`` is the time of the thread's last step and ``began`` that of the current event's first
+    one, in microseconds.
+    ``on_moved`` returns the steps that follow a :class:`ControllerMoved`.
+    """
 
     def __init__(
         self,
         process: Process,
         zk: KafkaZkClient,
         lane: str,
-        on_moved: Callable[[int], Steps] | None = None,
+        on_moved: Callable[[], Steps] | None = None,
     ) -> None:
         self.process = process
         self.zk = zk
@@ -76,27 +81,30 @@ class EventQueue:
         self.on_moved = on_moved
         self.queue: deque[Event] = deque()
         self.now = 0
+        self.began = 0
         self.current: Event | None = None
         self._steps: Steps | None = None
         self._woken = False
         self._closed = False
         self._timer = ("events", lane)
 
-    def put(self, event: Event) -> None:
+    def put(
+        self, name: str, make: Callable[[], Steps], preempt: Callable[[int], None] | None = None
+    ) -> None:
         """Queue an event. Callable on any lane."""
-        self.queue.append(event)
+        self.queue.append(Event(name, make, preempt))
         self._wake()
 
-    def clear_and_put(self, event: Event, now: int) -> None:
-        """Drop what waits, answering it, and queue an event (clearAndPut)."""
-        dropped, self.queue = self.queue, deque([event])
+    def clear_and_put(self, name: str, make: Callable[[], Steps], now: int) -> None:
+        """Drop the events that wait, run their ``preempt``, and queue an event (clearAndPut)."""
+        dropped, self.queue = self.queue, deque([Event(name, make)])
         for each in dropped:
             if each.preempt is not None:
                 each.preempt(now)
         self._wake()
 
     def close(self) -> None:
-        """The process stops: what waits is dropped, and what runs goes no further."""
+        """Drop the events that wait and stop the one that runs: the process stops."""
         self._closed = True
         self.queue.clear()
         steps, self._steps = self._steps, None
@@ -113,7 +121,8 @@ class EventQueue:
         self.now = now
         while self._steps is None and self.queue:
             self.current = self.queue.popleft()
-            self._steps = self.current.run(now)
+            self.began = self.now
+            self._steps = self.current.make()
             self._advance(None)
 
     def _resume(self, results: Results, now: int) -> None:
@@ -139,7 +148,8 @@ class EventQueue:
         except ControllerMoved:
             self._steps = None
             if self.on_moved is not None:
-                self._steps = self.on_moved(self.now)
+                self.began = self.now
+                self._steps = self.on_moved()
                 self._advance(None)
             return
         except (StopIteration, SessionExpired, ZkFailed):

@@ -26,7 +26,7 @@ class ZkControllerRules:
         /controller_epoch still is ours (KAFKA-6082; B33 leaves it out)."""
         return (epoch_check,)
 
-    def survives_expiry(self) -> bool:
+    def requests_outlive_session(self) -> bool:
         """Return whether what was asked under an expired session is asked again under the next
         one, before the controller hears of the expiry. The old ZkClient library did; today a new
         session begins only when the controller has resigned (B33)."""

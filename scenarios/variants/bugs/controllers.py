@@ -49,7 +49,7 @@ class WritesUnguarded(ZkControllerRules):
     def guards(self, epoch_check: Any) -> tuple[Any, ...]:
         return ()
 
-    def survives_expiry(self) -> bool:
+    def requests_outlive_session(self) -> bool:
         return True
 
 

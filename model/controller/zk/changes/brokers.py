@@ -1,116 +1,141 @@
-"""Brokers come, go, and come back before anybody noticed (processBrokerChange).
+"""Brokers come, fail, and come back before the controller noticed (processBrokerChange).
 
-A broker whose znode is newer than the one we know has bounced: it is treated as failed and then as
-started, or its partitions would never hear what they are (KIP-380).
+A broker whose registration is newer than the one in the context has bounced. The controller treats
+it as failed and then as started; else the broker would never be sent its partitions (KIP-380).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkasim.model.controller.zk.context import Replica
+from kafkasim.model.controller.zk.context import ControllerContext, Replica, ZkPartitionState
 from kafkasim.model.controller.zk.events import Steps
 from kafkasim.model.facts import BrokerRegistration
 
 if TYPE_CHECKING:
-    from kafkasim.model.controller.zk.controller import KafkaController
+    from kafkasim.model.controller.zk.changes.reassignments import Reassignments
+    from kafkasim.model.controller.zk.channels import ControllerChannelManager, RequestBatch
+    from kafkasim.model.controller.zk.events import EventQueue
+    from kafkasim.model.controller.zk.rules import ZkControllerRules
+    from kafkasim.model.controller.zk.states.deletion import TopicDeletionManager
+    from kafkasim.model.controller.zk.states.partition_states import PartitionStateMachine
+    from kafkasim.model.controller.zk.states.replica_states import ReplicaStateMachine
+    from kafkasim.model.controller.zk.store.controller_store import ControllerStore
+    from kafkasim.model.controller.zk.store.loading import ContextLoader
     from kafkasim.model.controller.zk.store.zk_data import BrokerInfo
 
 
 class BrokerChanges:
     """Reacts to /brokers/ids."""
 
-    def __init__(self, controller: KafkaController) -> None:
-        self.controller = controller
+    def __init__(
+        self,
+        context: ControllerContext,
+        store: ControllerStore,
+        batch: RequestBatch,
+        channels: ControllerChannelManager,
+        rules: ZkControllerRules,
+        events: EventQueue,
+        loading: ContextLoader,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+        deletion: TopicDeletionManager,
+        reassignments: Reassignments,
+    ) -> None:
+        self.context = context
+        self.store = store
+        self.batch = batch
+        self.channels = channels
+        self.rules = rules
+        self.events = events
+        self.loading = loading
+        self.partitions = partitions
+        self.replicas = replicas
+        self.deletion = deletion
+        self.reassignments = reassignments
 
     def process(self) -> Steps:
-        """Compare the registrations with those known."""
-        controller = self.controller
-        context, channels = controller.context, controller.channels
-        now = controller.queue.now
-        found = yield from controller.loading.read_brokers()
-        known = context.broker_epochs
+        """Compare the registered brokers with those in the context."""
+        found = yield from self.store.brokers()
+        known, channels, now = self.context.broker_epochs, self.channels, self.events.now
         new = tuple([b for b in found if b not in known])
         dead = tuple([b for b in known if b not in found])
         bounced = tuple(
-            [b for b in found if b in known
-             and controller.rules.is_bounced(known[b], found[b][1])]
-        )  # fmt: skip
+            [b for b in found if b in known and self.rules.is_bounced(known[b], found[b][1])]
+        )
         for broker in (*bounced, *dead):
             channels.remove(broker, now)
         for broker in (*new, *bounced):
             channels.add(found[broker][0])
-        controller.clock(now)
         if new:
             yield from self._start(new, found)
         if bounced:
-            # gone before the new registration, which was the transaction of its epoch
+            # The old registration ended before the transaction that created the new one.
             gone = {broker: found[broker][1] - 1 for broker in bounced}
             yield from self._fail(gone, "bounced")
             yield from self._start(bounced, found)
         if dead:
-            yield from self._fail(dict.fromkeys(dead, controller.loading.brokers_zxid))
+            yield from self._fail(dict.fromkeys(dead, self.store.brokers_zxid), "fenced")
 
     def _start(self, brokers: tuple[int, ...], found: dict[int, tuple[BrokerInfo, int]]) -> Steps:
-        """Brokers came up (onBrokerStartup)."""
-        controller = self.controller
-        context = controller.context
+        """Take up brokers that started (onBrokerStartup)."""
+        context = self.context
         others = context.live_or_shutting_down()
         for broker in brokers:
             info, epoch = found[broker]
             context.brokers[broker] = info
             context.broker_epochs[broker] = epoch
-        controller.loading.tell_registered(brokers)
-        controller.store.reason = "unfenced"
-        yield from controller.send_update_metadata(others, [])
-        yield from controller.send_update_metadata(brokers, list(context.leaderships))
+        self.loading.record_registered(brokers)
+        self.store.because("unfenced")
+        self.batch.send_update_metadata(others, ())
+        self.batch.send_update_metadata(brokers, context.leaderships)
         every = context.replicas_on(brokers)
-        controller.replicas.to_online(every)  # of deleted topics, too: to be deleted they must host
-        yield from controller.partitions.trigger_online()
-        yield from controller.reassignments.on_brokers_up(brokers)
+        self.replicas.to_online(every)  # of deleted topics, too: a broker deletes what it hosts
+        yield from self.partitions.trigger_online()
+        yield from self.reassignments.on_brokers_up(brokers)
         waiting = [tp.topic for tp, _ in every if context.deleting(tp.topic)]
         if waiting:
-            yield from controller.deletion.resume_for(list(dict.fromkeys(waiting)))
+            yield from self.deletion.resume_for(list(dict.fromkeys(waiting)))
 
-    def _fail(self, gone: dict[int, int], change: str = "fenced") -> Steps:
-        """Brokers are gone, at the latest at these zxids (onBrokerFailure)."""
+    def _fail(self, gone: dict[int, int], change: str) -> Steps:
+        """Drop brokers that failed, with the zxid by which each was gone (onBrokerFailure).
+
+        ``change`` is what the trace calls it.
+        """
         brokers = tuple(gone)
-        controller = self.controller
-        context = controller.context
+        context = self.context
         racks = {broker: context.brokers[broker].rack for broker in brokers}
         epochs = {broker: context.broker_epochs[broker] for broker in brokers}
         for broker in brokers:
             del context.brokers[broker], context.broker_epochs[broker]
             context.shutting_down.pop(broker, None)
             context.offline_dirs.pop(broker, None)
-        controller.store.reason = "fenced"
+        self.store.because("fenced")
         yield from self.replicas_offline(context.replicas_on(brokers))
         for broker in brokers:
-            self._tell(gone[broker], broker, epochs[broker], racks[broker], change)
+            self._record(gone[broker], broker, epochs[broker], racks[broker], change)
 
     def replicas_offline(self, replicas: list[Replica]) -> Steps:
-        """onReplicasBecomeOffline: elect first, then shrink the ISRs."""
-        controller = self.controller
-        context = controller.context
+        """Elect other leaders first, then take the replicas out of ISRs (onReplicasBecomeOffline)."""
+        context = self.context
         for_deletion = [key for key in replicas if context.deleting(key[0].topic)]
         others = [key for key in replicas if not context.deleting(key[0].topic)]
-        leaderless = context.led_by_offline()
-        controller.partitions.to(leaderless, "Offline")
-        elected = yield from controller.partitions.trigger_online()
-        yield from controller.replicas.to_offline(others)
+        self.partitions.to(context.led_by_offline(), ZkPartitionState.OFFLINE)
+        elected = yield from self.partitions.trigger_online()
+        yield from self.replicas.to_offline(others)
         if for_deletion:
-            yield from controller.deletion.fail(for_deletion)
-        if not others and not elected:  # nobody has been told of the dead brokers
-            yield from controller.send_update_metadata(context.live_or_shutting_down(), [])
+            yield from self.deletion.fail(for_deletion)
+        if not others and not elected:  # no request so far has named the failed brokers
+            self.batch.send_update_metadata(context.live_or_shutting_down(), ())
 
-    def tell_dead(self) -> None:
-        """A new controller tells which brokers it misses: its predecessor could perhaps not."""
-        context = self.controller.context
+    def record_missing(self) -> None:
+        """Record the brokers that have replicas and are not registered: the controller before may
+        have failed before it could."""
+        context = self.context
         assigned = {r: None for entry in context.assignments.values() for r in entry.replicas}
         for broker in sorted(assigned):
             if broker not in context.brokers:
-                self._tell(self.controller.loading.brokers_zxid, broker, -1, None, "fenced")
+                self._record(self.store.brokers_zxid, broker, -1, None, "fenced")
 
-    def _tell(self, zxid: int, broker: int, epoch: int, rack: str | None, change: str) -> None:
-        fact = BrokerRegistration(zxid, broker, epoch, change, True, False, rack)
-        self.controller.process.out.append(fact)
+    def _record(self, zxid: int, broker: int, epoch: int, rack: str | None, change: str) -> None:
+        self.store.out.append(BrokerRegistration(zxid, broker, epoch, change, True, False, rack))

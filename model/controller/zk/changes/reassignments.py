@@ -2,16 +2,18 @@
 
 RS are a partition's replicas, ORS those it had, TRS its targets, AR those added, RR those removed.
 
-    U   write RS = ORS + TRS with AR and RR into the topic's znode, then into memory; replicas that
-        an earlier reassignment added and this one does not want are stopped and deleted
-    A   not all of TRS are in sync: a new leader epoch, LeaderAndIsr to all of RS, AR become New
-    B   they are: RS = TRS in memory; a leader out of TRS, or a new epoch for the one there; RR leave
-        the ISR, are stopped and deleted; RS = TRS in the znode, last, since only there ORS stands
+    U   Write RS = ORS + TRS with AR and RR into the topic's znode, then into the context. Stop and
+        delete the replicas that an earlier reassignment added and this one does not want.
+    A   Not all of TRS are in the ISR: raise the leader epoch, send LeaderAndIsr to all of RS, move
+        AR to New.
+    B   All of TRS are in the ISR: RS = TRS in the context. Elect a leader from TRS, or raise the
+        epoch of the one there. Take RR out of the ISR, stop and delete them. Write RS = TRS into
+        the znode last, since the znode is the only place that holds ORS.
 
-A begins B when an AlterPartition brings the last target into the ISR; before IBP 2.7 a watch on the
-partition's state does. A new controller finds AR and RR in the topics' znodes and begins anew at A
-or B. What stands in /admin/reassign_partitions, the way of old tools, supplants and is supplanted
-by requests. A cancelled reassignment is one to ORS.
+A becomes B when an AlterPartition brings the last target into the ISR; before IBP 2.7, when a watch
+on the partition's state fires. A new controller finds AR and RR in the topics' znodes and starts
+again at A or B. Old tools write /admin/reassign_partitions; that and a request replace each other.
+A cancelled reassignment is a reassignment to ORS.
 """
 
 from __future__ import annotations
@@ -19,17 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkasim.model.controller.zk.context import (
-    DELETION_STARTED,
-    DELETION_SUCCESSFUL,
-    NON_EXISTENT,
-    Leadership,
-)
+from kafkasim.model.controller.zk.context import ControllerContext, Leadership, ZkReplicaState
 from kafkasim.model.controller.zk.events import StateChangeFailed, Steps
 from kafkasim.model.controller.zk.states.elections import Strategy, elected
 from kafkasim.model.controller.zk.store.zk_data import (
     REASSIGN_PARTITIONS,
-    Reassignment,
+    ReassignPartitions,
     ReplicaAssignment,
     state_path,
     topic_path,
@@ -46,7 +43,14 @@ from kafkasim.model.records import TopicPartition
 from kafkasim.model.zookeeper.ops import Delete, Exists, GetData, SetData, ZkError
 
 if TYPE_CHECKING:
-    from kafkasim.model.controller.zk.controller import KafkaController
+    from kafkasim.model.controller.zk.channels import RequestBatch
+    from kafkasim.model.controller.zk.election import ControllerElection
+    from kafkasim.model.controller.zk.events import EventQueue
+    from kafkasim.model.controller.zk.rules import ZkControllerRules
+    from kafkasim.model.controller.zk.states.deletion import TopicDeletionManager
+    from kafkasim.model.controller.zk.states.partition_states import PartitionStateMachine
+    from kafkasim.model.controller.zk.states.replica_states import ReplicaStateMachine
+    from kafkasim.model.controller.zk.store.controller_store import ControllerStore
 
 REASON = "reassignment"
 OK, NONE = ZkError.OK, Errors.NONE
@@ -55,15 +59,41 @@ EMPTY = ReplicaAssignment(())
 
 
 class Reassignments:
-    """Begins, continues, lists and cancels reassignments."""
+    """Begins, continues, lists and cancels reassignments.
 
-    def __init__(self, controller: KafkaController) -> None:
-        self.controller = controller
+    ``watches_isr``: leaders write ISRs themselves (before IBP 2.7), so the controller watches the
+    states of partitions being reassigned.
+    """
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        store: ControllerStore,
+        batch: RequestBatch,
+        rules: ZkControllerRules,
+        events: EventQueue,
+        election: ControllerElection,
+        partitions: PartitionStateMachine,
+        replicas: ReplicaStateMachine,
+        deletion: TopicDeletionManager,
+        *,
+        watches_isr: bool,
+    ) -> None:
+        self.context = context
+        self.store = store
+        self.batch = batch
+        self.rules = rules
+        self.events = events
+        self.election = election
+        self.partitions = partitions
+        self.replicas = replicas
+        self.deletion = deletion
+        self.watches_isr = watches_isr
 
     # -------------------------------------------------------------------------------- requests
 
     def alter(self, request: AlterPartitionReassignmentsRequest) -> Steps:
-        """Return the answer to a request (processApiPartitionReassignment)."""
+        """Return the response to a request (processApiPartitionReassignment)."""
         outcomes: dict[TopicPartition, Outcome] = {}
         wanted: dict[TopicPartition, ReplicaAssignment] = {}
         for asked in request.partitions:
@@ -82,8 +112,8 @@ class Reassignments:
         return AlterPartitionReassignmentsResponse(NONE, results)
 
     def ongoing(self, request: ListPartitionReassignmentsRequest) -> Steps:
-        """Return the reassignments in progress, of all partitions or of those asked for."""
-        context = self.controller.context
+        """Return the response with the reassignments in progress: all, or those asked for."""
+        context = self.context
         asked = tuple(context.reassigning) if request.partitions is None else request.partitions
         found = []
         for tp in asked:
@@ -96,8 +126,9 @@ class Reassignments:
         return ListPartitionReassignmentsResponse(NONE, tuple(found))
 
     def _problem(self, tp: TopicPartition, replicas: tuple[int, ...]) -> str | None:
-        """Return why these are no replicas to move to (validateReplicas)."""
-        context = self.controller.context
+        """Return why the partition cannot move to these replicas, None if it can
+        (validateReplicas)."""
+        context = self.context
         if not replicas:
             return "The list of replicas is empty."
         if len(dict.fromkeys(replicas)) != len(replicas):
@@ -111,15 +142,18 @@ class Reassignments:
     def _build(
         self, tp: TopicPartition, replicas: tuple[int, ...] | None
     ) -> ReplicaAssignment | None:
-        """Return the assignment to go on with; None where there is nothing to cancel."""
-        current = self.controller.context.assignments.get(tp, EMPTY)
+        """Return the assignment of a reassignment to ``replicas``; None for them means to cancel.
+
+        Returns None if there is nothing to cancel.
+        """
+        current = self.context.assignments.get(tp, EMPTY)
         if replicas is None:
             return current.reassign_to(current.origins) if current.being_reassigned else None
         return current.reassign_to(replicas)
 
     def _trigger(self, wanted: dict[TopicPartition, ReplicaAssignment]) -> Steps:
-        """Begin reassignments of topics that stay (maybeTriggerPartitionReassignment)."""
-        context = self.controller.context
+        """Begin reassignments, except of topics being deleted (maybeTriggerPartitionReassignment)."""
+        context = self.context
         outcomes: dict[TopicPartition, Outcome] = {}
         for tp, assignment in wanted.items():
             if context.deleting(tp.topic) or tp not in context.assignments:
@@ -135,8 +169,13 @@ class Reassignments:
 
     # ------------------------------------------------------------- /admin/reassign_partitions
 
+    def look_at_znode(self) -> None:
+        """Queue the event that reads the znode and watches it."""
+        self.events.put("ZkPartitionReassignment", self.election.when_active(self.from_znode))
+
     def from_znode(self) -> Steps:
-        """Begin what old tools ask for; return its partitions (processZkPartitionReassignment)."""
+        """Begin what old tools ask for in the znode, and watch it; return the partitions begun
+        (processZkPartitionReassignment)."""
         _, found = yield (Exists(REASSIGN_PARTITIONS, watch=True), GetData(REASSIGN_PARTITIONS))
         if found.error is not OK:
             return []
@@ -150,29 +189,29 @@ class Reassignments:
         return [tp for tp in outcomes if tp not in failed]
 
     def _forget_in_znode(self, fits: Callable[[TopicPartition, tuple[int, ...]], bool]) -> Steps:
-        """Take partitions out of the znode, and delete it when it is empty."""
-        controller = self.controller
+        """Take the partitions for which ``fits`` is True out of the znode; delete an empty one."""
         (found,) = yield (GetData(REASSIGN_PARTITIONS),)
         if found.error is not OK:
             return
         left = tuple([entry for entry in found.data.partitions if not fits(*entry)])
         if left:
-            yield from controller.store.write(SetData(REASSIGN_PARTITIONS, Reassignment(left)))
+            yield from self.store.write(SetData(REASSIGN_PARTITIONS, ReassignPartitions(left)))
             return
-        yield from controller.store.write(Delete(REASSIGN_PARTITIONS))
-        controller.on_reassign_znode()  # watches for the next one
+        yield from self.store.write(Delete(REASSIGN_PARTITIONS))
+        self.look_at_znode()  # and watch for the next one
 
     # --------------------------------------------------------------------- what lets one go on
 
     def initialize(self) -> Steps:
-        """A new controller goes on with what it found (initializePartitionReassignments)."""
+        """Go on with the reassignments that a new controller found
+        (initializePartitionReassignments)."""
         begun = yield from self.from_znode()
-        yield from self._resume([tp for tp in self.controller.context.reassigning
+        yield from self._resume([tp for tp in self.context.reassigning
                                  if tp not in begun])  # fmt: skip
 
     def on_brokers_up(self, brokers: tuple[int, ...]) -> Steps:
-        """Targets are up again: they hear anew of what they shall replicate."""
-        context = self.controller.context
+        """Go on with the reassignments to brokers that started: send them LeaderAndIsr again."""
+        context = self.context
         yield from self._resume(
             [
                 tp
@@ -183,11 +222,12 @@ class Reassignments:
 
     def _resume(self, partitions: list[TopicPartition]) -> Steps:
         for tp in partitions:
-            yield from self.proceed(tp, self.controller.context.assignments[tp])
+            yield from self.proceed(tp, self.context.assignments[tp])
 
     def maybe_complete(self, tp: TopicPartition) -> Steps:
-        """An ISR has changed (maybeCompleteReassignment)."""
-        context = self.controller.context
+        """Complete the partition's reassignment if all targets are in the ISR now
+        (maybeCompleteReassignment)."""
+        context = self.context
         if tp in context.reassigning:
             assignment = context.assignments[tp]
             if (yield from self._is_complete(tp, assignment)):
@@ -196,64 +236,68 @@ class Reassignments:
     # -------------------------------------------------------------------------------- the phases
 
     def proceed(self, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps:
-        """Go through the phases as far as they go now (onPartitionReassignment)."""
-        controller = self.controller
-        context, store = controller.context, controller.store
-        reason, store.reason = store.reason, REASON
+        """Go through the phases as far as possible now (onPartitionReassignment)."""
+        context = self.context
+        before = self.store.because(REASON)
         try:
-            controller.deletion.mark_ineligible([tp.topic])
+            self.deletion.mark_ineligible([tp.topic])
             yield from self._update(tp, assignment)
             adding = [(tp, replica) for replica in assignment.adding]
             if not (yield from self._is_complete(tp, assignment)):
                 yield from self._raise_epoch(tp, assignment)
-                controller.replicas.to_new(adding)
+                self.replicas.to_new(adding)
                 return
-            controller.replicas.to_online(adding)
-            completed = context.assignments[tp] = ReplicaAssignment(assignment.targets)
+            self.replicas.to_online(adding)
+            completed = ReplicaAssignment(assignment.targets)
+            context.assign(tp, completed)
             yield from self._move_leader(tp, completed)
             yield from self._stop(tp, assignment.removing)
             yield from self._write(tp, completed)
             yield from self._finish(tp, completed)
-            yield from controller.send_update_metadata(context.live_or_shutting_down(), [tp])
-            yield from controller.deletion.resume_for([tp.topic])
+            self.batch.send_update_metadata(context.live_or_shutting_down(), (tp,))
+            yield from self.deletion.resume_for([tp.topic])
         finally:
-            store.reason = reason
+            self.store.because(before)
 
     def _update(self, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps:
         """Phase U (updateCurrentReassignment)."""
-        context = self.controller.context
+        context = self.context
         current = context.assignments[tp]
         if current != assignment:
             yield from self._write(tp, assignment)
-            context.assignments[tp] = assignment
+            context.assign(tp, assignment)
             unneeded = [each for each in current.replicas if each not in assignment.replicas]
             yield from self._stop(tp, tuple(unneeded))
         context.reassigning[tp] = None
 
     def _write(self, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps:
-        """Write the topic's znode with one partition's new assignment."""
-        controller = self.controller
-        data = controller.context.topic_assignment(tp.topic, {tp.partition: assignment})
-        (written,) = yield from controller.store.write(SetData(topic_path(tp.topic), data))
+        """Write one partition's new assignment into the topic's znode.
+
+        Raises:
+            StateChangeFailed: ZooKeeper returned an error.
+        """
+        data = self.context.topic_assignment(tp.topic, {tp.partition: assignment})
+        (written,) = yield from self.store.write(SetData(topic_path(tp.topic), data))
         if written.error is not OK:
             raise StateChangeFailed(f"{topic_path(tp.topic)}: {written.error.name}")
 
     def _is_complete(self, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps:
-        """Return whether all targets are in sync, as ZooKeeper says; watch where leaders write."""
+        """Return whether all targets are in the ISR that ZooKeeper has."""
         if not assignment.being_reassigned:
             return True
-        controller = self.controller
-        watch = not controller.config.alter_partition_enabled
-        (found,) = yield (GetData(state_path(tp), watch=watch),)
-        return found.error is OK and controller.rules.is_reassignment_complete(
+        (found,) = yield (GetData(state_path(tp), watch=self.watches_isr),)
+        return found.error is OK and self.rules.is_reassignment_complete(
             assignment.targets, found.data.isr
         )
 
     def _raise_epoch(self, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps:
-        """Tell all replicas of the assignment, under a new leader epoch; leader and ISR stay
-        (updateLeaderEpochAndSendRequest)."""
-        controller = self.controller
-        context, store, batch = controller.context, controller.store, controller.batch
+        """Raise the leader epoch, keep leader and ISR, and send LeaderAndIsr to all replicas of the
+        assignment (updateLeaderEpochAndSendRequest).
+
+        Raises:
+            StateChangeFailed: the state is missing, or another controller has written it.
+        """
+        context, store, batch = self.context, self.store, self.batch
         retry = [tp]
         while retry:
             known = (yield from store.read_states([tp])).get(tp)
@@ -269,29 +313,28 @@ class Reassignments:
         batch.new_batch()
         batch.add_leader_and_isr(assignment.origins, tp)
         batch.add_leader_and_isr(assignment.adding, tp, is_new=True)
-        batch.send(controller.queue.now)
+        batch.send()
 
     def _move_leader(self, tp: TopicPartition, completed: ReplicaAssignment) -> Steps:
-        """Elect a target, or let the leader hear that the others are no replicas any more."""
-        controller = self.controller
-        context = controller.context
+        """Elect a leader from the targets, or raise the epoch of a leader that is one of them."""
+        context = self.context
         leader = context.leaderships[tp].state.leader
         if leader in completed.replicas and context.online(leader, tp):
             yield from self._raise_epoch(tp, completed)
         else:
-            yield from controller.partitions.to_online([tp], Strategy.REASSIGN)
+            yield from self.partitions.to_online([tp], Strategy.REASSIGN)
 
     def _stop(self, tp: TopicPartition, removed: tuple[int, ...]) -> Steps:
-        """Take replicas out of the ISR, stop and delete them; nobody waits for their answers."""
-        replicas = self.controller.replicas
+        """Take replicas out of the ISR, stop and delete them, without waiting for the answers."""
+        replicas = self.replicas
         gone = [(tp, replica) for replica in removed]
         yield from replicas.to_offline(gone)
-        replicas.to(gone, DELETION_STARTED)
-        replicas.to(gone, DELETION_SUCCESSFUL)
-        replicas.to(gone, NON_EXISTENT)
+        replicas.to(gone, ZkReplicaState.DELETION_STARTED)
+        replicas.to(gone, ZkReplicaState.DELETION_SUCCESSFUL)
+        replicas.to(gone, ZkReplicaState.NON_EXISTENT)
 
     def _finish(self, tp: TopicPartition, completed: ReplicaAssignment) -> Steps:
         yield from self._forget_in_znode(
             lambda each, replicas: each == tp and replicas == completed.replicas
         )
-        del self.controller.context.reassigning[tp]
+        del self.context.reassigning[tp]

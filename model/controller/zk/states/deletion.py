@@ -1,9 +1,11 @@
-"""TopicDeletionManager: topics named under /admin/delete_topics go, replica by replica.
+"""Deletes the topics named under /admin/delete_topics, replica by replica (TopicDeletionManager).
 
-A topic waits (ineligible) while a broker with a replica of it is down, and may wait for a
-reassignment of one of its partitions. First all brokers hear that it has no leader, then its replicas are stopped and
-deleted (ReplicaDeletionStarted); when all have answered, its znodes go. The leader epoch does not
-rise, so StopReplica carries EpochDuringDelete.
+First all brokers learn that the topic has no leader (LeaderDuringDelete). Then the controller stops
+and deletes the replicas (ReplicaDeletionStarted). When all brokers have answered, it deletes the
+topic's znodes. The leader epoch does not rise, so StopReplica carries EpochDuringDelete.
+
+A topic is ineligible, and waits, while a broker with a replica of it is down. It may also wait for
+the reassignment of one of its partitions.
 """
 
 from __future__ import annotations
@@ -11,12 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkasim.model.controller.zk.context import (
-    DELETION_INELIGIBLE,
-    DELETION_STARTED,
-    DELETION_SUCCESSFUL,
-    NON_EXISTENT,
-    OFFLINE,
+    ControllerContext,
     Replica,
+    ZkPartitionState,
+    ZkReplicaState,
 )
 from kafkasim.model.controller.zk.events import Steps
 from kafkasim.model.controller.zk.store.zk_data import DELETE_TOPICS, config_path, topic_path
@@ -25,14 +25,17 @@ from kafkasim.model.zookeeper.ops import Delete
 
 if TYPE_CHECKING:
     from kafkasim.model.controller.zk.channels import RequestBatch
-    from kafkasim.model.controller.zk.context import ControllerContext
     from kafkasim.model.controller.zk.states.partition_states import PartitionStateMachine
     from kafkasim.model.controller.zk.states.replica_states import ReplicaStateMachine
-    from kafkasim.model.controller.zk.store.writes import ControllerStore
+    from kafkasim.model.controller.zk.store.controller_store import ControllerStore
+
+STARTED = ZkReplicaState.DELETION_STARTED
+SUCCESSFUL = ZkReplicaState.DELETION_SUCCESSFUL
+INELIGIBLE = ZkReplicaState.DELETION_INELIGIBLE
 
 
 class TopicDeletionManager:
-    """Deletes topics; ``now`` is set by the controller."""
+    """Deletes topics as far as the live brokers allow."""
 
     def __init__(
         self,
@@ -47,22 +50,21 @@ class TopicDeletionManager:
         self.batch = batch
         self.partitions = partitions
         self.replicas = replicas
-        self.now = 0
 
     def enqueue(self, topics: list[str]) -> Steps:
-        """Topics shall go."""
+        """Queue topics for deletion and begin."""
         for topic in topics:
             self.context.topics_to_delete[topic] = None
         yield from self.resume()
 
     def mark_ineligible(self, topics: list[str]) -> None:
-        """These topics cannot go now."""
+        """Let those of these topics that are queued for deletion wait."""
         for topic in topics:
             if topic in self.context.topics_to_delete:
                 self.context.topics_ineligible[topic] = None
 
     def resume_for(self, topics: list[str]) -> Steps:
-        """What kept these topics is over."""
+        """Go on with these topics: what they waited for is over."""
         waiting = [topic for topic in topics if self.context.deleting(topic)]
         for topic in waiting:
             self.context.topics_ineligible.pop(topic, None)
@@ -70,29 +72,29 @@ class TopicDeletionManager:
             yield from self.resume()
 
     def fail(self, replicas: list[Replica]) -> Steps:
-        """Replicas could not be deleted: their broker is down, or it refused."""
-        self.replicas.to(replicas, DELETION_INELIGIBLE)
+        """Let the topics of these replicas wait: the broker is down or refused to delete."""
+        self.replicas.to(replicas, INELIGIBLE)
         self.mark_ineligible(list(dict.fromkeys([tp.topic for tp, _ in replicas])))
         yield from self.resume()
 
     def complete(self, replicas: list[Replica]) -> Steps:
-        """Replicas have been deleted."""
-        self.replicas.to(replicas, DELETION_SUCCESSFUL)
+        """Go on after the brokers have deleted these replicas."""
+        self.replicas.to(replicas, SUCCESSFUL)
         yield from self.resume()
 
     def resume(self) -> Steps:
-        """Go on with every topic as far as it goes (resumeDeletions)."""
+        """Go on with every queued topic as far as possible (resumeDeletions)."""
         context = self.context
         eligible: list[str] = []
         for topic in list(context.topics_to_delete):
             every = context.replicas_of_topic(topic)
             states = [context.replica_states.get(key) for key in every]
-            if all(state == DELETION_SUCCESSFUL for state in states):
+            if all(state is SUCCESSFUL for state in states):
                 yield from self._complete_topic(topic)
                 continue
-            started = DELETION_STARTED in states
-            if not started and DELETION_INELIGIBLE in states:
-                failed = context.replicas_in(topic, DELETION_INELIGIBLE)
+            started = STARTED in states
+            if not started and INELIGIBLE in states:
+                failed = context.replicas_in(topic, INELIGIBLE)
                 yield from self.replicas.to_offline(failed)
             if not started and topic not in context.topics_ineligible:
                 eligible.append(topic)
@@ -100,29 +102,29 @@ class TopicDeletionManager:
             yield from self._begin(eligible)
 
     def _begin(self, topics: list[str]) -> Steps:
-        """Let all brokers reject the topics, then stop and delete their replicas."""
+        """Tell all brokers that the topics have no leader, then stop and delete their replicas."""
         context = self.context
         for topic in topics:
             if topic not in context.deletion_started:
                 context.deletion_started[topic] = None
-                self.partitions.to(context.partitions_of(topic), OFFLINE)
+                self.partitions.to(context.partitions_of(topic), ZkPartitionState.OFFLINE)
         self.batch.new_batch()
         gone = [tp for topic in topics for tp in context.partitions_of(topic)]
         self.batch.add_update_metadata(context.live_or_shutting_down(), gone)
-        self.batch.send(self.now)
+        self.batch.send()
         every = [key for topic in topics for key in context.replicas_of_topic(topic)]
         dead = [key for key in every if not context.online(key[1], key[0])]
         alive = [key for key in every if context.online(key[1], key[0])]
-        alive = [key for key in alive if context.replica_states.get(key) != DELETION_SUCCESSFUL]
-        self.replicas.to(dead, DELETION_INELIGIBLE)
+        alive = [key for key in alive if context.replica_states.get(key) is not SUCCESSFUL]
+        self.replicas.to(dead, INELIGIBLE)
         yield from self.replicas.to_offline(alive)
-        self.replicas.to(alive, DELETION_STARTED)
+        self.replicas.to(alive, STARTED)
         self.mark_ineligible(list(dict.fromkeys([tp.topic for tp, _ in dead])))
 
     def _complete_topic(self, topic: str) -> Steps:
         context = self.context
-        self.replicas.to(context.replicas_of_topic(topic), NON_EXISTENT)
-        self.partitions.to(context.partitions_of(topic), NON_EXISTENT)
+        self.replicas.to(context.replicas_of_topic(topic), ZkReplicaState.NON_EXISTENT)
+        self.partitions.to(context.partitions_of(topic), ZkPartitionState.NON_EXISTENT)
         zxid = yield from self.store.delete_recursive(topic_path(topic))
         topic_id = context.topic_ids.get(topic, topic)
         self.store.out.append(TopicDeleted(zxid, topic_id, topic))

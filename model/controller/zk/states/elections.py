@@ -1,7 +1,7 @@
-"""Who shall lead: the elections of the partition state machine, as pure functions.
+"""Which replica is to lead: the elections of the partition state machine, as pure functions.
 
-Kafka: PartitionLeaderElectionAlgorithms and Election.scala. Each returns the next state, or None
-when there is nobody to elect; the leader epoch rises with every one of them.
+Models PartitionLeaderElectionAlgorithms and Election.scala. An election returns the next data of the
+partition's state znode, with the leader epoch raised by one, or None if no replica can be elected.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from collections.abc import Callable
 from enum import Enum
 
 from kafkasim.model.controller.zk.context import ControllerContext, Leadership
-from kafkasim.model.controller.zk.store.zk_data import PartitionState
+from kafkasim.model.controller.zk.store.zk_data import LeaderAndIsr
 from kafkasim.model.records import TopicPartition
 
 RECOVERED, RECOVERING = 0, 1
 
 
 class Strategy(Enum):
-    """PartitionLeaderElectionStrategy; UNCLEAN is the offline strategy that may lose data."""
+    """Why an election is held (PartitionLeaderElectionStrategy).
+
+    UNCLEAN is OFFLINE where an operator allows a leader from outside the ISR.
+    """
 
     OFFLINE = "offline"
     UNCLEAN = "unclean"
@@ -27,7 +30,7 @@ class Strategy(Enum):
 
 
 def first(replicas: tuple[int, ...], fits: Callable[[int], bool]) -> int | None:
-    """Return the first replica in assignment order that fits."""
+    """Return the first replica, in assignment order, for which ``fits`` is True."""
     for replica in replicas:
         if fits(replica):
             return replica
@@ -35,14 +38,17 @@ def first(replicas: tuple[int, ...], fits: Callable[[int], bool]) -> int | None:
 
 
 def elected(
-    state: PartitionState,
+    state: LeaderAndIsr,
     leader: int,
     isr: tuple[int, ...],
     epoch: int,
     recovery: int | None = None,
-) -> PartitionState:
-    """Return the state under a new leader epoch (LeaderAndIsr.newLeaderAndIsr)."""
-    return PartitionState(
+) -> LeaderAndIsr:
+    """Return ``state`` with a new leader, ISR and leader epoch (LeaderAndIsr.newLeaderAndIsr).
+
+    ``epoch`` is the controller epoch; ``recovery`` None keeps the leader recovery state.
+    """
+    return LeaderAndIsr(
         leader,
         state.leader_epoch + 1,
         isr,
@@ -58,8 +64,12 @@ def elect(
     known: Leadership,
     unclean_enabled: bool,
     recovery_supported: bool = True,
-) -> PartitionState | None:
-    """Hold an election of the given kind; ``recovery_supported``: KIP-704, since IBP 3.2."""
+) -> LeaderAndIsr | None:
+    """Return the state after an election, or None if no replica can be elected.
+
+    ``unclean_enabled`` allows a leader from outside the ISR where the ISR has no online member; then
+    the leader recovers (KIP-704) unless ``recovery_supported`` is False.
+    """
     assignment = context.assignments[tp]
     state, isr, replicas = known.state, known.state.isr, assignment.replicas
     epoch = context.epoch

@@ -1,44 +1,60 @@
-"""ZkPartitionStateMachine: NonExistent, New, Online, Offline.
+"""The states of partitions and their changes (ZkPartitionStateMachine).
 
-New --> Online      the first leader and ISR are written (initializeLeaderAndIsr)
-Online, Offline --> Online   an election
-Online --> Offline  the leader's broker is gone: only noted, the znode keeps naming it
+    NonExistent ──► New ──────► Online ◄────► Offline
+                        first          election / the leader's broker failed
+                        leader
+
+New to Online writes the first leader and ISR (initializeLeaderAndIsrForPartitions). Offline to
+Online, and Online to Online, is an election. Online to Offline changes only the controller's
+context: the znode still names the failed leader.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkasim.model.controller.zk.context import NEW, NON_EXISTENT, OFFLINE, ONLINE, Leadership
+from kafkasim.model.controller.zk.context import Leadership, ZkPartitionState
 from kafkasim.model.controller.zk.events import Steps
 from kafkasim.model.controller.zk.states.elections import Strategy, elect
-from kafkasim.model.controller.zk.store.zk_data import PartitionState, config_path
+from kafkasim.model.controller.zk.store.zk_data import LeaderAndIsr, config_path
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.zookeeper.ops import GetData, ZkError
 
 if TYPE_CHECKING:
     from kafkasim.model.controller.zk.channels import RequestBatch
     from kafkasim.model.controller.zk.context import ControllerContext
-    from kafkasim.model.controller.zk.store.writes import ControllerStore
+    from kafkasim.model.controller.zk.store.controller_store import ControllerStore
+
+NEW, ONLINE, OFFLINE = ZkPartitionState.NEW, ZkPartitionState.ONLINE, ZkPartitionState.OFFLINE
+NON_EXISTENT = ZkPartitionState.NON_EXISTENT
 
 Partitions = list[TopicPartition]
 
 
 class PartitionStateMachine:
-    """Moves partitions between their states; ``now`` is set by the controller."""
+    """Moves partitions between their states.
+
+    ``unclean_default`` is the broker's unclean.leader.election.enable, for topics without a
+    setting. ``recovery_supported``: states carry a leader recovery state (KIP-704, since IBP 3.2).
+    """
 
     def __init__(
-        self, context: ControllerContext, store: ControllerStore, batch: RequestBatch
+        self,
+        context: ControllerContext,
+        store: ControllerStore,
+        batch: RequestBatch,
+        *,
+        unclean_default: bool,
+        recovery_supported: bool,
     ) -> None:
         self.context = context
         self.store = store
         self.batch = batch
-        self.now = 0
-        self.recovery_supported = True
-        self.unclean_default = False  # unclean.leader.election.enable of the broker
+        self.unclean_default = unclean_default
+        self.recovery_supported = recovery_supported
 
     def startup(self) -> Steps:
-        """Derive the states from leaderships, then elect for what is offline or new."""
+        """Derive the states from the leaderships, then elect for offline and new partitions."""
         context = self.context
         for tp in context.assignments:
             known = context.leaderships.get(tp)
@@ -50,8 +66,11 @@ class PartitionStateMachine:
         yield from self.trigger_online()
 
     def trigger_online(self, topic: str | None = None) -> Steps:
-        """Elect for all partitions, or those of a topic, that are offline or new; return those
-        that are online now (triggerOnlinePartitionStateChange)."""
+        """Elect for the offline and new partitions, of all topics or of one
+        (triggerOnlinePartitionStateChange).
+
+        Returns the partitions that are online now. Topics being deleted are left out.
+        """
         waiting = [
             tp
             for tp, state in self.context.partition_states.items()
@@ -62,20 +81,20 @@ class PartitionStateMachine:
         done = yield from self.to_online(waiting, Strategy.OFFLINE)
         return done
 
-    def to(self, partitions: Partitions, state: str) -> None:
-        """Move partitions to a state that needs nothing else: New, Offline, NonExistent."""
-        assert state in (NEW, OFFLINE, NON_EXISTENT), state
+    def to(self, partitions: Partitions, state: ZkPartitionState) -> None:
+        """Move partitions to New, Offline or NonExistent, which writes nothing to ZooKeeper."""
+        assert state is not ONLINE, state
         for tp in partitions:
-            if state == NON_EXISTENT:
+            if state is NON_EXISTENT:
                 self.context.partition_states.pop(tp, None)
             else:
                 self.context.partition_states[tp] = state
 
     def to_online(self, partitions: Partitions, strategy: Strategy) -> Steps:
-        """Move partitions online; return those for which that was possible."""
+        """Move partitions online; return those that have a leader now."""
         states = self.context.partition_states
         self.batch.new_batch()
-        new = [tp for tp in partitions if states[tp] == NEW]
+        new = [tp for tp in partitions if states[tp] is NEW]
         others = [tp for tp in partitions if states[tp] in (OFFLINE, ONLINE)]
         done: Partitions = []
         if new:
@@ -85,28 +104,29 @@ class PartitionStateMachine:
             done += elected
         for tp in done:
             states[tp] = ONLINE
-        self.batch.send(self.now)
+        self.batch.send()
         return done
 
     def _initialize(self, partitions: Partitions) -> Steps:
         """Write the first state of new partitions (initializeLeaderAndIsrForPartitions)."""
         context = self.context
-        wanted: dict[TopicPartition, PartitionState] = {}
+        wanted: dict[TopicPartition, LeaderAndIsr] = {}
         for tp in partitions:
             live = tuple([r for r in context.assignments[tp].replicas if context.online(r, tp)])
             if live:
-                wanted[tp] = PartitionState(live[0], 0, live, context.epoch)
-        reason, self.store.reason = self.store.reason, "created"
+                wanted[tp] = LeaderAndIsr(live[0], 0, live, context.epoch)
+        before = self.store.because("created")
         created = yield from self.store.create_states(wanted)
-        self.store.reason = reason
+        self.store.because(before)
         for tp, known in created.items():
             self.batch.add_leader_and_isr(known.state.isr, tp, is_new=True)
         return list(created)
 
     def _elect(self, partitions: Partitions, strategy: Strategy) -> Steps:
-        """Elect by the states in ZooKeeper (doElectLeaderForPartitions).
+        """Elect on the states in ZooKeeper (doElectLeaderForPartitions).
 
-        Returns the partitions with a new leader, and those whose znode moved on meanwhile.
+        Returns the partitions with a new leader, and those to be tried again because their znode
+        was written after it was read.
         """
         context = self.context
         found = yield from self.store.read_states(partitions)

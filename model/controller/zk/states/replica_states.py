@@ -1,9 +1,13 @@
-"""ZkReplicaStateMachine: the states of replicas, and who is told of their changes.
+"""The states of replicas, and the requests that their changes cause (ZkReplicaStateMachine).
 
-New, Offline, … --> Online   the replica's broker gets LeaderAndIsr
-any --> Offline              StopReplica; the replica leaves the ISR by compare and set, under a
-                             new leader epoch, but for its last member
-Offline --> DeletionStarted --> Successful --> NonExistent, or Ineligible
+    NonExistent ──► New ──► Online ◄──► Offline ──► DeletionStarted ──► DeletionSuccessful
+                                          ▲                 │                    │
+                                          └── DeletionIneligible ◄── (refused,   ▼
+                                                                      down)  NonExistent
+
+To Online: the replica's broker gets LeaderAndIsr. To Offline: it gets StopReplica, and the
+controller takes the replica out of the ISR by compare and set under a new leader epoch; the last
+member stays.
 """
 
 from __future__ import annotations
@@ -11,22 +15,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkasim.model.controller.zk.context import (
-    DELETION_INELIGIBLE,
-    DELETION_STARTED,
-    DELETION_SUCCESSFUL,
-    NEW,
-    NON_EXISTENT,
-    OFFLINE,
-    ONLINE,
     Leadership,
     Replica,
+    ZkReplicaState,
 )
 from kafkasim.model.controller.zk.events import Steps
 from kafkasim.model.controller.zk.states.elections import elected
 from kafkasim.model.controller.zk.store.zk_data import NO_LEADER
 from kafkasim.model.records import TopicPartition
 
-FROM: dict[str, tuple[str | None, ...]] = {
+NEW, ONLINE, OFFLINE = ZkReplicaState.NEW, ZkReplicaState.ONLINE, ZkReplicaState.OFFLINE
+DELETION_STARTED = ZkReplicaState.DELETION_STARTED
+DELETION_SUCCESSFUL = ZkReplicaState.DELETION_SUCCESSFUL
+DELETION_INELIGIBLE = ZkReplicaState.DELETION_INELIGIBLE
+NON_EXISTENT = ZkReplicaState.NON_EXISTENT
+
+FROM: dict[ZkReplicaState, tuple[ZkReplicaState | None, ...]] = {
     NEW: (None,),
     ONLINE: (NEW, ONLINE, OFFLINE, DELETION_INELIGIBLE),
     OFFLINE: (NEW, ONLINE, OFFLINE, DELETION_INELIGIBLE),
@@ -35,16 +39,16 @@ FROM: dict[str, tuple[str | None, ...]] = {
     DELETION_INELIGIBLE: (OFFLINE, DELETION_STARTED),
     NON_EXISTENT: (DELETION_SUCCESSFUL,),
 }
-"""The states from which each one is reached; a replica in any other stays where it is."""
+"""The states from which each state is reached; a replica in any other state is not moved."""
 
 if TYPE_CHECKING:
     from kafkasim.model.controller.zk.channels import RequestBatch
     from kafkasim.model.controller.zk.context import ControllerContext
-    from kafkasim.model.controller.zk.store.writes import ControllerStore
+    from kafkasim.model.controller.zk.store.controller_store import ControllerStore
 
 
 class ReplicaStateMachine:
-    """Moves replicas between their states; ``now`` is set by the controller."""
+    """Moves replicas between their states."""
 
     def __init__(
         self, context: ControllerContext, store: ControllerStore, batch: RequestBatch
@@ -52,10 +56,9 @@ class ReplicaStateMachine:
         self.context = context
         self.store = store
         self.batch = batch
-        self.now = 0
 
     def startup(self) -> Steps:
-        """Derive the states from who is alive, and bring everybody up to date."""
+        """Derive the states from the live brokers, and send every broker its replicas' states."""
         context = self.context
         every = context.replicas_of(list(context.assignments))
         online = [key for key in every if context.online(key[1], key[0])]
@@ -67,14 +70,16 @@ class ReplicaStateMachine:
         self.to_online(online)
         yield from self.to_offline(offline)
 
-    def _valid(self, replicas: list[Replica], state: str) -> list[Replica]:
-        """Return the replicas that may go to a state (checkValidReplicaStateChange)."""
+    def _valid(self, replicas: list[Replica], state: ZkReplicaState) -> list[Replica]:
+        """Return the replicas that may move to a state (checkValidReplicaStateChange)."""
         before, states = FROM[state], self.context.replica_states
         return [key for key in replicas if states.get(key) in before]
 
     def to_new(self, replicas: list[Replica]) -> None:
-        """New replicas hear of their partition if it has a leader already, which none of them
-        may be."""
+        """Move replicas to New; those whose partition has a leader get LeaderAndIsr.
+
+        A replica that is the leader itself is not moved.
+        """
         self.batch.new_batch()
         for tp, broker in self._valid(replicas, NEW):
             known = self.context.leaderships.get(tp)
@@ -83,21 +88,21 @@ class ReplicaStateMachine:
                     continue
                 self.batch.add_leader_and_isr((broker,), tp, is_new=True)
             self.context.replica_states[tp, broker] = NEW
-        self.batch.send(self.now)
+        self.batch.send()
 
     def to_online(self, replicas: list[Replica]) -> None:
-        """Replicas whose broker came up hear of their partitions; new ones have heard already."""
+        """Move replicas to Online and send LeaderAndIsr, which New ones have got already."""
         self.batch.new_batch()
         states = self.context.replica_states
         for key in self._valid(replicas, ONLINE):
             tp, broker = key
-            if states.get(key) != NEW and tp in self.context.leaderships:
+            if states.get(key) is not NEW and tp in self.context.leaderships:
                 self.batch.add_leader_and_isr((broker,), tp)
             states[key] = ONLINE
-        self.batch.send(self.now)
+        self.batch.send()
 
     def to_offline(self, replicas: list[Replica]) -> Steps:
-        """Stop replicas and take them out of the ISR, broker by broker."""
+        """Move replicas to Offline: stop them and take them out of the ISR, broker by broker."""
         self.batch.new_batch()
         by_broker: dict[int, list[TopicPartition]] = {}
         for tp, broker in self._valid(replicas, OFFLINE):
@@ -115,10 +120,13 @@ class ReplicaStateMachine:
                 if tp not in context.leaderships:
                     self.batch.add_update_metadata(context.live_or_shutting_down(), (tp,))
                 context.replica_states[tp, broker] = OFFLINE
-        self.batch.send(self.now)
+        self.batch.send()
 
     def _remove_from_isr(self, broker: int, partitions: list[TopicPartition]) -> Steps:
-        """Take a broker out of ISRs, until no znode moves meanwhile (removeReplicasFromIsr)."""
+        """Take a broker out of ISRs (removeReplicasFromIsr); return the partitions without it.
+
+        A partition whose znode was written after it was read is tried again.
+        """
         context = self.context
         done: list[TopicPartition] = []
         while partitions:
@@ -140,8 +148,8 @@ class ReplicaStateMachine:
             done += written
         return done
 
-    def to(self, replicas: list[Replica], state: str) -> None:
-        """Move replicas through their deletion; only its start tells the brokers."""
+    def to(self, replicas: list[Replica], state: ZkReplicaState) -> None:
+        """Move replicas through their deletion; only its start sends requests to brokers."""
         assert state in (
             DELETION_STARTED,
             DELETION_SUCCESSFUL,
@@ -150,10 +158,10 @@ class ReplicaStateMachine:
         ), state
         self.batch.new_batch()
         for key in self._valid(replicas, state):
-            if state == NON_EXISTENT:
+            if state is NON_EXISTENT:
                 self.context.replica_states.pop(key, None)
                 continue
-            if state == DELETION_STARTED:
+            if state is DELETION_STARTED:
                 self.batch.add_stop_replica(key[1], key[0], delete=True)
             self.context.replica_states[key] = state
-        self.batch.send(self.now)
+        self.batch.send()

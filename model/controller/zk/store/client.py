@@ -107,7 +107,7 @@ class KafkaZkClient:
         state = self.client.state
         if state is SessionState.CONNECTED:
             self._send(batch, now)
-        elif state is SessionState.EXPIRED and not self.rules.survives_expiry():
+        elif state is SessionState.EXPIRED and not self.rules.requests_outlive_session():
             self._fail(batch)
         elif not self.closed:
             self._waiting.append(batch)
@@ -126,7 +126,7 @@ class KafkaZkClient:
         batch.missing -= 1
         error = result.error
         again = error is ZkError.CONNECTIONLOSS or (
-            error is ZkError.SESSIONEXPIRED and self.rules.survives_expiry()
+            error is ZkError.SESSIONEXPIRED and self.rules.requests_outlive_session()
         )
         if not again:
             batch.results[index] = result
@@ -162,7 +162,7 @@ class KafkaZkClient:
             for batch in waiting:
                 self._begin(batch, now)
         elif state is SessionState.EXPIRED:
-            if self.rules.survives_expiry():
+            if self.rules.requests_outlive_session():
                 self.owner.on_expired(now)
                 self.process.out.append(Post(LANE, self.reinitialise, None))
                 return

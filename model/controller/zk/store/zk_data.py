@@ -1,8 +1,7 @@
-"""The znodes of Kafka: their paths and what stands in them (kafka.zk.ZkData).
+"""The znodes of Kafka: their paths and their data (kafka.zk.ZkData).
 
-Kafka writes JSON; here the data of a znode is a value. ``PartitionState`` is the data of
-``/brokers/topics/T/partitions/P/state``; its zkVersion is the partition epoch and is not part of it.
-Left out: ACLs, SASL, delegation tokens, features, migration.
+Kafka encodes the data of a znode as JSON; here it is a value. Left out: ACLs, SASL, delegation
+tokens, features, the migration to KRaft.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ PERSISTENT_PATHS = (
     ISR_CHANGES,
     PRODUCER_IDS,
 )
-"""What every broker creates at its start where it is missing (ZkData.PersistentZkPaths)."""
+"""The znodes that every broker creates at its start if they are missing (PersistentZkPaths)."""
 
 NO_LEADER = -1
 
 
 @value
 class BrokerInfo:
-    """``/brokers/ids/N``, ephemeral; the znode's czxid is the broker epoch (KIP-380)."""
+    """Data of ``/brokers/ids/N``, ephemeral. The znode's czxid is the broker epoch (KIP-380)."""
 
     id: int
     address: str
@@ -54,14 +53,14 @@ class BrokerInfo:
 
 @value
 class ControllerInfo:
-    """``/controller``, ephemeral."""
+    """Data of ``/controller``, ephemeral: which broker is the controller."""
 
     broker_id: int
 
 
 @value
 class ReplicaAssignment:
-    """The replicas of a partition, and which of them a reassignment adds and removes."""
+    """The replicas of a partition, and those of them that a reassignment adds and removes."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -69,7 +68,7 @@ class ReplicaAssignment:
 
     @property
     def origins(self) -> tuple[int, ...]:
-        """The replicas as they would be without the reassignment; their order may be lost."""
+        """The replicas without those being added; their original order may be lost."""
         return tuple([replica for replica in self.replicas if replica not in self.adding])
 
     @property
@@ -79,11 +78,11 @@ class ReplicaAssignment:
 
     @property
     def being_reassigned(self) -> bool:
-        """Whether a reassignment is in progress."""
+        """Whether a reassignment of the partition is in progress."""
         return bool(self.adding or self.removing)
 
     def reassign_to(self, target: tuple[int, ...]) -> ReplicaAssignment:
-        """Return the assignment on the way to ``target``: the targets first, then the rest."""
+        """Return the assignment during a reassignment to ``target``: targets first, then the rest."""
         origins = self.origins
         every = tuple(dict.fromkeys((*target, *origins)))
         return ReplicaAssignment(
@@ -95,15 +94,19 @@ class ReplicaAssignment:
 
 @value
 class TopicAssignment:
-    """``/brokers/topics/T``: partition number to replicas, in order of the numbers."""
+    """Data of ``/brokers/topics/T``: the replicas by partition number, ascending."""
 
     topic_id: str
     partitions: tuple[tuple[int, ReplicaAssignment], ...]
 
 
 @value
-class PartitionState:
-    """``/brokers/topics/T/partitions/P/state`` (LeaderIsrAndControllerEpoch)."""
+class LeaderAndIsr:
+    """Data of ``/brokers/topics/T/partitions/P/state`` (LeaderIsrAndControllerEpoch).
+
+    ``leader`` is −1 (:data:`NO_LEADER`) when there is none. The partition epoch is not part of the
+    data; it is the version of the znode.
+    """
 
     leader: int
     leader_epoch: int
@@ -114,35 +117,35 @@ class PartitionState:
 
 @value
 class IsrChange:
-    """``/isr_change_notification/isr_change_N``: partitions whose leader wrote their state."""
+    """Data of ``/isr_change_notification/isr_change_N``: partitions whose leader wrote the state."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @value
 class PartitionList:
-    """``/admin/preferred_replica_election``."""
+    """Data of ``/admin/preferred_replica_election``: the partitions to elect for."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @value
-class Reassignment:
-    """``/admin/reassign_partitions``: the replicas that partitions shall have."""
+class ReassignPartitions:
+    """Data of ``/admin/reassign_partitions``: the replicas that partitions are to have."""
 
     partitions: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
 
 
 @value
-class Settings:
-    """``/config/topics/T``, ``/config/brokers/N`` and ``/config/brokers/<default>``."""
+class ConfigEntries:
+    """Data of ``/config/topics/T``, ``/config/brokers/N`` and ``/config/brokers/<default>``."""
 
     entries: tuple[tuple[str, str], ...]
 
 
 @value
 class ConfigChange:
-    """``/config/changes/config_change_N``: the settings of a topic or broker have changed."""
+    """Data of ``/config/changes/config_change_N``: which topic or broker has new settings."""
 
     resource_type: str
     resource_name: str
@@ -150,7 +153,7 @@ class ConfigChange:
 
 @value
 class ProducerIdBlock:
-    """``/latest_producer_id_block``: ids from ``start`` up to ``end``, both included."""
+    """Data of ``/latest_producer_id_block``: the ids ``start`` to ``end``, both included."""
 
     broker: int
     start: int
@@ -188,5 +191,5 @@ def config_path(topic: str) -> str:
 
 
 def broker_config_path(broker: str) -> str:
-    """Return ``/config/brokers/N``; the empty name is the default of all brokers."""
+    """Return ``/config/brokers/N``; an empty name stands for the default of all brokers."""
     return f"{BROKER_CONFIGS}/{broker or EVERY_BROKER_NAME}"

@@ -1,9 +1,10 @@
-"""What the controller reads from and writes to ZooKeeper, and the facts of its writes.
+"""The controller's reads from and writes to ZooKeeper, and the facts about its writes.
 
-Every write is a multi that first checks /controller_epoch against the version this controller wrote
-(KAFKA-6082): BADVERSION there means that another one has been elected, :class:`ControllerMoved`.
-A partition's facts are appended when the answer to its write comes, before any broker is told, with
-the transaction's zxid as metadata offset; a new controller repeats what it finds.
+Every write is a multi that first checks the version of /controller_epoch that this controller wrote
+(KAFKA-6082). BADVERSION of that check means that another controller was elected; the write raises
+:class:`ControllerMoved`. The fact about a partition's change is recorded when ZooKeeper answers the
+write, before any broker is told. Its metadata offset is the zxid of the transaction. A new
+controller records the states that it finds once more.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.controller.zk.context import ControllerContext, Leadership
 from kafkasim.model.controller.zk.events import ControllerMoved, Steps
 from kafkasim.model.controller.zk.store.zk_data import (
+    BROKER_IDS,
     CONTROLLER_EPOCH,
-    PartitionState,
+    LeaderAndIsr,
+    broker_path,
     partition_path,
     partitions_path,
     state_path,
@@ -42,7 +45,7 @@ Written = dict[TopicPartition, Leadership]
 
 
 class ControllerStore:
-    """ZooKeeper as the controller sees it; all methods are steps of an event."""
+    """ZooKeeper as the controller uses it; methods that return :data:`Steps` are parts of an event."""
 
     def __init__(
         self, out: list[Any], context: ControllerContext, rules: ZkControllerRules
@@ -50,18 +53,44 @@ class ControllerStore:
         self.out = out
         self.context = context
         self.rules = rules
-        self.reason = ""  # of the changes that are being made, for the trace
-        # Refused writes that may be ours all the same: the first answer was lost and they were sent
-        # again. With the version they would have, and whether the election was unclean.
-        self._unsure: dict[TopicPartition, tuple[PartitionState, int, bool]] = {}
+        self.reason = ""
+        self.brokers_zxid = -1  # the last transaction that the latest read of brokers has seen
+        # Writes that were refused although they may have succeeded: the reply to the first attempt
+        # was lost and the second found a new version. With each: the data, the version that it
+        # would have, and whether the election was unclean.
+        self._unsure: dict[TopicPartition, tuple[LeaderAndIsr, int, bool]] = {}
+
+    def because(self, reason: str) -> str:
+        """Set the cause of partition changes from now on, for the trace; return the one before."""
+        before, self.reason = self.reason, reason
+        return before
+
+    # ------------------------------------------------------------------------------------- reads
+
+    def children(self, path: str) -> Steps:
+        """Return the names of a znode's children and set a watch."""
+        (found,) = yield (GetChildren(path, watch=True),)
+        return list(found.children)
+
+    def brokers(self) -> Steps:
+        """Return each registered broker and its epoch by id, and set a watch
+        (getAllBrokerAndEpochsInCluster)."""
+        (children,) = yield (GetChildren(BROKER_IDS, watch=True),)
+        self.brokers_zxid = children.zxid
+        names = children.children
+        results = yield tuple([GetData(broker_path(int(name))) for name in names])
+        found = [(r.data, r.stat.czxid) for r in results if r.error is OK]
+        return {
+            info.id: (info, epoch) for info, epoch in sorted(found, key=lambda each: each[0].id)
+        }
 
     # ------------------------------------------------------------------------------ any writes
 
     def write(self, *ops: Create | Delete | SetData) -> Steps:
-        """Write each operation in its own guarded multi; return the result of each.
+        """Perform each operation in a guarded multi of its own; return the result of each.
 
         Raises:
-            ControllerMoved: another controller has been elected.
+            ControllerMoved: another controller was elected.
         """
         context = self.context
         multis: list[Op] = [self.guarded(op) for op in ops]
@@ -71,7 +100,7 @@ class ControllerStore:
             if result.error is ZkError.BADVERSION and len(result.results) > 1:
                 if result.results[0].error is ZkError.BADVERSION:
                     raise ControllerMoved(op.path)
-            # A multi's own answer says what went wrong first: that of its only other operation.
+            # The last result of a multi is that of the operation behind the check.
             own = result.results[-1] if result.results else ZkResult(result.error)
             if result.error is OK:
                 version = own.stat.version if own.stat is not None else -1
@@ -80,12 +109,15 @@ class ControllerStore:
         return tuple(answers)
 
     def guarded(self, op: Create | Delete | SetData) -> Multi:
-        """Return an operation behind the check of the controller epoch."""
+        """Return a multi of the check of the controller epoch and the operation."""
         guards = self.rules.guards(Check(CONTROLLER_EPOCH, self.context.epoch_zk_version))
         return Multi((*guards, op))  # type: ignore[arg-type]
 
     def delete_recursive(self, path: str) -> Steps:
-        """Delete a znode and all below it, leaves first (deleteRecursive); return the zxid."""
+        """Delete a znode and its descendants, leaves first (deleteRecursive).
+
+        Returns the zxid of the last deletion, −1 if the znode did not exist.
+        """
         (found,) = yield (GetChildren(path),)
         for child in found.children:
             yield from self.delete_recursive(f"{path}/{child}")
@@ -97,23 +129,24 @@ class ControllerStore:
     # ------------------------------------------------------------------------- partition states
 
     def read_states(self, partitions: list[TopicPartition]) -> Steps:
-        """Return the leaderships that are in ZooKeeper (getTopicPartitionStates)."""
+        """Return the leaderships in ZooKeeper (getTopicPartitionStates); missing ones are left out."""
         results = yield tuple([GetData(state_path(tp)) for tp in partitions])
         found: Written = {}
         for tp, result in zip(partitions, results, strict=True):
             if result.error is OK:
                 found[tp] = Leadership(result.data, result.stat.version)
-                self._tell_unsure(tp, found[tp], result.stat.mzxid)
+                self._record_unsure(tp, found[tp], result.stat.mzxid)
         return found
 
-    def _tell_unsure(self, tp: TopicPartition, found: Leadership, zxid: int) -> None:
-        """Tell of a write whose answer was lost, now that it is read."""
+    def _record_unsure(self, tp: TopicPartition, found: Leadership, zxid: int) -> None:
+        """Record a write that was confirmed by reading it back, because its reply was lost."""
         state, version, unclean = self._unsure.pop(tp, (None, -1, False))
         if found.state == state and found.version == version:
             self.changed(tp, found, zxid, "unclean" if unclean else self.reason, unclean)
 
     def load_states(self, partitions: list[TopicPartition]) -> Steps:
-        """Read states into the context, and tell of what a predecessor could not tell."""
+        """Read states into the context, and record them: the controller that wrote them may have
+        failed before it could."""
         results = yield tuple([GetData(state_path(tp)) for tp in partitions])
         for tp, result in zip(partitions, results, strict=True):
             if result.error is OK:
@@ -121,8 +154,8 @@ class ControllerStore:
                 self.context.leaderships[tp] = known
                 self.changed(tp, known, result.stat.mzxid, "loaded")
 
-    def create_states(self, wanted: dict[TopicPartition, PartitionState]) -> Steps:
-        """Create the znodes of new partitions; return those created."""
+    def create_states(self, wanted: dict[TopicPartition, LeaderAndIsr]) -> Steps:
+        """Create the znodes of new partitions; return the leaderships of those created."""
         topics = dict.fromkeys([tp.topic for tp in wanted])
         yield from self.write(*[Create(partitions_path(topic), ()) for topic in topics])
         yield from self.write(*[Create(partition_path(tp), ()) for tp in wanted])
@@ -140,8 +173,8 @@ class ControllerStore:
     ) -> Steps:
         """Write states by compare and set on the zkVersion (updateLeaderAndIsr).
 
-        ``wanted`` holds the new state and the version it replaces. Returns what was written, and
-        the partitions whose version is another by now.
+        ``wanted`` has the new data and the version that it replaces. Returns the leaderships that
+        were written, and the partitions whose znode has another version.
         """
         sets = [SetData(state_path(tp), new.state, new.version) for tp, new in wanted.items()]
         results = yield from self.write(*sets)
@@ -170,7 +203,7 @@ class ControllerStore:
         reason: str,
         unclean: bool = False,
     ) -> None:
-        """Tell the trace of a partition's new state."""
+        """Record a partition's new state in the trace."""
         context, state = self.context, known.state
         assignment = context.assignments[tp]
         self.out.append(

@@ -1,0 +1,109 @@
+"""The response to a request that fails as a whole, for every request of a controller.
+
+Both kinds of controller use them, and brokers do for the requests that they forward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    AddRaftVoterRequest,
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    RaftVoterResponse,
+    RemoveRaftVoterRequest,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+_FORWARDED: dict[type, type] = {
+    AlterPartitionReassignmentsRequest: AlterPartitionReassignmentsResponse,
+    CreatePartitionsRequest: CreatePartitionsResponse,
+    DeleteTopicsRequest: DeleteTopicsResponse,
+    ElectLeadersRequest: ElectLeadersResponse,
+    IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
+    ListPartitionReassignmentsRequest: ListPartitionReassignmentsResponse,
+}
+"""Forwarded requests whose response is an error and a list of results."""
+
+_OF_THE_QUORUM: dict[type, type] = {
+    AddRaftVoterRequest: RaftVoterResponse,
+    DescribeQuorumRequest: DescribeQuorumResponse,
+    RemoveRaftVoterRequest: RaftVoterResponse,
+}
+"""Forwarded requests that the Raft client serves."""
+
+_ERROR_ALONE: dict[type, type] = {
+    **_OF_THE_QUORUM,
+    AssignReplicasToDirsRequest: AssignReplicasToDirsResponse,
+    UnregisterBrokerRequest: UnregisterBrokerResponse,
+    UpdateFeaturesRequest: UpdateFeaturesResponse,
+}
+"""Requests whose response may be an error alone."""
+
+OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, *_ERROR_ALONE)
+"""The requests that an operator sends to any broker, and that the broker forwards."""
+
+
+def not_controller(request: Any) -> Any:
+    """Return the response of a controller that is not active."""
+    return failed(request, Errors.NOT_CONTROLLER)
+
+
+def failed(request: Any, error: Errors) -> Any:
+    """Return the response that says that the whole request failed with ``error``."""
+    response = _FORWARDED.get(type(request))
+    if response is not None:
+        return response(error, ())
+    response = _ERROR_ALONE.get(type(request))
+    if response is not None:
+        return response(error)
+    if isinstance(request, BrokerHeartbeatRequest):
+        return BrokerHeartbeatResponse(error, False, True, False)
+    if isinstance(request, BrokerRegistrationRequest):
+        return BrokerRegistrationResponse(error, -1)
+    if isinstance(request, AlterPartitionRequest):
+        return AlterPartitionResponse(error, ())
+    if isinstance(request, ControlledShutdownRequest):
+        return ControlledShutdownResponse(error)
+    if isinstance(request, AllocateProducerIdsRequest):
+        return AllocateProducerIdsResponse(error, -1, 0)
+    assert isinstance(request, CreateTopicsRequest), request
+    return CreateTopicsResponse(
+        tuple(
+            [
+                (topic.topic, error, "The active controller is elsewhere.")
+                for topic in request.topics
+            ]
+        )
+    )
