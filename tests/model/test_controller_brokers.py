@@ -85,7 +85,7 @@ def test_a_new_incarnation_first_leaves_isr_and_leadership() -> None:  # B84
 
 def test_b84_variant_keeps_leadership_over_a_registration() -> None:
     class Keeps(ControllerRules):
-        def on_reregistration(self, previous: object) -> bool:
+        def fences_previous_incarnation(self, previous: object) -> bool:
             return False
 
     h = Harness(Keeps()).activate().up(1, 2)

@@ -14,7 +14,7 @@ from kafkasim.model.controller.common.records import (
     TopicRecord,
     chain_digest,
 )
-from kafkasim.model.controller.kraft.snapshot import Snapshot, image_values, load_snapshot
+from kafkasim.model.controller.common.snapshot import Snapshot, image_values, load_snapshot
 from kafkasim.model.directories import MIGRATING, UNASSIGNED
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BrokerRegistration

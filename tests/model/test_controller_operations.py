@@ -281,7 +281,7 @@ def test_a_read_waits_for_what_a_timer_wrote_before_it() -> None:
     h = six_brokers()
     h.create("t", (1, 2))
     controller = h.controller
-    controller.append(controller.managers.replication.fence(2), h.now)
+    controller.active.append(controller.active.managers.replication.fence(2), h.now)
     listed = h.send(ListPartitionReassignmentsRequest(None))
     assert listed not in h.answers
     h.raft.lead(2, h.now)  # another controller; what was not committed is gone
@@ -337,11 +337,11 @@ def test_balancing_elects_a_thousand_leaders_an_event_and_goes_on_at_once() -> N
         epoch = h.controller.image.brokers[2].epoch
         h.send(AlterPartitionRequest(2, epoch, (data,)))
     h.commit()
-    first = h.controller.managers.replication.balance_leaders()
+    first = h.controller.active.managers.replication.balance_leaders()
     assert len(first) == 1000
-    h.controller.append(first, h.now)
+    h.controller.active.append(first, h.now)
     h.commit()
-    assert len(h.controller.managers.replication.balance_leaders()) == 500
+    assert len(h.controller.active.managers.replication.balance_leaders()) == 500
 
 
 def eligible(**topic: str) -> tuple[Harness, str]:

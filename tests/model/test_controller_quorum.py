@@ -60,7 +60,7 @@ class ControllerWorld(World):
     def active(self) -> int | None:
         nodes = self.nodes
         active = [i for i in self.ids if nodes[i] is not None and nodes[i].active]
-        return max(active, key=lambda i: nodes[i].active_epoch, default=None)
+        return max(active, key=lambda i: nodes[i].active.epoch, default=None)
 
     def ask(self, message: Any) -> Any:
         """Ask the active controller, again and again, until it has written the answer."""

@@ -14,7 +14,7 @@ from kafkasim.model.controller.common.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from kafkasim.model.controller.kraft.snapshot import (
+from kafkasim.model.controller.common.snapshot import (
     Snapshot,
     SnapshotGenerator,
     image_values,

@@ -245,7 +245,7 @@ def test_a_deletion_that_a_new_controller_finds_waits_for_the_reassignment(
 ) -> None:
     stuck(cluster)
     zombie = cluster.controller()
-    zombie.queue.close()  # it does nothing any more, so the deletion is not begun
+    zombie.events.close()  # it does nothing any more, so the deletion is not begun
     cluster.client("admin")
     cluster.connected("admin")
     cluster.ok("admin", Create("/admin/delete_topics/orders", ()))

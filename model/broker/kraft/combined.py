@@ -21,44 +21,7 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.effects import Process, Request
 from kafkasim.model.raft.client import RaftClient
-from kafkasim.model.raft.delivery import Listener
-from kafkasim.model.records import RecordBatch
 from kafkasim.model.storage.files import Files
-
-
-class Listeners:
-    """Passes on what the Raft client says to several listeners, in the order they were added."""
-
-    def __init__(self, first: Any) -> None:
-        self.all = [first]
-
-    def add(self, listener: Any) -> None:
-        """Let another listener hear everything from now on."""
-        self.all.append(listener)
-
-    def on_leader_change(self, leader_id: int, epoch: int, now: int) -> None:
-        """Pass on who leads."""
-        for listener in self.all:
-            listener.on_leader_change(leader_id, epoch, now)
-
-    def on_commit(self, batches: tuple[RecordBatch, ...], high_watermark: int, now: int) -> None:
-        """Pass on committed batches."""
-        for listener in self.all:
-            listener.on_commit(batches, high_watermark, now)
-
-    def on_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None:
-        """Pass on a snapshot, which replaces the listeners' state."""
-        for listener in self.all:
-            listener.on_snapshot(end_offset, epoch, values, now)
-
-
-class CombinedController(Controller):
-    """The controller of a combined node."""
-
-    def raft_listener(self) -> Listener:
-        """Return a list of listeners, to which the broker is added once it is built."""
-        self.listeners = Listeners(self)
-        return self.listeners
 
 
 class CombinedNode(Process):
@@ -86,7 +49,7 @@ class CombinedNode(Process):
         self._parts: tuple[Process, ...] = ()
         super().__init__(name, files, rng, now)
         self.endpoint = voters[node_id]
-        self.controller = controller = CombinedController(
+        self.controller = controller = Controller(
             self.endpoint, node_id, voters, config, rules, files, rng, now, features, directory_id,
             self,
         )  # fmt: skip

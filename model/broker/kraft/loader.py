@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
 from kafkasim.model.controller.common.records import chain_digest
-from kafkasim.model.controller.kraft.snapshot import (
+from kafkasim.model.controller.common.snapshot import (
     Snapshot,
     SnapshotGenerator,
     image_values,

@@ -25,7 +25,7 @@ from kafkasim.model.controller.common.records import (
     UnregisterBrokerRecord,
     chain_digest,
 )
-from kafkasim.model.controller.kraft.snapshot import Snapshot, load_snapshot
+from kafkasim.model.controller.common.snapshot import Snapshot, load_snapshot
 from kafkasim.model.facts import (
     BrokerRegistration,
     ConfigChanged,

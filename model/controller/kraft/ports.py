@@ -1,4 +1,4 @@
-"""What a controller needs of the metadata quorum."""
+"""What a controller and the metadata quorum need of each other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kafkasim.model.effects import Request
+from kafkasim.model.records import RecordBatch
 
 
 class Raft(Protocol):
@@ -19,3 +20,40 @@ class Raft(Protocol):
     def create_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None: ...
     def shutdown(self, now: int, done: Callable[[int], None]) -> None: ...
     def on_request(self, item: Request, now: int) -> None: ...
+
+
+class MetadataListener(Protocol):
+    """What the Raft client tells the owner of a replicated image, on lane ``raft``."""
+
+    def on_leader_change(self, leader_id: int, epoch: int, now: int) -> None: ...
+    def on_commit(
+        self, batches: tuple[RecordBatch, ...], high_watermark: int, now: int
+    ) -> None: ...
+    def on_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None: ...
+
+
+class Listeners:
+    """Tells several listeners what the Raft client tells one, in the order in which they were added
+    (KafkaRaftClient.register)."""
+
+    def __init__(self, first: MetadataListener) -> None:
+        self.all = [first]
+
+    def add(self, listener: MetadataListener) -> None:
+        """Tell another listener everything from now on."""
+        self.all.append(listener)
+
+    def on_leader_change(self, leader_id: int, epoch: int, now: int) -> None:
+        """Tell that a leader is known, or −1 that none is."""
+        for listener in self.all:
+            listener.on_leader_change(leader_id, epoch, now)
+
+    def on_commit(self, batches: tuple[RecordBatch, ...], high_watermark: int, now: int) -> None:
+        """Tell that batches are committed."""
+        for listener in self.all:
+            listener.on_commit(batches, high_watermark, now)
+
+    def on_snapshot(self, end_offset: int, epoch: int, values: list[Any], now: int) -> None:
+        """Hand over a snapshot that replaces all metadata below ``end_offset``."""
+        for listener in self.all:
+            listener.on_snapshot(end_offset, epoch, values, now)

@@ -1,16 +1,28 @@
-"""What the active controller answers (ControllerApis, and QuorumController's write events).
+"""The managers of an active controller, and which of them serves which request.
 
-Each handler asks a manager for records and a response and hands both to
-:meth:`~kafkasim.model.controller.kraft.controller.Controller.finish`, which parks the response behind the records.
+Each handler here is one of QuorumController's write events: it asks the managers for records and a
+response, and changes nothing itself. :class:`~kafkasim.model.controller.kraft.active.ActiveController`
+appends the records, replays them, and sends the response when they are committed.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import ProducerIdsRecord
-from kafkasim.model.effects import Request
+from kafkasim.model.controller.kraft.managers.cluster import ClusterControlManager
+from kafkasim.model.controller.kraft.managers.configs import ConfigurationControlManager
+from kafkasim.model.controller.kraft.managers.features import FeatureControlManager
+from kafkasim.model.controller.kraft.managers.heartbeats import BrokerHeartbeatManager
+from kafkasim.model.controller.kraft.managers.log_dirs import LogDirControlManager
+from kafkasim.model.controller.kraft.managers.reassignments import ReassignmentControlManager
+from kafkasim.model.controller.kraft.managers.replication import ReplicationControlManager
+from kafkasim.model.controller.kraft.managers.topics import TopicControlManager
+from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
@@ -34,184 +46,202 @@ from kafkasim.model.messages import (
     UnregisterBrokerResponse,
     UpdateFeaturesRequest,
 )
-
-if TYPE_CHECKING:
-    from kafkasim.model.controller.kraft.controller import Controller
+from kafkasim.model.values import value
 
 PRODUCER_ID_BLOCK = 1000
 
 
-class ControllerApis:
-    """``handlers``: request type to handler(item, message, now)."""
+@value
+class ControllerResult:
+    """The records and the response of an event (ControllerResult).
 
-    def __init__(self, controller: Controller) -> None:
-        self.controller = controller
-        self.handlers: dict[type, Callable[[Request, Any, int], None]] = {
-            BrokerHeartbeatRequest: self.on_heartbeat,
-            AlterPartitionRequest: self.on_alter_partition,
-            AssignReplicasToDirsRequest: self.on_assign_replicas_to_dirs,
-            BrokerRegistrationRequest: self.on_registration,
-            UnregisterBrokerRequest: self.on_unregister_broker,
-            CreateTopicsRequest: self.on_create_topics,
-            DeleteTopicsRequest: self.on_delete_topics,
-            CreatePartitionsRequest: self.on_create_partitions,
-            ElectLeadersRequest: self.on_elect_leaders,
-            AlterPartitionReassignmentsRequest: self.on_alter_reassignments,
-            ListPartitionReassignmentsRequest: self.on_list_reassignments,
-            IncrementalAlterConfigsRequest: self.on_alter_configs,
-            UpdateFeaturesRequest: self.on_update_features,
-            AllocateProducerIdsRequest: self.on_allocate_producer_ids,
-        }
+    ``replayed()`` runs once the records are replayed, and returns the response in place of
+    ``response``.
+    """
+
+    records: list[Any]
+    response: Any
+    replayed: Callable[[], Any] | None = None
+
+
+class Managers:
+    """The parts of an active controller. They start from its image; a resignation drops them."""
+
+    __slots__ = (
+        "cluster",
+        "configs",
+        "features",
+        "heartbeats",
+        "image",
+        "log_dirs",
+        "reassignments",
+        "replication",
+        "rules",
+        "topics",
+    )
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        config: BrokerConfig,
+        rules: ControllerRules,
+        rng: random.Random,
+        now: int,
+    ) -> None:
+        self.image = image
+        self.rules = rules
+        self.heartbeats = BrokerHeartbeatManager(
+            config.broker_session_timeout_ms * 1000, image, now
+        )
+        self.cluster = ClusterControlManager(image, self.heartbeats)
+        self.replication = ReplicationControlManager(
+            image, config, rules, self.cluster.default_directory
+        )
+        self.log_dirs = LogDirControlManager(image, self.replication)
+        self.topics = TopicControlManager(image, self.cluster, config, rng)
+        self.reassignments = ReassignmentControlManager(image, self.replication)
+        self.configs = ConfigurationControlManager(image, config)
+        self.features = FeatureControlManager(image, rules.supported_features())
 
     # Brokers.
 
-    def on_registration(self, item: Request, request: BrokerRegistrationRequest, now: int) -> None:
-        """Register an incarnation, or refuse a second one while the first is alive."""
-        controller = self.controller
-        managers, rules = controller.managers, controller.rules
-        error = managers.cluster.may_register(request, now)
+    def on_registration(self, request: BrokerRegistrationRequest, now: int) -> ControllerResult:
+        """Register an incarnation, or refuse a second one while the session of the first is valid."""
+        cluster, image = self.cluster, self.image
+        error = cluster.may_register(request, now)
         if error != Errors.NONE:
-            controller.finish(item, [], BrokerRegistrationResponse(error, -1), now)
-            return
-        previous = controller.image.brokers.get(request.broker_id)
+            return ControllerResult([], BrokerRegistrationResponse(error, -1))
+        previous = image.brokers.get(request.broker_id)
         records: list[Any] = []
         if previous is not None and previous.incarnation_id != request.incarnation_id:
-            if rules.on_reregistration(previous):
-                unclean = rules.is_unclean_restart(previous, request)
-                records += managers.replication.fence(previous.id, "registered", unclean)
-        record = managers.cluster.registration(request)
-        last_offset = controller.append([*records, record], now)
-        if last_offset is None:
-            controller.refuse(item)
-            return
-        epoch = controller.image.brokers[request.broker_id].epoch
-        managers.heartbeats.register(request.broker_id, record.fenced, now)
-        response = BrokerRegistrationResponse(Errors.NONE, epoch)
-        controller.parked.append((last_offset, item, response))
-        controller.arm_stale_check()
+            if self.rules.fences_previous_incarnation(previous):
+                unclean = self.rules.is_unclean_restart(previous, request)
+                records += self.replication.fence(previous.id, "registered", unclean)
+        record = cluster.registration(request)
 
-    def on_heartbeat(self, item: Request, request: BrokerHeartbeatRequest, now: int) -> None:
-        """Keep a broker's session, and move it between fenced, active and shutting down."""
-        controller = self.controller
-        broker = controller.image.brokers.get(request.broker_id)
+        def replayed() -> BrokerRegistrationResponse:
+            self.heartbeats.register(request.broker_id, record.fenced, now)
+            return BrokerRegistrationResponse(Errors.NONE, image.brokers[request.broker_id].epoch)
+
+        return ControllerResult([*records, record], None, replayed)
+
+    def on_heartbeat(self, request: BrokerHeartbeatRequest, now: int) -> ControllerResult:
+        """Extend a broker's session, and move it between fenced, active and shutting down."""
+        image, heartbeats = self.image, self.heartbeats
+        broker = image.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
             refusal = BrokerHeartbeatResponse(Errors.STALE_BROKER_EPOCH, False, True, False)
-            controller.finish(item, [], refusal, now)
-            return
-        heartbeats = controller.managers.heartbeats
-        records, fenced, stop = controller.managers.replication.process_heartbeat(
-            broker, request, heartbeats
-        )
-        offline = controller.managers.log_dirs.take_offline(broker, request.offline_log_dirs)
+            return ControllerResult([], refusal)
+        records, fenced, stop = self.replication.process_heartbeat(broker, request, heartbeats)
+        offline = self.log_dirs.take_offline(broker, request.offline_log_dirs)
         caught_up = request.current_metadata_offset >= broker.epoch
         response = BrokerHeartbeatResponse(Errors.NONE, caught_up, fenced, stop)
-        if not controller.finish(item, [*records, *offline], response, now):
-            return
-        heartbeats.touch(broker.id, fenced, request.current_metadata_offset, now)
-        if records and not fenced and request.want_shut_down:
-            heartbeats.start_shutdown(broker.id, controller.image.offset)
-        if broker.fenced and not fenced:
-            controller.arm_stale_check()
 
-    def on_unregister_broker(
-        self, item: Request, request: UnregisterBrokerRequest, now: int
-    ) -> None:
+        def replayed() -> BrokerHeartbeatResponse:
+            heartbeats.touch(broker.id, fenced, request.current_metadata_offset, now)
+            if records and not fenced and request.want_shut_down:
+                heartbeats.start_shutdown(broker.id, image.offset)
+            return response
+
+        return ControllerResult([*records, *offline], None, replayed)
+
+    def on_unregister_broker(self, request: UnregisterBrokerRequest, now: int) -> ControllerResult:
         """Forget a broker; if it still runs, its heartbeats are stale from now on."""
-        controller = self.controller
-        managers = controller.managers
-        error = managers.cluster.may_unregister(request.broker_id)
+        error = self.cluster.may_unregister(request.broker_id)
         if error != Errors.NONE:
             message = f"Broker ID {request.broker_id} is not currently registered"
-            controller.finish(item, [], UnregisterBrokerResponse(error, message), now)
-            return
-        records = managers.replication.unregister(request.broker_id)
-        if controller.finish(item, records, UnregisterBrokerResponse(Errors.NONE), now):
-            managers.heartbeats.remove(request.broker_id)
+            return ControllerResult([], UnregisterBrokerResponse(error, message))
 
-    def on_alter_partition(self, item: Request, request: AlterPartitionRequest, now: int) -> None:
+        def replayed() -> UnregisterBrokerResponse:
+            self.heartbeats.remove(request.broker_id)
+            return UnregisterBrokerResponse(Errors.NONE)
+
+        return ControllerResult(self.replication.unregister(request.broker_id), None, replayed)
+
+    def on_alter_partition(self, request: AlterPartitionRequest, now: int) -> ControllerResult:
         """Change ISRs as their leaders ask."""
-        managers = self.controller.managers
-        error = managers.cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
+        error = self.cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
         if error != Errors.NONE:
-            self.controller.finish(item, [], AlterPartitionResponse(error, ()), now)
-            return
-        records, response = managers.replication.alter_partition(request)
-        self.controller.finish(item, records, response, now)
+            return ControllerResult([], AlterPartitionResponse(error, ()))
+        return ControllerResult(*self.replication.alter_partition(request))
 
     def on_assign_replicas_to_dirs(
-        self, item: Request, request: AssignReplicasToDirsRequest, now: int
-    ) -> None:
-        """Take note of the log directories of a broker's replicas."""
-        managers = self.controller.managers
-        error = managers.cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
+        self, request: AssignReplicasToDirsRequest, now: int
+    ) -> ControllerResult:
+        """Note the log directories that hold a broker's replicas."""
+        error = self.cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
         if error != Errors.NONE:
-            self.controller.finish(item, [], AssignReplicasToDirsResponse(error), now)
-            return
-        records, response = managers.log_dirs.assign(request)
-        self.controller.finish(item, records, response, now)
+            return ControllerResult([], AssignReplicasToDirsResponse(error))
+        return ControllerResult(*self.log_dirs.assign(request))
 
     def on_allocate_producer_ids(
-        self, item: Request, request: AllocateProducerIdsRequest, now: int
-    ) -> None:
+        self, request: AllocateProducerIdsRequest, now: int
+    ) -> ControllerResult:
         """Give a broker the next block of producer ids."""
-        controller = self.controller
-        cluster = controller.managers.cluster
-        error = cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
+        error = self.cluster.check_broker_epoch(request.broker_id, request.broker_epoch)
         if error != Errors.NONE:
-            controller.finish(item, [], AllocateProducerIdsResponse(error, -1, 0), now)
-            return
-        start = controller.image.next_producer_id
+            return ControllerResult([], AllocateProducerIdsResponse(error, -1, 0))
+        start = self.image.next_producer_id
         following = start + PRODUCER_ID_BLOCK
         record = ProducerIdsRecord(request.broker_id, request.broker_epoch, following)
         response = AllocateProducerIdsResponse(Errors.NONE, start, PRODUCER_ID_BLOCK)
-        controller.finish(item, [record], response, now)
+        return ControllerResult([record], response)
 
     # Operators.
 
-    def on_create_topics(self, item: Request, request: CreateTopicsRequest, now: int) -> None:
+    def on_create_topics(self, request: CreateTopicsRequest, now: int) -> ControllerResult:
         """Create topics."""
-        records, response = self.controller.managers.topics.create_topics(request)
-        self.controller.finish(item, records, response, now)
+        return ControllerResult(*self.topics.create_topics(request))
 
-    def on_delete_topics(self, item: Request, request: DeleteTopicsRequest, now: int) -> None:
+    def on_delete_topics(self, request: DeleteTopicsRequest, now: int) -> ControllerResult:
         """Delete topics."""
-        records, response = self.controller.managers.topics.delete_topics(request)
-        self.controller.finish(item, records, response, now)
+        return ControllerResult(*self.topics.delete_topics(request))
 
-    def on_create_partitions(
-        self, item: Request, request: CreatePartitionsRequest, now: int
-    ) -> None:
+    def on_create_partitions(self, request: CreatePartitionsRequest, now: int) -> ControllerResult:
         """Add partitions to topics."""
-        records, response = self.controller.managers.topics.create_partitions(request)
-        self.controller.finish(item, records, response, now)
+        return ControllerResult(*self.topics.create_partitions(request))
 
-    def on_elect_leaders(self, item: Request, request: ElectLeadersRequest, now: int) -> None:
+    def on_elect_leaders(self, request: ElectLeadersRequest, now: int) -> ControllerResult:
         """Hold preferred or unclean elections."""
-        records, response = self.controller.managers.replication.elect_leaders(request)
-        self.controller.finish(item, records, response, now)
+        return ControllerResult(*self.replication.elect_leaders(request))
 
     def on_alter_reassignments(
-        self, item: Request, request: AlterPartitionReassignmentsRequest, now: int
-    ) -> None:
+        self, request: AlterPartitionReassignmentsRequest, now: int
+    ) -> ControllerResult:
         """Begin or cancel reassignments."""
-        records, response = self.controller.managers.reassignments.alter(request)
-        self.controller.finish(item, records, response, now)
+        return ControllerResult(*self.reassignments.alter(request))
 
     def on_list_reassignments(
-        self, item: Request, request: ListPartitionReassignmentsRequest, now: int
-    ) -> None:
+        self, request: ListPartitionReassignmentsRequest, now: int
+    ) -> ControllerResult:
         """List the reassignments in progress."""
-        response = self.controller.managers.reassignments.ongoing(request)
-        self.controller.finish(item, [], response, now)
-
-    def on_update_features(self, item: Request, request: UpdateFeaturesRequest, now: int) -> None:
-        """Finalize levels of features."""
-        records, response = self.controller.managers.features.update(request)
-        self.controller.finish(item, records, response, now)
+        return ControllerResult([], self.reassignments.ongoing(request))
 
     def on_alter_configs(
-        self, item: Request, request: IncrementalAlterConfigsRequest, now: int
-    ) -> None:
+        self, request: IncrementalAlterConfigsRequest, now: int
+    ) -> ControllerResult:
         """Change settings of topics and brokers."""
-        records, response = self.controller.managers.configs.alter(request)
-        self.controller.finish(item, records, response, now)
+        return ControllerResult(*self.configs.alter(request))
+
+    def on_update_features(self, request: UpdateFeaturesRequest, now: int) -> ControllerResult:
+        """Finalize levels of features."""
+        return ControllerResult(*self.features.update(request))
+
+
+HANDLERS: dict[type, Callable[[Managers, Any, int], ControllerResult]] = {
+    BrokerHeartbeatRequest: Managers.on_heartbeat,
+    AlterPartitionRequest: Managers.on_alter_partition,
+    AssignReplicasToDirsRequest: Managers.on_assign_replicas_to_dirs,
+    BrokerRegistrationRequest: Managers.on_registration,
+    UnregisterBrokerRequest: Managers.on_unregister_broker,
+    CreateTopicsRequest: Managers.on_create_topics,
+    DeleteTopicsRequest: Managers.on_delete_topics,
+    CreatePartitionsRequest: Managers.on_create_partitions,
+    ElectLeadersRequest: Managers.on_elect_leaders,
+    AlterPartitionReassignmentsRequest: Managers.on_alter_reassignments,
+    ListPartitionReassignmentsRequest: Managers.on_list_reassignments,
+    IncrementalAlterConfigsRequest: Managers.on_alter_configs,
+    UpdateFeaturesRequest: Managers.on_update_features,
+    AllocateProducerIdsRequest: Managers.on_allocate_producer_ids,
+}
+"""What the active controller serves; the Raft client serves all other requests."""

@@ -102,7 +102,7 @@ class ControllerRules:
 
     # Registration and heartbeats (ClusterControlManager, BrokerHeartbeatManager).
 
-    def on_reregistration(self, previous: BrokerImage) -> bool:
+    def fences_previous_incarnation(self, previous: BrokerImage) -> bool:
         """Return whether a new incarnation's registration first does what fencing the previous one
         does: leave ISRs and leaderships (0.1 e, KAFKA-18106, B84)."""
         return True

@@ -11,7 +11,7 @@ from kafkasim.scenarios.variants.variant import Variant
 class ReregistrationKeepsLeader(ControllerRules):
     """A new incarnation takes over the leaderships and ISR places of the old one."""
 
-    def on_reregistration(self, previous: Any) -> bool:
+    def fences_previous_incarnation(self, previous: Any) -> bool:
         return False
 
 

@@ -1,0 +1,192 @@
+"""One term of an active controller: from its activation to its resignation (QuorumController).
+
+    request ──► handler ──► (records, response)
+                               │
+                               ├─► append the records to the metadata log, as one batch
+                               ├─► replay them into the image at once
+                               └─► park the response until the high watermark passes them
+
+Nothing else changes the image. A response without records is parked too while earlier records are
+not committed: it was read from a state that may still be lost. A resignation drops this object with
+its image, and answers the parked requests with NOT_CONTROLLER.
+
+A batch holds at most 10000 records. The records of an event that has more become several batches,
+each replayed and committed on its own (ControllerResult.of, which is not atomic).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.records import FeatureLevelRecord, NoOpRecord
+from kafkasim.model.controller.common.responses import not_controller
+from kafkasim.model.controller.kraft.committed import CommittedMetadata
+from kafkasim.model.controller.kraft.managers.replication import MAX_ELECTIONS
+from kafkasim.model.controller.kraft.ports import Raft
+from kafkasim.model.controller.kraft.requests import HANDLERS, Managers
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.effects import Request, Respond
+from kafkasim.model.facts import ControllerActive
+
+if TYPE_CHECKING:
+    from kafkasim.model.timers import Timers
+
+LANE = "controller"
+MAX_RECORDS_PER_BATCH = 10_000
+PERIODIC = ("stale-check", "no-op", "unclean-scan", "balance")
+
+
+class ActiveController:
+    """The active controller of one Raft epoch."""
+
+    def __init__(
+        self,
+        epoch: int,
+        raft: Raft,
+        committed: CommittedMetadata,
+        config: BrokerConfig,
+        rules: ControllerRules,
+        placement_rng: random.Random,
+        timers: Timers,
+        out: list[Any],
+        now: int,
+    ) -> None:
+        self.epoch = epoch
+        self.raft = raft
+        self.committed = committed
+        self.config = config
+        self.rules = rules
+        self.timers = timers
+        self.out = out
+        self.image = committed.image.copy()
+        self.managers = Managers(self.image, config, rules, placement_rng, now)
+        self.parked: deque[tuple[int, Request, Any]] = deque()  # (last offset, request, response)
+        self._written = -1  # the last offset that this controller wrote
+
+    def activate(self, features: Mapping[str, int], now: int) -> None:
+        """Write the bootstrap records into an empty log, and begin the periodic tasks.
+
+        ``features`` are the levels that kafka-storage format --feature has set.
+        """
+        self.out.append(ControllerActive(self.epoch, True))
+        if not self.image.features:
+            levels = {**self.rules.bootstrap_features(), **features}
+            self.append([FeatureLevelRecord(name, levels[name]) for name in levels], now)
+        self._arm_stale_check()
+        self._arm_no_op(now)
+        arm = self.timers.arm
+        arm("unclean-scan", now + self._unclean_interval_us(), LANE, self._on_unclean_scan)
+        if self.config.auto_leader_rebalance_enable:
+            arm("balance", now + self._balance_interval_us(), LANE, self._on_balance)
+
+    def resign(self) -> None:
+        """Stop, and answer the parked requests with NOT_CONTROLLER."""
+        self.out.append(ControllerActive(self.epoch, False))
+        for key in PERIODIC:
+            self.timers.cancel(key)
+        while self.parked:
+            self.refuse(self.parked.popleft()[1])
+
+    # Events.
+
+    def serve(self, item: Request, now: int) -> None:
+        """Serve a request of one of the types in HANDLERS."""
+        message = item.message
+        result = HANDLERS[type(message)](self.managers, message, now)
+        records, response = result.records, result.response
+        if records and self.append(records, now) is None:
+            self.refuse(item)
+            return
+        if result.replayed is not None:
+            response = result.replayed()
+        if self._written >= self.committed.end_offset:
+            self.parked.append((self._written, item, response))
+        else:
+            self._respond(item, response)
+        if records:
+            self._arm_stale_check()
+
+    def append(self, records: list[Any], now: int) -> int | None:
+        """Append an event's records to the log and replay them.
+
+        Returns the last offset, or None if this controller leads no longer.
+        """
+        last_offset: int | None = None
+        for start in range(0, len(records), MAX_RECORDS_PER_BATCH):
+            batch = records[start : start + MAX_RECORDS_PER_BATCH]
+            last_offset = self.raft.schedule_append(self.epoch, batch, now)
+            if last_offset is None:
+                return None
+            offset = last_offset - len(batch)
+            for record in batch:
+                offset += 1
+                self.image.apply(record, offset, self.epoch)
+            self._written = last_offset
+        self._arm_no_op(now)
+        return last_offset
+
+    def complete(self, end_offset: int) -> None:
+        """Send the parked responses whose records lie below ``end_offset``, which is committed."""
+        parked = self.parked
+        while parked and parked[0][0] < end_offset:
+            _, item, response = parked.popleft()
+            self._respond(item, response)
+
+    def refuse(self, item: Request) -> None:
+        """Answer that the active controller is elsewhere."""
+        self._respond(item, not_controller(item.message))
+
+    def _respond(self, item: Request, response: Any) -> None:
+        self.out.append(Respond(item.connection, item.correlation, response))
+
+    # Timers.
+
+    def _arm_stale_check(self) -> None:
+        """Arm the check of sessions for the end of the first of them."""
+        if not self.timers.armed("stale-check"):
+            deadline = self.managers.heartbeats.next_check_us()
+            if deadline is not None:
+                self.timers.arm("stale-check", deadline, LANE, self._on_stale_check)
+
+    def _on_stale_check(self, now: int) -> None:
+        """Fence at most one broker whose session ended; the next one is another event."""
+        broker_id = self.managers.heartbeats.stale_broker(now)
+        if broker_id is not None:
+            if self.append(self.managers.replication.fence(broker_id), now) is None:
+                return  # the leadership is lost, and the inbox is about to say so
+            self.managers.heartbeats.fence(broker_id)
+        self._arm_stale_check()
+
+    def _arm_no_op(self, now: int) -> None:
+        if self.config.metadata_max_idle_interval_ms:
+            deadline = now + self.config.metadata_max_idle_interval_ms * 1000
+            self.timers.arm("no-op", deadline, LANE, self._on_no_op)
+
+    def _on_no_op(self, now: int) -> None:
+        self.append([NoOpRecord()], now)
+
+    def _balance_interval_us(self) -> int:
+        return self.config.leader_imbalance_check_interval_seconds * 1_000_000
+
+    def _unclean_interval_us(self) -> int:
+        return self.config.unclean_leader_election_interval_ms * 1000
+
+    def _on_balance(self, now: int) -> None:
+        """Elect preferred leaders; go on at once if there were more than one event may elect."""
+        records = self.managers.replication.balance_leaders()
+        self._append_some(records, now)
+        delay = 0 if len(records) == MAX_ELECTIONS else self._balance_interval_us()
+        self.timers.arm("balance", now + delay, LANE, self._on_balance)
+
+    def _on_unclean_scan(self, now: int) -> None:
+        self._append_some(self.managers.replication.elect_unclean(), now)
+        deadline = now + self._unclean_interval_us()
+        self.timers.arm("unclean-scan", deadline, LANE, self._on_unclean_scan)
+
+    def _append_some(self, records: list[Any], now: int) -> None:
+        if records:
+            self.append(records, now)
