@@ -1,55 +1,64 @@
-"""The decisions of KRaft that were wrong once, or that a KIP changed: RaftRules.
+"""The decisions of KRaft that were wrong once, or that a KIP changed, as named methods.
 
-A variant overrides a method: B39 ``check_quorum_us``, B41 ``restart_role``, B42
-``persist_vote_before_reply`` and ``must_flush_before_fetch``, B43 ``pre_vote``, its ping-pong
-``pre_vote_grant``; Kafka HEAD's early count of the leader's own log ``leader_end_offset``.
+A variant overrides one of them: B39 ``check_quorum_us``, B41 ``restart_role``, B42
+``persist_vote_before_reply`` and ``must_flush_before_fetch``, B43 ``pre_vote``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 from kafkasim.model.effects import Barrier
+from kafkasim.model.raft.quorum.election_state import ElectionState, QuorumStateStore
 from kafkasim.model.raft.quorum.majority import majority_offset
-from kafkasim.model.raft.quorum.quorum_state import ElectionState, QuorumStateStore
 
-CANDIDATE, FOLLOWER, LEADER, PROSPECTIVE = "candidate", "follower", "leader", "prospective"
-RESIGNED, UNATTACHED = "resigned", "unattached"
+
+class RoleName(Enum):
+    """The roles of a replica; the value is the name that the trace shows."""
+
+    UNATTACHED = "unattached"
+    PROSPECTIVE = "prospective"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    RESIGNED = "resigned"
 
 
 class RaftRules:
     """The rules of the modelled Kafka."""
 
     def pre_vote(self) -> bool:
-        """Return whether a voter asks before it raises the epoch (KIP-996)."""
+        """Return whether a voter asks for pre-votes before it raises the epoch (KIP-996)."""
         return True
 
     def grants_vote(
-        self, role: str, leader: int, voted: int, candidate: int, up_to_date: bool
+        self, role: RoleName, leader: int, voted: int, candidate: int, up_to_date: bool
     ) -> bool:
-        """Return whether a voter grants a vote for its own epoch.
+        """Return whether a voter grants a vote in its own epoch (KIP-595).
 
-        ``leader`` and ``voted`` are −1 for none. A repeated request of the same candidate is
-        granted again; who knows the epoch's leader or voted for another refuses.
+        ``leader`` and ``voted`` are −1 for none; ``up_to_date`` says that the candidate's log is at
+        least as long as the voter's. A voter refuses if it knows the leader of the epoch or voted
+        for another candidate. A repeated request of the same candidate is granted again.
         """
-        if leader != -1 or role in (LEADER, RESIGNED):
+        if leader != -1 or role in (RoleName.LEADER, RoleName.RESIGNED):
             return False
         if voted != -1:
             return voted == candidate
         return up_to_date
 
     def pre_vote_grant(
-        self, role: str, has_fetched: bool, has_high_watermark: bool, up_to_date: bool
+        self, role: RoleName, has_fetched: bool, has_high_watermark: bool, up_to_date: bool
     ) -> bool:
-        """Return whether a voter would grant a vote (KIP-996, KAFKA-17641).
+        """Return whether a voter grants a pre-vote (KIP-996, KAFKA-17641).
 
-        A follower that has fetched from its leader, and a leader that has committed in its epoch,
-        know that the epoch works and refuse.
+        Two voters know that the present epoch works, and refuse: a follower that has fetched from
+        its leader, and a leader that has committed a record of its epoch.
         """
-        if role == FOLLOWER and has_fetched:
+        if role is RoleName.FOLLOWER and has_fetched:
             return False
-        if role == LEADER and has_high_watermark:
+        if role is RoleName.LEADER and has_high_watermark:
             return False
         return up_to_date
 
@@ -62,40 +71,52 @@ class RaftRules:
     def high_watermark(self, end_offsets: Iterable[int], epoch_start: int, current: int) -> int:
         """Return the leader's high watermark; ``current`` is −1 while it is unknown.
 
-        A majority must hold a record of the leader's own epoch (KAFKA-12619); it never falls.
+        It rises only once a majority holds a record of the leader's own epoch (KAFKA-12619), which
+        begins at ``epoch_start``. It never falls.
         """
         reached = majority_offset(end_offsets)
         return reached if reached > epoch_start and reached > current else current
 
     def may_change_voters(self, own_epoch_committed: bool) -> bool:
-        """Return whether a leader may add or remove a voter: once a record of its own epoch is
-        committed, or else two majorities may not meet (KIP-853, the fault in Raft's thesis)."""
+        """Return whether a leader may add or remove a voter (KIP-853).
+
+        Only once a record of its own epoch is committed. Otherwise two leaders in a row may each
+        add a voter, and their two majorities need not overlap (a fault in the Raft thesis).
+        """
         return own_epoch_committed
 
     def high_watermark_completes_fetch(self) -> bool:
-        """Return whether a parked Fetch is answered when the high watermark passes the one it knows
-        (KIP-1166). In 4.0 it waits for new records or its 500 ms, so that a follower learns of the
-        last commit with the next append: the no-op at the latest."""
+        """Return whether a higher high watermark answers a parked Fetch (KIP-1166).
+
+        In 4.0 it does not: the Fetch waits for records or for its 500 ms, so a follower may learn
+        of the last commit only with the next append, the no-op record at the latest.
+        """
         return False
 
     def leader_end_offset(self, log_end_offset: int, flushed_offset: int) -> int:
-        """Return how far the leader counts its own log: what it has flushed."""
+        """Return how far the leader counts its own log: as far as it is flushed."""
         return flushed_offset
 
     def must_flush_before_fetch(self, voter: bool) -> bool:
-        """Return whether what was fetched is flushed before the next fetch acknowledges it."""
+        """Return whether fetched records are flushed before the next Fetch acknowledges them."""
         return voter
 
     def check_quorum_us(self, fetch_timeout_us: int) -> int | None:
-        """Return how long a leader may hear from no majority (KAFKA-15489); None is for ever."""
+        """Return how long a leader leads without fetches of a majority (KAFKA-15489); None: for
+        ever."""
         return fetch_timeout_us * 3 // 2
 
-    def restart_role(self, stored: ElectionState, node_id: int, last_log_epoch: int) -> str:
-        """Return the role of a voter that starts with this durable state (KAFKA-10527)."""
+    def restart_role(self, stored: ElectionState, node_id: int, last_log_epoch: int) -> RoleName:
+        """Return the role of a voter that starts with this durable state.
+
+        The leader of the stored epoch resigns: if it led on, it could write a second record at an
+        offset whose first one a follower has (KAFKA-10527).
+        """
         if stored.epoch < last_log_epoch:
-            return UNATTACHED
+            return RoleName.UNATTACHED
         if stored.leader == node_id:
-            return RESIGNED
+            return RoleName.RESIGNED
         if stored.leader != -1:
-            return FOLLOWER
-        return CANDIDATE if stored.voted == node_id else UNATTACHED
+            return RoleName.FOLLOWER
+        voted_for_itself = stored.voted == node_id
+        return RoleName.CANDIDATE if voted_for_itself else RoleName.UNATTACHED

@@ -3,7 +3,7 @@
 from raft_cluster import World
 
 from kafkasim.model.raft.quorum.states import LeaderChange
-from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.raft.rules import RaftRules, RoleName
 
 SECOND = 1_000_000
 
@@ -107,7 +107,7 @@ def test_a_restarted_leader_does_not_lead_its_old_epoch_again():
     old = elected(world)
     world.crash(old, power=True)
     world.start(old)
-    assert world.nodes[old].raft.state.name == "resigned"
+    assert world.nodes[old].raft.role.name is RoleName.RESIGNED
     world.run(15 * SECOND)
     assert world.nodes[world.leader()].raft.epoch > 1
 
@@ -220,7 +220,7 @@ def test_a_leader_that_continues_its_epoch_after_a_restart_diverges():
     class SameEpoch(RaftRules):
         def restart_role(self, stored, node_id, last_log_epoch):
             role = super().restart_role(stored, node_id, last_log_epoch)
-            return "leader" if role == "resigned" else role
+            return RoleName.LEADER if role is RoleName.RESIGNED else role
 
         def leader_end_offset(self, log_end_offset, flushed_offset):
             return log_end_offset

@@ -6,8 +6,8 @@ import pytest
 
 from kafkasim.model.effects import Barrier
 from kafkasim.model.raft.quorum import majority as quorum
-from kafkasim.model.raft.quorum.quorum_state import ElectionState, QuorumStateStore
-from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.raft.quorum.election_state import ElectionState, QuorumStateStore
+from kafkasim.model.raft.rules import RaftRules, RoleName
 from kafkasim.model.storage.files import MemoryFiles
 
 RULES = RaftRules()
@@ -25,7 +25,9 @@ def test_majority_offset_agrees_with_its_definition(voters):
 
 
 def test_an_election_is_lost_as_soon_as_it_cannot_be_won():
-    results = {(g, r): quorum.election_result(3, g, r) for g in range(4) for r in range(4 - g)}
+    results = {
+        (g, r): quorum.election_result(3, g, r).value for g in range(4) for r in range(4 - g)
+    }
     assert results == {
         (0, 0): "pending", (0, 1): "pending", (0, 2): "lost", (0, 3): "lost",
         (1, 0): "pending", (1, 1): "pending", (1, 2): "lost",
@@ -61,7 +63,7 @@ def test_high_watermark_needs_a_record_of_the_epoch_and_never_falls():
     ],
 )
 def test_votes_for_candidate_2(role, leader, voted, up_to_date, granted):
-    assert RULES.grants_vote(role, leader, voted, 2, up_to_date) is granted
+    assert RULES.grants_vote(RoleName(role), leader, voted, 2, up_to_date) is granted
 
 
 @pytest.mark.parametrize(
@@ -77,8 +79,8 @@ def test_votes_for_candidate_2(role, leader, voted, up_to_date, granted):
 )
 def test_pre_votes(role, fetched, high_watermark, granted):
     """KIP-996, KAFKA-17641."""
-    assert RULES.pre_vote_grant(role, fetched, high_watermark, True) is granted
-    assert RULES.pre_vote_grant(role, fetched, high_watermark, False) is False
+    assert RULES.pre_vote_grant(RoleName(role), fetched, high_watermark, True) is granted
+    assert RULES.pre_vote_grant(RoleName(role), fetched, high_watermark, False) is False
 
 
 def test_backoffs():
@@ -101,7 +103,7 @@ def test_backoffs():
     ],
 )
 def test_role_after_a_restart(stored, last_epoch, role):
-    assert RULES.restart_role(stored, 1, last_epoch) == role
+    assert RULES.restart_role(stored, 1, last_epoch) is RoleName(role)
 
 
 def test_a_vote_is_durable_before_what_follows():

@@ -58,7 +58,7 @@ def test_an_observer_becomes_a_voter_and_counts():
     leader = world.leader()
     assert Answers(world).ask(leader, ADD) is Errors.NONE
     assert voters(world) == [[1, 2, 3, 4]] * 4
-    assert world.nodes[4].raft.is_voter
+    assert world.nodes[4].raft.voter_sets.is_voter
     # Now 3 of 4 are a majority: with two cut off nothing commits.
     cut = [i for i in world.ids if i != leader][:2]
     for i in cut:
@@ -144,8 +144,8 @@ def test_a_change_needs_a_committed_record_of_the_leaders_epoch(rules, expected)
     # The observer is known although nothing of this epoch is committed.
     from kafkasim.model.messages import QuorumReplica
 
-    raft.state.observers[4, ""] = QuorumReplica(4, "", 0, world.now, world.now)
-    assert raft.state.high_watermark == -1
+    raft.role.observers[4, ""] = QuorumReplica(4, "", 0, world.now, world.now)
+    assert raft.role.high_watermark == -1
     Answers(world).ask(leader, ADD, 0)
     assert sorted(raft.voters) == expected
 

@@ -81,7 +81,7 @@ class Script:
 
     def do_state(self):
         return [
-            f"{i}  {raft.state} log={raft.log_end_offset} hw={raft.high_watermark}"
+            f"{i}  {raft.role} log={raft.log_end_offset} hw={raft.high_watermark}"
             for i, node in self.world.nodes.items()
             if node is not None
             for raft in [node.raft]

@@ -47,7 +47,8 @@ class ControllerNodes(Protocol):
 class QuorumLeader(Protocol):
     """A Raft client, of which only the leader is asked for."""
 
-    leader_id: int
+    @property
+    def leader_id(self) -> int: ...
 
 
 class RaftControllerNodes:

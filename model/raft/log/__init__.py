@@ -1,0 +1,1 @@
+"""What is replicated: the log with its high watermark, and the snapshots below it."""

@@ -1,0 +1,1 @@
+"""Who leads and who votes: roles, votes, the durable election state, the voter sets."""

@@ -1,18 +1,19 @@
-"""Votes and epochs: Vote, BeginQuorumEpoch and EndQuorumEpoch, asked and answered.
+"""Votes and epochs: Vote, BeginQuorumEpoch and EndQuorumEpoch, sent and answered.
 
-The parts of KafkaRaftClient around handleVoteRequest, handleBeginQuorumEpochRequest and
-handleEndQuorumEpochRequest. A request that fails is repeated after the retry backoff for as long
-as the role that sent it lasts; BeginQuorumEpoch is repeated every half fetch timeout until the
-voter acknowledges or fetches.
+Models the parts of KafkaRaftClient around handleVoteRequest, handleBeginQuorumEpochRequest,
+handleEndQuorumEpochRequest and maybeTransition. A request that fails is repeated after the retry
+backoff for as long as the role that sent it lasts. BeginQuorumEpoch is repeated every half fetch
+timeout until the voter acknowledges it or fetches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from kafkasim.model.channel import Failed
-from kafkasim.model.effects import Request, Respond
+from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     BeginQuorumEpochRequest,
@@ -22,36 +23,71 @@ from kafkasim.model.messages import (
     VoteRequest,
     VoteResponse,
 )
-from kafkasim.model.raft.quorum import majority as quorum
-from kafkasim.model.raft.quorum.quorum_state import NONE
+from kafkasim.model.raft.context import LANE, RaftContext
+from kafkasim.model.raft.quorum import majority
+from kafkasim.model.raft.quorum.election_state import NONE
+from kafkasim.model.raft.quorum.election_timer import ElectionTimer
+from kafkasim.model.raft.quorum.majority import ElectionResult
+from kafkasim.model.raft.quorum.peers import Peer, Peers
+from kafkasim.model.raft.quorum.quorum_state import QuorumState
 from kafkasim.model.raft.quorum.states import (
     Candidate,
-    Election,
     Follower,
     Leader,
     Prospective,
     Resigned,
     Role,
 )
+from kafkasim.model.raft.quorum.voters import VoterSets
 
-if TYPE_CHECKING:
-    from kafkasim.model.raft.client import RaftClient
-    from kafkasim.model.raft.log.fetching import Peer
+BEGIN_TIMER = (LANE, "begin")
 
-LANE = "raft"
+
+class LogEnd(Protocol):
+    """How far the replica's log reaches: what a voter compares with a candidate's log."""
+
+    @property
+    def last_epoch(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+
+
+class RoleChanges(Protocol):
+    """The role changes that votes and epochs cause. The Raft client carries them out."""
+
+    def become_unattached(self, epoch: int, now: int, deadline: int | None = None) -> None: ...
+    def become_follower(self, epoch: int, leader: int, now: int) -> None: ...
+    def become_prospective(self, retries: int, now: int) -> None: ...
+    def become_candidate(self, retries: int, now: int) -> None: ...
+    def become_leader(self, granting: tuple[int, ...], now: int) -> None: ...
 
 
 class Elections:
     """The voting side of a replica."""
 
-    def __init__(self, client: RaftClient) -> None:
-        self.client = client
+    def __init__(
+        self,
+        context: RaftContext,
+        quorum: QuorumState,
+        voters: VoterSets,
+        peers: Peers,
+        log: LogEnd,
+        timer: ElectionTimer,
+        roles: RoleChanges,
+    ) -> None:
+        self._context = context
+        self._quorum = quorum
+        self._voters = voters
+        self._peers = peers
+        self._log = log
+        self._timer = timer
+        self._roles = roles
 
     # ------------------------------------------------------------------------- requests
 
     def on_vote(self, item: Request, now: int) -> None:
         """Grant or refuse a vote or a pre-vote."""
-        client = self.client
+        quorum = self._quorum
         request: VoteRequest = item.message
         error = self._check(request.candidate_id, request.candidate_epoch)
         beyond = request.candidate_epoch + 1 if request.pre_vote else request.candidate_epoch
@@ -59,227 +95,239 @@ class Elections:
             error = Errors.INVALID_REQUEST
         granted = False
         if error is Errors.NONE:
-            if request.candidate_epoch > client.epoch:
-                client.become_unattached(request.candidate_epoch, now)
+            if request.candidate_epoch > quorum.epoch:
+                self._roles.become_unattached(request.candidate_epoch, now)
             granted = self._grants(request)
             if granted and not request.pre_vote:
-                client.record_vote(request.candidate_id, now)
-        self._respond(item, VoteResponse(error, client.leader_id, client.epoch, granted))
+                quorum.record_vote(request.candidate_id)
+        response = VoteResponse(error, quorum.leader_id, quorum.epoch, granted)
+        self._context.respond(item, response)
 
     def on_begin_quorum_epoch(self, item: Request, now: int) -> None:
         """Follow the leader of an epoch that has begun."""
-        client = self.client
+        quorum = self._quorum
         request: BeginQuorumEpochRequest = item.message
         error = self._check(request.leader_id, request.leader_epoch)
         if error is Errors.NONE:
-            client.voter_sets.note_endpoint(request.leader_id, request.leader_endpoint)
-            self.learn(request.leader_id, request.leader_epoch, now)
-            if isinstance(client.state, Follower):
-                client.await_fetch(now)
-        self._respond(item, BeginQuorumEpochResponse(error, client.leader_id, client.epoch))
+            self._peers.note_endpoint(request.leader_id, request.leader_endpoint)
+            self.take_leader_and_epoch(request.leader_id, request.leader_epoch, now)
+            if isinstance(quorum.role, Follower):
+                self._timer.await_fetch(now)
+        response = BeginQuorumEpochResponse(error, quorum.leader_id, quorum.epoch)
+        self._context.respond(item, response)
 
     def on_end_quorum_epoch(self, item: Request, now: int) -> None:
-        """The leader lets go: start an election as early as its list of successors says."""
-        client = self.client
+        """Start an election because the leader resigned; its preferred successor waits least."""
+        quorum = self._quorum
         request: EndQuorumEpochRequest = item.message
         error = self._check(request.leader_id, request.leader_epoch)
         if error is Errors.NONE:
-            self.learn(request.leader_id, request.leader_epoch, now)
-            if isinstance(client.state, Follower) and client.leader_id == request.leader_id:
-                wait_ms = quorum.successor_backoff_ms(
+            self.take_leader_and_epoch(request.leader_id, request.leader_epoch, now)
+            if isinstance(quorum.role, Follower) and quorum.leader_id == request.leader_id:
+                wait_ms = majority.successor_backoff_ms(
                     request.preferred_successors,
-                    client.node_id,
-                    client.config.controller_quorum_election_backoff_max_ms,
+                    self._context.node_id,
+                    self._context.config.controller_quorum_election_backoff_max_ms,
                 )
-                client.await_fetch(now, wait_ms * 1000)
-        self._respond(item, EndQuorumEpochResponse(error, client.leader_id, client.epoch))
+                self._timer.await_fetch(now, wait_ms * 1000)
+        response = EndQuorumEpochResponse(error, quorum.leader_id, quorum.epoch)
+        self._context.respond(item, response)
 
-    def learn(self, leader: int, epoch: int, now: int) -> None:
-        """Take over what a message says of the quorum (KafkaRaftClient.maybeTransition)."""
-        client = self.client
-        role = client.state
-        if leader not in client.peers and leader != client.node_id:
+    # ---------------------------------------------------------- what other replicas say
+
+    def take_response(self, error: Errors, leader: int, epoch: int, now: int) -> bool:
+        """Take the leader and epoch of any response (KafkaRaftClient.maybeHandleCommonResponse).
+
+        Return whether the caller must not use the rest of the response: it is stale, it was an
+        error, or the replica has halted.
+        """
+        if epoch < self._quorum.epoch or error is Errors.UNKNOWN_LEADER_EPOCH:
+            return True
+        if epoch > self._quorum.epoch or error is not Errors.NONE:
+            self.take_leader_and_epoch(leader, epoch, now)
+            return True
+        if leader not in (NONE, self._quorum.leader_id):
+            self.take_leader_and_epoch(leader, epoch, now)
+        return self._quorum.halted
+
+    def take_leader_and_epoch(self, leader: int, epoch: int, now: int) -> None:
+        """Change the role if a message names a higher epoch, or the leader of the present one
+        (KafkaRaftClient.maybeTransition)."""
+        quorum, node_id = self._quorum, self._context.node_id
+        role = quorum.role
+        if leader not in self._peers and leader != node_id:
             leader = NONE  # a voter of a set that this replica does not have yet
-        if leader == client.node_id and client.is_voter:
+        if leader == node_id and self._voters.is_voter:
             if epoch > role.epoch or (
                 epoch == role.epoch and not isinstance(role, Leader | Resigned)
             ):
-                client.halt(f"told to lead epoch {epoch}, which {role} does not")
+                quorum.halt(f"told to lead epoch {epoch}, which {role} does not")
         elif epoch > role.epoch:
             if leader == NONE:
-                client.become_unattached(epoch, now)
+                self._roles.become_unattached(epoch, now)
             else:
-                client.become_follower(epoch, leader, now)
+                self._roles.become_follower(epoch, leader, now)
         elif epoch == role.epoch and leader != NONE:
             if role.leader == NONE and not isinstance(role, Resigned):
-                client.become_follower(epoch, leader, now)
+                self._roles.become_follower(epoch, leader, now)
             elif role.leader not in (NONE, leader):
-                client.halt(f"epoch {epoch} has leaders {role.leader} and {leader}")
+                quorum.halt(f"epoch {epoch} has leaders {role.leader} and {leader}")
 
     def _check(self, sender: int, epoch: int) -> Errors:
-        client = self.client
-        if epoch < client.epoch:
+        """Return what is wrong with a request (KafkaRaftClient.validateVoterOnlyRequest).
+
+        Whether the sender is a voter is not checked: this replica's set may be old (KIP-853).
+        """
+        if epoch < self._quorum.epoch:
             return Errors.FENCED_LEADER_EPOCH
-        if sender < 0 or (sender == client.node_id and client.is_voter):
-            return Errors.INVALID_REQUEST  # no test for membership: ours may be old (KIP-853)
+        if sender < 0 or (sender == self._context.node_id and self._voters.is_voter):
+            return Errors.INVALID_REQUEST
         return Errors.NONE
 
     def _grants(self, request: VoteRequest) -> bool:
-        client = self.client
-        role = client.state
-        up_to_date = quorum.is_up_to_date(
+        role, rules = self._quorum.role, self._context.rules
+        up_to_date = majority.is_up_to_date(
             request.last_offset_epoch,
             request.last_offset,
-            client.last_log_epoch,
-            client.log_end_offset,
+            self._log.last_epoch,
+            self._log.end_offset,
         )
         if request.pre_vote:
             fetched = isinstance(role, Follower) and role.has_fetched
-            known = isinstance(role, Leader) and role.high_watermark >= 0
-            return client.rules.pre_vote_grant(role.name, fetched, known, up_to_date)
-        return client.rules.grants_vote(
+            committed = isinstance(role, Leader) and role.high_watermark >= 0
+            return rules.pre_vote_grant(role.name, fetched, committed, up_to_date)
+        return rules.grants_vote(
             role.name, role.leader, role.voted, request.candidate_id, up_to_date
         )
 
-    def _respond(self, item: Request, message: Any) -> None:
-        self.client.process.out.append(Respond(item.connection, item.correlation, message))
-
     # ----------------------------------------------------------------------- outcomes
 
-    def answered(self, now: int) -> None:
-        """Act on the votes counted so far."""
-        client = self.client
-        role = client.state
-        assert isinstance(role, Election), role
-        result = role.result(len(client.voters))
-        if result == quorum.PENDING:
-            return
-        if isinstance(role, Prospective):
-            if result == quorum.WON:
-                client.become_candidate(role.retries, now)
-            else:
-                self._leave_prospective(role, now)
-        elif result == quorum.WON:
-            leader = Leader(role.epoch, client.node_id, client.others, client.log_end_offset)
-            granting = tuple(sorted(voter for voter in role.answers if role.answers[voter]))
-            client.become_leader(leader, granting, now)
-        elif isinstance(role, Candidate):
-            self._back_off(role, now)
-
     def on_timeout(self, now: int) -> None:
-        """The election timeout, a backoff or a follower's fetch timeout ended."""
-        client = self.client
-        if client.halted:
+        """Act on the end of an election timeout, a backoff or a follower's fetch timeout."""
+        if self._quorum.halted:
             return
-        role = client.state
+        role = self._quorum.role
         if isinstance(role, Prospective):
             self._leave_prospective(role, now)
         elif isinstance(role, Candidate) and not role.backing_off:
             self._back_off(role, now)
         elif isinstance(role, Resigned):
-            client.become_unattached(role.epoch + 1, now, now)
-        elif client.is_voter:
+            self._roles.become_unattached(role.epoch + 1, now, now)
+        elif self._voters.is_voter:
             retries = role.retries + 1 if isinstance(role, Candidate) else 1
-            client.become_prospective(retries, now)
+            self._roles.become_prospective(retries, now)
+
+    def _act_on_votes(self, role: Prospective | Candidate, now: int) -> None:
+        result = role.votes.result(len(self._voters.voters))
+        if result is ElectionResult.PENDING:
+            return
+        if isinstance(role, Prospective):
+            if result is ElectionResult.WON:
+                self._roles.become_candidate(role.retries, now)
+            else:
+                self._leave_prospective(role, now)
+        elif result is ElectionResult.WON:
+            self._roles.become_leader(role.votes.granting(), now)
+        else:
+            self._back_off(role, now)
 
     def _leave_prospective(self, role: Prospective, now: int) -> None:
-        client = self.client
+        """Go back to the leader of the epoch, or wait for another election timeout."""
         if role.leader != NONE:
-            client.become_follower(role.epoch, role.leader, now)
+            self._roles.become_follower(role.epoch, role.leader, now)
         else:
-            client.process.timers.cancel((LANE, "election"))
-            client.become_unattached(role.epoch, now)
+            self._timer.cancel()
+            self._roles.become_unattached(role.epoch, now)
 
     def _back_off(self, role: Candidate, now: int) -> None:
-        client = self.client
+        """Wait before the next election: longer after each lost one."""
         role.backing_off = True
-        maximum = client.config.controller_quorum_election_backoff_max_ms
-        wait_ms = quorum.election_backoff_ms(role.retries, client.process.rng.random(), maximum)
-        client.await_election(now, now + wait_ms * 1000)
+        maximum = self._context.config.controller_quorum_election_backoff_max_ms
+        draw = self._context.process.rng.random()
+        wait_ms = majority.election_backoff_ms(role.retries, draw, maximum)
+        self._timer.await_election(now, now + wait_ms * 1000)
 
-    # --------------------------------------------------------- what this replica asks for
+    # ------------------------------------------------------------- requests that are sent
 
     def send_votes(self, now: int) -> None:
-        """Ask every other voter; a single voter has won already."""
-        role = self.client.state
-        for peer in self.client.voter_sets.peers():
+        """Ask every other voter for its vote; a single voter has won already."""
+        role = self._quorum.role
+        for peer in self._peers.voters():
             self._send_vote(peer, role, now)
-        self.answered(now)
+        role = self._quorum.role
+        assert isinstance(role, Prospective | Candidate), role
+        self._act_on_votes(role, now)
 
     def send_begin_quorum_epoch(self, now: int) -> None:
         """Tell the voters that have not yet acknowledged the new leader."""
-        client = self.client
-        role = client.state
-        if client.halted or not isinstance(role, Leader) or not role.unacknowledged:
+        context, role = self._context, self._quorum.role
+        if self._quorum.halted or not isinstance(role, Leader) or not role.unacknowledged:
             return
-        message = BeginQuorumEpochRequest(client.node_id, role.epoch, client.process.name)
+        message = BeginQuorumEpochRequest(context.node_id, role.epoch, context.process.name)
         for voter in role.unacknowledged:
-            peer = client.peers[voter]
+            peer = self._peers[voter]
             if not peer.vote.in_flight:
                 peer.vote.send(message, now, partial(self._on_begin_answer, peer, role))
-        client.process.timers.arm(
-            (LANE, "begin"), now + client.fetch_timeout_us // 2, LANE, self.send_begin_quorum_epoch
-        )
+        deadline = now + context.fetch_timeout_us // 2
+        context.timers.arm(BEGIN_TIMER, deadline, LANE, self.send_begin_quorum_epoch)
 
     def send_end_quorum_epoch(self, now: int) -> None:
-        """Tell every voter that this epoch's leader resigned."""
-        role = self.client.state
-        for peer in self.client.voter_sets.peers():
+        """Tell every other voter that the leader of this epoch resigned."""
+        role = self._quorum.role
+        for peer in self._peers.voters():
             self._send_end(peer, role, now)
 
     def _send_vote(self, peer: Peer, role: Role, now: int) -> None:
-        client = self.client
-        if role is not client.state or client.halted:
+        if role is not self._quorum.role or self._quorum.halted:
             return
-        assert isinstance(role, Election), role
+        assert isinstance(role, Prospective | Candidate), role
         request = VoteRequest(
             role.epoch,
-            client.node_id,
-            client.last_log_epoch,
-            client.log_end_offset,
+            self._context.node_id,
+            self._log.last_epoch,
+            self._log.end_offset,
             isinstance(role, Prospective),
         )
         peer.vote.send(request, now, partial(self._on_vote_answer, peer, role))
 
     def _send_end(self, peer: Peer, role: Role, now: int) -> None:
-        client = self.client
-        if role is not client.state or client.halted:
+        if role is not self._quorum.role or self._quorum.halted:
             return
         assert isinstance(role, Resigned), role
-        request = EndQuorumEpochRequest(client.node_id, role.epoch, role.successors)
+        request = EndQuorumEpochRequest(self._context.node_id, role.epoch, role.successors)
         peer.vote.send(request, now, partial(self._on_end_answer, peer, role))
 
-    def _retry(self, peer: Peer, send: Any, role: Role, now: int) -> None:
-        client = self.client
-        if role is client.state:
-            deadline = now + client.config.controller_quorum_retry_backoff_ms * 1000
-            client.process.timers.arm(
-                (LANE, "retry", peer.id), deadline, LANE, partial(send, peer, role)
-            )
+    def _retry(
+        self, peer: Peer, send: Callable[[Peer, Role, int], None], role: Role, now: int
+    ) -> None:
+        if role is self._quorum.role:
+            backoff_us = self._context.config.controller_quorum_retry_backoff_ms * 1000
+            key = (LANE, "retry", peer.id)
+            self._context.timers.arm(key, now + backoff_us, LANE, partial(send, peer, role))
 
-    def _on_vote_answer(self, peer: Peer, role: Election, answer: Any, now: int) -> None:
-        client = self.client
-        if client.halted:
+    def _on_vote_answer(
+        self, peer: Peer, role: Prospective | Candidate, answer: Any, now: int
+    ) -> None:
+        if self._quorum.halted:
             return
         if type(answer) is Failed:
             self._retry(peer, self._send_vote, role, now)
-        elif not client.handle_common(answer.error, answer.leader_id, answer.leader_epoch, now):
-            if role is client.state and not (isinstance(role, Candidate) and role.backing_off):
-                role.answers[peer.id] = answer.vote_granted
-                self.answered(now)
+        elif not self.take_response(answer.error, answer.leader_id, answer.leader_epoch, now):
+            lost = isinstance(role, Candidate) and role.backing_off
+            if role is self._quorum.role and not lost:
+                role.votes.record(peer.id, answer.vote_granted)
+                self._act_on_votes(role, now)
 
     def _on_begin_answer(self, peer: Peer, role: Leader, answer: Any, now: int) -> None:
-        client = self.client
-        if client.halted or type(answer) is Failed:
+        if self._quorum.halted or type(answer) is Failed:
             return  # the timer repeats it
-        if not client.handle_common(answer.error, answer.leader_id, answer.leader_epoch, now):
-            role.unacknowledged.pop(peer.id, None)
+        if not self.take_response(answer.error, answer.leader_id, answer.leader_epoch, now):
+            role.acknowledged(peer.id)
 
     def _on_end_answer(self, peer: Peer, role: Resigned, answer: Any, now: int) -> None:
-        client = self.client
-        if client.halted:
+        if self._quorum.halted:
             return
         if type(answer) is Failed:
             self._retry(peer, self._send_end, role, now)
-        elif not client.handle_common(answer.error, answer.leader_id, answer.leader_epoch, now):
-            role.unacknowledged.pop(peer.id, None)
+        else:
+            self.take_response(answer.error, answer.leader_id, answer.leader_epoch, now)

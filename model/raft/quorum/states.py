@@ -1,34 +1,51 @@
-"""The roles of a replica of a Raft log, one small class each, and who may become what.
+"""The roles of a replica, one small class each, and the table of allowed transitions.
 
-Models EpochState and its subclasses, and the transition table of QuorumState. All that is volatile
-about a role lives in its object and goes with it; timers are armed by the client. An observer is
-Unattached or Follower only.
+Models EpochState and its subclasses, and the transitions of QuorumState. All volatile state of a
+role lives in its object and goes with it. An observer is Unattached or Follower only.
+
+Rules of this file: nothing here sends, writes or arms a timer; a method changes its own object and
+returns an answer.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from kafkasim.model.raft.quorum.majority import election_result
-from kafkasim.model.raft.quorum.quorum_state import NONE
-from kafkasim.model.raft.rules import CANDIDATE, FOLLOWER, LEADER, PROSPECTIVE, RESIGNED, UNATTACHED
+from kafkasim.model.messages import QuorumReplica
+from kafkasim.model.raft.quorum.election_state import NONE
+from kafkasim.model.raft.quorum.majority import ElectionResult, election_result
+from kafkasim.model.raft.rules import RoleName
 from kafkasim.model.values import value
 
-TRANSITIONS: dict[str, tuple[str, ...]] = {
+TRANSITIONS: dict[RoleName, tuple[RoleName, ...]] = {
     # Learns of a higher epoch or a leader; its election timeout ends.
-    UNATTACHED: (UNATTACHED, FOLLOWER, PROSPECTIVE, CANDIDATE),
+    RoleName.UNATTACHED: (
+        RoleName.UNATTACHED,
+        RoleName.FOLLOWER,
+        RoleName.PROSPECTIVE,
+        RoleName.CANDIDATE,
+    ),
     # Loses (to Unattached, or back to its leader), wins (Candidate), learns of an epoch or leader.
-    PROSPECTIVE: (UNATTACHED, FOLLOWER, CANDIDATE),
+    RoleName.PROSPECTIVE: (RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.CANDIDATE),
     # Wins; loses and tries again (asking first, or at once without pre-vote); learns of others.
-    CANDIDATE: (UNATTACHED, FOLLOWER, PROSPECTIVE, CANDIDATE, LEADER),
+    RoleName.CANDIDATE: (
+        RoleName.UNATTACHED,
+        RoleName.FOLLOWER,
+        RoleName.PROSPECTIVE,
+        RoleName.CANDIDATE,
+        RoleName.LEADER,
+    ),
     # Its fetch timeout ends; learns of a higher epoch.
-    FOLLOWER: (UNATTACHED, FOLLOWER, PROSPECTIVE, CANDIDATE),
+    RoleName.FOLLOWER: (
+        RoleName.UNATTACHED,
+        RoleName.FOLLOWER,
+        RoleName.PROSPECTIVE,
+        RoleName.CANDIDATE,
+    ),
     # Resigns; learns of a higher epoch. Never back into its own epoch.
-    LEADER: (UNATTACHED, FOLLOWER, RESIGNED),
+    RoleName.LEADER: (RoleName.UNATTACHED, RoleName.FOLLOWER, RoleName.RESIGNED),
     # Its election timeout ends (Unattached in the next epoch); learns of a higher epoch.
-    RESIGNED: (UNATTACHED, FOLLOWER),
+    RoleName.RESIGNED: (RoleName.UNATTACHED, RoleName.FOLLOWER),
 }
-"""Role to the roles it may become. Never to a lower epoch."""
+"""The roles that may follow a role. The epoch never falls."""
 
 
 @value
@@ -41,10 +58,13 @@ class LeaderChange:
 
 
 class Role:
-    """What all roles have: the epoch, its leader and this voter's vote in it (−1 none)."""
+    """The interface of every role (EpochState): its epoch, the leader and this replica's vote.
+
+    ``leader`` and ``voted`` are −1 for none. Roles share these three fields and no behaviour.
+    """
 
     __slots__ = ("epoch", "leader", "voted")
-    name = ""
+    name: RoleName
 
     def __init__(self, epoch: int, leader: int = NONE, voted: int = NONE) -> None:
         self.epoch = epoch
@@ -52,58 +72,73 @@ class Role:
         self.voted = voted
 
     def __repr__(self) -> str:
-        return f"{self.name}(epoch={self.epoch}, leader={self.leader}, voted={self.voted})"
+        name = self.name.value
+        return f"{name}(epoch={self.epoch}, leader={self.leader}, voted={self.voted})"
+
+
+class VoteTally:
+    """The votes of one election (EpochElection), the replica's own included."""
+
+    __slots__ = ("_granted",)
+
+    def __init__(self, node_id: int) -> None:
+        self._granted = {node_id: True}  # voter -> whether it granted its vote
+
+    def record(self, voter: int, granted: bool) -> None:
+        """Count the answer of a voter; a later answer replaces an earlier one."""
+        self._granted[voter] = granted
+
+    def result(self, voters: int) -> ElectionResult:
+        """Return how the election stands among ``voters`` voters."""
+        granted = sum(self._granted.values())
+        return election_result(voters, granted, len(self._granted) - granted)
+
+    def granting(self) -> tuple[int, ...]:
+        """Return the voters that granted their vote, in the order of their ids."""
+        return tuple(sorted(voter for voter, granted in self._granted.items() if granted))
 
 
 class Unattached(Role):
-    """Knows an epoch but no leader to follow; may have voted."""
+    """Knows an epoch but no leader in it; may have voted."""
 
     __slots__ = ()
-    name = UNATTACHED
+    name = RoleName.UNATTACHED
 
 
-class Election(Role):
-    """Counts votes. ``answers`` is voter to granted, its own vote included."""
+class Prospective(Role):
+    """Asks in its present epoch whether it would win an election (KIP-996)."""
 
-    __slots__ = ("answers", "retries")
+    __slots__ = ("retries", "votes")
+    name = RoleName.PROSPECTIVE
 
     def __init__(self, epoch: int, leader: int, voted: int, node_id: int, retries: int) -> None:
         super().__init__(epoch, leader, voted)
-        self.answers = {node_id: True}
-        self.retries = retries  # ≥ 1, elections lost in a row plus one
-
-    def result(self, voters: int) -> str:
-        """Return how the election stands."""
-        granted = sum(self.answers.values())
-        return election_result(voters, granted, len(self.answers) - granted)
+        self.votes = VoteTally(node_id)
+        self.retries = retries  # ≥ 1: one more than the elections that it lost in a row
 
 
-class Prospective(Election):
-    """Asks whether it would win, in its present epoch (KIP-996)."""
-
-    __slots__ = ()
-    name = PROSPECTIVE
-
-
-class Candidate(Election):
+class Candidate(Role):
     """Has voted for itself in a new epoch; ``backing_off`` once it has lost."""
 
-    __slots__ = ("backing_off",)
-    name = CANDIDATE
+    __slots__ = ("backing_off", "retries", "votes")
+    name = RoleName.CANDIDATE
 
     def __init__(self, epoch: int, node_id: int, retries: int) -> None:
-        super().__init__(epoch, NONE, node_id, node_id, retries)
+        super().__init__(epoch, NONE, node_id)
+        self.votes = VoteTally(node_id)
+        self.retries = retries  # ≥ 1: one more than the elections that it lost in a row
         self.backing_off = False
 
 
 class Follower(Role):
-    """Fetches from a leader; ``has_fetched`` once that has worked in this epoch.
+    """Fetches from the leader of its epoch.
 
-    ``fetching_snapshot`` is the snapshot that it loads instead; ``installing`` once it has all of it.
+    ``has_fetched`` says that a Fetch of this epoch succeeded. ``fetching_snapshot`` is the snapshot
+    that it loads instead of fetching records; ``installing`` says that it has every chunk of it.
     """
 
     __slots__ = ("fetching_snapshot", "has_fetched", "installing")
-    name = FOLLOWER
+    name = RoleName.FOLLOWER
 
     def __init__(self, epoch: int, leader: int, voted: int) -> None:
         super().__init__(epoch, leader, voted)
@@ -113,59 +148,72 @@ class Follower(Role):
 
 
 class Leader(Role):
-    """Leads an epoch from ``epoch_start``, the offset of its LeaderChange record.
-
-    ``end_offsets`` holds what each other voter has told by fetching (−1 nothing yet).
-    """
+    """Leads its epoch from ``epoch_start`` on, the offset of its LeaderChange record."""
 
     __slots__ = (
         "announced",
         "end_offsets",
         "epoch_start",
-        "fetches",
-        "flushed",
-        "heard",
+        "fetch_times",
+        "fetched_voters",
+        "flushed_offset",
         "high_watermark",
         "observers",
         "unacknowledged",
     )
-    name = LEADER
+    name = RoleName.LEADER
 
     def __init__(self, epoch: int, node_id: int, others: list[int], epoch_start: int) -> None:
         super().__init__(epoch, node_id, node_id)
         self.epoch_start = epoch_start
-        self.end_offsets = dict.fromkeys(others, -1)
-        self.unacknowledged = dict.fromkeys(others, True)  # of BeginQuorumEpoch
-        self.fetches: dict[int, tuple[int, int]] = {}  # voter -> last fetch, last caught up (µs)
-        self.observers: dict[tuple[int, str], Any] = {}  # (id, directory id) -> QuorumReplica
-        self.heard: dict[int, bool] = {}  # voters that fetched since the check quorum timer began
-        self.flushed = epoch_start  # own log up to here is durable
+        self.end_offsets = dict.fromkeys(others, -1)  # of each other voter; −1: has not fetched
+        self.unacknowledged = dict.fromkeys(others, True)  # voters to send BeginQuorumEpoch to
+        self.fetch_times: dict[int, tuple[int, int]] = {}  # voter -> last fetch, caught up (µs)
+        self.observers: dict[tuple[int, str], QuorumReplica] = {}  # by (id, directory id)
+        self.fetched_voters: dict[int, bool] = {}  # since the check quorum timer was started
+        self.flushed_offset = epoch_start  # the leader's own log is durable below it
         self.high_watermark = -1  # −1 until a record of this epoch is committed
-        self.announced = False  # the listener knows: it has been given all before the epoch
+        self.announced = False  # the listener knows that this replica leads
+
+    def acknowledged(self, voter: int) -> None:
+        """Note that a voter knows the leader: it needs no further BeginQuorumEpoch."""
+        self.unacknowledged.pop(voter, None)
+
+    def replica_fetched(
+        self, replica: tuple[int, str], voter: bool, offset: int, caught_up: bool, now: int
+    ) -> None:
+        """Note when a replica fetched, and when it last had everything
+        (LeaderState.updateReplicaState). ``replica`` is (id, directory id); id −1 is nobody."""
+        if voter:
+            last = self.fetch_times.get(replica[0], (-1, -1))[1]
+            self.fetch_times[replica[0]] = (now, now if caught_up else last)
+        elif replica[0] >= 0:
+            before = self.observers.get(replica)
+            last = -1 if before is None else before.last_caught_up_us
+            self.observers[replica] = QuorumReplica(
+                *replica, offset, now, now if caught_up else last
+            )
 
     def change_voters(self, others: list[int], directories: dict[int, str]) -> None:
-        """Follow another set of voters; of who was an observer the offset is known."""
+        """Count another set of voters; the end offset of a former observer is known already."""
         before = self.end_offsets
         self.end_offsets = {}
         for voter in others:
             state = self.observers.pop((voter, directories[voter]), None)
-            told = -1 if state is None else state.log_end_offset
-            self.end_offsets[voter] = before.get(voter, told)
+            known = -1 if state is None else state.log_end_offset
+            self.end_offsets[voter] = before.get(voter, known)
             if voter not in before:
                 self.unacknowledged[voter] = True
         self.unacknowledged = {voter: True for voter in self.unacknowledged if voter in others}
-        self.heard = {voter: True for voter in self.heard if voter in others}
+        self.fetched_voters = {voter: True for voter in self.fetched_voters if voter in others}
 
 
 class Resigned(Role):
-    """Was the leader of this epoch and lets go: tells the voters, and appends no more."""
+    """Was the leader of this epoch: tells the voters that it resigned, and appends no more."""
 
-    __slots__ = ("successors", "unacknowledged")
-    name = RESIGNED
+    __slots__ = ("successors",)
+    name = RoleName.RESIGNED
 
-    def __init__(
-        self, epoch: int, node_id: int, others: list[int], successors: tuple[int, ...]
-    ) -> None:
+    def __init__(self, epoch: int, node_id: int, successors: tuple[int, ...]) -> None:
         super().__init__(epoch, NONE, node_id)
-        self.successors = successors
-        self.unacknowledged = dict.fromkeys(others, True)  # of EndQuorumEpoch
+        self.successors = successors  # voters, the preferred ones first

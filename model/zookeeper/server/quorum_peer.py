@@ -97,7 +97,8 @@ class QuorumPeer(Process):
         self.learner: Learner | None = None
         self._trace = SessionTrace(self.out, servers)
         self._inbox: deque[tuple[Any, ...]] = deque()  # (handler, its arguments…) from lane raft
-        self.raft = Replica(self, server_id, servers, config, rules, self, now)
+        self._replica = Replica(self, server_id, servers, config, rules, self, now)
+        self.raft = self._replica.client
 
     @property
     def serving(self) -> bool:
@@ -226,7 +227,7 @@ class QuorumPeer(Process):
         """Stop serving; if the connection broke, let lane ``raft`` doubt that the leader lives."""
         self._stop_serving(now)
         if broken:
-            self.out.append(Post("raft", self.raft.suspect_leader, epoch))
+            self.out.append(Post("raft", self._replica.suspect_leader, epoch))
 
     # --------------------------------------------------------------------------- serving or not
 

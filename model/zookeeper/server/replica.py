@@ -26,7 +26,7 @@ from typing import Protocol
 
 from kafkasim.model.config import TopicConfig
 from kafkasim.model.effects import Process
-from kafkasim.model.raft.client import LANE, RaftClient
+from kafkasim.model.raft.client import RaftClient
 from kafkasim.model.raft.delivery import Listener
 from kafkasim.model.raft.quorum.states import Follower, Role
 from kafkasim.model.records import TopicPartition
@@ -53,8 +53,8 @@ class ReplicaListener(Listener, Protocol):
         """Lane ``raft``: this server is LOOKING or FOLLOWING in ``epoch``, perhaps as before."""
 
 
-class Replica(RaftClient):
-    """One server's replica of the ensemble's log."""
+class Replica:
+    """One server's replica of the ensemble's log: the Raft client ``client`` over that log."""
 
     def __init__(
         self,
@@ -66,7 +66,8 @@ class Replica(RaftClient):
         listener: ReplicaListener,
         now: int,
     ) -> None:
-        self.state_listener = listener
+        self._process = process
+        self._listener = listener
         log = UnifiedLog(
             process.files,
             process.out,
@@ -78,26 +79,34 @@ class Replica(RaftClient):
             clean=False,
             now_ms=process.wall_ms(now),
         )
-        super().__init__(process, server_id, servers, log, config.quorum(), rules.raft(), listener)
+        self.client = RaftClient(
+            process,
+            server_id,
+            servers,
+            log,
+            config.quorum(),
+            rules.raft(),
+            listener,
+            on_role=self._on_role,
+        )
 
-    def _enter(self, role: Role, now: int) -> None:
+    def _on_role(self, role: Role, now: int) -> None:
         """Tell the listener of every role; Raft's own listener hears of leaders only.
 
         That this server leads, the listener hears by ``on_leader_change``, after every commit of
         earlier epochs.
         """
-        super()._enter(role, now)
         following = isinstance(role, Follower)
         state = ServerState.FOLLOWING if following else ServerState.LOOKING
-        self.state_listener.on_state(state, role.leader, role.epoch, now)
+        self._listener.on_state(state, role.leader, role.epoch, now)
 
     def suspect_leader(self, epoch: int, now: int) -> None:
         """Look for a leader soon: the connection to the leader of ``epoch`` broke. Lane ``raft``.
 
         The fetch timeout ends after a jitter of up to the election timeout.
         """
-        if isinstance(self.state, Follower) and self.state.epoch == epoch and not self.halted:
-            jitter_us = int(self.process.rng.random() * ELECTION_TIMEOUT_MS * 1000)
-            deadline = self.process.timers.deadline((LANE, "election"))
-            if deadline is None or deadline > now + jitter_us:
-                self.await_fetch(now, jitter_us)
+        client = self.client
+        following = isinstance(client.role, Follower) and client.epoch == epoch
+        if following and not client.quorum.halted:
+            jitter_us = int(self._process.rng.random() * ELECTION_TIMEOUT_MS * 1000)
+            client.shorten_fetch_timeout(jitter_us, now)

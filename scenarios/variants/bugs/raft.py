@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.raft.rules import LEADER, RaftRules
+from kafkasim.model.raft.rules import RaftRules, RoleName
 from kafkasim.scenarios.variants.variant import Variant
 
 
@@ -18,9 +18,9 @@ class NoCheckQuorum(RaftRules):
 class LeadsOnAfterRestart(RaftRules):
     """A voter that led when it stopped goes on in the same epoch."""
 
-    def restart_role(self, stored: Any, node_id: int, last_log_epoch: int) -> str:
+    def restart_role(self, stored: Any, node_id: int, last_log_epoch: int) -> RoleName:
         if stored.leader == node_id and stored.epoch >= last_log_epoch:
-            return LEADER
+            return RoleName.LEADER
         return super().restart_role(stored, node_id, last_log_epoch)
 
 

@@ -1,0 +1,169 @@
+"""Adding, removing and updating a voter (KIP-853).
+
+Models AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler. A change is a VotersRecord of the
+leader; it is answered once it is committed, or after the request timeout. One change runs at a
+time. It needs a committed record of the leader's own epoch, and no VotersRecord above the high
+watermark. A new voter must have reached the log's end within the last hour. A leader that is not in
+the new set leads until the change is committed, does not count its own log, and then resigns.
+
+Left out: the check of a new voter by ApiVersions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kafkasim.model.effects import Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    AddRaftVoterRequest,
+    RaftVoterResponse,
+    RemoveRaftVoterRequest,
+    UpdateRaftVoterRequest,
+)
+from kafkasim.model.raft.context import LANE, RaftContext
+from kafkasim.model.raft.leader.appends import Appends
+from kafkasim.model.raft.quorum.elections import Elections
+from kafkasim.model.raft.quorum.quorum_state import QuorumState
+from kafkasim.model.raft.quorum.states import Leader
+from kafkasim.model.raft.quorum.voters import Voter, VoterSets, VotersRecord
+
+CHANGE_TIMER = (LANE, "voter-change")
+CAUGHT_UP_WITHIN_US = 3_600_000_000
+
+
+class VoterChanges:
+    """The voter change that waits for its commit, and the requests that start one.
+
+    ``resign(epoch, now)`` gives up the leadership of an epoch.
+    """
+
+    def __init__(
+        self,
+        context: RaftContext,
+        quorum: QuorumState,
+        voters: VoterSets,
+        appends: Appends,
+        elections: Elections,
+        resign: Callable[[int, int], None],
+    ) -> None:
+        self._context = context
+        self._quorum = quorum
+        self._voters = voters
+        self._appends = appends
+        self._elections = elections
+        self._resign = resign
+        self._pending: tuple[int, Request] | None = None  # (offset of the VotersRecord, request)
+
+    def on_add(self, item: Request, now: int) -> None:
+        """Add a voter that already follows as an observer (AddRaftVoter)."""
+        request: AddRaftVoterRequest = item.message
+        role = self._changing_leader(item)
+        if role is None:
+            return
+        voters = self._voters.latest
+        if any(each.id == request.voter_id for each in voters):
+            self._respond(item, Errors.DUPLICATE_VOTER)
+        elif not _caught_up(role, request.voter_id, request.directory_id, now):
+            self._respond(item, Errors.REQUEST_TIMED_OUT)
+        else:
+            new = Voter(request.voter_id, request.directory_id, request.address)
+            self._change(role, item, (*voters, new), now)
+
+    def on_remove(self, item: Request, now: int) -> None:
+        """Remove a voter by its key (RemoveRaftVoter)."""
+        request: RemoveRaftVoterRequest = item.message
+        role = self._changing_leader(item)
+        if role is None:
+            return
+        voters = self._voters.latest
+        rest = tuple([each for each in voters if not _names(request, each)])
+        if len(rest) == len(voters) or not rest:
+            self._respond(item, Errors.VOTER_NOT_FOUND)
+        else:
+            self._change(role, item, rest, now)
+
+    def on_update(self, item: Request, now: int) -> None:
+        """Replace a voter's address and directory id (UpdateRaftVoter)."""
+        request: UpdateRaftVoterRequest = item.message
+        role = self._changing_leader(item)
+        if role is None:
+            return
+        voters = self._voters.latest
+        if not any(_names(request, each) for each in voters):
+            self._respond(item, Errors.VOTER_NOT_FOUND)
+            return
+        new = Voter(request.voter_id, request.directory_id, request.address)
+        changed = tuple([new if _names(request, each) else each for each in voters])
+        self._change(role, item, changed, now)
+
+    def high_watermark_rose(self, role: Leader, now: int) -> None:
+        """Answer the change if it is committed now; a leader that it removed resigns."""
+        offset = self._voters.latest_offset
+        if role.high_watermark <= offset:
+            return
+        if self._pending is not None and role.high_watermark > self._pending[0]:
+            self._finish(Errors.NONE)
+        if not self._voters.is_voter and offset >= 0:
+            self._resign(role.epoch, now)
+
+    def leadership_ended(self) -> None:
+        """Refuse the waiting change: the next leader decides whether its record commits."""
+        if self._pending is not None:
+            self._finish(Errors.NOT_LEADER_OR_FOLLOWER)
+
+    def _changing_leader(self, item: Request) -> Leader | None:
+        """Return the role of a leader that may change the set now, or refuse the request."""
+        role = self._quorum.role
+        if not isinstance(role, Leader):
+            self._respond(item, Errors.NOT_LEADER_OR_FOLLOWER)
+            return None
+        uncommitted = self._voters.latest_offset >= role.high_watermark >= 0
+        own_epoch_committed = role.high_watermark >= 0
+        if (
+            self._pending is not None
+            or uncommitted
+            or not self._context.rules.may_change_voters(own_epoch_committed)
+        ):
+            self._respond(item, Errors.REQUEST_TIMED_OUT)
+            return None
+        return role
+
+    def _change(self, role: Leader, item: Request, voters: tuple[Voter, ...], now: int) -> None:
+        offset = self._appends.append_control(role, VotersRecord(voters), now)
+        if offset is None:
+            self._respond(item, Errors.REQUEST_TIMED_OUT)
+            return
+        self._pending = (offset, item)
+        deadline = now + self._context.config.request_timeout_ms * 1000
+        self._context.timers.arm(CHANGE_TIMER, deadline, LANE, partial(self._expire, offset))
+        self._elections.send_begin_quorum_epoch(now)
+
+    def _expire(self, offset: int, now: int) -> None:
+        if self._pending is not None and self._pending[0] == offset:
+            self._finish(Errors.REQUEST_TIMED_OUT)
+
+    def _finish(self, error: Errors) -> None:
+        assert self._pending is not None
+        item = self._pending[1]
+        self._pending = None
+        self._context.timers.cancel(CHANGE_TIMER)
+        self._respond(item, error)
+
+    def _respond(self, item: Request, error: Errors) -> None:
+        self._context.respond(item, RaftVoterResponse(error))
+
+
+def _caught_up(role: Leader, voter: int, directory_id: str, now: int) -> bool:
+    """Return whether an observer has once reached the log's end and fetched in the last hour."""
+    state = role.observers.get((voter, directory_id))
+    if state is None:
+        return False
+    return state.last_caught_up_us >= 0 and now - state.last_fetch_us < CAUGHT_UP_WITHIN_US
+
+
+def _names(request: Any, voter: Voter) -> bool:
+    """Return whether a request names this voter; the key of a static voter is its id alone."""
+    return bool(voter.id == request.voter_id and voter.directory_id in ("", request.directory_id))

@@ -1,0 +1,69 @@
+"""The other replicas that this one talks to, each with its address and two connections.
+
+Models the voter connections of KafkaRaftClient's RequestManager and NetworkChannel. A peer is a
+voter, or a leader that is in no set that this replica has yet. Votes and fetches go over separate
+connections, so that a fault can cut one kind alone.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.channel import Channel
+from kafkasim.model.raft.context import LANE, RaftContext
+from kafkasim.model.raft.quorum.voters import VoterSets
+
+
+class Peer:
+    """Another replica. ``fetching`` says that a Fetch to it is not answered yet."""
+
+    __slots__ = ("address", "fetch", "fetching", "id", "vote")
+
+    def __init__(self, context: RaftContext, peer_id: int, address: str) -> None:
+        timeout_ms = context.config.controller_quorum_request_timeout_ms
+        process = context.process
+        self.id = peer_id
+        self.address = address
+        self.vote = Channel(process, address, "raft-vote", LANE, timeout_ms)
+        self.fetch = Channel(process, address, "raft-fetch", LANE, timeout_ms)
+        self.fetching = False
+
+
+class Peers:
+    """The peers by id."""
+
+    __slots__ = ("_context", "_observer", "_peers", "_voters")
+
+    def __init__(self, context: RaftContext, voters: VoterSets, observer: bool) -> None:
+        self._context = context
+        self._voters = voters
+        self._observer = observer
+        self._peers: dict[int, Peer] = {}
+        self.voters_changed()
+
+    def __getitem__(self, peer_id: int) -> Peer:
+        return self._peers[peer_id]
+
+    def __contains__(self, peer_id: int) -> bool:
+        return peer_id in self._peers
+
+    def voters(self) -> list[Peer]:
+        """Return the other voters of the latest set."""
+        return [self._peers[voter] for voter in self._voters.others]
+
+    def voters_changed(self) -> None:
+        """Take the addresses of the latest voter set."""
+        for voter in self._voters.others:
+            self.note_endpoint(voter, self._voters.voters[voter])
+
+    def note_endpoint(self, replica: int, address: str) -> None:
+        """Remember the address of a replica that may lead; "" says nothing."""
+        known = self._peers.get(replica)
+        other = replica != self._context.node_id or self._observer
+        if address and other and (known is None or known.address != address):
+            self._peers[replica] = Peer(self._context, replica, address)
+
+    def endpoint(self, replica: int) -> str:
+        """Return the address of a replica; "" if it is not known."""
+        if replica == self._context.node_id:
+            return self._context.process.name
+        peer = self._peers.get(replica)
+        return "" if peer is None else peer.address
