@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model.controller.kraft.managers.topics import name_problem
+from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import PartitionChanged, TopicCreated
 from kafkasim.model.messages import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse

@@ -9,7 +9,9 @@ after as many partitions as there are unfenced brokers, so that stripes do not r
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
+from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.values import value
 
 
@@ -46,6 +48,22 @@ def place(
     assert problem is None, problem
     racks = _Racks(rng, brokers)
     return [racks.place(replication_factor) for _ in range(num_partitions)]
+
+
+def assignment_problem(replicas: Sequence[int], image: MetadataImage) -> str | None:
+    """Return why an operator cannot assign these replicas, or None if they are fine
+    (validateManualPartitionAssignment)."""
+    if not replicas:
+        return "The manual partition assignment includes an empty replica list."
+    if len(dict.fromkeys(replicas)) != len(replicas):
+        return f"The manual partition assignment includes duplicates: {tuple(replicas)}."
+    for broker_id in replicas:
+        if broker_id not in image.brokers:
+            return (
+                f"The manual partition assignment includes broker {broker_id}, but no such broker"
+                " is registered."
+            )
+    return None
 
 
 class _Racks:

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.controller.common.configs import config_problem
 from kafkasim.model.controller.common.placement import UsableBroker
-from kafkasim.model.controller.common.records import ConfigRecord, PartitionRecord, TopicRecord
 from kafkasim.model.controller.common.responses import failed
-from kafkasim.model.controller.kraft.managers.configs import ConfigurationControlManager
-from kafkasim.model.controller.kraft.managers.topics import TopicControlManager
+from kafkasim.model.controller.common.topics import TopicPlanner
 from kafkasim.model.controller.zk.events import EventQueue, Steps
 from kafkasim.model.controller.zk.store.zk_data import (
     CONFIG_CHANGES,
@@ -65,21 +64,6 @@ SERVED = (
 )
 
 
-class _LiveBrokers:
-    """The brokers that replicas may be placed on, as TopicControlManager asks for them."""
-
-    def __init__(self, image: MetadataImage) -> None:
-        self.image = image
-
-    def usable_brokers(self) -> list[UsableBroker]:
-        """Return all brokers of the metadata cache."""
-        return [UsableBroker(b.id, b.rack, False) for _, b in sorted(self.image.brokers.items())]
-
-    def directories(self, replicas: tuple[int, ...]) -> tuple[str, ...]:
-        """Return that the brokers choose the log directories, and tell nobody."""
-        return ()
-
-
 class ZkAdminManager:
     """Serves CreateTopics, CreatePartitions, DeleteTopics and IncrementalAlterConfigs."""
 
@@ -92,9 +76,13 @@ class ZkAdminManager:
     ) -> None:
         self.controller = controller
         self.image = image
-        self.topics = TopicControlManager(image, _LiveBrokers(image), config, rng)  # type: ignore[arg-type]
-        self.configs = ConfigurationControlManager(image, config)
+        self.config = config
+        self.topics = TopicPlanner(image, self._usable_brokers, config, rng)
         self.queue = EventQueue(controller.process, controller.zk, LANE)
+
+    def _usable_brokers(self) -> list[UsableBroker]:
+        """Return all brokers of the metadata cache: replicas may be placed on each."""
+        return [UsableBroker(b.id, b.rack, False) for _, b in sorted(self.image.brokers.items())]
 
     def serve(self, request: Any, answer: Answer) -> None:
         """Serve a request that was sent or forwarded to this broker as the controller."""
@@ -124,25 +112,12 @@ class ZkAdminManager:
 
     def _create(self, request: CreateTopicsRequest) -> Steps:
         """Write settings, then the assignment, of each topic (AdminZkClient.createTopic…)."""
-        records, response = self.topics.create_topics(request)
-        topics = [record for record in records if isinstance(record, TopicRecord)]
-        results = {name: (error, message) for name, error, message in response.results}
+        topics, planned = self.topics.create_topics(request)
+        results = {name: (error, message) for name, error, message in planned}
         for topic in topics:
-            settings = ConfigEntries(
-                tuple(
-                    [
-                        (record.name, record.value)
-                        for record in records
-                        if isinstance(record, ConfigRecord)
-                        and record.topic == topic.name
-                        and record.value is not None
-                    ]
-                )
-            )
+            settings = ConfigEntries(topic.configs)
             partitions = [
-                (record.partition, ReplicaAssignment(record.replicas))
-                for record in records
-                if isinstance(record, PartitionRecord) and record.topic_id == topic.topic_id
+                (each.number, ReplicaAssignment(each.replicas)) for each in topic.partitions
             ]
             assignment = TopicAssignment(topic.topic_id, tuple(partitions))
             path = config_path(topic.name)
@@ -218,11 +193,10 @@ class ZkAdminManager:
         """Change settings, each resource on its own (incrementalAlterConfigs)."""
         results: list[tuple[str, str, Errors, str]] = []
         for resource in request.resources:
-            _, response = self.configs.alter(IncrementalAlterConfigsRequest((resource,)))
-            result = response.results[0]
-            if result[2] is NONE:
+            error, message = config_problem(resource, self.image, self.config)
+            if error is NONE:
                 yield from self._write_settings(resource)
-            results.append(result)
+            results.append((resource.resource_type, resource.resource_name, error, message))
         return IncrementalAlterConfigsResponse(NONE, tuple(results))
 
     def _write_settings(self, resource: AlterableConfig) -> Steps:

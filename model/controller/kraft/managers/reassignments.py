@@ -9,10 +9,10 @@ brokers').
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from kafkasim.model.controller.common.image import MetadataImage, PartitionRegistration, TopicImage
+from kafkasim.model.controller.common.placement import assignment_problem
 from kafkasim.model.controller.kraft.managers.replication import ReplicationControlManager
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
@@ -114,18 +114,3 @@ class ReassignmentControlManager:
                     )
                 )
         return ListPartitionReassignmentsResponse(Errors.NONE, tuple(found))
-
-
-def assignment_problem(replicas: Sequence[int], image: MetadataImage) -> str | None:
-    """Return why ``replicas`` is no manual assignment (validateManualPartitionAssignment)."""
-    if not replicas:
-        return "The manual partition assignment includes an empty replica list."
-    if len(dict.fromkeys(replicas)) != len(replicas):
-        return f"The manual partition assignment includes duplicates: {tuple(replicas)}."
-    for broker_id in replicas:
-        if broker_id not in image.brokers:
-            return (
-                f"The manual partition assignment includes broker {broker_id}, but no such broker"
-                " is registered."
-            )
-    return None
