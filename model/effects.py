@@ -341,7 +341,7 @@ class Process:
         raise NotImplementedError(f"{self.name} takes no requests: {item}")
 
     def on_call(self, item: Call, now: int) -> None:
-        """Serve a call of the application that owns this process; its :class:`Reply` may come later.
+        """Serve a call of the owning application; its :class:`Reply` may come later.
 
         Raises:
             NotImplementedError: this process takes no calls.

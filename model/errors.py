@@ -1,14 +1,14 @@
 """Kafka's protocol error codes (org.apache.kafka.common.protocol.Errors).
 
-A protocol error is a value in a response, never an exception. ``RETRIABLE`` and
-``INVALID_METADATA`` follow the class hierarchy of org.apache.kafka.common.errors.
+A protocol error is a value in a response, never an exception of ours. The sets :data:`RETRIABLE`
+and :data:`INVALID_METADATA` follow the class hierarchy of org.apache.kafka.common.errors.
 """
 
 from enum import IntEnum
 
 
 class Errors(IntEnum):
-    """Codes as on the wire."""
+    """An error code as on the wire; compare with ``is``."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -117,7 +117,7 @@ INVALID_METADATA = frozenset(
         Errors.PREFERRED_LEADER_NOT_AVAILABLE,
     }
 )
-"""Errors that make a client refresh its metadata (InvalidMetadataException)."""
+"""Errors after which a client refreshes its metadata (InvalidMetadataException)."""
 
 RETRIABLE = INVALID_METADATA | {
     Errors.CORRUPT_MESSAGE,
@@ -136,4 +136,4 @@ RETRIABLE = INVALID_METADATA | {
     Errors.UNSTABLE_OFFSET_COMMIT,
     Errors.THROTTLING_QUOTA_EXCEEDED,
 }
-"""Errors a client may retry (RetriableException)."""
+"""Errors after which a client may send the request again (RetriableException)."""

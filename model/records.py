@@ -1,8 +1,8 @@
-"""Records and record batches (format v2), as objects with the sizes they would have on the wire.
+"""Records and record batches (format v2), as objects with the sizes that they have on the wire.
 
-A batch is immutable: the leader builds a new one with its offsets and epoch, and every replica's
-log, every response and every disk share that object. ``TopicPartition`` is how a partition is
-named on the wire; facts name it by topic id.
+A batch is immutable. The leader builds a new one with its offsets and its epoch, and then every
+replica's log, every response and every disk share that object. Requests and logs name a partition
+by :class:`TopicPartition`; facts name it by topic id and number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_SEQUENCE = 2**31 - 1
 
 
 class TopicPartition(NamedTuple):
-    """A partition by topic name."""
+    """A partition, named by its topic and its number."""
 
     topic: str
     partition: int
@@ -31,37 +31,30 @@ class TopicPartition(NamedTuple):
 
 @value
 class Record:
-    """One record. ``value`` is a workload's unique record id (an int), or, in internal topics, the
-    value object itself; None is a tombstone. ``size`` is the record's size in the batch in bytes.
-    """
+    """One record of a batch."""
 
     key: Any
-    value: Any
-    size: int
+    value: Any  # a workload's record id; in internal topics an object; None: a tombstone
+    size: int  # bytes that it takes in the batch
     timestamp_ms: int
 
 
 @value
 class RecordBatch:
-    """A v2 batch. ``base_offset`` and ``leader_epoch`` are −1 until a leader assigns them.
+    """A batch of records (v2). −1 in a field says that there is no such number."""
 
-    ``offset_deltas`` is None for a dense batch (record i is at base_offset + i), else the delta of
-    each record (after compaction). ``control`` marks a control batch (transaction marker, Raft
-    leader change), whose records are for the log's owner and never for consumers.
-    """
-
-    base_offset: int
-    last_offset: int
-    leader_epoch: int
+    base_offset: int  # of the first record; −1 until a leader appends the batch
+    last_offset: int  # of the last record
+    leader_epoch: int  # of the leader that appended it
     producer_id: int
     producer_epoch: int
-    base_sequence: int
+    base_sequence: int  # of the first record of an idempotent producer
     records: tuple[Record, ...]
-    size: int
+    size: int  # bytes, with the header
     max_timestamp_ms: int
     transactional: bool = False
-    control: bool = False
-    offset_deltas: tuple[int, ...] | None = None
+    control: bool = False  # for the owner of the log (Raft leader change), never for consumers
+    offset_deltas: tuple[int, ...] | None = None  # None: record i is at base_offset + i
 
     @property
     def next_offset(self) -> int:
@@ -70,7 +63,7 @@ class RecordBatch:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, −1 without a producer id."""
+        """The sequence number of the last record, −1 without a producer id."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return add_sequence(self.base_sequence, self.last_offset - self.base_offset)
@@ -85,7 +78,7 @@ def batch_of(
     transactional: bool = False,
     control: bool = False,
 ) -> RecordBatch:
-    """Build a batch that no leader has seen yet: base_offset −1, leader epoch −1."""
+    """Return a batch that no leader has appended yet: base offset and leader epoch are −1."""
     return RecordBatch(
         -1,
         len(records) - 2,
@@ -102,7 +95,7 @@ def batch_of(
 
 
 def assigned(batch: RecordBatch, base_offset: int, leader_epoch: int) -> RecordBatch:
-    """Return the batch as the leader writes it: at ``base_offset`` under ``leader_epoch``."""
+    """Return the batch as a leader appends it: at ``base_offset``, under ``leader_epoch``."""
     return RecordBatch(
         base_offset,
         base_offset + batch.last_offset - batch.base_offset,
@@ -120,19 +113,25 @@ def assigned(batch: RecordBatch, base_offset: int, leader_epoch: int) -> RecordB
 
 
 def add_sequence(sequence: int, increment: int) -> int:
-    """Add to a sequence number; after 2147483647 comes 0 (DefaultRecordBatch.incrementSequence)."""
+    """Return a sequence number that is ``increment`` later; 0 follows 2147483647.
+
+    Kafka: DefaultRecordBatch.incrementSequence.
+    """
     total = sequence + increment
     return total if total <= MAX_SEQUENCE else total - MAX_SEQUENCE - 1
 
 
 def varint_size(number: int) -> int:
-    """Return the size in bytes of a zig-zag varint (ByteUtils.sizeOfVarint)."""
+    """Return the size in bytes of a number as zig-zag varint (ByteUtils.sizeOfVarint)."""
     zigzag = (number << 1) ^ (number >> 63)
     return (zigzag.bit_length() + 6) // 7 or 1
 
 
 def record_size(key_size: int, value_size: int, offset_delta: int, timestamp_delta: int) -> int:
-    """Return the size of a record without headers in a v2 batch; a size of −1 stands for null."""
+    """Return the bytes that a record without headers takes in a batch.
+
+    ``key_size`` and ``value_size`` are −1 for null; the deltas are to the batch's first record.
+    """
     body = (
         1
         + varint_size(timestamp_delta)

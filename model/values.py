@@ -25,7 +25,7 @@ def value(cls: type[T]) -> type[T]:
 
 
 def random_uuid(rng: random.Random) -> str:
-    """Return 128 random bits in URL-safe base 64 (Uuid.randomUuid): 22 characters, no dash first."""
+    """Return 128 random bits in URL-safe base 64, 22 characters, no dash first (Uuid)."""
     while True:
         text = base64.urlsafe_b64encode(rng.getrandbits(128).to_bytes(16, "big")).decode()
         if not text.startswith("-"):
