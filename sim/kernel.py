@@ -1,11 +1,11 @@
-"""The event loop: simpy's environment with a tighter loop, and the light events we put on it.
+"""The event loop: simpy's environment with a tighter loop for light events.
 
-simpy schedules whatever has ``callbacks`` and ``_ok``. Almost all of a run's events are deliveries
-and wake-ups, so those are *light*: objects of few slots, and one heap entry each, whose callbacks
-are a shared tuple of one function; generators stay for faults, scripts and applications. ``run``
-does what simpy's does, events at ``until`` itself excluded, without a method call and a try block
-per event. What ends it is an event, too, before all others of its instant, so that the loop looks
-at nothing but the heap.
+simpy schedules any object that has ``callbacks`` and ``_ok``. Almost all events of a run are
+messages, inputs and wake-ups, so those are *light*: objects of few slots, one heap entry each,
+whose ``callbacks`` are a shared tuple of one function. Generators stay for faults and scripts.
+``run_until`` does what simpy's ``run`` does (events at ``until`` are not run), without a method
+call and a try block for each event. The end of a run is an event too, ahead of all others of its
+instant, so that the loop looks at nothing but the heap.
 """
 
 from __future__ import annotations
@@ -17,21 +17,7 @@ from typing import Any
 import simpy
 
 
-class Local:
-    """An event inside one host: for a process (an incarnation), on a lane, carrying an item."""
-
-    __slots__ = ("callbacks", "item", "lane", "process")
-
-    _ok = True
-
-    def __init__(self, callbacks: Any, process: Any, lane: Any, item: Any) -> None:
-        self.callbacks = callbacks
-        self.process = process
-        self.lane = lane
-        self.item = item
-
-
-class Once:
+class DeferredCall:
     """An event that calls a function with arguments."""
 
     __slots__ = ("_args", "_function", "callbacks")
@@ -42,14 +28,14 @@ class Once:
     def __init__(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
         self._function = function
         self._args = args
-        self.callbacks: Any = Once._CALLBACKS
+        self.callbacks: Any = DeferredCall._CALLBACKS
 
     def run(self) -> None:
         """Call the function."""
         self._function(*self._args)
 
 
-Once._CALLBACKS = (Once.run,)
+DeferredCall._CALLBACKS = (DeferredCall.run,)
 
 
 class _Stop:
@@ -71,13 +57,13 @@ class Kernel(simpy.Environment):
         self._stop = _Stop()
 
     def push(self, at_us: int, event: Any) -> None:
-        """Schedule an event at an absolute time, behind all that is already due then."""
+        """Schedule an event at an absolute time, behind all that are already due then."""
         assert at_us >= self._now, (at_us, self._now)
         heappush(self._queue, (at_us, 1, next(self._eid), event))
 
     def at(self, at_us: int, function: Callable[..., object], *args: Any) -> None:
         """Call ``function(*args)`` at an absolute time, or now if that has passed."""
-        self.push(max(at_us, self._now), Once(function, args))
+        self.push(max(at_us, self._now), DeferredCall(function, args))
 
     def run_until(self, until_us: int) -> None:
         """Run all events before ``until_us``, or until :meth:`halt`; the time is then that."""

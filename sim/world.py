@@ -11,10 +11,12 @@ from typing import Any
 
 from kafkasim.sim.apps.loop import generator_hooks
 from kafkasim.sim.clock import HostClock
-from kafkasim.sim.host.host import Host
-from kafkasim.sim.host.outbox import Recorder
+from kafkasim.sim.host.lifecycle import Host
+from kafkasim.sim.host.ports import Recorder
 from kafkasim.sim.kernel import Kernel
+from kafkasim.sim.net.link_faults import LinkFaults
 from kafkasim.sim.net.network import Network
+from kafkasim.sim.net.paths import Paths
 from kafkasim.sim.net.topology import Topology
 from kafkasim.sim.streams import Streams
 
@@ -38,8 +40,9 @@ class World:
         self.streams = Streams(seed)
         self.kernel = self.env = Kernel()
         self.topology = topology or Topology()
-        self.network = Network(self.kernel, self.topology, self.streams)
-        self.hosts: dict[str, Host] = self.network.hosts
+        self.network = Network(self.kernel, Paths(self.topology, self.streams))
+        self.link_faults = LinkFaults(self.network, self.streams)
+        self.hosts: dict[str, Host] = {}
 
     @property
     def now(self) -> int:
@@ -64,16 +67,20 @@ class World:
         if clock_offset_us is None:
             draw = self.streams.stream("clock", name).random()
             clock_offset_us = int(draw * CLOCK_OFFSET_US)
-        clock = HostClock(clock_offset_us, drift_ppm)
-        self.topology.add_host(name, rack, dc)
-        addresses = (name,) if endpoints is None else endpoints
-        host = Host(self, name, addresses, clock, disk_capacity)
-        host.service_us = service_us
-        host.service_us_per_kib = service_us_per_kib
+        host = Host(
+            name,
+            self.network,
+            self.trace,
+            self.streams,
+            self.epoch_us,
+            HostClock(clock_offset_us, drift_ppm),
+            disk_capacity,
+            service_us,
+            service_us_per_kib,
+        )
         self.hosts[name] = host
-        for address in addresses:
-            assert address not in self.network.endpoints, address
-            self.network.endpoints[address] = host
+        self.topology.add_host(name, rack, dc)
+        self.network.attach(host.card, (name,) if endpoints is None else endpoints)
         return host
 
     def at(self, at_us: int, function: Callable[..., object], *args: Any) -> None:

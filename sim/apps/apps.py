@@ -20,7 +20,7 @@ from kafkasim.model.effects import Call, Reply
 from kafkasim.sim.apps.loop import HostLoop, HostTask, new_loop
 
 if TYPE_CHECKING:
-    from kafkasim.sim.host.host import Host
+    from kafkasim.sim.host.lifecycle import Host
 
 Submit: TypeAlias = Callable[[Call], None]
 Record: TypeAlias = Callable[[Any], None]

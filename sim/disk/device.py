@@ -22,7 +22,7 @@ from typing import Any
 from kafkasim.model.storage.files import Corrupt, DiskError, DiskFull, ReadError
 from kafkasim.sim.disk.directory import Directory
 from kafkasim.sim.disk.inode import Inode
-from kafkasim.sim.kernel import Kernel, Local
+from kafkasim.sim.kernel import Kernel
 
 FSYNC_MU = 7.6  # ln(2000 µs): the median
 FSYNC_SIGMA = 0.5
@@ -35,6 +35,29 @@ class FlushError(str):
     """Why a flush failed, and the ``files`` that are not durable because of it."""
 
     files: tuple[str, ...] = ()
+
+
+class FlushJob:
+    """A flush, or a writer that waits for the end of a stall; also the event of its end."""
+
+    __slots__ = ("callbacks", "done", "files", "generation", "operation", "token")
+
+    _ok = True
+
+    def __init__(
+        self,
+        files: list[tuple[Inode, int, str]],
+        operation: int,
+        done: Done,
+        token: Any,
+        generation: int,
+    ) -> None:
+        self.callbacks: Any = None
+        self.files = files  # what becomes durable: (inode, up to which operation, path)
+        self.operation = operation  # up to which directory operation, 0 for none
+        self.done = done
+        self.token = token
+        self.generation = generation  # how often the power had been lost when it was asked for
 
 
 class Disk:
@@ -57,7 +80,7 @@ class Disk:
         self._names = self._directory.inodes
         self._busy_until = 0
         self._generation = 0
-        self._waiting: list[Local] = []  # flushes and writers caught by a stall
+        self._waiting: list[FlushJob] = []  # flushes and writers caught by a stall
         self._callbacks = (self._flushed,)
 
     # ------------------------------------------------------------------------- the files port
@@ -146,7 +169,7 @@ class Disk:
         names = self._names
         marks = [(names[path], names[path].sequence, path) for path in files if path in names]
         operation = self._directory.last_operation(files)
-        job = Local(None, done, self._generation, (marks, operation, token))
+        job = FlushJob(marks, operation, done, token, self._generation)
         if self.stalled:
             self._waiting.append(job)
         else:
@@ -155,22 +178,22 @@ class Disk:
     def wait_stalled(self, done: Done, token: Any) -> None:
         """Call ``done(token, None)`` once the disk is no longer stalled."""
         assert self.stalled
-        self._waiting.append(Local(None, done, self._generation, ([], 0, token)))
+        self._waiting.append(FlushJob([], 0, done, token, self._generation))
 
-    def _begin(self, job: Local) -> None:
+    def _begin(self, job: FlushJob) -> None:
         duration = 1 + int(self._rng.lognormvariate(FSYNC_MU, FSYNC_SIGMA) * self.slow_factor)
         start = max(int(self._kernel.now), self._busy_until)
         self._busy_until = start + duration
         job.callbacks = self._callbacks
         self._kernel.push(self._busy_until, job)
 
-    def _flushed(self, job: Local) -> None:
-        if job.lane != self._generation:
+    def _flushed(self, job: FlushJob) -> None:
+        if job.generation != self._generation:
             return
         if self.stalled:
             self._waiting.append(job)
             return
-        marks, operation, token = job.item
+        marks = job.files
         error: FlushError | None = None
         if self._unflushable:
             lost = [path for _, _, path in marks if _below(self._unflushable, path)]
@@ -181,8 +204,8 @@ class Disk:
         if error is None or marks:
             for inode, sequence, _ in marks:
                 inode.made_durable(sequence)
-            self._directory.commit(operation)
-        job.process(token, error)
+            self._directory.commit(job.operation)
+        job.done(job.token, error)
 
     # --------------------------------------------------------------------------------- faults
 
@@ -212,7 +235,7 @@ class Disk:
         self.stalled = False
         waiting, self._waiting = self._waiting, []
         for job in waiting:
-            if job.item[0] or job.item[1]:
+            if job.files or job.operation:
                 self._begin(job)
             else:
                 job.callbacks = self._callbacks

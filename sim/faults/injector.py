@@ -23,7 +23,7 @@ from kafkasim.sim.faults.faults import KINDS, Fault, When, validate
 
 if TYPE_CHECKING:
     from kafkasim.sim.disk.device import Disk
-    from kafkasim.sim.host.host import Host
+    from kafkasim.sim.host.lifecycle import Host
     from kafkasim.sim.trace.trace import Trace
     from kafkasim.sim.world import World
 
@@ -101,7 +101,7 @@ class Injector:
         self.armed = False
         for number in list(self._active):
             self._end(number)
-        self.world.network.heal()
+        self.world.link_faults.heal()
 
     def __enter__(self) -> Injector:
         return self
@@ -147,7 +147,7 @@ class Injector:
             if place is None:
                 self.skipped.append((fault, f"nobody is {name}"))
                 return None
-            for host in self.world.network.resolve(place):
+            for host in self.world.link_faults.resolve(place):
                 found[host] = None
         return tuple(found)
 
@@ -231,7 +231,7 @@ def _pause(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[H
 def _kill(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[Heal]:
     how = fault.parameter("how") if fault.kind == "rack-loss" else fault.kind
     if how == "isolate":
-        return [injector.world.network.isolate(targets).heal]
+        return [injector.world.link_faults.isolate(targets).heal]
     hosts = [(host, host.process) for host in injector.hosts(targets)]
     for host, _process in hosts:
         injector.share((host.name, "down"), 1)
@@ -264,31 +264,31 @@ def _restart(injector: Injector, _: Fault, targets: Names, __: Names) -> list[He
 
 
 def _link(injector: Injector, fault: Fault, a: Names, b: Names) -> list[Heal]:
-    network = injector.world.network
+    links = injector.world.link_faults
     if fault.kind == "reset":
-        network.reset(a, b)
+        links.reset(a, b)
         return []
     if fault.kind == "half-open":
-        network.half_open(a, b)
+        links.half_open(a, b)
         return []
     if fault.kind == "partition":
-        rule = network.partition(a, b)
+        rule = links.partition(a, b)
     elif fault.kind == "partition-oneway":
-        rule = network.partition_oneway(a, b)
+        rule = links.partition_oneway(a, b)
     elif fault.kind == "slow-link":
-        rule = network.slow(a, b, fault.parameter("extra-us"))
+        rule = links.slow(a, b, fault.parameter("extra-us"))
     elif fault.kind == "flaky":
-        rule = network.flaky(a, b, fault.parameter("loss"))
+        rule = links.flaky(a, b, fault.parameter("loss"))
     elif fault.kind == "cut-purpose":
-        rule = network.cut(a, b, purpose=fault.parameter("purpose"), api=fault.parameter("api"))
+        rule = links.cut(a, b, purpose=fault.parameter("purpose"), api=fault.parameter("api"))
     else:
         selection = {name: fault.parameter(name) for name in ("api", "direction", "purpose")}
-        rule = network.hold(a, b, **selection)
+        rule = links.hold(a, b, **selection)
     return [rule.heal]
 
 
 def _isolate(injector: Injector, _: Fault, targets: Names, __: Names) -> list[Heal]:
-    return [injector.world.network.isolate(targets).heal]
+    return [injector.world.link_faults.isolate(targets).heal]
 
 
 def _disk(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[Heal]:

@@ -1,11 +1,11 @@
-"""Lanes: the threads of a process, as the host sees them.
+"""A lane: the threads of a process that do one kind of work, as the host sees them.
 
-A lane has a number of threads and a queue of what waits for one. Items that take no time run at
-once while a thread is free; a request takes a thread for its service time; a barrier or a slow disk
-keeps the thread that waits. While a thread is free the queue is empty.
+A lane has a number of threads and a queue of what waits for one. An input that takes no time runs
+at once while a thread is free; a request takes a thread for its service time; a barrier or a slow
+disk keeps the thread that waits. While a thread is free the queue is empty.
 
-Page-cache writes that are too cheap for an event of their own are a debt, which the next item pays
-if it comes before ``busy_until_us`` and finds no other thread.
+Page-cache writes that are too cheap for an event of their own are a debt. The next item pays it if
+it comes before ``busy_until_us`` and finds no other thread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Lane:
-    """One lane of one incarnation."""
+    """One lane of one incarnation of a process."""
 
     __slots__ = ("blocked", "busy_until_us", "debt_us", "free", "name", "queue", "threads")
 
@@ -23,7 +23,7 @@ class Lane:
         assert threads > 0, (name, threads)
         self.name = name
         self.threads = threads
-        self.free = threads
+        self.free = threads  # 0 <= free <= threads
         self.queue: deque[Any] = deque()
         self.blocked: deque[Any] = deque()  # connections not read because the queue is full
         self.busy_until_us = 0
@@ -52,3 +52,16 @@ class Lane:
         self.debt_us = 0
         self.busy_until_us = 0
         return debt
+
+
+class LaneInput:
+    """An input for a lane, and the event of its arrival if it takes time to get there."""
+
+    __slots__ = ("callbacks", "item", "lane")
+
+    _ok = True
+
+    def __init__(self, callbacks: Any, lane: Lane, item: Any) -> None:
+        self.callbacks = callbacks
+        self.lane = lane
+        self.item = item

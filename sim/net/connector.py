@@ -6,16 +6,13 @@ paused host accepts too. Silence is retried after 1 s, doubling, and given up af
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kafkasim.model.effects import Opened, OpenFailed
+from kafkasim.sim.kernel import Kernel
 from kafkasim.sim.net.link_rules import DROP, PASS
-from kafkasim.sim.net.sockets import Socket
-
-if TYPE_CHECKING:
-    from kafkasim.sim.host.host import Host
-    from kafkasim.sim.host.lanes import Lane
-    from kafkasim.sim.net.network import Network
+from kafkasim.sim.net.paths import Paths
+from kafkasim.sim.net.sockets import NetworkCard, Socket
+from kafkasim.sim.net.topology import Route
 
 SYN_RETRANSMIT_US = 1_000_000
 CONNECT_TIMEOUT_US = 10_000_000  # socket.connection.setup.timeout.ms
@@ -28,7 +25,7 @@ class Handshake:
 
     _ok = True
 
-    def __init__(self, socket: Socket, address: str, server: Host, now_us: int) -> None:
+    def __init__(self, socket: Socket, address: str, server: NetworkCard, now_us: int) -> None:
         self.callbacks: Any = None
         self.socket = socket
         self.address = address
@@ -38,90 +35,87 @@ class Handshake:
 
 
 class Connector:
-    """Sets up the connections of a network."""
+    """Sets up the connections of a network. ``endpoints`` are the cards by address."""
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
+    def __init__(self, kernel: Kernel, paths: Paths, endpoints: dict[str, NetworkCard]) -> None:
+        self._kernel = kernel
+        self._paths = paths
+        self._endpoints = endpoints
         self._syn_arrives = (self._on_syn,)
         self._syn_retries = (self._try_connect,)
         self._accepted = (self._on_accepted,)
         self._refused = (self._on_refused,)
 
-    def connect(
-        self, host: Host, connection: int, address: str, purpose: str, lane: Lane
-    ) -> Socket:
-        """Begin a handshake; the host hears Opened or OpenFailed on ``lane``."""
-        server = self.network.endpoints.get(address)
+    def connect(self, socket: Socket, address: str) -> None:
+        """Begin a handshake; the socket's receiver hears of its end.
+
+        Raises:
+            LookupError: no host has the address.
+        """
+        server = self._endpoints.get(address)
         if server is None:
             raise LookupError(f"no host has the endpoint {address!r}")
-        socket = Socket(host, connection, lane, purpose, inbound=False)
-        handshake = Handshake(socket, address, server, self.network.kernel._now)
-        self._try_connect(handshake)
-        return socket
+        self._try_connect(Handshake(socket, address, server, self._kernel._now))
 
     def _try_connect(self, handshake: Handshake) -> None:
         socket, server = handshake.socket, handshake.server
         if socket.dead:
             return
-        now = self.network.kernel._now
+        now = self._kernel._now
         if now >= handshake.deadline_us:
-            socket.host.open_failed(socket, OpenFailed(socket.connection, "timeout"))
+            socket.receiver.open_failed(socket, "timeout")
             return
-        source, target = socket.host.name, server.name
-        route = self.network.topology.route(source, target)
-        delay = (
-            self.network.judge(source, target, socket.purpose, None, True)
-            if self.network.rules
-            else PASS
-        )
+        source, target = socket.card.name, server.name
+        route, delay = self._way(source, target, socket.purpose, True)
         if route is None or delay <= DROP or not server.powered:
             self._syn_again(handshake, now)
         else:
             handshake.callbacks = self._syn_arrives
-            self.network.kernel.push(
-                now + self.network.flight_us(source, target, route, delay), handshake
-            )
+            arrival = now + self._paths.flight_us(source, target, route, delay)
+            self._kernel.push(arrival, handshake)
+
+    def _way(
+        self, source: str, target: str, purpose: str, is_request: bool
+    ) -> tuple[Route | None, int]:
+        """Return the route of a handshake's packet and the verdict of the rules on it."""
+        rules = self._paths.rules
+        verdict = self._paths.judge(source, target, purpose, None, is_request) if rules else PASS
+        return self._paths.topology.route(source, target), verdict
 
     def _syn_again(self, handshake: Handshake, now: int) -> None:
         handshake.callbacks = self._syn_retries
-        self.network.kernel.push(
-            min(now + handshake.retransmit_us, handshake.deadline_us), handshake
-        )
+        again = min(now + handshake.retransmit_us, handshake.deadline_us)
+        self._kernel.push(again, handshake)
         handshake.retransmit_us *= 2
 
     def _on_syn(self, handshake: Handshake) -> None:
         client, server = handshake.socket, handshake.server
-        now = self.network.kernel._now
-        source, target = server.name, client.host.name
-        route = self.network.topology.route(source, target)
-        delay = (
-            self.network.judge(source, target, client.purpose, None, False)
-            if self.network.rules
-            else PASS
-        )
+        now = self._kernel._now
+        source, target = server.name, client.card.name
+        route, delay = self._way(source, target, client.purpose, False)
         if client.dead:
             return
         if route is None or delay <= DROP or not server.powered:
             self._syn_again(handshake, now)
             return
-        if server.listens(handshake.address):
-            accepted = server.accept(client, handshake.address)
-            self.network.set_route(accepted)
-            self.network.set_route(client)
+        if server.listener is not None:
+            accepted = server.listener.accept(client, handshake.address)
+            self._paths.set_route(accepted)
+            self._paths.set_route(client)
             handshake.callbacks = self._accepted
         else:
             handshake.callbacks = self._refused
-        arrival = now + self.network.flight_us(source, target, route, delay)
+        arrival = now + self._paths.flight_us(source, target, route, delay)
         if client.peer is not None:
             client.peer.last_arrival_us = arrival
-        self.network.kernel.push(arrival, handshake)
+        self._kernel.push(arrival, handshake)
 
     def _on_accepted(self, handshake: Handshake) -> None:
         socket = handshake.socket
         if not socket.dead:
-            socket.host.receive_input(socket, Opened(socket.connection))
+            socket.receiver.opened(socket)
 
     def _on_refused(self, handshake: Handshake) -> None:
         socket = handshake.socket
         if not socket.dead:
-            socket.host.open_failed(socket, OpenFailed(socket.connection, "refused"))
+            socket.receiver.open_failed(socket, "refused")

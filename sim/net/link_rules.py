@@ -1,20 +1,17 @@
-"""Rules of the network: each is a fault on links, a list of them is asked, the first verdict wins.
+"""Rules of links: each is a fault, a list of them is asked, and the first verdict wins.
 
 A rule sees one packet at the moment it would leave: from which host to which, for what purpose the
-connection was opened, the message. It answers ``PASS``, ``DROP`` (lost: TCP retransmits, so the
-direction stalls), ``HOLD`` (kept back until the rule is healed) or a delay in µs. A rule is a
-context manager that heals on exit; healing twice is no error.
+connection was opened, the message. Its verdict is ``PASS``, ``DROP`` (lost: TCP retransmits, so the
+direction stalls), ``HOLD`` (kept back until the rule is healed) or a delay in µs.
 """
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Collection
+from typing import Any, Self, TypeAlias
 
 from kafkasim.model.messages import request_name
-
-if TYPE_CHECKING:
-    from kafkasim.sim.net.network import Network
 
 PASS = -1
 DROP = -2
@@ -23,50 +20,39 @@ HOLD = -3
 REQUEST = "request"
 RESPONSE = "response"
 
+Concerns: TypeAlias = Callable[[str, str], bool]
+"""(source, target) -> whether a rule is about packets from the one host to the other."""
 
-def api_name(message: Any) -> str:
-    """Return Kafka's API name of a request or of a response (whose Fetch is just ``Fetch``)."""
-    name = type(message).__name__
-    return name.removesuffix("Response") if name.endswith("Response") else request_name(message)
+Verdict: TypeAlias = Callable[[str, Any, bool], int]
+"""(purpose, message, is it a request) -> what becomes of such a packet. Message None is a handshake
+or an end."""
 
 
 class Rule:
-    """Base: which packets a rule is about. Subclasses say what becomes of them."""
+    """Which packets a rule is about and what becomes of them; a context manager that heals on exit.
+
+    ``healed(rule)`` takes it out of the list of rules. Healing twice is no error.
+    """
 
     def __init__(
-        self,
-        network: Network,
-        sources: tuple[str, ...],
-        targets: tuple[str, ...],
-        both_ways: bool,
+        self, concerns: Concerns, verdict: Verdict, healed: Callable[[Rule], None]
     ) -> None:
-        self._network = network
-        self._sources = dict.fromkeys(sources)
-        self._targets = dict.fromkeys(targets)
-        self._both_ways = both_ways
+        self._concerns = concerns
+        self._verdict = verdict
+        self._healed = healed
         self.active = True
 
     def judge(self, source: str, target: str, purpose: str, message: Any, is_request: bool) -> int:
-        """Return the verdict on a packet; ``message`` None is a handshake or an end."""
-        if self.concerns(source, target):
-            return self.verdict(purpose, message, is_request)
+        """Return the verdict on a packet."""
+        if self._concerns(source, target):
+            return self._verdict(purpose, message, is_request)
         return PASS
 
-    def concerns(self, source: str, target: str) -> bool:
-        """Return whether the rule is about packets from ``source`` to ``target``."""
-        return (source in self._sources and target in self._targets) or (
-            self._both_ways and source in self._targets and target in self._sources
-        )
-
-    def verdict(self, purpose: str, message: Any, is_request: bool) -> int:
-        """Return what becomes of a packet that the rule is about."""
-        return DROP
-
     def heal(self) -> None:
-        """Remove the rule; what it held goes on now, what it dropped at the next retransmit."""
+        """End the rule; what it held goes on now, what it dropped at the next retransmit."""
         if self.active:
             self.active = False
-            self._network.remove(self)
+            self._healed(self)
 
     release = heal
 
@@ -77,47 +63,74 @@ class Rule:
         self.heal()
 
 
-class Isolate(Rule):
-    """Drops what crosses the border of a set of hosts."""
-
-    def concerns(self, source: str, target: str) -> bool:
-        return (source in self._sources) != (target in self._sources)
+# ------------------------------------------------------------------------------- which packets
 
 
-class Slow(Rule):
-    """Adds a delay."""
-
-    extra_us = 0
-
-    def verdict(self, purpose: str, message: Any, is_request: bool) -> int:
-        return self.extra_us
+def one_way(a: Collection[str], b: Collection[str]) -> Concerns:
+    """Concern packets from one of ``a`` to one of ``b``."""
+    sources, targets = frozenset(a), frozenset(b)
+    return lambda source, target: source in sources and target in targets
 
 
-class Flaky(Rule):
-    """Drops packets with a probability."""
-
-    loss = 0.0
-    rng: random.Random
-
-    def verdict(self, purpose: str, message: Any, is_request: bool) -> int:
-        return DROP if self.rng.random() < self.loss else PASS
+def both_ways(a: Collection[str], b: Collection[str]) -> Concerns:
+    """Concern packets between one of ``a`` and one of ``b``."""
+    there, back = one_way(a, b), one_way(b, a)
+    return lambda source, target: there(source, target) or back(source, target)
 
 
-class Select(Rule):
-    """Drops or holds the packets of an API, a direction, a purpose; None is any."""
+def across_border(hosts: Collection[str]) -> Concerns:
+    """Concern packets between one of the hosts and any other."""
+    inside = frozenset(hosts)
+    return lambda source, target: (source in inside) != (target in inside)
 
-    api: str | None = None
-    direction: str | None = None
-    purpose: str | None = None
-    then = HOLD
 
-    def verdict(self, purpose: str, message: Any, is_request: bool) -> int:
-        if self.purpose is not None and purpose != self.purpose:
+# ------------------------------------------------------------------------- what becomes of them
+
+
+def drop(_purpose: str, _message: Any, _is_request: bool) -> int:
+    """Lose a packet."""
+    return DROP
+
+
+def delay(extra_us: int) -> Verdict:
+    """Delay a packet."""
+
+    def verdict(_purpose: str, _message: Any, _is_request: bool) -> int:
+        return extra_us
+
+    return verdict
+
+
+def lose_some(loss: float, rng: random.Random) -> Verdict:
+    """Lose a packet with a probability."""
+
+    def verdict(_purpose: str, _message: Any, _is_request: bool) -> int:
+        return DROP if rng.random() < loss else PASS
+
+    return verdict
+
+
+def select(then: int, api: str | None, direction: str | None, purpose: str | None) -> Verdict:
+    """Drop or hold (``then``) what has this API, direction and purpose; None is any.
+
+    Handshakes and ends are not messages: they are never held, they only wait behind messages.
+    """
+
+    def verdict(of_purpose: str, message: Any, is_request: bool) -> int:
+        if purpose is not None and of_purpose != purpose:
             return PASS
-        if self.direction is not None and is_request != (self.direction == REQUEST):
+        if direction is not None and is_request != (direction == REQUEST):
             return PASS
-        if self.api is not None and (message is None or api_name(message) != self.api):
+        if api is not None and (message is None or api_name(message) != api):
             return PASS
-        if message is None and self.then == HOLD:
-            return PASS  # handshakes and ends are not messages: they only wait behind them
-        return self.then
+        if message is None and then == HOLD:
+            return PASS
+        return then
+
+    return verdict
+
+
+def api_name(message: Any) -> str:
+    """Return Kafka's API name of a request or of a response (whose Fetch is just ``Fetch``)."""
+    name = type(message).__name__
+    return name.removesuffix("Response") if name.endswith("Response") else request_name(message)

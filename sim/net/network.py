@@ -14,22 +14,14 @@ Not modelled: lost acknowledgements, congestion windows, segments, queues inside
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from heapq import heappush
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from kafkasim.model.effects import Closed
 from kafkasim.sim.kernel import Kernel
 from kafkasim.sim.net.connector import Connector
-from kafkasim.sim.net.link_rules import DROP, HOLD, PASS, REQUEST, RESPONSE, Rule
-from kafkasim.sim.net.sockets import END, Packet, Socket
-from kafkasim.sim.net.topology import Route, Topology
-from kafkasim.sim.net.verbs import Verbs
-from kafkasim.sim.streams import Streams
-
-if TYPE_CHECKING:
-    from kafkasim.sim.host.host import Host
+from kafkasim.sim.net.link_rules import DROP, HOLD, PASS, REQUEST, RESPONSE
+from kafkasim.sim.net.paths import Paths
+from kafkasim.sim.net.sockets import END, NetworkCard, Packet, Socket
 
 BUFFER_BYTES = 1024 * 1024  # socket buffers of one direction, both ends together
 RETRANSMIT_US = 200_000
@@ -56,24 +48,32 @@ class Wire(Protocol):
         ...
 
 
-class Network(Verbs):
-    """All connections of a world; the fault verbs are in :class:`kafkasim.sim.net.verbs.Verbs`."""
+class Network:
+    """All connections of a world. Hosts are known by their cards, by name and by address."""
 
-    def __init__(self, kernel: Kernel, topology: Topology, streams: Streams) -> None:
-        super().__init__(topology, streams)
+    def __init__(self, kernel: Kernel, paths: Paths) -> None:
         self.kernel = kernel
+        self.paths = paths
         self.buffer_bytes = BUFFER_BYTES
-        self.exchanges = 0  # requests answered so far
-        self.endpoints: dict[str, Host] = {}
+        self.exchanges = 0  # requests answered so far; hosts count them
+        self.cards: dict[str, NetworkCard] = {}
+        self.endpoints: dict[str, NetworkCard] = {}
+        self.connector = Connector(kernel, paths, self.endpoints)
         self.wire: Wire | None = None
-        self._links: dict[tuple[str, str], Callable[[], float]] = {}
+        self._rules = paths.rules
         self._held: dict[Socket, None] = {}
         self._queue = kernel._queue
         self._eid = kernel._eid
         self._arrives = (self.arrive,)
         self._retransmits = (self._on_retransmit,)
-        self.connector = Connector(self)
-        topology.on_change.append(self._reroute)
+        paths.topology.on_change.append(self._reroute)
+
+    def attach(self, card: NetworkCard, addresses: tuple[str, ...]) -> None:
+        """Plug in a host's card, to be found under its addresses."""
+        self.cards[card.name] = card
+        for address in addresses:
+            assert address not in self.endpoints, address
+            self.endpoints[address] = card
 
     # --------------------------------------------------------------------------------- sending
 
@@ -87,7 +87,7 @@ class Network(Verbs):
         packet = Packet(peer, correlation, message, size)
         departs = self.kernel._now + delay_us
         unread = socket.unread + size
-        if self.rules or socket.queue or socket.cut_off or unread > self.buffer_bytes:
+        if self._rules or socket.queue or socket.cut_off or unread > self.buffer_bytes:
             packet.departs_us = departs
             self._enqueue(socket, packet)
             return
@@ -108,7 +108,7 @@ class Network(Verbs):
         assert self.wire is not None
         client = peer if socket.inbound else socket  # connections are numbered by their client
         direction = RESPONSE if socket.inbound else REQUEST
-        names = (socket.host.name, peer.host.name, socket.purpose, direction)
+        names = (socket.card.name, peer.card.name, socket.purpose, direction)
         now = self.kernel._now
         self.wire.record(now, *names, client.connection, correlation, size, message)
 
@@ -174,13 +174,13 @@ class Network(Verbs):
 
     def _verdict(self, socket: Socket, packet: Packet) -> int:
         target = packet.socket
-        if socket.cut_off or (target.dead and not target.host.powered):
+        if socket.cut_off or (target.dead and not target.card.powered):
             return DROP
-        if not self.rules:
+        if not self._rules:
             return PASS
         message = None if packet.correlation == END else packet.message
-        names = (socket.host.name, target.host.name)
-        return self.judge(*names, socket.purpose, message, not socket.inbound)
+        names = (socket.card.name, target.card.name)
+        return self.paths.judge(*names, socket.purpose, message, not socket.inbound)
 
     def _launch(self, socket: Socket, packet: Packet, departs: int, extra_us: int) -> None:
         socket.unread += packet.size
@@ -217,9 +217,9 @@ class Network(Verbs):
         taken = size // socket.bytes_per_us
         if not taken:
             return departs
-        host = socket.host
-        start = host.interface_free_us if host.interface_free_us > departs else departs
-        host.interface_free_us = start + taken
+        card = socket.card
+        start = card.free_us if card.free_us > departs else departs
+        card.free_us = start + taken
         return start + taken
 
     # ------------------------------------------------------------------------------- receiving
@@ -227,25 +227,25 @@ class Network(Verbs):
     def arrive(self, packet: Packet) -> None:
         """Let a packet arrive, whatever is in its way; hosts do it in place where nothing is."""
         socket = packet.socket
-        host = socket.host
+        receiver = socket.receiver
         if socket.dead:
             self._arrive_at_nobody(packet)
-        elif not host.running:
-            host.postpone(self.arrive, packet)
+        elif not receiver.running:
+            receiver.postpone(self.arrive, packet)
         elif packet.correlation == END:
             self._arrive_end(socket, packet)
         elif socket.inbound:
             if socket.muted or socket.inbox:
                 socket.inbox.append(packet)
             else:
-                host.receive_request(socket, packet)
+                receiver.receive_request(socket, packet)
         else:
             sender = socket.peer
             assert sender is not None
             sender.unread -= packet.size
             if sender.queue:
                 self.room_made(sender)
-            host.receive_response(socket, packet)
+            receiver.receive_response(socket, packet)
 
     def _arrive_at_nobody(self, packet: Packet) -> None:
         socket = packet.socket
@@ -253,7 +253,7 @@ class Network(Verbs):
         if sender is None or packet.correlation == END:
             return
         sender.unread -= packet.size
-        if socket.host.powered:
+        if socket.card.powered:
             if not sender.dead:
                 reset = Packet(sender, END, "reset", 0)
                 reset.departs_us = self.kernel._now
@@ -278,7 +278,7 @@ class Network(Verbs):
             socket.dead = True
             socket.queue.clear()
             self._forget_unread(socket)
-            socket.host.connection_ended(socket, Closed(socket.connection, reason))
+            socket.receiver.ended(socket, reason)
 
     def end_both(self, socket: Socket) -> None:
         """Reset a connection from the middle: both ends hear it now, what travels is lost."""
@@ -295,10 +295,10 @@ class Network(Verbs):
             for packet in socket.inbox:
                 sender.unread -= packet.size
 
-    # ----------------------------------------------------------------------------- inside
+    # -------------------------------------------------------------------------- links and rules
 
-    def released(self) -> None:
-        """Let go what a healed rule held; what it dropped waits for its retransmit."""
+    def let_go(self) -> None:
+        """Send what a healed rule held; what it dropped waits for its retransmit."""
         held, self._held = self._held, {}
         for socket in held:
             socket.held = False
@@ -308,44 +308,18 @@ class Network(Verbs):
         """Return one end of each live connection between two sets of hosts, in a fixed order."""
         sockets = []
         for name in a:
-            for socket in self.hosts[name].sockets.values():
+            for socket in self.cards[name].sockets.values():
                 peer = socket.peer
                 if (
                     peer is not None
-                    and peer.host.name in b
+                    and peer.card.name in b
                     and (not socket.inbound or name not in b)
                 ):
                     sockets.append(socket)
         return sockets
 
-    def flight_us(self, source: str, target: str, route: Route, extra_us: int) -> int:
-        jitter = int(self._link(source, target)() * route.jitter_us)
-        return route.latency_us + jitter + max(extra_us, 0)
-
-    def _link(self, source: str, target: str) -> Callable[[], float]:
-        key = (source, target)
-        draw = self._links.get(key)
-        if draw is None:
-            link: random.Random = self.streams.stream("link", source, target)
-            draw = self._links[key] = link.random
-        return draw
-
-    def set_route(self, socket: Socket) -> None:
-        assert socket.peer is not None
-        source, target = socket.host.name, socket.peer.host.name
-        route = self.topology.route(source, target)
-        socket.cut_off = socket.half_open or route is None
-        if route is not None:
-            socket.latency_us, socket.jitter_us, socket.bytes_per_us = route
-        socket.random = self._link(source, target)
-
     def _reroute(self) -> None:
-        for host in self.hosts.values():
-            for socket in host.sockets.values():
+        for card in self.cards.values():
+            for socket in card.sockets.values():
                 if socket.peer is not None:
-                    self.set_route(socket)
-
-    def remove(self, rule: Rule) -> None:
-        """Take a rule from the list."""
-        self.rules.remove(rule)
-        self.released()
+                    self.paths.set_route(socket)

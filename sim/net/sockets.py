@@ -1,16 +1,87 @@
-"""The two ends of a TCP connection, and what travels between them."""
+"""The two ends of a TCP connection, what travels between them, and where they are plugged in.
+
+What the network asks of a process is in :class:`Receiver` and :class:`Listener`; the network knows
+a host by its :class:`NetworkCard` alone.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    from kafkasim.sim.host.host import Host
-    from kafkasim.sim.host.lanes import Lane
+from kafkasim.sim.host.lanes import Lane
 
 NO_LANES: dict[type, Lane] = {}
 END = -1  # the correlation of a packet that ends a connection; its message is the reason
+
+Arrives: TypeAlias = "tuple[Callable[[Packet], None]]"
+"""The callbacks of a packet, one function: see :mod:`kafkasim.sim.kernel`."""
+
+
+class Receiver(Protocol):
+    """The process at an end of a connection, until it dies."""
+
+    @property
+    def running(self) -> bool:
+        """False while the process is paused."""
+        ...
+
+    @property
+    def arrives_at_server(self) -> Arrives:
+        """What takes a request over a healthy network, ahead of ``Network.arrive``."""
+        ...
+
+    @property
+    def arrives_at_client(self) -> Arrives:
+        """What takes a response over a healthy network."""
+        ...
+
+    def postpone(self, callback: Callable[[Any], None], event: Any) -> None:
+        """Call ``callback(event)`` when the pause ends."""
+        ...
+
+    def receive_request(self, socket: Socket, packet: Packet) -> None:
+        """Read a request from an unmuted connection, or leave it if its queue is full."""
+        ...
+
+    def receive_response(self, socket: Socket, packet: Packet) -> None:
+        """Read a response."""
+        ...
+
+    def opened(self, socket: Socket) -> None:
+        """Hear that an outbound connection is established."""
+        ...
+
+    def open_failed(self, socket: Socket, reason: str) -> None:
+        """Hear that an outbound connection was refused, or timed out."""
+        ...
+
+    def ended(self, socket: Socket, reason: str) -> None:
+        """Hear that a connection is gone."""
+        ...
+
+
+class Listener(Protocol):
+    """The process that accepts connections at a network card."""
+
+    def accept(self, client: Socket, address: str) -> Socket:
+        """Return the server's end of a new connection to an address."""
+        ...
+
+
+class NetworkCard:
+    """A host as the network sees it."""
+
+    __slots__ = ("free_us", "last_inbound", "listener", "name", "powered", "sockets")
+
+    def __init__(self, name: str) -> None:
+        self.name = name  # of the host
+        self.powered = True
+        self.free_us = 0  # when it has sent what it was given
+        self.listener: Listener | None = None  # None: connections are refused
+        self.sockets: dict[int, Socket] = {}  # live ends, by connection
+        self.last_inbound = 0  # inbound connections are numbered downwards from −1
 
 
 class Socket:
@@ -23,12 +94,12 @@ class Socket:
     __slots__ = (
         "arrives",
         "bytes_per_us",
+        "card",
         "connection",
         "cut_off",
         "dead",
         "half_open",
         "held",
-        "host",
         "inbound",
         "inbox",
         "jitter_us",
@@ -41,22 +112,30 @@ class Socket:
         "purpose",
         "queue",
         "random",
+        "receiver",
         "retransmit_us",
         "stalled_since_us",
         "unread",
     )
 
     def __init__(
-        self, host: Host, connection: int, lane: Lane | None, purpose: str, inbound: bool
+        self,
+        card: NetworkCard,
+        receiver: Receiver,
+        connection: int,
+        lane: Lane | None,
+        purpose: str,
+        inbound: bool,
     ) -> None:
-        self.host = host
+        self.card = card
+        self.receiver = receiver
         self.connection = connection
-        self.lane = lane  # where answers run; None at the server
+        self.lane = lane  # where responses run; None at the server
         self.lane_of_request: dict[type, Lane] = NO_LANES  # at the server: one table an endpoint
         self.purpose = purpose
         self.inbound = inbound
-        # What hears of a message that arrives here over a healthy network.
-        self.arrives = host.arrives_at_server if inbound else host.arrives_at_client
+        # What takes a message that arrives here over a healthy network.
+        self.arrives = receiver.arrives_at_server if inbound else receiver.arrives_at_client
         self.peer: Socket | None = None
         self.dead = False  # this end is gone: nobody reads
         self.half_open = False  # what leaves here is lost for ever
@@ -80,8 +159,8 @@ class Socket:
 class Packet:
     """A request, a response or an end on its way to ``socket``; also the request in service.
 
-    A server's process is given the packet as its :class:`kafkasim.model.effects.Request`: it has the same
-    four attributes.
+    The process of a server is given the packet as its
+    :class:`kafkasim.model.effects.Request`: it has the same four attributes.
     """
 
     __slots__ = (
@@ -92,7 +171,6 @@ class Packet:
         "lane",
         "message",
         "pauses_us",
-        "process",
         "received_us",
         "size",
         "socket",
@@ -102,9 +180,8 @@ class Packet:
     connection: int  # at the server that has read it
     departs_us: int  # when it may leave, while it waits to
     received_us: int  # host time at which a server read it
-    process: Any  # the process that read it
-    lane: Any  # the lane that serves it
-    pauses_us: int  # the host's total of pauses when its service began
+    lane: Lane  # the lane that serves it
+    pauses_us: int  # how long the process had been paused in all when the service began
 
     def __init__(self, socket: Socket, correlation: int, message: Any, size: int) -> None:
         self.callbacks: Any = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.effects import Close, Open, Process, Request, Respond, Send
+from kafkasim.model.effects import Close, Open, Posted, Process, Request, Respond, Send
 from kafkasim.model.values import value
 from kafkasim.sim.world import World
 
@@ -103,6 +103,7 @@ class Bench:
         self.log: list[tuple[int, str, Any]] = []
         self.hosts = {n: self.world.add_host(n, clock_offset_us=0, **spec) for n in names}
         self.network = self.world.network
+        self.link_faults = self.world.link_faults
 
     def start(self, name: str, on_request=None, on_start=None, kind: type = Probe) -> Probe:
         def factory(files, rng, now):
@@ -114,10 +115,9 @@ class Bench:
 
     def act(self, name: str, action) -> None:
         """Run ``action(process, now)`` on lane main of a process, as an input would."""
-        host = self.hosts[name]
-        from kafkasim.model.effects import Posted
-
-        host.deliver(host.lane("main"), Posted(lambda _, now: action(host.process, now), None))
+        lanes = self.hosts[name].lanes
+        posted = Posted(lambda _, now: action(lanes.process, now), None)
+        lanes.deliver(lanes.lane("main"), posted)
 
     def connect(self, purpose: str = "test") -> int:
         """Open a connection from ``a`` to ``b`` and run until it is up."""

@@ -272,7 +272,7 @@ def test_every_kind_starts_and_heals_without_a_trace_left(kind):
     injector.heal_all()
     kinds = [name for _, name, node in names(log) if node == "world"]
     after = (host.clock_step_us, host.clock.drift_ppm, host.disk.slow_factor)
-    assert (kinds, after, world.network.rules) == (["FaultStarted", "FaultEnded"], before, [])
+    assert (kinds, after, world.link_faults.rules) == (["FaultStarted", "FaultEnded"], before, [])
     assert host.alive
     assert not host.paused
 

@@ -282,7 +282,7 @@ def test_a_full_request_queue_stops_reading_and_loses_nothing():
     for number, connection in enumerate([bench.connect() for _ in range(6)]):
         bench.send(connection, number)
     bench.run(600)
-    lane = bench.hosts["b"].lane("requests")
+    lane = bench.hosts["b"].lanes.lane("requests")
     assert (len(lane.queue), len(lane.blocked)) == (2, 3)
     bench.run(20_000)
     assert sorted(numbers(bench, "a", "response")) == list(range(6))
@@ -454,7 +454,7 @@ def test_a_request_in_service_dies_in_a_crash():
     bench, connection = echo_bench()
     bench.send(connection, 1)
     bench.run(290)
-    assert bench.hosts["b"].lane("requests").free == 7
+    assert bench.hosts["b"].lanes.lane("requests").free == 7
     bench.hosts["b"].restart()
     bench.run(10_000)
     assert (bench.whats("b"), bench.whats("a")) == ([], ["opened", ("closed", "reset")])
@@ -486,7 +486,7 @@ def test_what_travelled_when_the_power_went_is_sent_again_and_reset_after_the_bo
 
 def test_a_crash_behind_a_partition_is_heard_when_data_is_sent_after_heal():
     bench, connection = echo_bench()
-    rule = bench.network.partition("a", "b")
+    rule = bench.link_faults.partition("a", "b")
     bench.hosts["b"].crash()
     bench.run(1_000_000)
     assert bench.whats("a") == ["opened"]
@@ -641,7 +641,7 @@ def busy_run(seed: int) -> list:
     bench.start("c", serve)
     bench.start("a")
     one, two = bench.connect(), bench.connect()
-    bench.network.flaky("a", "b", 0.1)
+    bench.link_faults.flaky("a", "b", 0.1)
     for number in range(1, 100):
         bench.send((one, two)[number % 2], number)
         bench.run(700)

@@ -57,7 +57,7 @@ def test_a_partitioned_connect_times_out_after_ten_seconds_of_silence():
     bench = Bench()
     bench.start("b")
     bench.start("a")
-    bench.network.partition("a", "b")
+    bench.link_faults.partition("a", "b")
     bench.act("a", lambda p, _now: p.dial("b"))
     bench.run(20_000_000)
     assert bench.log == [(10_000_000, "a", ("open-failed", "timeout"))]
@@ -67,7 +67,7 @@ def test_a_connect_succeeds_by_a_retransmit_when_the_partition_heals():
     bench = Bench()
     bench.start("b")
     bench.start("a")
-    with bench.network.partition("a", "b"):
+    with bench.link_faults.partition("a", "b"):
         bench.act("a", lambda p, _now: p.dial("b"))
         bench.run(2_000_000)
     bench.run(5_000_000)
@@ -78,7 +78,7 @@ def test_a_connect_succeeds_by_a_retransmit_when_the_partition_heals():
 def test_a_stalled_packet_arrives_in_order_after_heal_by_a_doubled_retransmit():
     bench, connection = echo_bench()
     began = bench.world.now
-    rule = bench.network.partition("a", "b")
+    rule = bench.link_faults.partition("a", "b")
     bench.send(connection, 1)
     bench.run(300_000)
     bench.send(connection, 2)
@@ -95,7 +95,7 @@ def test_a_stalled_packet_arrives_in_order_after_heal_by_a_doubled_retransmit():
 
 def test_a_oneway_partition_loses_answers_only():
     bench, connection = echo_bench()
-    with bench.network.partition_oneway("b", "a"):
+    with bench.link_faults.partition_oneway("b", "a"):
         bench.send(connection, 1)
         bench.run(100_000)
         assert (requests(bench), responses(bench)) == ([1], [])
@@ -107,7 +107,7 @@ def test_isolate_cuts_a_host_from_all_others():
     bench = Bench(names=("a", "b", "c"))
     for name in ("a", "b", "c"):
         bench.start(name)
-    bench.network.isolate("c")
+    bench.link_faults.isolate("c")
     bench.act("a", lambda p, _now: p.dial("b"))
     bench.act("a", lambda p, _now: p.dial("c"))
     bench.run(11_000_000)
@@ -117,7 +117,7 @@ def test_isolate_cuts_a_host_from_all_others():
 def test_slow_adds_a_delay_each_way():
     bench, connection = echo_bench()
     began = bench.world.now
-    with bench.network.slow("a", "b", 10_000):
+    with bench.link_faults.slow("a", "b", 10_000):
         bench.send(connection, 1)
         bench.run(100_000)
     [at] = bench.times("a", ("response", 1))
@@ -126,7 +126,7 @@ def test_slow_adds_a_delay_each_way():
 
 def test_flaky_delays_but_loses_nothing():
     bench, connection = echo_bench()
-    bench.network.flaky("a", "b", 0.3)
+    bench.link_faults.flaky("a", "b", 0.3)
     bench.send(connection, *range(1, 30))
     bench.run(60_000_000)
     assert responses(bench) == list(range(1, 30))
@@ -143,7 +143,7 @@ def test_a_close_queues_behind_data_and_received_requests_still_run():
     bench.act("a", send_and_close)
     bench.run(10_000)
     assert (requests(bench), responses(bench)) == ([1, 2, 3], [])
-    assert bench.hosts["b"].sockets == {}
+    assert bench.hosts["b"].card.sockets == {}
 
 
 def test_a_server_that_closes_tells_the_client_after_its_answers():
@@ -165,7 +165,7 @@ def test_closing_with_stalled_data_lets_a_drawn_prefix_arrive():
     arrived = set()
     for seed in range(30):
         bench, connection = echo_bench(seed)
-        rule = bench.network.partition("a", "b")
+        rule = bench.link_faults.partition("a", "b")
         bench.send(connection, 1, 2, 3)
         bench.act("a", lambda p, _now, c=connection: p.hang_up(c))
         bench.run(100_000)
@@ -180,7 +180,7 @@ def test_a_full_socket_buffer_stalls_the_sender_until_the_receiver_reads():
     bench.hosts["b"].pause(1_000_000)
     bench.send(connection, *range(1, 6), size=300 * 1024)
     bench.run(900_000)
-    socket = bench.hosts["a"].sockets[connection]
+    socket = bench.hosts["a"].card.sockets[connection]
     assert (len(socket.queue), socket.unread) == (2, 3 * 300 * 1024)
     bench.run(1_000_000)
     assert requests(bench) == [1, 2, 3, 4, 5]
@@ -207,15 +207,15 @@ def test_bandwidth_is_shared_by_what_a_host_sends():
 def test_reset_tells_both_ends_and_loses_what_travels():
     bench, connection = echo_bench()
     bench.send(connection, 1)
-    bench.network.reset("a", "b")
+    bench.link_faults.reset("a", "b")
     bench.run(10_000)
     assert bench.whats("a") == ["opened", ("closed", "reset")]
-    assert (requests(bench), bench.hosts["b"].sockets) == ([], {})
+    assert (requests(bench), bench.hosts["b"].card.sockets) == ([], {})
 
 
 def test_half_open_is_silent_and_new_connections_work():
     bench, connection = echo_bench()
-    bench.network.half_open("a", "b")
+    bench.link_faults.half_open("a", "b")
     bench.send(connection, 1)
     bench.run(5_000_000)
     again = bench.connect()
@@ -226,7 +226,7 @@ def test_half_open_is_silent_and_new_connections_work():
 
 def test_a_sender_gives_up_after_fifteen_minutes():
     bench, connection = echo_bench()
-    bench.network.partition("a", "b")
+    bench.link_faults.partition("a", "b")
     bench.send(connection, 1)
     bench.run(1_200_000_000)
     assert bench.whats("a") == ["opened", ("closed", "timeout")]
@@ -245,11 +245,11 @@ def test_a_sender_gives_up_after_fifteen_minutes():
 )
 def test_hold_keeps_back_by_api_direction_and_purpose_until_release(selection, held):
     bench, connection = echo_bench()
-    rule = bench.network.hold("a", "b", **selection)
+    rule = bench.link_faults.hold("a", "b", **selection)
     bench.send(connection, 1, 2)
     bench.run(10_000_000)
     assert responses(bench) == ([] if held else [1, 2])
-    bench.network.release(rule)
+    bench.link_faults.release(rule)
     bench.run(10_000)
     assert responses(bench) == [1, 2]
 
@@ -257,7 +257,7 @@ def test_hold_keeps_back_by_api_direction_and_purpose_until_release(selection, h
 def test_cut_by_purpose_leaves_other_connections_alone():
     bench, connection = echo_bench()
     other = bench.connect(purpose="heartbeat")
-    with bench.network.cut("a", "b", purpose="heartbeat"):
+    with bench.link_faults.cut("a", "b", purpose="heartbeat"):
         bench.send(connection, 1)
         bench.send(other, 2)
         bench.run(10_000)
@@ -268,8 +268,8 @@ def test_cut_by_purpose_leaves_other_connections_alone():
 
 def test_the_first_rule_with_a_verdict_wins():
     bench, connection = echo_bench()
-    bench.network.slow("a", "b", 1_000)
-    bench.network.partition("a", "b")
+    bench.link_faults.slow("a", "b", 1_000)
+    bench.link_faults.partition("a", "b")
     bench.send(connection, 1)
     bench.run(10_000)
     assert responses(bench) == [1]
@@ -277,10 +277,10 @@ def test_the_first_rule_with_a_verdict_wins():
 
 def test_heal_removes_all_rules():
     bench, _ = echo_bench()
-    bench.network.slow("a", "b", 1)
-    bench.network.hold("a", "b")
-    bench.network.heal()
-    assert bench.network.rules == []
+    bench.link_faults.slow("a", "b", 1)
+    bench.link_faults.hold("a", "b")
+    bench.link_faults.heal()
+    assert bench.link_faults.rules == []
 
 
 def test_the_server_mutes_a_connection_until_it_answers():
@@ -303,7 +303,7 @@ def test_routes_follow_the_topology():
     bench.hosts["c"] = bench.world.add_host("c", dc="dc-1", clock_offset_us=0)
     route = bench.world.topology.route
     assert [route("a", x).latency_us for x in "abc"] == [20, 1_000, 60_000]
-    assert bench.network.resolve("dc-0") == ("a", "b")
+    assert bench.link_faults.resolve("dc-0") == ("a", "b")
     bench.world.topology.link("a", "c", 5_000, 10)
     assert route("a", "c") == (5_000, 501, 10)
 

@@ -195,7 +195,7 @@ class ClusterMachine(RuleBasedStateMachine):
         for host in self.run.world.hosts.values():
             if host.paused:
                 host.resume()
-        self.run.world.network.heal()
+        self.run.world.link_faults.heal()
 
     @invariant()
     def every_invariant_holds(self):

@@ -1,0 +1,311 @@
+"""The effect runner: performs the effects of a process in their order, and owns those held back.
+
+A Barrier keeps its thread, and holds the rest of the outbox, until its files are durable. So do
+page-cache writes that take 1 ms and more; cheaper writes only postpone what departs and the lane's
+next item. Facts are never held: they tell what the memory of the process says, and other lanes can
+see that already.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from kafkasim.model.effects import (
+    Barrier,
+    Close,
+    Exit,
+    Flush,
+    Flushed,
+    Open,
+    Post,
+    Posted,
+    Process,
+    Push,
+    Reply,
+    Respond,
+    Send,
+    Then,
+)
+from kafkasim.sim.host.hardware import Hardware
+from kafkasim.sim.host.lanes import Lane, LaneInput
+from kafkasim.sim.host.ports import Recorder
+from kafkasim.sim.host.wakeups import WakeUps
+from kafkasim.sim.net.network import Network
+from kafkasim.sim.net.sockets import Receiver, Socket
+
+HOLD_US = 1000  # page-cache writes that take this long hold their outbox
+POST_MIN_US = 5
+POST_SPAN_US = 46  # a post takes 5 to 50 µs
+IN_PLACE = (Send, Respond)  # effects that are performed in the loop itself: they are the bulk
+
+
+class Held:
+    """Effects that wait for the disk, and the lane whose thread waits with them; also an event."""
+
+    __slots__ = ("callbacks", "effects", "error", "lane")
+
+    _ok = True
+
+    def __init__(self, lane: Lane) -> None:
+        self.callbacks: Any = None
+        self.lane = lane
+        self.effects: deque[Any] = deque()
+        self.error: str | None = None  # why the files of the barrier are not durable
+
+
+class Lanes(Protocol):
+    """What effects cause on the lanes of their process."""
+
+    def lane(self, name: str) -> Lane:
+        """Return a lane by name."""
+        ...
+
+    def receive(self, arrival: LaneInput) -> None:
+        """Give an input to its lane now, or on resume if the process is paused."""
+        ...
+
+    def end_hold(self, held: Held) -> None:
+        """Go on with the held effects now, or on resume, by :meth:`EffectRunner.go_on`."""
+        ...
+
+    def read_next(self, socket: Socket) -> None:
+        """Read on from the buffer of a connection whose request is answered."""
+        ...
+
+
+class EffectRunner:
+    """Performs the effects of one incarnation of a process.
+
+    Args:
+        process: whose ``out`` is performed.
+        hardware: of the host that it runs on.
+        draw: the host's random stream; returns 0 <= x < 1.
+        exit_process: ends the process (reason, how its connections end, and how long after now).
+    """
+
+    __slots__ = (
+        "_departs_us",
+        "_disk",
+        "_draw",
+        "_ended",
+        "_exit_process",
+        "_hardware",
+        "_hold_ends",
+        "_kernel",
+        "_lanes",
+        "_network",
+        "_node",
+        "_out",
+        "_performers",
+        "_posts",
+        "_process",
+        "_receiver",
+        "_sockets",
+        "_trace",
+        "_transmit",
+        "_wakeups",
+    )
+
+    def __init__(
+        self,
+        process: Process,
+        hardware: Hardware,
+        network: Network,
+        trace: Recorder,
+        draw: Callable[[], float],
+        lanes: Lanes,
+        receiver: Receiver,
+        wakeups: WakeUps,
+        exit_process: Callable[[str, str, int], None],
+    ) -> None:
+        self._process = process
+        self._out = process.out
+        self._node = process.name
+        self._hardware = hardware
+        self._kernel = network.kernel
+        self._disk = hardware.disk
+        self._sockets = hardware.card.sockets
+        self._network = network
+        self._transmit = network.transmit
+        self._trace = trace
+        self._draw = draw
+        self._lanes = lanes
+        self._receiver = receiver
+        self._wakeups = wakeups
+        self._exit_process = exit_process
+        self._ended = False
+        self._departs_us = 0  # how long after now the effects being performed leave the host
+        self._posts = (lanes.receive,)
+        self._hold_ends = (lanes.end_hold,)
+        self._performers = self._performer_table()
+
+    def _performer_table(self) -> dict[type, Callable[[Any, Lane], bool | None]]:
+        """Return what performs each kind of effect; an effect that is not in it is a fact."""
+        return {
+            Push: self._push,
+            Post: self._post,
+            Open: self._open,
+            Close: self._close,
+            Flush: self._flush,
+            Barrier: _keep_thread,
+            Then: self._then,
+            Reply: self._reply,
+            Exit: self._exit,
+        }
+
+    def end(self) -> None:
+        """Drop the outbox: the process died."""
+        self._ended = True
+        self._out.clear()
+
+    def drain(self, lane: Lane, held: Held | None = None) -> bool:
+        """Perform the outbox; return whether the thread is kept, or the process has ended.
+
+        ``held`` are effects that waited: they come before those of the outbox.
+        """
+        out = self._out
+        fresh = iter(out)
+        if self._disk.written and self._charge(lane, fresh, held):
+            return True
+        sockets, transmit = self._sockets, self._transmit
+        for effect in fresh if held is None else _in_turn(held.effects, fresh):
+            kind = type(effect)
+            if kind is Respond:
+                socket = sockets.get(effect.connection)
+                if socket is None:
+                    continue  # it is gone, and Closed is on its way
+                assert socket.muted, f"{self._node} answers twice: {effect}"
+                if effect.message is not None:
+                    transmit(socket, effect.correlation, effect.message, self._departs_us)
+                self._network.exchanges += 1
+                socket.muted = False
+                if socket.inbox:
+                    self._lanes.read_next(socket)
+            elif kind is Send:
+                socket = sockets.get(effect.connection)
+                if socket is not None:
+                    transmit(socket, effect.correlation, effect.message, self._departs_us)
+            elif (perform := self._performers.get(kind)) is None:
+                self._trace.record(self._kernel._now, self._node, effect)
+            elif perform(effect, lane):
+                if not self._ended:
+                    held = self._hold(lane, fresh, held)
+                    self._disk.flush(effect.files, self._on_durable, held)
+                self._departs_us = 0
+                return True
+        out.clear()
+        self._departs_us = 0
+        return self._ended
+
+    def go_on(self, held: Held, now: int) -> bool:
+        """Perform what was held; return as :meth:`drain` does.
+
+        A process that cannot do without the files of the barrier halts, as Kafka does.
+        """
+        assert not self._out, self._out
+        if held.error is None:
+            return self.drain(held.lane, held)
+        files = list(getattr(held.error, "files", ()))
+        if not self._process.on_barrier_failed(files, held.error, now):
+            self._exit_process("halt", "reset", 0)
+            return True
+        self._out.extend(held.effects)  # behind what follows from the error
+        return self.drain(held.lane)
+
+    # -------------------------------------------------------------------------------- holding
+
+    def _charge(self, lane: Lane, fresh: Iterator[Any], held: Held | None) -> bool:
+        """Charge page-cache writes to the lane; return whether they hold the whole outbox."""
+        disk = self._disk
+        cost = disk.take_cost_us()
+        if disk.stalled:
+            disk.wait_stalled(self._on_durable, self._hold(lane, fresh, held))
+            return True
+        if not cost:
+            return False
+        now = self._kernel._now
+        cost = lane.add_debt(cost, now)
+        if cost < HOLD_US:
+            self._departs_us = cost
+            return False
+        held = self._hold(lane, fresh, held)
+        held.callbacks = self._hold_ends
+        self._kernel.push(now + cost, held)
+        return True
+
+    def _hold(self, lane: Lane, fresh: Iterator[Any], held: Held | None) -> Held:
+        """Empty the outbox: hold its effects behind those held already, record its facts now.
+
+        ``fresh`` yields what of the outbox is not performed yet. What is held already stays where
+        it is, so that an outbox with many barriers costs as much as one without.
+        """
+        if held is None:
+            held = Held(lane)
+        now, rest, record = self._kernel._now, held.effects, self._trace.record
+        for effect in fresh:
+            if type(effect) in self._performers or type(effect) in IN_PLACE:
+                rest.append(effect)
+            else:
+                record(now, self._node, effect)
+        self._out.clear()
+        return held
+
+    def _on_durable(self, held: Held, error: str | None) -> None:
+        held.error = error
+        self._lanes.end_hold(held)
+
+    # -------------------------------------------------------------------------- kind by kind
+
+    def _push(self, effect: Push, lane: Lane) -> None:
+        socket = self._sockets.get(effect.connection)
+        if socket is not None:
+            self._transmit(socket, effect.correlation, effect.message, self._departs_us)
+
+    def _post(self, effect: Post, lane: Lane) -> None:
+        posted = Posted(effect.handler, effect.message)
+        event = LaneInput(self._posts, self._lanes.lane(effect.lane), posted)
+        delay = POST_MIN_US + int(self._draw() * POST_SPAN_US) + self._departs_us
+        self._kernel.push(self._kernel._now + delay, event)
+
+    def _open(self, effect: Open, lane: Lane) -> None:
+        card, receiver = self._hardware.card, self._receiver
+        inputs = self._lanes.lane(effect.lane)
+        socket = Socket(card, receiver, effect.connection, inputs, effect.purpose, inbound=False)
+        self._sockets[effect.connection] = socket
+        self._network.connector.connect(socket, effect.address)
+
+    def _close(self, effect: Close, lane: Lane) -> None:
+        socket = self._sockets.pop(effect.connection, None)
+        if socket is not None:
+            self._network.finish(socket, "closed", self._departs_us)
+
+    def _flush(self, effect: Flush, lane: Lane) -> None:
+        self._disk.flush(effect.files, self._on_flushed, (lane, effect.handler))
+
+    def _on_flushed(self, flush: tuple[Lane, Any], error: str | None) -> None:
+        lane, handler = flush
+        self._lanes.receive(LaneInput(None, lane, Flushed(handler, error)))
+
+    def _then(self, effect: Then, lane: Lane) -> None:
+        effect.handler(self._hardware.local_now())
+
+    def _reply(self, effect: Reply, lane: Lane) -> None:
+        self._wakeups.reply(effect)
+
+    def _exit(self, effect: Exit, lane: Lane) -> bool:
+        reason, how = ("shutdown", "closed") if effect.clean else ("halt", "reset")
+        self._exit_process(reason, how, self._departs_us)
+        return True
+
+
+def _in_turn(held: deque[Any], fresh: Iterator[Any]) -> Iterator[Any]:
+    """Yield the effects that were held, taking each away, then those of the outbox."""
+    while held:
+        yield held.popleft()
+    yield from fresh
+
+
+def _keep_thread(_effect: Barrier, _lane: Lane) -> bool:
+    return True

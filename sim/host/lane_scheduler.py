@@ -1,0 +1,447 @@
+"""The lane scheduler: gives a process its inputs, each on its lane, and lets it wake up.
+
+There is one for each incarnation of a process; it dies with it. What is on its way to it then (a
+post, a flush answer, the end of a service time) is dropped on arrival.
+
+A request is read when its connection is not muted and the queue of its lane has room. It takes a
+thread for its service time, and its handler runs at the end. All other inputs run at once while
+their lane has a free thread. After every input the effects of the process are performed.
+
+In a GC pause nothing runs: the kernel goes on receiving into bounded socket buffers, and what falls
+due is put aside. On resume that is merged with the due timers by due time, and handled at the late
+``now``. A pause stretches the service times that it falls into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappush
+from typing import Any
+
+from kafkasim.model.effects import Call, Closed, Opened, OpenFailed, Process, Response
+from kafkasim.sim.host.backlog import Backlog
+from kafkasim.sim.host.effect_runner import EffectRunner, Held
+from kafkasim.sim.host.hardware import Hardware
+from kafkasim.sim.host.lanes import Lane, LaneInput
+from kafkasim.sim.host.ports import ApplicationLoop, Recorder
+from kafkasim.sim.host.wakeups import WakeUp, WakeUps
+from kafkasim.sim.net.network import Network
+from kafkasim.sim.net.sockets import END, Packet, Socket
+
+
+class LaneScheduler:
+    """The lanes of one incarnation; ``running`` is False while it is paused, and once it died.
+
+    Args:
+        process: which runs.
+        hardware: of the host that it runs on.
+        draw: the host's random stream; returns 0 <= x < 1.
+        exit_process: ends the process (reason, how its connections end, and how long after now).
+    """
+
+    __slots__ = (
+        "_backlog", "_channels", "_clock", "_disk", "_drain", "_effects", "_ended", "_hardware",
+        "_kernel", "_lanes", "_lanes_of_requests", "_network", "_out", "_pause_began_us",
+        "_paused_us", "_queued_max", "_served", "_stretched", "_timer_heap", "arrives_at_client",
+        "arrives_at_server", "postpone", "process", "running", "wakeups",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        process: Process,
+        hardware: Hardware,
+        network: Network,
+        trace: Recorder,
+        draw: Callable[[], float],
+        exit_process: Callable[[str, str, int], None],
+    ) -> None:
+        self.process = process
+        self.running = True
+        self._ended = False
+        self._hardware = hardware
+        self._network = network
+        self._kernel = network.kernel
+        self._clock = hardware.clock
+        self._disk = hardware.disk
+        # The process's own, kept here because they are asked for all the time.
+        self._out = process.out
+        self._timer_heap = process.timers.heap
+        self._channels = process.channels
+        self._queued_max = process.queued_max_requests
+        self._lanes: dict[str, Lane] = {}
+        self._lanes_of_requests: dict[str, dict[type, Lane]] = {}  # endpoint -> request -> lane
+        self._backlog = Backlog(network.kernel, draw)
+        self.postpone = self._backlog.postpone
+        self._stretched: list[tuple[Packet, int]] = []  # requests in service: what remains
+        self._paused_us = 0  # how long all pauses were that are over
+        self._pause_began_us = 0
+        self._served = (self._on_served,)
+        self.arrives_at_server = (self._on_request,)
+        self.arrives_at_client = (self._on_response,)
+        wakes = (self._on_wake,)
+        self.wakeups = wakeups = WakeUps(network.kernel, hardware.clock, process.timers, wakes)
+        self._effects = EffectRunner(
+            process, hardware, network, trace, draw, self, self, wakeups, exit_process
+        )
+        self._drain = self._effects.drain
+
+    # ----------------------------------------------------------------------------------- life
+
+    def start(self, now: int) -> None:
+        """Let the process start, on lane ``main``."""
+        self.process.start(now)
+        self._finish_on(self.lane("main"))
+
+    def shut_down(self, _: Any = None) -> None:
+        """Ask the process to stop cleanly, on resume if it is paused."""
+        if self._ended:
+            return
+        if not self.running:
+            self.postpone(self.shut_down, None)
+            return
+        self.process.shutdown(self._hardware.local_now())
+        self._finish_on(self.lane("main"))
+        self.settle()
+
+    def end(self) -> None:
+        """Drop all that waits: the process died."""
+        self.running = False
+        self._ended = True
+        self._effects.end()
+        self.wakeups.forget()
+        self._backlog.clear()
+        self._stretched.clear()
+        for lane in self._lanes.values():
+            lane.discard()
+
+    def pause(self) -> None:
+        """Stop everything until :meth:`resume`."""
+        assert self.running, self.process
+        self.running = False
+        self._pause_began_us = self._kernel._now
+
+    def resume(self) -> None:
+        """Handle what fell due in the pause, in the order in which it did."""
+        assert not self.running, self.process
+        now = self._kernel._now
+        self.running = True
+        self._paused_us += now - self._pause_began_us
+        stretched, self._stretched = self._stretched, []
+        for packet, remains in stretched:
+            packet.pauses_us = self._paused_us
+            packet.callbacks = self._served
+            self._kernel.push(now + remains, packet)
+        local, timers = self._hardware.local_now(), self.process.timers
+        while (deadline := timers.next_deadline()) is not None and deadline <= local:
+            due = self._clock.simulated(deadline, -1)
+            self._backlog.add(due, self._run_timer, timers.pop_due(local))
+        for _, _, _, callback, event in self._backlog.take():
+            callback(event)
+        if self.running:
+            self.wakeups.run_due_app(self._hardware.local_now())
+            self.wakeups.arm()
+
+    # ----------------------------------------------------------------------------------- inputs
+
+    def lane(self, name: str) -> Lane:
+        """Return a lane by name."""
+        lane = self._lanes.get(name)
+        if lane is None:
+            threads = self.process.lane_threads.get(name, 1)
+            self._lanes[name] = lane = Lane(name, threads)
+        return lane
+
+    def receive(self, arrival: LaneInput) -> None:
+        """Give an input to its lane now, or on resume if the process is paused."""
+        if self.running:
+            self.deliver(arrival.lane, arrival.item)
+        elif not self._ended:
+            self.postpone(self.receive, arrival)
+
+    def deliver(self, lane: Lane, item: Any) -> None:
+        """Give an input to a lane of the running process."""
+        if lane.free:
+            offset = self._clock.plain_offset_us
+            kernel_now = self._kernel._now
+            now = self._clock.read(kernel_now) if offset is None else kernel_now + offset
+            self.process.handle(item, now)
+            if (self._out or self._disk.written) and self._drain(lane):
+                lane.free -= 1
+            heap, wakeups = self._timer_heap, self.wakeups
+            if (heap and heap[0][0] < wakeups.armed_us) or wakeups.app_ready:
+                self.settle()
+        else:
+            lane.queue.append(item)
+
+    def call(self, call: Call) -> None:
+        """Give an application's call to the process, on lane ``main``, at this instant."""
+        assert self.running, f"{self.process.name} does not run: {call}"
+        lane = self._lanes.get("main") or self.lane("main")
+        if lane.free:
+            offset = self._clock.plain_offset_us
+            kernel_now = self._kernel._now
+            now = self._clock.read(kernel_now) if offset is None else kernel_now + offset
+            self.process.on_call(call, now)
+            if (self._out or self._disk.written) and self._drain(lane):
+                lane.free -= 1
+            if not self.wakeups.app_running:
+                self.settle()  # else it follows when the application waits
+        else:
+            lane.queue.append(call)
+
+    def end_hold(self, held: Held) -> None:
+        """Go on with the effects that a lane held back, on resume if the process is paused."""
+        if self.running:
+            if not self._effects.go_on(held, self._hardware.local_now()):
+                self._release(held.lane)
+            self.settle()
+        elif not self._ended:
+            self.postpone(self.end_hold, held)
+
+    def _release(self, lane: Lane) -> None:
+        """Let a thread that is done take what waits on its lane, or be free."""
+        process = self.process
+        while lane.queue:
+            item = lane.queue.popleft()
+            if type(item) is Packet:
+                self._serve(lane, item)
+                while lane.blocked and len(lane.queue) < self._queued_max:
+                    socket = lane.blocked.popleft()
+                    if socket.inbox and not socket.muted:
+                        self.read_next(socket)
+                return
+            if type(item) is tuple:
+                process.timers.fire(item[0], item[1], self._hardware.local_now())
+            else:
+                process.handle(item, self._hardware.local_now())
+            if (self._out or self._disk.written) and self._drain(lane):
+                return
+        lane.free += 1
+
+    def _finish_on(self, lane: Lane) -> None:
+        """Perform what followed from an input; the lane's thread may be kept by it."""
+        if (self._out or self._disk.written) and self._drain(lane):
+            lane.free -= 1
+
+    # ------------------------------------------------------------------------------ connections
+
+    def accept(self, client: Socket, address: str) -> Socket:
+        """Return the server's end of a connection; the kernel makes it even in a pause."""
+        card = self._hardware.card
+        card.last_inbound -= 1
+        socket = Socket(card, self, card.last_inbound, None, client.purpose, inbound=True)
+        socket.peer = client
+        client.peer = socket
+        card.sockets[socket.connection] = socket
+        socket.lane_of_request = self._lanes_of_requests.setdefault(address, {})
+        self.process.accepted(socket.connection, address)
+        return socket
+
+    def opened(self, socket: Socket) -> None:
+        """Tell the process that its connection is established."""
+        assert socket.lane is not None
+        self.receive(LaneInput(None, socket.lane, Opened(socket.connection)))
+
+    def open_failed(self, socket: Socket, reason: str) -> None:
+        """Tell the process that its connection was refused, or timed out."""
+        socket.dead = True
+        self._lose(socket, OpenFailed(socket.connection, reason))
+
+    def ended(self, socket: Socket, reason: str) -> None:
+        """Tell the process that its connection is gone; a server is not told of a client's."""
+        self._lose(socket, Closed(socket.connection, reason))
+
+    def _lose(self, socket: Socket, item: OpenFailed | Closed) -> None:
+        self._hardware.card.sockets.pop(socket.connection, None)
+        if not socket.inbound:
+            assert socket.lane is not None
+            self.receive(LaneInput(None, socket.lane, item))
+
+    def _on_response(self, packet: Packet) -> None:
+        """Give a response to its channel here if nothing is in its way, which is the usual case."""
+        socket = packet.socket
+        lane, sender = socket.lane, socket.peer
+        assert lane is not None
+        assert sender is not None
+        channel = self._channels.get(socket.connection)
+        if channel is None or not lane.free or not self.running or socket.dead or sender.queue:
+            self._network.arrive(packet)
+            return
+        sender.unread -= packet.size
+        now = self._kernel._now
+        offset = self._clock.plain_offset_us
+        now = self._clock.read(now) if offset is None else now + offset
+        channel.on_response(packet.correlation, packet.message, now)
+        if (self._out or self._disk.written) and self._drain(lane):
+            lane.free -= 1
+        heap, wakeups = self._timer_heap, self.wakeups
+        if (heap and heap[0][0] < wakeups.armed_us) or wakeups.app_ready:
+            self.settle()
+
+    def receive_response(self, socket: Socket, packet: Packet) -> None:
+        """Give a response to its lane; the process drops it if its channel is gone."""
+        assert socket.lane is not None
+        answer = Response(socket.connection, packet.correlation, packet.message)
+        self.deliver(socket.lane, answer)
+
+    # --------------------------------------------------------------------------------- requests
+
+    def _on_request(self, packet: Packet) -> None:
+        """Let a thread begin with a request here if nothing is in its way, the usual case."""
+        socket = packet.socket
+        lane = socket.lane_of_request.get(type(packet.message))
+        sender = socket.peer
+        assert sender is not None
+        kernel = self._kernel
+        now = kernel._now
+        if (
+            lane is None
+            or not lane.free
+            or lane.busy_until_us > now
+            or socket.muted
+            or socket.inbox
+            or not self.running
+            or socket.dead
+            or sender.queue
+        ):
+            self._network.arrive(packet)
+            return
+        sender.unread -= packet.size
+        socket.muted = True
+        lane.free -= 1
+        packet.connection = socket.connection
+        packet.lane = lane
+        offset = self._clock.plain_offset_us
+        packet.received_us = self._clock.read(now) if offset is None else now + offset
+        packet.pauses_us = self._paused_us
+        packet.callbacks = self._served
+        hardware = self._hardware
+        ends = now + hardware.service_us + (packet.size * hardware.service_us_per_kib >> 10)
+        heappush(kernel._queue, (ends, 1, next(kernel._eid), packet))
+
+    def receive_request(self, socket: Socket, packet: Packet) -> None:
+        """Read a request from an unmuted connection, or leave it if its queue is full."""
+        kind = type(packet.message)
+        lane = socket.lane_of_request.get(kind)
+        if lane is None:
+            lane = self.lane(self.process.lane_of(kind, socket.connection))
+            socket.lane_of_request[kind] = lane
+        if len(lane.queue) >= self._queued_max:
+            socket.inbox.appendleft(packet)
+            lane.blocked.append(socket)
+            return
+        sender = socket.peer
+        assert sender is not None
+        sender.unread -= packet.size
+        if sender.queue:
+            self._network.room_made(sender)
+        socket.muted = True
+        packet.connection = socket.connection
+        packet.lane = lane
+        packet.received_us = self._hardware.local_now()
+        if lane.free:
+            lane.free -= 1
+            self._serve(lane, packet)
+        else:
+            lane.queue.append(packet)
+
+    def read_next(self, socket: Socket) -> None:
+        """Read on from the buffer of a connection that was unmuted."""
+        packet = socket.inbox.popleft()
+        if packet.correlation == END:
+            self._network.end(socket, packet.message)
+        else:
+            self.receive_request(socket, packet)
+
+    def _serve(self, lane: Lane, packet: Packet) -> None:
+        """Let a thread begin with a request; its handler runs at the end of the service time."""
+        kernel, hardware = self._kernel, self._hardware
+        duration = hardware.service_us + (packet.size * hardware.service_us_per_kib >> 10)
+        if lane.busy_until_us > kernel._now and not lane.free:
+            duration += lane.take_debt(kernel._now)
+        packet.pauses_us = self._paused_us
+        packet.callbacks = self._served
+        heappush(kernel._queue, (kernel._now + duration, 1, next(kernel._eid), packet))
+
+    def _on_served(self, packet: Packet) -> None:
+        if packet.pauses_us != self._paused_us or not self.running:
+            self._stretch(packet)
+            return
+        offset = self._clock.plain_offset_us
+        kernel_now = self._kernel._now
+        now = self._clock.read(kernel_now) if offset is None else kernel_now + offset
+        request: Any = packet
+        self.process.on_request(request, now)
+        lane = packet.lane
+        if not ((self._out or self._disk.written) and self._drain(lane)):
+            if lane.queue:
+                self._release(lane)
+            else:
+                lane.free += 1
+        heap, wakeups = self._timer_heap, self.wakeups
+        if (heap and heap[0][0] < wakeups.armed_us) or wakeups.app_ready:
+            self.settle()
+
+    def _stretch(self, packet: Packet) -> None:
+        """Add to a service time the pauses that fell into it."""
+        if self._ended:
+            return
+        now = self._kernel._now
+        remains = self._paused_us - packet.pauses_us
+        packet.pauses_us = self._paused_us
+        if self.running:
+            packet.callbacks = self._served
+            self._kernel.push(now + remains, packet)
+        else:
+            self._stretched.append((packet, now - self._pause_began_us + remains))
+
+    # ---------------------------------------------------------------------- timers, application
+
+    def attach(self, app: ApplicationLoop) -> None:
+        """Give the process an application; it runs now, or when the present one waits."""
+        self.wakeups.attach(app)
+        if not self.wakeups.app_running:
+            self.settle()
+
+    def settle(self) -> None:
+        """After inputs: run the application if it was answered, then look at the wake-up."""
+        wakeups = self.wakeups
+        if wakeups.app_ready and not wakeups.app_running and self.running:
+            wakeups.run_app(self._hardware.local_now())
+        if not self._ended:
+            wakeups.arm()
+
+    def _on_wake(self, event: WakeUp) -> None:
+        if not self.wakeups.rang(event) or not self.running:
+            return  # void; or resume looks for what is due
+        now = self._hardware.local_now()
+        heap, timers = self._timer_heap, self.process.timers
+        if heap and heap[0][0] <= now:
+            due = []
+            while (entry := timers.pop_due(now)) is not None:
+                due.append(entry)
+            for entry in due:
+                self._run_timer(entry)
+        if self.running:
+            self.wakeups.run_due_app(now)
+            if not self._ended:
+                self.wakeups.arm()
+
+    def _run_timer(self, entry: tuple[Any, int, str]) -> None:
+        """Run the handler of a due timer, or queue it on its lane."""
+        if not self.running:
+            if not self._ended:
+                self.postpone(self._run_timer, entry)
+            return
+        key, sequence, lane_name = entry
+        lane = self.lane(lane_name)
+        if not lane.free:
+            lane.queue.append((key, sequence))
+            return
+        self.process.timers.fire(key, sequence, self._hardware.local_now())
+        self._finish_on(lane)
+
+    def clock_changed(self) -> None:
+        """Look at the deadlines again: the host's clock has another rate."""
+        self.wakeups.forget()
+        self.wakeups.arm()
