@@ -6,6 +6,7 @@ from typing import Any
 
 from replica_harness import TOPIC_ID, TP, Trio
 
+from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.controller.common.image import BrokerImage
 from kafkasim.model.effects import Request
@@ -208,7 +209,7 @@ def test_out_of_range_at_the_follower_goes_back_to_the_leader_first() -> None:
     racks.poll()
     consumer: Any = racks.harness.process.clients["c"]
     state = consumer.subscription.assignment[T0]
-    assert (state.state, state.position) == ("FETCHING", 0)
+    assert (state.state, state.position) == (FetchState.FETCHING, 0)
     assert racks.nodes()[:3] == ["broker-0", "broker-1", "broker-0"]
 
 

@@ -1,30 +1,34 @@
-"""What a consumer is subscribed to, owns, and where it stands: Kafka's SubscriptionState.
+"""Subscription, assignment and positions of a consumer: Kafka's SubscriptionState.
 
-A partition's fetch state is a small automaton (SubscriptionState.FetchStates):
-
-    INITIALIZING     -> FETCHING | AWAIT_VALIDATION (committed offset), AWAIT_RESET (none)
-    FETCHING         -> AWAIT_VALIDATION (new leader epoch), AWAIT_RESET (offset out of range)
-    AWAIT_VALIDATION -> FETCHING, AWAIT_RESET (truncated, nothing left in common)
-    AWAIT_RESET      -> FETCHING (ListOffsets answered, or a seek)
-
-Not modelled: pattern subscription, pause and resume by the application.
+Not modelled: pattern subscription; pause and resume by the application.
 """
 
 from __future__ import annotations
 
+from enum import Enum
+
 from kafkasim.model.records import TopicPartition
 
-INITIALIZING = "INITIALIZING"
-AWAIT_RESET = "AWAIT_RESET"
-AWAIT_VALIDATION = "AWAIT_VALIDATION"
-FETCHING = "FETCHING"
+
+class FetchState(Enum):
+    """What a partition needs before it can be fetched (SubscriptionState.FetchStates).
+
+    INITIALIZING     -> FETCHING | AWAIT_VALIDATION (committed offset), AWAIT_RESET (none)
+    FETCHING         -> AWAIT_VALIDATION (new leader epoch), AWAIT_RESET (offset out of range)
+    AWAIT_VALIDATION -> FETCHING, AWAIT_RESET (the leader's log shares nothing with the position)
+    AWAIT_RESET      -> FETCHING (ListOffsets answered, or a seek)
+    """
+
+    INITIALIZING = "INITIALIZING"
+    AWAIT_RESET = "AWAIT_RESET"
+    AWAIT_VALIDATION = "AWAIT_VALIDATION"
+    FETCHING = "FETCHING"
 
 
-class PartitionState:
-    """One assigned partition (TopicPartitionState)."""
+class TopicPartitionState:
+    """One assigned partition (SubscriptionState.TopicPartitionState)."""
 
     __slots__ = (
-        "asking",
         "buffered",
         "high_watermark",
         "leader_epoch",
@@ -33,46 +37,42 @@ class PartitionState:
         "position",
         "preferred_replica",
         "preferred_until_us",
+        "request_in_flight",
+        "reset_strategy",
         "retry_at",
         "state",
-        "strategy",
         "tp",
     )
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
-        self.state = INITIALIZING
+        self.state = FetchState.INITIALIZING
         self.position = -1  # the next offset to return; −1 while there is none
         self.offset_epoch = -1  # leader epoch of the record before the position; −1 unknown
         self.leader_epoch = -1  # the leader epoch for which the position is known to be valid
-        self.strategy = ""  # AWAIT_RESET: earliest or latest
-        self.high_watermark = -1
+        self.reset_strategy = ""  # in AWAIT_RESET: earliest or latest
+        self.high_watermark = -1  # −1 until a fetch response has named it
         self.buffered = False  # a fetched response waits to be polled
         self.pending_revocation = False
-        self.asking = False  # a reset or validation is in flight
-        self.retry_at = 0
-        self.preferred_replica = -1  # where the leader sends us (KIP-392), until the lease is over
+        self.request_in_flight = False  # for a reset or a validation
+        self.retry_at = 0  # the end of the backoff of resets and validations
+        self.preferred_replica = -1  # the node that the leader named (KIP-392), −1 for none
         self.preferred_until_us = 0
 
     def clear_preferred_replica(self) -> bool:
-        """Go back to the leader; return whether that is a change."""
+        """Fetch from the leader again; return whether that is a change."""
         preferred, self.preferred_replica = self.preferred_replica, -1
         return preferred >= 0
 
     def seek(self, offset: int, offset_epoch: int, leader_epoch: int, validate: bool) -> None:
-        """Take a position; ``validate`` when its epoch must be checked with the leader first."""
+        """Take a position; with ``validate`` its epoch is checked with the leader first."""
         self.position = offset
         self.offset_epoch = offset_epoch
         self.leader_epoch = leader_epoch
-        self.strategy = ""
+        self.reset_strategy = ""
         self.retry_at = 0
-        self.state = AWAIT_VALIDATION if validate and offset_epoch >= 0 else FETCHING
-
-    def await_reset(self, strategy: str) -> None:
-        """Give the position up and ask the leader for the first or last offset."""
-        self.state = AWAIT_RESET
-        self.strategy = strategy
-        self.retry_at = 0
+        validates = validate and offset_epoch >= 0
+        self.state = FetchState.AWAIT_VALIDATION if validates else FetchState.FETCHING
 
 
 class SubscriptionState:
@@ -81,25 +81,54 @@ class SubscriptionState:
     def __init__(self) -> None:
         self.topics: tuple[str, ...] = ()
         self.auto_assigned = False  # by the group, not by assign()
-        self.assignment: dict[TopicPartition, PartitionState] = {}
-        self.version = 0
+        self.assignment: dict[TopicPartition, TopicPartitionState] = {}
+        self.version = 0  # counts the assignments
+        self.has_all_positions = True  # False: some partition may not be FETCHING
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Replace the assignment; partitions kept by assign() keep their state."""
+        """Replace the assignment; partitions that stay keep their state."""
         old = self.assignment
-        self.assignment = {tp: old.get(tp) or PartitionState(tp) for tp in sorted(partitions)}
+        self.assignment = {tp: old.get(tp) or TopicPartitionState(tp) for tp in sorted(partitions)}
         self.version += 1
+        self.has_all_positions = False
+
+    def initializing(self) -> list[TopicPartitionState]:
+        """Return the partitions that have no position and wait for no reset."""
+        initializing = FetchState.INITIALIZING
+        return [state for state in self.assignment.values() if state.state is initializing]
+
+    def request_reset(self, state: TopicPartitionState, strategy: str) -> None:
+        """Give a position up for the first or last offset (requestOffsetReset).
+
+        ``strategy`` is earliest or latest.
+        """
+        state.state = FetchState.AWAIT_RESET
+        state.reset_strategy = strategy
+        state.retry_at = 0
+        self.has_all_positions = False
+
+    def request_validation(self, state: TopicPartitionState) -> None:
+        """Have a position checked with the leader before the next fetch."""
+        state.state = FetchState.AWAIT_VALIDATION
+        self.has_all_positions = False
+
+    def update_has_all_positions(self) -> None:
+        """Find out whether every partition can be fetched."""
+        fetching = FetchState.FETCHING
+        self.has_all_positions = all(s.state is fetching for s in self.assignment.values())
 
     def consumed(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Return (position, epoch) of all partitions with a valid position: what may be committed
-        (allConsumed). One that waits for its validation has none."""
+        """Return what may be committed: (position, epoch) of each valid position (allConsumed).
+
+        A position that waits for its validation is not valid.
+        """
         return {
             tp: (state.position, state.offset_epoch)
             for tp, state in self.assignment.items()
-            if state.position >= 0 and state.state is FETCHING
+            if state.position >= 0 and state.state is FetchState.FETCHING
         }
 
     def mark_pending_revocation(self) -> None:
-        """All partitions are about to be revoked: return nothing more from them."""
+        """Return no more records of any partition: all are about to be revoked."""
         for state in self.assignment.values():
             state.pending_revocation = True

@@ -1,0 +1,1 @@
+"""A consumer's membership in its group: finding the coordinator, joining, heartbeats, commits."""

@@ -1,0 +1,101 @@
+"""Finding the group coordinator: AbstractCoordinator.lookupCoordinator and its neighbours.
+
+Any broker answers FindCoordinator. The connection to the coordinator is separate from the one on
+which records are fetched from the same broker (AbstractCoordinator uses the node id MAX_INT − id).
+It is on the lane ``heartbeat``, so that heartbeats go on while the application works.
+
+A part that has to know adds a callback: ``found(now)`` runs when the coordinator is known,
+``lost(now)`` when it is unknown again, before its connection is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.model.client.net.connections import backoff_us
+from kafkasim.model.errors import RETRIABLE
+from kafkasim.model.messages import FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from kafkasim.model.channel import Channel
+    from kafkasim.model.client.consumer.poll import Poll
+    from kafkasim.model.client.net.connections import Connections
+
+LANE = "heartbeat"
+
+
+class CoordinatorLookup:
+    """The coordinator of one group, as far as a client knows it, and the connections to it."""
+
+    def __init__(self, connections: Connections, group_id: str, poll: Poll) -> None:
+        self._connections = connections
+        self._group_id = group_id
+        self._poll = poll
+        self._process = connections.process
+        self.channel: Channel | None = None  # to the coordinator; None while it is unknown
+        self.found: list[Callable[[int], None]] = []
+        self.lost: list[Callable[[int], None]] = []
+        self._channels: dict[int, Channel] = {}  # to nodes that are or were the coordinator
+        self._finding = False
+        self._attempts = 0
+        self._closed = False
+        self._key = ("find-coordinator", connections.name)
+
+    def find(self, now: int) -> None:
+        """Look the coordinator up; at most one request is in flight."""
+        if self._finding or self._closed or self._process.timers.armed(self._key):
+            return
+        node = self._connections.least_loaded(now)
+        if node is None:
+            at = max(now + 1, self._connections.next_attempt())
+            self._process.timers.arm(self._key, at, LANE, self.find)
+            return
+        self._finding = True
+        node.send(FindCoordinatorRequest(self._group_id), now, self._on_response)
+
+    def mark_unknown(self, now: int) -> None:
+        """Drop the coordinator that moved or is gone (markCoordinatorUnknown).
+
+        Its connection is closed, so that every request in flight to it fails.
+        """
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            for callback in self.lost:
+                callback(now)
+            channel.close(now)
+            self._poll.wake(now)
+
+    def close(self) -> None:
+        """Close the connections; no callback runs."""
+        self._closed = True
+        self._process.timers.cancel(self._key)
+        for channel in self._channels.values():
+            channel.dispose()
+
+    def _on_response(self, response: Any, now: int) -> None:
+        self._finding = False
+        if self._closed:
+            return
+        if isinstance(response, FindCoordinatorResponse) and not response.error:
+            self._attempts = 0
+            self.channel = self._channel(response.node_id, response.address)
+            for callback in self.found:
+                callback(now)
+            self._poll.wake(now)
+        elif isinstance(response, FindCoordinatorResponse) and response.error not in RETRIABLE:
+            self._poll.fail(KafkaError(response.error.name, self._group_id))
+            self._poll.wake(now)
+        else:
+            self._attempts += 1
+            config, rng = self._connections.config, self._process.rng
+            at = now + backoff_us(config, self._attempts, rng)
+            self._process.timers.arm(self._key, at, LANE, self.find)
+
+    def _channel(self, node_id: int, address: str) -> Channel:
+        channel = self._channels.get(node_id)
+        if channel is None or channel.address != address:
+            channel = self._connections.open_channel(node_id, address, "coordinator", LANE)
+            self._channels[node_id] = channel
+        return channel

@@ -1,0 +1,77 @@
+"""What a consumer is in its group: state, generation and member id.
+
+:class:`Membership` models AbstractCoordinator's MemberState and Generation. The ConsumerCoordinator
+is its only writer; the other parts read it, and tell the coordinator through :class:`MemberEvents`
+what a response or a timeout means for the membership. A membership of another protocol (KIP-848)
+would be a second writer of this state and a second MemberEvents; heartbeats apart, the parts would
+stay as they are.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+
+class MemberState(Enum):
+    """AbstractCoordinator.MemberState.
+
+    UNJOINED --join--> PREPARING_REBALANCE --JoinGroup--> COMPLETING_REBALANCE --SyncGroup--> STABLE
+
+    Any state goes back to UNJOINED when the member leaves, fails to join, or is dropped.
+    """
+
+    UNJOINED = "UNJOINED"
+    PREPARING_REBALANCE = "PREPARING_REBALANCE"
+    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
+    STABLE = "STABLE"
+
+
+class Membership:
+    """The state of one member. Without a group it stays as it is created."""
+
+    __slots__ = ("generation_id", "member_id", "state")
+
+    def __init__(self) -> None:
+        self.state = MemberState.UNJOINED
+        self.generation_id = -1  # −1: in no generation (Generation.NO_GENERATION)
+        self.member_id = ""  # empty until the coordinator has given one
+
+    @property
+    def stable(self) -> bool:
+        """Whether the member has an assignment of the current generation."""
+        return self.state is MemberState.STABLE
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether a join or a sync is under way."""
+        state = self.state
+        return state is MemberState.PREPARING_REBALANCE or state is MemberState.COMPLETING_REBALANCE
+
+    @property
+    def lost(self) -> bool:
+        """Whether the group does not count this member: its partitions may be others' already."""
+        return self.generation_id < 0 or not self.member_id
+
+    def reset(self, keep_member_id: bool) -> None:
+        """Forget the generation, and the member id unless it is kept."""
+        self.state = MemberState.UNJOINED
+        self.generation_id = -1
+        if not keep_member_id:
+            self.member_id = ""
+
+
+class MemberEvents(Protocol):
+    """What heartbeats and commits may cause in the membership."""
+
+    def request_rejoin(self) -> None:
+        """Join again at the next poll(): the group rebalances."""
+
+    def reset_generation(self, keep_member_id: bool) -> None:
+        """Join anew at the next poll(): the coordinator does not know this generation or member."""
+
+    def on_fenced(self, now: int) -> None:
+        """Fail for good: another process has taken the group.instance.id."""
+
+    def on_poll_timeout(self, now: int) -> None:
+        """Leave the group: the application did not poll for max.poll.interval.ms."""

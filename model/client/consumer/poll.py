@@ -1,0 +1,134 @@
+"""The outstanding poll() of a consumer: the loop of ClassicKafkaConsumer.poll as a state.
+
+An application's poll() waits in this object until it ends with records, with nothing at its
+deadline, with an error, or with an event of a rebalance. Whatever happens meanwhile calls
+:meth:`Poll.wake`, which runs one more pass of the loop.
+
+In Kafka poll() calls the application's rebalance listener. Here it replies the event
+(``("revoked" | "lost" | "assigned", partitions)``); the application does what its listener would
+do (commit, seek), and then calls ``continue``, which goes on with the same poll().
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.effects import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkasim.model.client.exceptions import KafkaError
+    from kafkasim.model.effects import Process
+    from kafkasim.model.records import TopicPartition
+
+
+class Poll:
+    """At most one outstanding poll() of a consumer called ``name``.
+
+    ``advance(now)`` is one pass of the loop.
+    """
+
+    def __init__(self, process: Process, name: str, advance: Callable[[int], None]) -> None:
+        self.process = process
+        self.name = name
+        self._advance = advance
+        self._call: int | None = None
+        self._deadline = 0
+        self._error: KafkaError | None = None  # raised by the next pass
+        self._then: Callable[[int], None] | None = None  # run when the application continues
+        self._stepping = False
+        self._again = False
+        self._key = ("poll", name)
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether the application is inside poll()."""
+        return self._call is not None
+
+    # The application.
+
+    def begin(self, call: int, timeout_ms: int, now: int) -> None:
+        """Begin a poll() that ends after ``timeout_ms`` at the latest."""
+        assert self._call is None, f"{self.name} is polled twice at a time"
+        self._call = call
+        self._deadline = now + timeout_ms * 1000
+        if self._then is not None:
+            self._resume(now)
+        self._step(now)
+
+    def go_on(self, call: int, now: int) -> None:
+        """Go on with the poll() that ended with an event."""
+        assert self._then is not None, f"{self.name} has no event to continue from"
+        self._call = call
+        self._resume(now)
+        self._step(now)
+
+    # The parts of the consumer.
+
+    def wake(self, now: int) -> None:
+        """Run one more pass, if a poll() is outstanding: something has changed."""
+        if self._call is not None:
+            self._step(now)
+
+    def wake_at(self, deadline: int) -> None:
+        """Run one more pass at ``deadline``, or earlier."""
+        if self._call is None:
+            return
+        deadline = min(deadline, self._deadline)
+        armed = self.process.timers.deadline(self._key)
+        if armed is None or deadline < armed:
+            self.process.timers.arm(self._key, deadline, "main", self._step)
+
+    def fail(self, error: KafkaError) -> None:
+        """Have the next pass end the poll() with an error, in this poll() or in the next."""
+        self._error = error
+
+    def end_with_event(
+        self, kind: str, partitions: tuple[TopicPartition, ...], then: Callable[[int], None]
+    ) -> None:
+        """End the poll() with an event; ``then(now)`` runs when the application continues."""
+        self._then = then
+        self._end((kind, partitions), None)
+
+    def end_with_error(self, error: KafkaError) -> None:
+        """End the poll() with an error."""
+        self._error = None
+        self._end(None, error)
+
+    def end_or_wait(self, records: dict[TopicPartition, Any], now: int) -> None:
+        """End the poll() with records, or without any at its deadline; else let it wait."""
+        if self._call is None:
+            return
+        if records or now >= self._deadline:
+            self._end(("records", records), None)
+        elif not self.process.timers.armed(self._key):
+            self.process.timers.arm(self._key, self._deadline, "main", self._step)
+
+    # The inside.
+
+    def _end(self, result: Any, error: KafkaError | None) -> None:
+        call, self._call = self._call, None
+        assert call is not None, (self.name, result, error)
+        self.process.timers.cancel(self._key)
+        self.process.out.append(Reply(call, result, error))
+
+    def _resume(self, now: int) -> None:
+        then, self._then = self._then, None
+        assert then is not None, self.name
+        then(now)
+
+    def _step(self, now: int) -> None:
+        """Run passes until one sets off nothing that asks for another."""
+        if self._stepping:
+            self._again = True
+            return
+        self._stepping = True
+        self._again = True
+        while self._again and self._call is not None:
+            self._again = False
+            if self._error is not None:
+                self.end_with_error(self._error)
+            else:
+                self._advance(now)
+        self._stepping = False
