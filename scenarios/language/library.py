@@ -1,4 +1,4 @@
-"""Find a scenario: a built-in one by name, or a user's file by path; apply overrides and the twin."""
+"""Find a scenario, built in by name or a user's file by path; apply settings and the twin."""
 
 from __future__ import annotations
 

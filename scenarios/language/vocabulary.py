@@ -25,7 +25,7 @@ ALL_BROKERS = "brokers"
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """The keys that one kind of operation needs, and those it takes, besides ``kind`` and ``at``."""
+    """The keys that a kind of operation needs, and may have, besides ``kind`` and ``at``."""
 
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()

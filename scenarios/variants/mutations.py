@@ -1,14 +1,12 @@
-"""Mutations: one rule taken away at a time, to prove that an invariant or a check notices.
+"""Mutations: variants that remove one rule each, to prove that an invariant or a check notices.
 
-They are not Kafka's history (those come with the catalogue of historical bugs) but what the history
-is made of: each removes a rule that a reader might think superfluous.
+They are not bugs that Kafka had. Each removes a rule that a reader might think superfluous.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.rules import GroupRules
@@ -19,21 +17,21 @@ from kafkasim.scenarios.variants.variant import Variant
 
 
 class HighWatermarkIgnoresFollowers(ReplicationRules):
-    """The leader exposes what it has appended, whoever has fetched it."""
+    """The leader's high watermark is its log end, whatever its followers have fetched."""
 
     def high_watermark(self, partition: Any, now: int) -> int:
         return int(partition.log.log_end_offset)
 
 
 class IsrExpandsUnchecked(ReplicationRules):
-    """Any eligible follower that fetches joins the ISR, however far behind."""
+    """Any eligible follower that fetches joins the ISR, however far it is behind."""
 
     def may_join_isr(self, partition: Any, remote: Any) -> bool:
         return self.is_eligible(partition, remote)
 
 
 class NoTruncation(ReplicationRules):
-    """A diverging follower keeps what it has and the leader serves it from there."""
+    """A diverging follower does not truncate, and the leader serves it from there."""
 
     def truncation_offset(
         self, log: Any, leader_epoch: int, leader_end: int, fetch_offset: int
@@ -42,7 +40,7 @@ class NoTruncation(ReplicationRules):
 
 
 class NoEpochFencing(ReplicationRules):
-    """Requests and replies of another leader epoch are taken as if they were of this one."""
+    """Replicas accept requests and responses of another leader epoch."""
 
     def check_leader_epoch(self, requested: int, current: int) -> Errors:
         return Errors.NONE
@@ -59,7 +57,7 @@ class AppendsAnyEpoch(StorageRules):
 
 
 class NoMinIsr(ReplicationRules):
-    """acks=all is acknowledged by whatever ISR there is."""
+    """acks=all is acknowledged by an ISR of any size."""
 
     def enough_replicas(self, partition: Any) -> bool:
         return True
@@ -79,14 +77,14 @@ class VoteNotDurable(RaftRules):
 
 
 class CommitsAlone(RaftRules):
-    """The Raft leader commits what it has flushed, whoever has fetched it."""
+    """The Raft leader commits what it has flushed, whatever the voters have fetched."""
 
     def high_watermark(self, end_offsets: Any, epoch_start: int, current: int) -> int:
         return int(max([*end_offsets, current]))
 
 
 class NoGenerationCheck(GroupRules):
-    """A commit of an older generation, or of a member that was removed, is taken."""
+    """The coordinator accepts commits of an older generation or of a removed member."""
 
     def check_generation(self, group: Any, generation: int) -> Errors:
         return Errors.NONE
@@ -105,29 +103,22 @@ class NoSequenceCheck(StorageRules):
         return Errors.NONE
 
 
-class AsyncCommitRetried(ClientRules):
-    """An async commit that failed is sent again, possibly behind a later one."""
-
-    def retries_async_commit(self) -> bool:
-        return True
-
-
 class AnyControllerEpoch(ZkControllerRules):
-    """Brokers obey whoever calls himself controller."""
+    """Brokers obey every controller, whatever its epoch."""
 
     def accepts_controller_epoch(self, epoch: int, largest: int) -> bool:
         return True
 
 
 class BouncesUnseen(ZkControllerRules):
-    """A broker that is registered before and after has been there all the time."""
+    """The controller compares broker ids only, so it misses a broker's new registration."""
 
     def is_bounced(self, known_epoch: int, epoch: int) -> bool:
         return False
 
 
 class ReassignmentsForgotten(ZkControllerRules):
-    """What an API asked for is not in /admin/reassign_partitions, so a new controller leaves it."""
+    """A new controller does not continue reassignments that an API call began."""
 
     def resumes_reassignment(self, adding: tuple[int, ...], removing: tuple[int, ...]) -> bool:
         return False
@@ -136,50 +127,62 @@ class ReassignmentsForgotten(ZkControllerRules):
 MUTATIONS: tuple[Variant, ...] = (
     Variant(
         "M01-hw-ignores-followers", "KIP-101", (HighWatermarkIgnoresFollowers,),
-        "ISRDATA", "steady", "A leader that exposes what no follower has breaks acks=all.",
+        "ISRDATA", "steady",
+        "The high watermark passes only records that the whole ISR holds.",
     ),
     Variant(
         "M02-isr-expands-unchecked", "KAFKA-7128", (IsrExpandsUnchecked,),
-        "ISRDATA", "lagging-joiner", "A follower in the ISR must hold what is exposed.",
+        "ISRDATA", "lagging-joiner",
+        "A member of the ISR holds everything below the high watermark.",
     ),
     Variant(
         "M03-no-truncation", "KIP-101", (NoTruncation,),
-        "no-progress", "deposed-leader", "A follower that keeps its own tail diverges for good.",
+        "no-progress", "deposed-leader",
+        "A follower truncates the records that its leader does not have.",
     ),
     Variant(
         "M04-no-epoch-fencing", "KIP-320", (NoEpochFencing, AppendsAnyEpoch),
-        "ISRDATA", "two-epochs-late", "A late fetch of an older epoch tells of a log that was cut.",
+        "ISRDATA", "two-epochs-late",
+        "A leader refuses a late fetch of an older leader epoch.",
     ),
     Variant(
         "M05-no-min-isr", "KIP-966", (NoMinIsr,),
-        "MINISR", "last-replica", "min.insync.replicas is what makes acks=all mean more than one.",
+        "MINISR", "last-replica",
+        "acks=all needs min.insync.replicas replicas in the ISR.",
     ),
     Variant(
         "M06-vote-not-durable", "KIP-595", (VoteNotDurable,),
-        "ONELEADER", "forgotten-vote", "A forgotten vote elects two leaders of one epoch.",
+        "ONELEADER", "forgotten-vote",
+        "A voter votes once in an epoch, across restarts.",
     ),
     Variant(
         "M07-no-generation-check", "KAFKA-1716", (NoGenerationCheck,),
-        "offset-regression", "zombie-consumer", "A removed member overwrites the new owner's commit.",
+        "offset-regression", "zombie-consumer",
+        "A removed member cannot overwrite the new owner's commit.",
     ),
     Variant(
         "M08-no-sequence-check", "KIP-98", (NoSequenceCheck,),
-        "NODUP", "flaky-network", "Retries without sequences are stored twice.",
+        "NODUP", "flaky-network",
+        "A retried batch is stored once.",
     ),
     Variant(
         "M09-commits-alone", "KIP-595", (CommitsAlone,),
-        "META", "controller-split-brain", "A controller that commits alone commits what is undone.",
+        "META", "controller-split-brain",
+        "Committed metadata is on a majority of the voters.",
     ),
     Variant(
         "M20-zk-any-controller-epoch", "derived", (AnyControllerEpoch,),
-        "META", "zk-controller-gc-pause", "A broker obeys no controller but the newest it heard of.",
+        "META", "zk-controller-gc-pause",
+        "A broker obeys the newest controller that it knows, and no older one.",
     ),
     Variant(
         "M21-zk-no-bounce", "KAFKA-1120", (BouncesUnseen,),
-        "no-progress", "zk-fast-restart", "A broker started anew must hear anew what it hosts.",
+        "no-progress", "zk-fast-restart",
+        "The controller sends a restarted broker its replicas again.",
     ),
     Variant(
         "M22-zk-reassignment-forgotten", "KIP-455", (ReassignmentsForgotten,),
-        "LIVE", "zk-reassign-failover", "A new controller goes on with a reassignment it finds.",
+        "LIVE", "zk-reassign-failover",
+        "A new controller continues the reassignments that it finds.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The rules of a run: one object per part of the model, each replaceable by a variant's subclass."""
+"""The rules of a run: one object for each part of the model that has rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafkasim.model.zookeeper.rules import ZooKeeperRules
 
 @dataclass
 class Rules:
-    """What Kafka decides, part by part."""
+    """The rules of each part; a variant replaces the object of a part by a subclass's."""
 
     storage: StorageRules = field(default_factory=StorageRules)
     raft: RaftRules = field(default_factory=RaftRules)

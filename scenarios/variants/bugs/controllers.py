@@ -1,4 +1,4 @@
-"""Historical bugs of controllers and of what brokers take from them (facts, 8.3)."""
+"""Historical bugs of controllers, and of brokers and clients that follow them (KAFKA.md, 8.3)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kafkasim.scenarios.variants.variant import Variant
 
 
 class RepeatedChangeIsRefused(ZkControllerRules):
-    """A change that is asked for again, after a lost answer, is judged by its old epoch."""
+    """An AlterPartition that is repeated after a lost response is refused for its old epoch."""
 
     def is_repeated(self, data: Any, isr: tuple[int, ...], recovery: int) -> bool:
         return False
 
 
 class LaggingControllerFences(ControllerRules):
-    """A controller that is behind a leader's epoch takes that leader for the one behind."""
+    """A controller that is behind a leader's epoch answers FENCED_LEADER_EPOCH."""
 
     def alter_partition_epoch_order(self, broker_id: int, data: Any, partition: Any) -> Errors:
         if data.leader_epoch != partition.leader_epoch:
@@ -31,7 +31,7 @@ class LaggingControllerFences(ControllerRules):
 
 
 class LaggingZkControllerFences(ZkControllerRules):
-    """So does one in ZooKeeper mode."""
+    """A ZooKeeper controller that is behind does so, too."""
 
     def alter_partition_epochs_ahead(
         self, data: Any, leader_epoch: int, partition_epoch: int
@@ -44,7 +44,7 @@ class LaggingZkControllerFences(ZkControllerRules):
 
 
 class WritesUnguarded(ZkControllerRules):
-    """A controller writes what it has queued without a look at /controller_epoch."""
+    """A controller writes to ZooKeeper without a check of /controller_epoch."""
 
     def guards(self, epoch_check: Any) -> tuple[Any, ...]:
         return ()
@@ -54,7 +54,7 @@ class WritesUnguarded(ZkControllerRules):
 
 
 class NoBrokerEpoch(ZkControllerRules):
-    """Control requests say nothing of the incarnation they are for, and nobody asks."""
+    """Control requests carry no broker epoch, and brokers check none."""
 
     def broker_epoch(self, epoch: int) -> int:
         return UNKNOWN_EPOCH
@@ -64,14 +64,14 @@ class NoBrokerEpoch(ZkControllerRules):
 
 
 class BounceIsMissed(ZkControllerRules):
-    """A broker that is in the list before and after has not been away."""
+    """The controller compares broker ids only, so it misses a broker's new registration."""
 
     def is_bounced(self, known_epoch: int, epoch: int) -> bool:
         return False
 
 
 class StopReplicaWithoutEpoch(ZkControllerRules):
-    """StopReplica says nothing of the leadership that it ends."""
+    """StopReplica carries no leader epoch."""
 
     def stop_replica_epoch(self, leader_epoch: int | None, deleting: bool) -> int:
         return NO_EPOCH
@@ -85,7 +85,7 @@ class NewerBrokerEpochIsRefused(ZkControllerRules):
 
 
 class TopicsHaveNamesOnly(ClientRules):
-    """Clients take a topic that was created again for the one they know."""
+    """Clients do not notice that a topic was created again."""
 
     def is_another_topic(self, known_id: str | None, topic_id: str) -> bool:
         return known_id is None
@@ -95,13 +95,15 @@ CONTROLLERS: tuple[Variant, ...] = (
     Variant(
         "B22-lost-alter-reply-not-idempotent", "KAFKA-12751", (RepeatedChangeIsRefused,),
         "LIVE", "B22-lost-alter-reply-not-idempotent",
-        "Asking again for an ISR that is there already succeeds.",
+        "AlterPartition for an ISR that is already committed succeeds, whatever its partition "
+        "epoch.",
     ),
     Variant(
         "B23-zombie-controller-answers-alter", "KAFKA-14154",
         (LaggingControllerFences, LaggingZkControllerFences),
         "LIVE", "B23-zombie-controller-answers-alter",
-        "A controller that is behind a leader's epoch says that it is no controller any more.",
+        "A controller that is behind a leader's epoch answers NOT_CONTROLLER, and the leader "
+        "asks the next one.",
     ),
     Variant(
         "B33-zk-write-without-epoch-check", "KAFKA-6082", (WritesUnguarded,),
@@ -111,26 +113,30 @@ CONTROLLERS: tuple[Variant, ...] = (
     Variant(
         "B34-no-broker-epoch", "KIP-380", (NoBrokerEpoch,),
         "ISRDATA", "B34-no-broker-epoch",
-        "A control request for an earlier incarnation of a broker is refused.",
+        "A control request for an earlier incarnation of a broker is refused, and a broker that "
+        "was away gets all its replicas again.",
     ),
     Variant(
         "B35-newer-broker-epoch-rejected", "KAFKA-9839", (NewerBrokerEpochIsRefused,),
         "LIVE", "B35-newer-broker-epoch-rejected",
-        "A broker takes control requests for a later registration than it knows of.",
+        "A broker accepts control requests for a newer broker epoch than it knows: the "
+        "registration is its own.",
     ),
     Variant(
         "B36-cached-zk-version-zombie-leader", "KAFKA-2729", (BounceIsMissed,),
         "LIVE", "B36-cached-zk-version-zombie-leader",
-        "A leader whose session ended unseen is told of its successor under its new registration.",
+        "A leader whose session expired unnoticed is told of its successor under its new "
+        "registration.",
     ),
     Variant(
         "B37-stop-replica-without-epoch", "KIP-570", (StopReplicaWithoutEpoch,),
         "ISRDATA", "B37-stop-replica-without-epoch",
-        "A late StopReplica does not touch a replica that has been assigned again since.",
+        "A late StopReplica does not stop a replica that was assigned again in the meantime.",
     ),
     Variant(
         "B45-topic-recreated", "KAFKA-12257", (TopicsHaveNamesOnly,),
         "LIVE", "B45-topic-recreated",
-        "Clients go on with a topic that was created again under its name.",
+        "Clients go on with a topic that was created again under its name, although its leader "
+        "epochs are lower.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Historical bugs of elections (facts, 8.2): who may lead, and who keeps leading."""
+"""Historical bugs of elections, reassignments and shutdowns (KAFKA.md, 8.2)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from kafkasim.scenarios.variants.variant import Variant
 
 
 class ReregistrationKeepsLeader(ControllerRules):
-    """A new incarnation takes over the leaderships and ISR places of the old one."""
+    """A new incarnation keeps the leaderships and ISR memberships of the old one."""
 
     def fences_previous_incarnation(self, previous: Any) -> bool:
         return False
 
 
 class UncleanElection(ControllerRules):
-    """Any replica that is alive is elected when none in sync is."""
+    """Any live replica is elected when no live replica is in the ISR."""
 
     def may_elect_unclean(self, enabled: bool, isr: tuple[int, ...]) -> bool:
         return True
 
 
 class UnfenceNeedsLogEnd(ControllerRules):
-    """A broker is let in when it has read all that the controller has written."""
+    """A broker is unfenced once it has read the whole metadata log."""
 
     def may_unfence(
         self, broker: Any, want_fence: bool, metadata_offset: int, log_end_offset: int
@@ -32,28 +32,28 @@ class UnfenceNeedsLogEnd(ControllerRules):
 
 
 class UncleanRestartIsTrusted(ControllerRules):
-    """A broker that restarted uncleanly keeps its place among the eligible leaders."""
+    """A broker that restarted uncleanly stays among the eligible leader replicas."""
 
     def is_unclean_restart(self, previous: Any, request: Any) -> bool:
         return False
 
 
 class AnyTargetCompletesReassignment(ControllerRules):
-    """A reassignment is done once one of its target replicas is in the ISR."""
+    """A reassignment completes once one of its target replicas is in the ISR."""
 
     def reassignment_is_complete(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> bool:
         return any(replica in isr for replica in replicas)
 
 
 class DeadLastKnownLeader(ControllerRules):
-    """The last known leader is elected without a look whether it is alive."""
+    """The last known leader is elected even if it is not alive."""
 
     def may_elect_last_known(self, active: bool) -> bool:
         return True
 
 
 class ShutsDownBeforeSuccessors(ControllerRules):
-    """A controlled shutdown is confirmed as soon as the leaderships are given away."""
+    """A broker may stop as soon as the controller has moved its leaderships."""
 
     def may_shut_down(self, leads: bool, shutdown_offset: int, lowest_active_offset: int) -> bool:
         return not leads
@@ -63,12 +63,14 @@ ELECTIONS = (
     Variant(
         "B19-last-replica-standing", "KIP-966", (UncleanRestartIsTrusted,),
         "ISRDATA", "B19-last-replica-standing",
-        "A broker that restarted uncleanly is not electable while another has everything.",
+        "A broker that restarted uncleanly is not elected while a replica with all records is "
+        "about to return.",
     ),
     Variant(
         "B29-reassign-done-with-partial-isr", "KAFKA-15665", (AnyTargetCompletesReassignment,),
         "LIVE", "B29-reassign-done-with-partial-isr",
-        "A reassignment is done when all its target replicas are in the ISR.",
+        "A reassignment completes when all its target replicas are in the ISR, not when the "
+        "first is.",
     ),
     Variant(
         "B30-unclean-election", "KIP-106", (UncleanElection,),
@@ -78,21 +80,23 @@ ELECTIONS = (
     Variant(
         "B31-dead-last-known-leader", "KIP-966", (DeadLastKnownLeader,),
         "ISRELIG", "B31-dead-last-known-leader",
-        "A last known leader is elected once it is alive, not before.",
+        "A last known leader is elected only while it is alive.",
     ),
     Variant(
         "B32-controlled-shutdown-early", "KAFKA-6029", (ShutsDownBeforeSuccessors,),
         "LIVE", "B32-controlled-shutdown-early",
-        "A broker in controlled shutdown stops once its successors have heard that they lead.",
+        "A broker in controlled shutdown stops only after its successors have applied their "
+        "leadership.",
     ),
     Variant(
         "B44-unfence-needs-log-end", "KAFKA-13959", (UnfenceNeedsLogEnd,),
         "LIVE", "B44-unfence-needs-log-end",
-        "A broker is unfenced once it has replayed its own registration.",
+        "A broker is unfenced once it has replayed its own registration, however busy the "
+        "metadata log is.",
     ),
     Variant(
         "B84-reregistration-keeps-leader", "KAFKA-18106", (ReregistrationKeepsLeader,),
         "ISRELIG", "B84-reregistration-keeps-leader",
-        "A broker that comes back as a new incarnation is out of every ISR and leads nothing.",
+        "A new incarnation of a broker is out of every ISR and leads nothing.",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Historical bugs of the ISR and the high watermark (facts, 8.1 and 8.2)."""
+"""Historical bugs of the ISR and the high watermark (KAFKA.md, 8.1 and 8.2)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkasim.scenarios.variants.variant import Variant
 
 
 class FencedIsEligible(ReplicationRules):
-    """A leader proposes whoever fetches, fenced and stopping brokers too."""
+    """A leader proposes fenced brokers and brokers that shut down for the ISR."""
 
     def is_eligible(self, partition: Any, remote: Any) -> bool:
         broker = partition.brokers.get(remote.id)
@@ -18,14 +18,14 @@ class FencedIsEligible(ReplicationRules):
 
 
 class FencedIsAdmitted(ControllerRules):
-    """The controller admits fenced and stopping brokers."""
+    """The controller admits fenced brokers and brokers that shut down to the ISR."""
 
     def eligible_for_isr(self, broker: Any, broker_epoch: int) -> bool:
         return broker is not None and broker_epoch in (-1, broker.epoch)
 
 
 class AnyIncarnationIsEligible(ReplicationRules):
-    """A leader does not tell a follower's incarnations apart."""
+    """A leader does not compare the broker epochs of a follower."""
 
     def is_eligible(self, partition: Any, remote: Any) -> bool:
         broker = partition.brokers.get(remote.id)
@@ -36,14 +36,14 @@ class AnyIncarnationIsEligible(ReplicationRules):
 
 
 class AnyIncarnationIsAdmitted(ControllerRules):
-    """The controller does not look at the broker epochs of a proposed ISR."""
+    """The controller does not check the broker epochs of a proposed ISR."""
 
     def eligible_for_isr(self, broker: Any, broker_epoch: int) -> bool:
         return super().eligible_for_isr(broker, -1)
 
 
 class CommittedIsrHoldsHighWatermark(ReplicationRules):
-    """A replica that is about to join does not hold the high watermark back."""
+    """A replica that is about to join the ISR does not hold the high watermark back."""
 
     def members_for_high_watermark(self, partition: Any) -> tuple[int, ...]:
         isr: tuple[int, ...] = partition.isr
@@ -51,7 +51,7 @@ class CommittedIsrHoldsHighWatermark(ReplicationRules):
 
 
 class HighWatermarkMovesBelowMinIsr(ReplicationRules):
-    """The high watermark advances with whatever ISR is left."""
+    """The high watermark advances with fewer than min.insync.replicas in the ISR."""
 
     def high_watermark_is_frozen(self, partition: Any) -> bool:
         return False
@@ -61,22 +61,25 @@ ISR: tuple[Variant, ...] = (
     Variant(
         "B18-hw-under-min-isr", "KAFKA-15583", (HighWatermarkMovesBelowMinIsr,),
         "MINISR", "B18-hw-under-min-isr",
-        "Nothing is exposed that fewer than min.insync.replicas replicas hold.",
+        "The high watermark never passes a record that fewer than min.insync.replicas replicas "
+        "hold.",
     ),
     Variant(
         "B20-hw-from-committed-isr", "KAFKA-8836", (CommittedIsrHoldsHighWatermark,),
         "ISRDATA", "B20-hw-from-committed-isr",
-        "A replica that may already be in the ISR holds the high watermark back.",
+        "A replica that may already be in the ISR holds the high watermark back, even when it "
+        "lags.",
     ),
     Variant(
         "B24-fenced-replica-rejoins-isr", "KAFKA-13916", (FencedIsEligible, FencedIsAdmitted),
         "ISRELIG", "B24-fenced-replica-rejoins-isr",
-        "A broker that is fenced or shutting down is not taken into an ISR.",
+        "A broker that is fenced or shutting down is not admitted to an ISR, even if it fetches "
+        "in time.",
     ),
     Variant(
         "B25-no-broker-epoch-in-isr", "KIP-903",
         (AnyIncarnationIsEligible, AnyIncarnationIsAdmitted),
         "ISRDATA", "B25-no-broker-epoch-in-isr",
-        "A replica joins the ISR as the incarnation that has caught up, or not at all.",
+        "The ISR admits the incarnation of a replica that has caught up, and no later one.",
     ),
 )  # fmt: skip

@@ -1,6 +1,7 @@
-"""Historical bugs of log truncation, epochs and the high watermark (facts, 8.1).
+"""Historical bugs of log truncation, leader epochs and the high watermark (KAFKA.md, 8.1).
 
-B01 to B04, B07 and B13 show in lookup mode only: their scripts set inter.broker.protocol.version.
+B01 to B04, B07 and B13 need followers that truncate by OffsetsForLeaderEpoch: their scripts set
+inter.broker.protocol.version below 2.7.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from kafkasim.scenarios.variants.variant import Variant
 
 
 class TruncatesToHighWatermark(ReplicationRules):
-    """A new follower cuts its log at its own high watermark and asks nobody."""
+    """A new follower truncates to its own high watermark and asks no leader."""
 
     def looks_up_epochs(self, log: Any) -> bool:
         return False
 
 
 class ReplyWithoutEpoch(ReplicationRules):
-    """OffsetsForLeaderEpoch answers with an end offset only."""
+    """OffsetsForLeaderEpoch answers with an end offset and no epoch."""
 
     def lookup_reply(self, epoch: int, end_offset: int) -> tuple[int, int]:
         return -1, end_offset
 
 
 class NoFetchFencing(ReplicationRules):
-    """Requests and replies of another leader epoch are taken as if they were of this one."""
+    """Replicas accept requests and responses of another leader epoch."""
 
     def check_leader_epoch(self, requested: int, current: int) -> Errors:
         return Errors.NONE
@@ -38,8 +39,10 @@ class NoFetchFencing(ReplicationRules):
 
 
 class SendsFromTheFile(ReplicationRules):
-    """A leader sends a slice of its file; broker 1 is slow to send, and what stands there by then
-    is what a follower appends, of whatever epoch."""
+    """Broker 1 sends bytes of its log file 4 s after it read them for a follower.
+
+    A truncation meanwhile changes the bytes, and the follower appends them, of whatever epoch.
+    """
 
     def fetch_send_delay_us(self, broker_id: int) -> int:
         return 4_000_000 if broker_id == 1 else 0
@@ -53,7 +56,10 @@ class SessionDropsEpoch(ReplicationRules):
 
 
 class StaleHighWatermarkPosition(ReplicationRules):
-    """The position of a high watermark at a segment's end is not looked up again after a roll."""
+    """A leader keeps using the cached position of a high watermark at the end of a segment.
+
+    After a roll that position is the end of the log.
+    """
 
     def consumer_bound(self, log: Any, isolation_level: int) -> int:
         bound = super().consumer_bound(log, isolation_level)
@@ -61,14 +67,14 @@ class StaleHighWatermarkPosition(ReplicationRules):
 
 
 class FollowersAcceptAnyEpoch(StorageRules):
-    """A follower's log takes batches of any leader epoch."""
+    """A follower's log appends batches of any leader epoch."""
 
     def follower_accepts(self, batch_epoch: int, leader_epoch: int) -> bool:
         return True
 
 
 class RemembersFollowers(ReplicationRules):
-    """A leader that is elected again keeps what it knew of its followers."""
+    """A leader that is elected again keeps its followers' log ends of the earlier epoch."""
 
     def reset_remote_replicas(self, partition: Any, was_leader: bool, now: int) -> None:
         if not was_leader:
@@ -90,42 +96,42 @@ class JoinsAtHighWatermark(ReplicationRules):
 
 
 class NoEpochEntryAtElection(ReplicationRules):
-    """A leader's epoch is in its cache from its first record on."""
+    """A leader's epoch enters its epoch cache only with its first record."""
 
     def assigns_epoch_at_election(self) -> bool:
         return False
 
 
 class KeepsEpochsAtLogEnd(StorageRules):
-    """Truncating at the log end leaves the epoch cache as it is."""
+    """Truncation at the log end leaves the epoch cache as it is."""
 
     def trims_epochs_beyond_end(self) -> bool:
         return False
 
 
 class HighWatermarkBeforeTruncation(ReplicationRules):
-    """A follower takes the leader's high watermark from the reply that tells it to truncate."""
+    """A follower takes the high watermark from the response that tells it to truncate."""
 
     def follower_hw_from_diverging(self, response: Any) -> int | None:
         return int(response.high_watermark)
 
 
 class UsesRepliesOfRemoved(ReplicationRules):
-    """A fetch reply is applied though its partition is no longer fetched."""
+    """A fetch response is applied although its partition is no longer fetched."""
 
     def uses_reply_of_removed(self, state: Any) -> bool:
         return True
 
 
 class AnyUpdateIsNewLeadership(ReplicationRules):
-    """Every change of a partition begins a new leadership."""
+    """Every change of a partition starts a new leadership."""
 
     def starts_leadership(self, partition: Any, leader_epoch: int) -> bool:
         return bool(leader_epoch >= partition.leader_epoch)
 
 
 class RepliesMatchByOffset(ReplicationRules):
-    """A fetch reply belongs to whoever asks at its offset, in whatever epoch."""
+    """A fetch response is applied if its offset fits, whatever its leader epoch."""
 
     def accepts_fetch_reply(self, sent: Any, state: Any) -> bool:
         return bool(sent.fetch_offset == state.fetch_offset)
@@ -135,17 +141,20 @@ TRUNCATION: tuple[Variant, ...] = (
     Variant(
         "B01-truncate-to-hw", "KIP-101", (TruncatesToHighWatermark,),
         "ISRDATA", "B01-truncate-to-hw",
-        "A new follower cuts its log where the leader's epoch ended, not at its high watermark.",
+        "A new follower truncates where the leader's epoch ended, not at its own high "
+        "watermark.",
     ),
     Variant(
         "B02-truncate-to-hw-diverges", "KIP-101", (TruncatesToHighWatermark,),
         "MATCH", "B02-truncate-to-hw-diverges",
-        "A follower that comes back cannot keep other data than the leader below its end.",
+        "A follower that comes back truncates where the leader's epoch ended, so that it keeps "
+        "no other data than the leader.",
     ),
     Variant(
         "B03-epoch-reply-without-epoch", "KIP-279", (ReplyWithoutEpoch,),
         "MATCH", "B03-epoch-reply-without-epoch",
-        "The reply to an epoch lookup names the epoch, so that a follower can ask again.",
+        "The response of OffsetsForLeaderEpoch names the epoch that it found, so that a "
+        "follower can go down to one that both logs have.",
     ),
     Variant(
         "B04-no-fetch-epoch-fencing", "KIP-320", (NoFetchFencing, FollowersAcceptAnyEpoch),
@@ -155,56 +164,64 @@ TRUNCATION: tuple[Variant, ...] = (
     Variant(
         "B05-count-old-epoch-follower-leo", "KIP-320", (RemembersFollowers,),
         "ISRDATA", "B05-count-old-epoch-follower-leo",
-        "What a follower said of its log under an older leader epoch counts for nothing.",
+        "A leader that is elected again forgets the log ends that followers reported in an "
+        "older leader epoch.",
     ),
     Variant(
         "B06-isr-expand-at-hw", "KAFKA-7128", (JoinsAtHighWatermark,),
         "ISRDATA", "B06-isr-expand-at-hw",
-        "A replica joins the ISR of a new leader once it holds all below the epoch's start.",
+        "A new leader admits a replica to the ISR once it holds all records up to the start of "
+        "the leader's epoch, not once it reaches the leader's own lagging high watermark.",
     ),
     Variant(
         "B07-no-epoch-entry-on-election", "KAFKA-7415", (NoEpochEntryAtElection,),
         "ISRDATA", "B07-no-epoch-entry-on-election",
-        "A leader that has not written in its epoch can answer where the earlier ones ended.",
+        "A leader that has not written in its epoch can still tell followers where the earlier "
+        "epochs ended.",
     ),
     Variant(
         "B08-stale-epoch-at-log-end", "KAFKA-10706", (KeepsEpochsAtLogEnd,),
         "LIVE", "B08-stale-epoch-at-log-end",
-        "Truncation at the log end still trims the epoch cache.",
+        "Truncation at the log end still trims the epoch cache, so that the follower can go on.",
     ),
     Variant(
         "B10-follower-hw-before-truncate", "KAFKA-14704", (HighWatermarkBeforeTruncation,),
         "STABLEREAD", "B10-follower-hw-before-truncate",
-        "A follower that diverges exposes nothing of what it is about to cut.",
+        "A follower that diverges never raises its high watermark into the records that it is "
+        "about to truncate.",
     ),
     Variant(
         "B13-fetch-session-drops-epoch", "KAFKA-9338", (SessionDropsEpoch, FollowersAcceptAnyEpoch),
         "MATCH", "B13-fetch-session-drops-epoch",
-        "A fetch session keeps the leader epoch of each of its partitions.",
+        "A fetch session keeps the leader epoch of each partition, so that a fetch of an older "
+        "epoch is refused.",
     ),
     Variant(
         "B14-fetcher-removed-race", "KAFKA-13207", (UsesRepliesOfRemoved,),
         "ISRDATA", "B14-fetcher-removed-race",
-        "A reply to a fetch counts only while the partition is still being fetched by it.",
+        "A fetch response counts only while the fetcher that sent the request still fetches the "
+        "partition.",
     ),
     Variant(
         "B16-stale-hw-position", "KAFKA-9196", (StaleHighWatermarkPosition,),
         "STABLEREAD", "B16-stale-hw-position",
-        "A consumer reads up to the high watermark, also at the beginning of a segment.",
+        "A consumer reads up to the high watermark, also when that is the start of a segment.",
     ),
     Variant(
         "B17-metadata-update-as-new-epoch", "KAFKA-13790", (AnyUpdateIsNewLeadership,),
         "LIVE", "B17-metadata-update-as-new-epoch",
-        "A partition change without a new leader epoch is no new leadership.",
+        "A partition change without a new leader epoch starts no new leadership: the leader "
+        "keeps its followers' progress.",
     ),
     Variant(
         "B82-stale-fetch-reply-epoch", "KAFKA-18991", (RepliesMatchByOffset,),
         "ISRDATA", "B82-stale-fetch-reply-epoch",
-        "A reply to a fetch of an older leader epoch is not used in a newer one.",
+        "A response to a fetch of an older leader epoch is not used in a newer one.",
     ),
     Variant(
-        "B83-append-newer-epoch-batches", "KAFKA-18723", (SendsFromTheFile, FollowersAcceptAnyEpoch),
+        "B83-append-newer-epoch-batches", "KAFKA-18723",
+        (SendsFromTheFile, FollowersAcceptAnyEpoch),
         "MATCH", "B83-append-newer-epoch-batches",
-        "A follower appends no batch of a newer leader epoch than it fetched with.",
+        "A follower appends no batch of a newer leader epoch than the one it fetched in.",
     ),
 )  # fmt: skip
