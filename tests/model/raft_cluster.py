@@ -7,7 +7,6 @@ crash of a process resets its connections.
 
 from __future__ import annotations
 
-import copy
 import heapq
 import random
 from typing import Any
@@ -38,6 +37,7 @@ from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import MemoryFiles
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.values import value
 
 TP = TopicPartition("__cluster_metadata", 0)
 
@@ -69,6 +69,13 @@ class Disk(MemoryFiles):
         self.deleted.clear()
 
 
+@value
+class Committed:
+    """Not an effect: marks in the outbox where the listener was given everything below."""
+
+    high_watermark: int
+
+
 class Node(Process):
     """A process with one RaftClient, which is also its own listener."""
 
@@ -98,6 +105,7 @@ class Node(Process):
     def on_commit(self, batches, high_watermark, now):
         for batch in batches:
             self.committed += entries(batch)
+        self.out.append(Committed(high_watermark))
 
     def on_snapshot(self, end_offset, epoch, values, now):
         """The state is the committed records themselves."""
@@ -139,8 +147,6 @@ class World:
         # (node, connection) -> [peer, peer's connection, last delivery to peer]
         self.links: dict[tuple[int, int], list[Any]] = {}
         self.inbound = 1000
-        self.trace: list[str] = []
-        self.tracing = False
         self.leaders: dict[int, int] = {}
         self.halts: list[str] = []
         for i in self.ids:
@@ -232,7 +238,7 @@ class World:
             node = self.nodes[i]
             key, sequence, _ = node.timers.pop_due(self.now)
             node.timers.fire(key, sequence, self.now)
-            self.note(i, f"timer {'/'.join(map(str, key[:2]))}")
+            self.fired(i, key)
             self.drain(i)
         return True
 
@@ -241,8 +247,6 @@ class World:
         heapq.heappush(self.queue, (at, self.sequence, i, self.incarnations[i], item))
 
     def deliver(self, i, item):
-        if isinstance(item, Request | Response):
-            self.note(i, f"<- {item.message}")
         self.nodes[i].handle(item, self.now)
         self.drain(i)
 
@@ -259,32 +263,24 @@ class World:
 
     def perform(self, i, effect):
         if isinstance(effect, Barrier | Flush):
-            if isinstance(effect, Barrier):
-                self.note(i, f"barrier {names(effect.files)}")
-                self.disks[i].flush(effect.files)
-            else:
-                self.note(i, f"flush {names(effect.files)}")
-                disk, files = self.disks[i], copy.copy(effect.files)
-                disk.flush(files)
+            self.disks[i].flush(effect.files)
+            if isinstance(effect, Flush):
                 self.put(self.now + 100, i, Flushed(effect.handler, None))
         elif isinstance(effect, Open):
             self.open(i, effect)
         elif isinstance(effect, Send):
             self.send(i, effect.connection, "request", effect)
         elif isinstance(effect, Respond):
-            self.note(i, f"-> {effect.message}")
             self.send(i, effect.connection, "response", effect)
         elif isinstance(effect, Close):
             self.links.pop((i, effect.connection), None)
         elif isinstance(effect, Post):
             self.put(self.now, i, Posted(effect.handler, effect.message))
         elif isinstance(effect, RaftRole):
-            self.note(i, f"role {effect.role} epoch={effect.epoch} leader={effect.leader}")
             if effect.role == "leader":
                 known = self.leaders.setdefault(effect.epoch, i)
                 assert known == i, f"epoch {effect.epoch} has leaders {known} and {i}"
         elif isinstance(effect, Exit):
-            self.note(i, f"exit {effect.reason}")
             self.halts.append(effect.reason)
             self.crash(i)
 
@@ -313,11 +309,5 @@ class World:
             item = Response(link[1], effect.correlation, effect.message)
         self.put(at, link[0], item)
 
-    def note(self, i, text):
-        if self.tracing:
-            self.trace.append(f"{self.now / 1000:>9.1f}  {i}  {text}")
-
-
-def names(paths):
-    """The files without their directories."""
-    return " ".join(path.removeprefix("metadata/") for path in paths)
+    def fired(self, i, key):
+        """Hear that a timer of a node ended; for a subclass that writes it down."""
