@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from kafkasim.scenarios.language.units import Duration, DurationSpan, Rate, Size, Span
 from kafkasim.scenarios.language.vocabulary import VERBS, Version
-from kafkasim.sim.faults.faults import KINDS
+from kafkasim.sim.faults.kinds import KINDS
 
 
 def flatten(table: Any, prefix: str = "") -> Any:

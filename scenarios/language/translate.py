@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kafkasim.model.directories import root
 from kafkasim.scenarios.language.nodes import OFFSETS_PARTITIONS, select
 from kafkasim.scenarios.language.tables import FaultTable, WhenTable
-from kafkasim.sim.faults.faults import KINDS, Fault, Parameter, When
+from kafkasim.sim.faults.kinds import KINDS, Fault, Parameter, When
 
 
 def translate(

@@ -31,7 +31,7 @@ from kafkasim.scenarios.language.vocabulary import VERSIONS
 from kafkasim.scenarios.running.workloads import Control, consumer_application, producer_application
 from kafkasim.scenarios.variants.releases import BROKER, CONSUMER, PRODUCER, with_version
 from kafkasim.scenarios.variants.rules import Rules
-from kafkasim.sim.apps.apps import Applications
+from kafkasim.sim.apps.client_port import Applications
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
 

@@ -14,10 +14,10 @@ from kafkasim.scenarios.language.translate import translate
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.operations import Operations
 from kafkasim.sim.faults.budget import Budget
-from kafkasim.sim.faults.faults import KINDS, Fault
 from kafkasim.sim.faults.injector import Injector
+from kafkasim.sim.faults.kinds import KINDS, Fault
 from kafkasim.sim.faults.nemesis import WEIGHTS, Nemesis
-from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 
 

@@ -30,7 +30,7 @@ from kafkasim.scenarios.language.tables import OperationTable
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.sim.faults.budget import Budget
-from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 
 Outcome = tuple[str, Errors, str]

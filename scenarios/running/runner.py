@@ -33,8 +33,8 @@ from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.operations import properties_text
 from kafkasim.scenarios.variants.compose import compose
+from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import code_version, write_manifest, write_timing
-from kafkasim.sim.trace.trace import Trace
 from kafkasim.sim.world import World
 
 BOOT_LIMIT_US = 120_000_000

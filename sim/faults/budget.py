@@ -28,8 +28,8 @@ from kafkasim.model.facts import (
     PartitionChanged,
     ZkControllerWrite,
 )
-from kafkasim.sim.faults.faults import KINDS
-from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.faults.kinds import KINDS
+from kafkasim.sim.trace.recording import Trace
 
 Partition = tuple[str, int]
 

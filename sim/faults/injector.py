@@ -19,12 +19,12 @@ from kafkasim.model.facts import (
     TopicCreated,
 )
 from kafkasim.sim.faults.budget import Budget
-from kafkasim.sim.faults.faults import KINDS, Fault, When, validate
+from kafkasim.sim.faults.kinds import KINDS, Fault, When, validate
 
 if TYPE_CHECKING:
     from kafkasim.sim.disk.device import Disk
     from kafkasim.sim.host.lifecycle import Host
-    from kafkasim.sim.trace.trace import Trace
+    from kafkasim.sim.trace.recording import Trace
     from kafkasim.sim.world import World
 
 Heal = Callable[[], None]
@@ -45,7 +45,7 @@ class Injector:
         self._active: dict[int, tuple[Fault, list[Heal]]] = {}
         self._started = 0
         self.armed = True  # until heal_all
-        self._holds: dict[tuple[str, str], int] = {}
+        self._shared: dict[tuple[str, str], int] = {}
         self._topics: dict[str, str] = {}
         self._partitions: dict[str, PartitionChanged] = {}
         self._controller: str | None = None
@@ -172,8 +172,8 @@ class Injector:
 
     def share(self, key: tuple[str, str], delta: int) -> int:
         """Count the faults that keep a disk broken or a host down; return how many there are."""
-        self._holds[key] = self._holds.get(key, 0) + delta
-        return self._holds[key]
+        self._shared[key] = self._shared.get(key, 0) + delta
+        return self._shared[key]
 
 
 class _Watch:

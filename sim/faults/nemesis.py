@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkasim.sim.faults.faults import KINDS, Fault, FaultError, Parameter
+from kafkasim.sim.faults.kinds import KINDS, Fault, FaultError, Parameter
 
 SECOND = 1_000_000
 

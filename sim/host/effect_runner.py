@@ -41,7 +41,7 @@ POST_SPAN_US = 46  # a post takes 5 to 50 µs
 IN_PLACE = (Send, Respond)  # effects that are performed in the loop itself: they are the bulk
 
 
-class Held:
+class HeldEffects:
     """Effects that wait for the disk, and the lane whose thread waits with them; also an event."""
 
     __slots__ = ("callbacks", "effects", "error", "lane")
@@ -66,7 +66,7 @@ class Lanes(Protocol):
         """Give an input to its lane now, or on resume if the process is paused."""
         ...
 
-    def end_hold(self, held: Held) -> None:
+    def end_hold(self, held: HeldEffects) -> None:
         """Go on with the held effects now, or on resume, by :meth:`EffectRunner.go_on`."""
         ...
 
@@ -160,7 +160,7 @@ class EffectRunner:
         self._ended = True
         self._out.clear()
 
-    def drain(self, lane: Lane, held: Held | None = None) -> bool:
+    def drain(self, lane: Lane, held: HeldEffects | None = None) -> bool:
         """Perform the outbox; return whether the thread is kept, or the process has ended.
 
         ``held`` are effects that waited: they come before those of the outbox.
@@ -199,7 +199,7 @@ class EffectRunner:
         self._departs_us = 0
         return self._ended
 
-    def go_on(self, held: Held, now: int) -> bool:
+    def go_on(self, held: HeldEffects, now: int) -> bool:
         """Perform what was held; return as :meth:`drain` does.
 
         A process that cannot do without the files of the barrier halts, as Kafka does.
@@ -216,7 +216,7 @@ class EffectRunner:
 
     # -------------------------------------------------------------------------------- holding
 
-    def _charge(self, lane: Lane, fresh: Iterator[Any], held: Held | None) -> bool:
+    def _charge(self, lane: Lane, fresh: Iterator[Any], held: HeldEffects | None) -> bool:
         """Charge page-cache writes to the lane; return whether they hold the whole outbox."""
         disk = self._disk
         cost = disk.take_cost_us()
@@ -235,14 +235,14 @@ class EffectRunner:
         self._kernel.push(now + cost, held)
         return True
 
-    def _hold(self, lane: Lane, fresh: Iterator[Any], held: Held | None) -> Held:
+    def _hold(self, lane: Lane, fresh: Iterator[Any], held: HeldEffects | None) -> HeldEffects:
         """Empty the outbox: hold its effects behind those held already, record its facts now.
 
         ``fresh`` yields what of the outbox is not performed yet. What is held already stays where
         it is, so that an outbox with many barriers costs as much as one without.
         """
         if held is None:
-            held = Held(lane)
+            held = HeldEffects(lane)
         now, rest, record = self._kernel._now, held.effects, self._trace.record
         for effect in fresh:
             if type(effect) in self._performers or type(effect) in IN_PLACE:
@@ -252,7 +252,7 @@ class EffectRunner:
         self._out.clear()
         return held
 
-    def _on_durable(self, held: Held, error: str | None) -> None:
+    def _on_durable(self, held: HeldEffects, error: str | None) -> None:
         held.error = error
         self._lanes.end_hold(held)
 

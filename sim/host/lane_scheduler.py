@@ -20,7 +20,7 @@ from typing import Any
 
 from kafkasim.model.effects import Call, Closed, Opened, OpenFailed, Process, Response
 from kafkasim.sim.host.backlog import Backlog
-from kafkasim.sim.host.effect_runner import EffectRunner, Held
+from kafkasim.sim.host.effect_runner import EffectRunner, HeldEffects
 from kafkasim.sim.host.hardware import Hardware
 from kafkasim.sim.host.lanes import Lane, LaneInput
 from kafkasim.sim.host.ports import ApplicationLoop, Recorder
@@ -101,7 +101,7 @@ class LaneScheduler:
             return
         self.process.shutdown(self._hardware.local_now())
         self._finish_on(self.lane("main"))
-        self.settle()
+        self.after_input()
 
     def end(self) -> None:
         """Drop all that waits: the process died."""
@@ -169,7 +169,7 @@ class LaneScheduler:
                 lane.free -= 1
             heap, wakeups = self._timer_heap, self.wakeups
             if (heap and heap[0][0] < wakeups.armed_us) or wakeups.app_ready:
-                self.settle()
+                self.after_input()
         else:
             lane.queue.append(item)
 
@@ -185,16 +185,16 @@ class LaneScheduler:
             if (self._out or self._disk.written) and self._drain(lane):
                 lane.free -= 1
             if not self.wakeups.app_running:
-                self.settle()  # else it follows when the application waits
+                self.after_input()  # else it follows when the application waits
         else:
             lane.queue.append(call)
 
-    def end_hold(self, held: Held) -> None:
+    def end_hold(self, held: HeldEffects) -> None:
         """Go on with the effects that a lane held back, on resume if the process is paused."""
         if self.running:
             if not self._effects.go_on(held, self._hardware.local_now()):
                 self._release(held.lane)
-            self.settle()
+            self.after_input()
         elif not self._ended:
             self.postpone(self.end_hold, held)
 
@@ -276,7 +276,7 @@ class LaneScheduler:
             lane.free -= 1
         heap, wakeups = self._timer_heap, self.wakeups
         if (heap and heap[0][0] < wakeups.armed_us) or wakeups.app_ready:
-            self.settle()
+            self.after_input()
 
     def receive_response(self, socket: Socket, packet: Packet) -> None:
         """Give a response to its lane; the process drops it if its channel is gone."""
@@ -380,7 +380,7 @@ class LaneScheduler:
                 lane.free += 1
         heap, wakeups = self._timer_heap, self.wakeups
         if (heap and heap[0][0] < wakeups.armed_us) or wakeups.app_ready:
-            self.settle()
+            self.after_input()
 
     def _stretch(self, packet: Packet) -> None:
         """Add to a service time the pauses that fell into it."""
@@ -401,9 +401,9 @@ class LaneScheduler:
         """Give the process an application; it runs now, or when the present one waits."""
         self.wakeups.attach(app)
         if not self.wakeups.app_running:
-            self.settle()
+            self.after_input()
 
-    def settle(self) -> None:
+    def after_input(self) -> None:
         """After inputs: run the application if it was answered, then look at the wake-up."""
         wakeups = self.wakeups
         if wakeups.app_ready and not wakeups.app_running and self.running:

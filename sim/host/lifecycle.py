@@ -137,7 +137,7 @@ class Host:
         lanes.start(now)
         for callback in self.on_start:
             callback(self)
-        lanes.settle()
+        lanes.after_input()
         return process
 
     def attach(self, loop: ApplicationLoop) -> None:

@@ -30,7 +30,7 @@ GIVE_UP_US = 924_000_000
 
 
 class Wire(Protocol):
-    """What records the messages sent (sim/trace/trace.py), if anything does."""
+    """What records the messages sent (sim/trace/recording.py), if anything does."""
 
     def record(
         self,

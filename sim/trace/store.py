@@ -110,15 +110,19 @@ class TableWriter:
         self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS * 2)
 
 
-class FactWriter(TableWriter):
-    """The trace table: turns rows ``(seq, t_us, node, kind, fields)`` into Arrow, kind by kind."""
+class FactWriter:
+    """Writes the table of facts from rows ``(seq, t_us, node, kind, fields)``."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, COLUMNS)
+        self._table = TableWriter(path, COLUMNS)
 
     def write_rows(self, rows: Sequence[tuple[int, int, str, str, tuple[Any, ...]]]) -> None:
         """Add rows, in the order of ``seq``."""
-        self.write(fact_table(rows, self.schema))
+        self._table.write(fact_table(rows, self._table.schema))
+
+    def close(self) -> None:
+        """Write what is pending and the footer."""
+        self._table.close()
 
 
 def fact_table(rows: Sequence[tuple[int, int, str, str, tuple[Any, ...]]], schema: Any) -> Any:

@@ -21,8 +21,8 @@ from kafkasim.scenarios.showing.describe import (
 from kafkasim.scenarios.showing.quorum import replication, status
 from kafkasim.scenarios.showing.state import MomentError, moment_us, state_at
 from kafkasim.scenarios.showing.story import tell
+from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import write_manifest
-from kafkasim.sim.trace.trace import Trace
 
 SECOND = 1_000_000
 

@@ -14,8 +14,8 @@ from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language.library import scenario
 from kafkasim.scenarios.running.replay import Difference, first_difference, replay
 from kafkasim.scenarios.running.runner import run
+from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import ManifestError, read_manifest
-from kafkasim.sim.trace.trace import Trace
 
 
 def _trace(directory: Path, *leaders: int) -> Any:

@@ -13,9 +13,9 @@ import pytest
 from kafkasim.model.effects import Call, Process, Reply
 from kafkasim.model.facts import HostResumed
 from kafkasim.sim.apps import loop as loop_module
-from kafkasim.sim.apps.apps import Applications, launch
+from kafkasim.sim.apps.client_port import Applications, launch
 from kafkasim.sim.apps.loop import NotSimulated
-from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 
 SECOND = 1_000_000

@@ -21,10 +21,10 @@ from kafkasim.model.facts import (
     ZkControllerWrite,
 )
 from kafkasim.sim.faults.budget import Budget
-from kafkasim.sim.faults.faults import KINDS, Fault, FaultError, When, validate
 from kafkasim.sim.faults.injector import Injector
+from kafkasim.sim.faults.kinds import KINDS, Fault, FaultError, When, validate
 from kafkasim.sim.faults.nemesis import WEIGHTS, Nemesis
-from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 
 SECOND = 1_000_000

@@ -21,8 +21,8 @@ from kafkasim.model.facts import (
     SendFailed,
 )
 from kafkasim.sim.trace import store
+from kafkasim.sim.trace.recording import Trace, WireTrace
 from kafkasim.sim.trace.store import ManifestError, config_digest, read_manifest, write_manifest
-from kafkasim.sim.trace.trace import Trace, WireTrace
 
 ROOT = Path(__file__).parents[2]
 
@@ -275,7 +275,7 @@ HASHED = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from kafkasim.model.facts import TopicCreated
-from kafkasim.sim.trace.trace import Trace
+from kafkasim.sim.trace.recording import Trace
 trace = Trace()
 trace.record(1, "controller-1", TopicCreated(1, "orders-id", "orders", 3, 3, 2))
 print(trace.digest)

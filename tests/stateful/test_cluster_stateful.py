@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import ScenarioRun
-from kafkasim.sim.faults.faults import Fault
+from kafkasim.sim.faults.kinds import Fault
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")

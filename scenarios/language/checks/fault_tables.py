@@ -9,7 +9,7 @@ from kafkasim.scenarios.language.checks.allowed import some
 from kafkasim.scenarios.language.nodes import ANY, ROLES, log_dirs_of
 from kafkasim.scenarios.language.tables import FaultTable, Scenario
 from kafkasim.scenarios.language.translate import translate
-from kafkasim.sim.faults.faults import KINDS, FaultError, validate
+from kafkasim.sim.faults.kinds import KINDS, FaultError, validate
 
 
 def check_faults(scenario: Scenario, nodes: list[str]) -> None:
