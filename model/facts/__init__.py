@@ -1,14 +1,22 @@
-"""Facts: what a run writes into its trace, one slots dataclass per kind.
+"""Facts: the rows of a run's trace, one class for each kind.
 
-A fact is appended to a process's ``out`` like any effect (or recorded by the world itself) and
-becomes a row ``(seq, t_us, node, kind, …its fields…)`` of one wide table, in one total order. The
-table's schema, its version and the types derive from the classes below and are checked at import: a
-field name has one type everywhere. Fields are int, str, bool, None or tuples of int or str.
+A process appends a fact to its ``out`` like any effect; the world records facts of its own. A fact
+becomes the row ``(seq, t_us, node, kind, …its fields…)`` of one wide table, in one total order.
+``node`` is the process that told it (``broker-1``), ``kind`` the name of its class.
 
-Conventions: partitions are named by ``topic_id`` and ``partition``; ``offset``s are Kafka's;
-``*_us`` are durations in microseconds; ``record_ids`` are the unique values of workload records
-(``producer index << 32 | counter``), empty for internal topics; ``error`` is Kafka's error name.
-``node`` (a host's process, e.g. ``broker-1``) is added by the host.
+The columns and the version of the schema derive from the classes, and the import fails if they do
+not fit together: a field name has one type in all kinds, and a field is an int, a str, a bool, a
+str or None, or a tuple of ints or strs. The digest of a run is taken over its rows, and the checks
+of ``analysis`` read them by name: a new kind, field or order of fields changes both.
+
+Conventions of the fields:
+
+- a partition is ``topic_id`` and ``partition``; a group and an offset of it name the ``topic``;
+- offsets are Kafka's, epochs are leader epochs unless they say otherwise;
+- names in ``_us`` are durations in microseconds;
+- ``record_ids`` are the unique values of a workload's records, ``producer index << 32 | counter``;
+  those of internal topics have none;
+- ``error`` is the name of Kafka's error code, NONE for success.
 """
 
 from __future__ import annotations
@@ -94,7 +102,7 @@ FACTS: dict[str, type] = {
     for name, thing in vars(module).items()
     if isinstance(thing, type) and thing.__module__ == module.__name__
 }
-"""Every kind of fact by name, in the order of this file."""
+"""Every kind of fact by name, module by module in the order of ``_MODULES``."""
 
 _TYPES: dict[Any, str] = {
     int: "int64",
@@ -119,12 +127,12 @@ def _columns() -> dict[str, str]:
 
 
 COLUMNS: dict[str, str] = _columns()
-"""Columns of the wide trace table: name to type (Arrow's names)."""
+"""The columns of the trace: name to type, under Arrow's names for types."""
 
 SCHEMA_VERSION = hashlib.sha256(
     repr([(n, [f.name for f in fields(f_)]) for n, f_ in FACTS.items()] + [COLUMNS]).encode()
 ).hexdigest()[:12]
-"""Changes whenever a kind, a field or a type changes."""
+"""The version of the schema; it changes with every kind, field and type."""
 
 
 def _getter(fact: type) -> Any:
@@ -138,15 +146,13 @@ def _getter(fact: type) -> Any:
 
 
 ROW: dict[type, Any] = {fact: _getter(fact) for fact in FACTS.values()}
-"""Per kind, the function from a fact to the tuple of its fields."""
+"""For each kind the function from a fact to the tuple of its fields."""
 
 __all__ = [
     "COLUMNS",
     "FACTS",
     "ROW",
     "SCHEMA_VERSION",
-    "_MODULES",
-    "_TYPES",
     "Acked",
     "Appended",
     "BecameFollower",

@@ -1,4 +1,4 @@
-"""Facts: producers and consumers."""
+"""Facts that producers and consumers tell."""
 
 from __future__ import annotations
 
@@ -7,125 +7,115 @@ from kafkasim.model.values import value
 
 @value
 class Acked:
-    """A producer's batch was acknowledged. ``base_offset`` −1 when unknown (acks=0, duplicate).
-
-    ``acks`` is −1 for all. ``latency_us`` from the creation of the batch to now.
-    """
+    """A producer's batch was acknowledged."""
 
     topic_id: str
     partition: int
-    base_offset: int
+    base_offset: int  # −1 unknown: acks=0, or the response to a duplicate
     record_ids: tuple[int, ...]
-    acks: int
+    acks: int  # −1: all
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    latency_us: int
+    latency_us: int  # since the batch was created
     attempts: int
 
 
 @value
 class SendFailed:
-    """A producer gave a batch up. ``indeterminate``: it may have been appended all the same."""
+    """A producer failed a batch: its callers got an error."""
 
     topic_id: str
     partition: int
     record_ids: tuple[int, ...]
     error: str
-    indeterminate: bool
-    latency_us: int
+    indeterminate: bool  # True: a broker may have appended it all the same
+    latency_us: int  # since the batch was created
     attempts: int
 
 
 @value
 class Positioned:
-    """A consumer's position was set, not advanced: a new covered range starts at ``offset``.
-
-    ``reason``: committed | earliest | latest | seek | truncation | none (it lost the partition).
-    """
+    """A consumer's position was set to ``offset``, as opposed to advanced by a poll."""
 
     group: str
     member_id: str
     topic_id: str
     partition: int
     offset: int
-    reason: str
+    reason: str  # committed | earliest | latest | seek | truncation | none (partition lost)
 
 
 @value
 class Polled:
-    """poll() returned records of one partition; ``offsets`` and ``record_ids`` run in parallel.
-
-    ``position`` is the consumer's position afterwards, ``high_watermark`` the last it heard (−1).
-    """
+    """poll() returned records of one partition."""
 
     group: str
     member_id: str
     topic_id: str
     partition: int
-    position: int
-    high_watermark: int
+    position: int  # afterwards
+    high_watermark: int  # as of the last fetch response, −1 unknown
     offsets: tuple[int, ...]
-    record_ids: tuple[int, ...]
+    record_ids: tuple[int, ...]  # in parallel to ``offsets``
 
 
 @value
 class ReadReplica:
-    """A consumer fetches a partition from another node than its leader (KIP-392): from broker
-    ``replica``, named by the leader; −1: from the leader again."""
+    """A consumer changed the broker from which it fetches a partition (KIP-392)."""
 
     group: str
     topic_id: str
     partition: int
-    replica: int
+    replica: int  # the broker that the leader named; −1: the leader again
 
 
 @value
 class Processed:
-    """The application finished processing what poll() returned, up to ``offset`` (exclusive)."""
+    """The application has processed records that poll() returned."""
 
     group: str
     member_id: str
     topic_id: str
     partition: int
-    base_offset: int
-    offset: int
+    base_offset: int  # of the first
+    offset: int  # after the last
 
 
 @value
 class ConsumerAssigned:
-    """The client's view: a member owns ``assignment`` (``topic-partition``) in ``generation``."""
+    """A consumer took over its assignment in a generation; the client's view."""
 
     group: str
     member_id: str
     generation: int
-    assignment: tuple[str, ...]
+    assignment: tuple[str, ...]  # as ``topic-partition``
 
 
 @value
 class ConsumerRevoked:
-    """The client gave partitions up; ``lost`` without a chance to commit."""
+    """A consumer gave partitions up."""
 
     group: str
     member_id: str
     generation: int
-    assignment: tuple[str, ...]
-    lost: bool
+    assignment: tuple[str, ...]  # as ``topic-partition``
+    lost: bool  # True: it could not commit before (onPartitionsLost)
 
 
 @value
 class Rebalanced:
-    """A member finished a rebalance; ``latency_us`` from the first JoinGroup to the assignment."""
+    """A member finished a rebalance."""
 
     group: str
     member_id: str
     generation: int
-    latency_us: int
+    latency_us: int  # from its first JoinGroup to its assignment
 
 
 @value
 class CommitResult:
-    """A client's commit was answered; ``error`` is NONE on success. ``kind``: auto, sync, async."""
+    """A consumer's commit ended, for one partition."""
 
     group: str
     member_id: str
@@ -133,5 +123,5 @@ class CommitResult:
     partition: int
     offset: int
     generation: int
-    kind: str
+    kind: str  # auto | sync | async
     error: str

@@ -1,4 +1,4 @@
-"""Facts: group coordinators."""
+"""Facts that group coordinators tell."""
 
 from __future__ import annotations
 
@@ -7,57 +7,54 @@ from kafkasim.model.values import value
 
 @value
 class CoordinatorLoaded:
-    """A broker took over (``loaded``) or gave up an offsets partition under ``leader_epoch``."""
+    """A broker began or ceased to coordinate the groups of an offsets partition."""
 
     partition: int
     leader_epoch: int
-    loaded: bool
+    loaded: bool  # True: began
 
 
 @value
 class GroupState:
-    """The coordinator's group changed its state or generation."""
+    """A group changed its state, its generation or its members, in the coordinator's view."""
 
     group: str
-    state: str
+    state: str  # ClassicGroupState
     generation: int
     member_ids: tuple[str, ...]
-    protocol: str
+    protocol: str  # the assignor, "" for none
     reason: str
 
 
 @value
 class GroupAssigned:
-    """The coordinator's view of what a member owns in a generation, as ``topic-partition``."""
+    """What a member owns in a generation, in the coordinator's view."""
 
     group: str
     generation: int
     member_id: str
-    assignment: tuple[str, ...]
+    assignment: tuple[str, ...]  # as ``topic-partition``
 
 
 @value
 class OffsetCommitted:
-    """The coordinator acknowledged a commit: it is below the HW of the offsets partition.
-
-    ``coordinator_epoch`` is the leader epoch of that partition.
-    """
+    """The coordinator acknowledged a commit: the high watermark has passed its record."""
 
     group: str
     topic: str
     partition: int
     offset: int
-    generation: int
+    generation: int  # −1: a simple consumer
     member_id: str
-    coordinator_epoch: int
+    coordinator_epoch: int  # the leader epoch of the offsets partition
 
 
 @value
 class OffsetFetched:
-    """The coordinator answered an OffsetFetch (−1: none); ``coordinator_epoch`` as above."""
+    """The coordinator answered an OffsetFetch, for one partition."""
 
     group: str
     topic: str
     partition: int
-    offset: int
-    coordinator_epoch: int
+    offset: int  # −1: none is committed
+    coordinator_epoch: int  # the leader epoch of the offsets partition

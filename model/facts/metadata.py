@@ -1,4 +1,4 @@
-"""Facts: the quorum and the controller."""
+"""Facts that the quorum, the controllers and their brokers tell of metadata."""
 
 from __future__ import annotations
 
@@ -7,53 +7,51 @@ from kafkasim.model.values import value
 
 @value
 class RaftRole:
-    """A voter changed its role: unattached, prospective, candidate, follower, leader, resigned."""
+    """A voter or observer of the quorum changed its role."""
 
-    role: str
+    role: str  # unattached | prospective | candidate | follower | leader | resigned
     epoch: int
-    leader: int
+    leader: int  # −1 unknown
 
 
 @value
 class VotersChanged:
-    """A controller goes by another set of voters (KIP-853): that of the record at ``offset`` of its
-    log, committed or not; −1: that of the configuration, the record being truncated."""
+    """A replica of the metadata log uses another set of voters (KIP-853)."""
 
-    offset: int
+    offset: int  # of the record in its log, committed or not; −1: the configuration's set
     voters: tuple[int, ...]
     directory_ids: tuple[str, ...]  # "" for a voter of the configuration
 
 
 @value
 class MetadataCommitted:
-    """A replica of the metadata log applied up to ``offset``; ``digest`` chains what it applied."""
+    """A replica of the metadata log applied committed records."""
 
-    offset: int
+    offset: int  # of the last one
     epoch: int
-    digest: int
+    digest: int  # of all records up to it: equal on all replicas
 
 
 @value
 class MetadataSnapshot:
-    """A replica of the metadata log ``created`` a snapshot of all below ``end_offset``, ``loaded``
-    a leader's, or started its log at one (``cleaned``)."""
+    """A replica of the metadata log wrote or used a snapshot (KIP-630)."""
 
-    event: str
-    end_offset: int
+    event: str  # created | loaded (from the leader) | cleaned (its log now starts there)
+    end_offset: int  # the snapshot has all records below
     epoch: int
 
 
 @value
 class ControllerActive:
-    """A controller claims (``active``) or renounces leadership of the metadata."""
+    """A controller became the active one, or ceased to be it."""
 
     epoch: int
-    active: bool
+    active: bool  # True: became
 
 
 @value
 class TopicCreated:
-    """A topic exists, as committed by the active controller at metadata ``offset``."""
+    """A topic was created, committed at metadata ``offset``."""
 
     offset: int
     topic_id: str
@@ -65,7 +63,7 @@ class TopicCreated:
 
 @value
 class TopicDeleted:
-    """A topic is gone, as committed at metadata ``offset``; the brokers' logs go later."""
+    """A topic was deleted, committed at metadata ``offset``; brokers delete its logs later."""
 
     offset: int
     topic_id: str
@@ -74,80 +72,80 @@ class TopicDeleted:
 
 @value
 class ConfigChanged:
-    """A setting of ``resource`` (topic:NAME, broker:ID or broker: for the default of all) changed,
-    as committed at metadata ``offset``; ``value`` None: it was taken away."""
+    """A dynamic setting changed, committed at metadata ``offset``."""
 
     offset: int
-    resource: str
+    resource: str  # topic:NAME, broker:ID, or broker: for the default of all brokers
     config: str
-    value: str | None
+    value: str | None  # None: the setting was removed
 
 
 @value
 class BrokerRegistration:
-    """A broker's registration, as committed at metadata ``offset``.
+    """A broker's registration changed, committed at metadata ``offset``.
 
-    ``change``: registered | fenced | unfenced | shutting-down | unregistered | dir-offline, with ZooKeeper also
-    bounced: a newer registration has replaced one that was not missed yet, and is told next.
-    ``fenced`` and ``shutting_down`` are the state afterwards.
+    ``change`` is registered, fenced, unfenced, shutting-down, unregistered or dir-offline. A
+    ZooKeeper controller also tells bounced: the broker had registered anew before the controller
+    missed it; the fact of the new registration follows.
     """
 
     offset: int
     broker: int
     broker_epoch: int
     change: str
-    fenced: bool
-    shutting_down: bool
+    fenced: bool  # afterwards
+    shutting_down: bool  # afterwards
     rack: str | None
 
 
 @value
 class PartitionChanged:
-    """A partition's state, as committed at metadata ``offset``.
+    """A partition's state after a change, committed at metadata ``offset``.
 
-    An offset counts once: a new controller repeats what its predecessor committed and could not
-    tell, so a reader ignores an offset not above the last one it saw (so too for the two facts
-    above). ``reason``: created | lag | caught-up | fenced |
-    unfenced | controlled-shutdown | reassignment | unclean | dir-offline | preferred | registered
-    | unregistered | loaded (a ZooKeeper controller found it); ``unclean`` is True when the leader was elected outside ISR and ELR.
-    ``adding_replicas`` and ``removing_replicas`` are those of a reassignment in progress.
+    A new controller tells again what its predecessor committed and may not have told. So a reader
+    of this fact, of BrokerRegistration and of ConfigChanged ignores an offset that is not above the
+    last one that it has seen.
+
+    ``reason`` is created, lag, caught-up, fenced, unfenced, controlled-shutdown, reassignment,
+    unclean, dir-offline, preferred, registered, unregistered, or loaded: a ZooKeeper controller
+    found the partition when it was elected.
     """
 
     offset: int
     topic_id: str
     partition: int
-    leader: int
+    leader: int  # −1: none
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     reason: str
-    unclean: bool
-    elr: tuple[int, ...] = ()
+    unclean: bool  # the leader was elected outside ISR and ELR
+    elr: tuple[int, ...] = ()  # eligible leader replicas (KIP-966)
     last_known_elr: tuple[int, ...] = ()
-    adding_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()  # of a reassignment in progress, as the next
     removing_replicas: tuple[int, ...] = ()
     leader_recovery_state: int = 0  # 1: RECOVERING
 
 
 @value
 class ZkControllerWrite:
-    """A ZooKeeper controller's write took effect: transaction ``offset`` (the zxid) changed the
-    znode ``path``, now at ``version``, by the controller of ``controller_epoch``. Its election is
-    the write to /controller_epoch. Told when the writer has the answer, so not in order."""
+    """A ZooKeeper controller's write took effect. Its election is the write to /controller_epoch.
 
-    offset: int
-    controller_epoch: int
+    The controller tells it when it has the answer, so these facts are not in the order of writing.
+    """
+
+    offset: int  # the zxid of the transaction
+    controller_epoch: int  # of the writer
     path: str
-    version: int
+    version: int  # of the znode, after the write
 
 
 @value
 class ControlRequest:
-    """A broker obeyed a ZooKeeper controller's request, or refused it as a whole: ``error`` is
-    then STALE_CONTROLLER_EPOCH (a newer one was heard of) or STALE_BROKER_EPOCH."""
+    """A broker executed a ZooKeeper controller's request, or refused it as a whole."""
 
     api: str
     controller: int
     controller_epoch: int
-    error: str
+    error: str  # STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH for a refusal

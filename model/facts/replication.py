@@ -1,4 +1,4 @@
-"""Facts: brokers and their replicas."""
+"""Facts that brokers tell of themselves and of their replicas."""
 
 from __future__ import annotations
 
@@ -7,45 +7,44 @@ from kafkasim.model.values import value
 
 @value
 class BrokerState:
-    """A broker's lifecycle: STARTING, RECOVERY, RUNNING, PENDING_CONTROLLED_SHUTDOWN, ...,
-    and the controller's word to it: FENCED, UNFENCED, or why it may not register."""
+    """A broker changed its state, or learned from the controller whether it is fenced."""
 
-    state: str
+    state: str  # Kafka's BrokerState, or FENCED, UNFENCED, or the error of a registration
 
 
 @value
 class BecameLeader:
-    """A replica took leadership; ``start_offset`` is the leader epoch's start (its LEO)."""
+    """A replica became leader, or leader under another epoch."""
 
     topic_id: str
     partition: int
     leader_epoch: int
     partition_epoch: int
-    start_offset: int
+    start_offset: int  # of the leader epoch: its log end offset
     high_watermark: int
     isr: tuple[int, ...]
 
 
 @value
 class BecameFollower:
-    """A replica follows ``leader`` (−1: none) under ``leader_epoch``."""
+    """A replica became follower, or follower under another epoch."""
 
     topic_id: str
     partition: int
     leader_epoch: int
-    leader: int
+    leader: int  # −1: none
     log_end_offset: int
 
 
 @value
 class Appended:
-    """A leader appended a batch at ``base_offset`` up to ``next_offset`` (exclusive)."""
+    """A leader appended a batch."""
 
     topic_id: str
     partition: int
     leader_epoch: int
     base_offset: int
-    next_offset: int
+    next_offset: int  # after the batch
     producer_id: int
     producer_epoch: int
     base_sequence: int
@@ -54,37 +53,31 @@ class Appended:
 
 @value
 class Replicated:
-    """A follower appended what it fetched: ``base_offset`` up to ``next_offset`` (exclusive).
-
-    ``leader_epoch`` is the epoch it fetched with, ``batch_epoch`` the last batch's.
-    """
+    """A follower appended batches that it had fetched."""
 
     topic_id: str
     partition: int
-    leader_epoch: int
-    batch_epoch: int
+    leader_epoch: int  # with which it fetched
+    batch_epoch: int  # of the last batch
     base_offset: int
-    next_offset: int
+    next_offset: int  # after the last batch
 
 
 @value
 class HighWatermark:
-    """A leader's high watermark advanced; ``min_isr`` is the effective min ISR at that moment.
-
-    ``acknowledged`` are the replicas (leader included) known to have a LEO ≥ it.
-    """
+    """A leader's high watermark advanced."""
 
     topic_id: str
     partition: int
     leader_epoch: int
     high_watermark: int
-    min_isr: int
-    acknowledged: tuple[int, ...]
+    min_isr: int  # the effective min.insync.replicas
+    acknowledged: tuple[int, ...]  # replicas whose log end offset has reached it, leader included
 
 
 @value
 class Truncated:
-    """A replica cut its log from ``log_end_offset`` down to ``offset``."""
+    """A replica truncated its log from ``log_end_offset`` to ``offset``."""
 
     topic_id: str
     partition: int
@@ -95,29 +88,29 @@ class Truncated:
 
 @value
 class LogStart:
-    """A replica's log start offset moved to ``offset``; ``reason``: retention, leader, reset…"""
+    """A replica's log start offset moved to ``offset``."""
 
     topic_id: str
     partition: int
     offset: int
-    reason: str
+    reason: str  # retention | delete-records | leader | truncation | reset | snapshot
 
 
 @value
 class LogLoaded:
-    """A log was loaded at start; ``clean`` is False after recovery from an unclean stop."""
+    """A broker loaded a log at its start."""
 
     topic_id: str
     partition: int
     log_start_offset: int
     log_end_offset: int
     high_watermark: int
-    clean: bool
+    clean: bool  # False: recovered after an unclean stop
 
 
 @value
 class LogDeleted:
-    """A broker hosts a replica no longer; its log is renamed away and will be deleted."""
+    """A broker removed a replica: its log is renamed, and deleted later."""
 
     topic_id: str
     partition: int
@@ -126,7 +119,7 @@ class LogDeleted:
 
 @value
 class LogPlaced:
-    """A broker with several log directories opened a log, new or known, in one of them."""
+    """A broker with several log directories opened a log, a new or an old one, in one of them."""
 
     topic_id: str
     partition: int
@@ -135,7 +128,7 @@ class LogPlaced:
 
 @value
 class LogDirOffline:
-    """One of several log directories failed; the broker goes on without it, or halts."""
+    """One of a broker's log directories failed; the broker goes on without it, or halts."""
 
     directory: str
     directory_id: str
@@ -144,23 +137,20 @@ class LogDirOffline:
 
 @value
 class IsrChanged:
-    """A leader's AlterPartition succeeded: ticks IsrShrinksPerSec or IsrExpandsPerSec.
-
-    ``change``: shrink | expand; ``replica_ids``: who left or joined; ``isr`` afterwards.
-    """
+    """A leader's AlterPartition succeeded (IsrShrinksPerSec, IsrExpandsPerSec)."""
 
     topic_id: str
     partition: int
     leader_epoch: int
     partition_epoch: int
-    change: str
-    replica_ids: tuple[int, ...]
-    isr: tuple[int, ...]
+    change: str  # shrink | expand
+    replica_ids: tuple[int, ...]  # that left or joined
+    isr: tuple[int, ...]  # afterwards
 
 
 @value
 class IsrUpdateFailed:
-    """A leader's AlterPartition was refused: ticks FailedIsrUpdatesPerSec."""
+    """The controller refused a leader's AlterPartition (FailedIsrUpdatesPerSec)."""
 
     topic_id: str
     partition: int
@@ -170,7 +160,7 @@ class IsrUpdateFailed:
 
 @value
 class ReplicaFailed:
-    """A follower stopped fetching a partition (failed partition), or a log directory died."""
+    """A replica failed: its follower fetches no more, or its log directory is offline."""
 
     topic_id: str
     partition: int
@@ -179,16 +169,13 @@ class ReplicaFailed:
 
 @value
 class RequestStats:
-    """Requests of one API that a broker completed in the last second (RequestMetrics).
-
-    Times are sums over ``count`` requests, ``total_max_us`` is the slowest.
-    """
+    """The requests of one API that a broker completed in the last second (RequestMetrics)."""
 
     api: str
     count: int
     errors: int
-    total_us: int
+    total_us: int  # the sum over all of them, as the next three
     queue_us: int
     local_us: int
     remote_us: int
-    total_max_us: int
+    total_max_us: int  # of the slowest

@@ -1,4 +1,4 @@
-"""Facts: the ground truth at the end of a run."""
+"""Facts that close a run: the final state of replicas, groups and consumers."""
 
 from __future__ import annotations
 
@@ -7,33 +7,29 @@ from kafkasim.model.values import value
 
 @value
 class FinalReplica:
-    """The end of a run, for one replica: its log and offsets. Lists run in parallel by batch.
-
-    ``epoch_starts`` is the leader-epoch cache as ``epoch, start, epoch, start…``. ``leading`` says
-    whether it believes itself leader. ``record_counts`` cuts ``record_ids`` into batches.
-    """
+    """A replica's whole log and its offsets; the batches' columns run in parallel."""
 
     topic_id: str
     partition: int
-    leading: bool
+    leading: bool  # in the replica's own view
     leader_epoch: int
     log_start_offset: int
     high_watermark: int
     last_stable_offset: int
     log_end_offset: int
-    epoch_starts: tuple[int, ...]
-    base_offsets: tuple[int, ...]
+    epoch_starts: tuple[int, ...]  # the leader-epoch cache: epoch, start offset, epoch, …
+    base_offsets: tuple[int, ...]  # one for each batch, as the next five
     next_offsets: tuple[int, ...]
     batch_epochs: tuple[int, ...]
     producer_ids: tuple[int, ...]
     base_sequences: tuple[int, ...]
     record_counts: tuple[int, ...]
-    record_ids: tuple[int, ...]
+    record_ids: tuple[int, ...]  # of all batches; ``record_counts`` says how many each has
 
 
 @value
 class FinalOffset:
-    """The end of a run: a committed offset at the current coordinator."""
+    """A committed offset, in the view of a coordinator."""
 
     group: str
     topic: str
@@ -43,7 +39,7 @@ class FinalOffset:
 
 @value
 class FinalPosition:
-    """The end of a run: a live consumer's position."""
+    """The position of a consumer that is alive."""
 
     group: str
     member_id: str

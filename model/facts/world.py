@@ -1,4 +1,4 @@
-"""Facts: what the world does to hosts."""
+"""Facts that the world records: hosts, faults, operators, the run's phases."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from kafkasim.model.values import value
 
 @value
 class HostStarted:
-    """A process started on its host; ``incarnation`` counts from 0."""
+    """A process started on its host."""
 
-    incarnation: int
+    incarnation: int  # how often it started before
 
 
 @value
 class HostStopped:
-    """A process ended: ``reason`` is crash, power-loss, shutdown (clean) or halt (gave up)."""
+    """A process ended."""
 
-    reason: str
+    reason: str  # crash | power-loss | shutdown (clean) | halt (by itself, after an error)
 
 
 @value
@@ -28,27 +28,27 @@ class HostPaused:
 
 @value
 class HostResumed:
-    """The pause ended."""
+    """A stop-the-world pause ended."""
 
 
 @value
 class ClockStepped:
-    """The wall clock is now offset by ``offset_us``."""
+    """A host's wall clock was set."""
 
-    offset_us: int
+    offset_us: int  # wall clock less monotonic clock
 
 
 @value
 class FaultStarted:
-    """A fault of the scenario began on ``target`` (a node, or what it names)."""
+    """A fault of the scenario began."""
 
     fault: str
-    target: str
+    target: str  # a node, or what the fault names
 
 
 @value
 class FaultEnded:
-    """The fault was healed."""
+    """A fault of the scenario was healed."""
 
     fault: str
     target: str
@@ -56,25 +56,22 @@ class FaultEnded:
 
 @value
 class DiskReplaced:
-    """The host got an empty disk while its process was down."""
+    """A host got an empty disk while its process was down."""
 
 
 @value
 class Operated:
-    """An operator's action on ``target`` was answered, or ended without an answer.
-
-    ``error`` is Kafka's name of it, NONE when all went well; ``reason`` is the message with it.
-    """
+    """An operator's action was answered, or ended without an answer."""
 
     operation: str
     target: str
     error: str
-    reason: str
+    reason: str  # the message that came with the error
 
 
 @value
 class Phase:
-    """The run entered a phase: ready, safety, liveness, end. ``reason`` says why it ended."""
+    """The run entered a phase."""
 
-    phase: str
-    reason: str
+    phase: str  # ready | safety | liveness | end
+    reason: str  # why the run ended

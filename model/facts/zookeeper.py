@@ -1,4 +1,4 @@
-"""Facts: the ZooKeeper ensemble, its sessions, and its clients."""
+"""Facts that the servers of a ZooKeeper ensemble and their clients tell."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from kafkasim.model.values import value
 
 @value
 class ZooKeeperRole:
-    """A server began or ceased to serve clients: ``leading``, ``following`` or ``looking``."""
+    """A server began to serve clients, as leader or follower, or ceased to."""
 
-    role: str
+    role: str  # leading | following | looking (it ceased)
     epoch: int
-    leader: int
+    leader: int  # a server's number, −1 unknown
 
 
 @value
 class ZooKeeperSession:
-    """A session ``created``, ``expired`` or ``closed`` by a committed record, or ``moved``.
+    """What became of a session; the leader tells it.
 
-    Told by the leader. ``zxid`` is that of the record, −1 for a move; a reader counts a zxid once,
-    since a new leader repeats what its predecessor may not have told. ``client`` is who owns the
-    session, ``server`` where it is attached (empty: unknown).
+    A new leader tells again what its predecessor committed and may not have told, so a reader
+    counts a zxid once.
     """
 
     session_id: int
-    event: str
-    client: str
-    server: str
-    zxid: int
+    event: str  # created | moved (to another server) | closed (by its client) | expired
+    client: str  # the process that owns it
+    server: str  # where it is attached, "" unknown
+    zxid: int  # of the record, −1 for a move
 
 
 @value
 class ZooKeeperConnection:
-    """What a client knows of its session: CONNECTED, DISCONNECTED, EXPIRED or CLOSED."""
+    """A client learned a new state of its session."""
 
     session_id: int
-    state: str
-    server: str
+    state: str  # CONNECTED | DISCONNECTED | EXPIRED | CLOSED
+    server: str  # that told it, "" if none did

@@ -24,7 +24,7 @@ from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetFetchPartition,
+    OffsetFetchPartitionResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
@@ -246,7 +246,9 @@ class OffsetMetadataManager:
         ]
 
 
-def _fetched(tp: TopicPartition, value: OffsetCommitValue | None) -> OffsetFetchPartition:
+def _fetched(tp: TopicPartition, value: OffsetCommitValue | None) -> OffsetFetchPartitionResponse:
     if value is None:
-        return OffsetFetchPartition(tp, NO_OFFSET, -1, "", Errors.NONE)
-    return OffsetFetchPartition(tp, value.offset, value.leader_epoch, value.metadata, Errors.NONE)
+        return OffsetFetchPartitionResponse(tp, NO_OFFSET, -1, "", Errors.NONE)
+    return OffsetFetchPartitionResponse(
+        tp, value.offset, value.leader_epoch, value.metadata, Errors.NONE
+    )

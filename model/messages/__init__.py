@@ -1,11 +1,12 @@
-"""A request and response pair per API key, with Kafka's message and field names.
+"""Requests and responses, one pair for each API of Kafka, under Kafka's names.
 
-Sizes: ``wire_size()`` is what the message weighs on the network, to about 10 %; only messages that
-carry records differ much from a constant. ``REQUEST_NAMES`` gives Kafka's API name of a request
-type, which faults (hold, release, cut by API) and request metrics use.
+In all of them a partition is ``tp`` (topic name and number), ``error`` is a code of
+:class:`~kafkasim.model.errors.Errors`, −1 stands for "none" or "unknown" and None for "all" where a
+field says nothing else. ``wire_size()`` is what a message weighs on the network, to about 10 %.
+:func:`request_name` gives Kafka's name of a request's API, by which faults and metrics select.
 
-Not modelled: versions of a message side by side, throttle_time_ms, authorized operations, tagged
-fields that nothing here reads.
+Not modelled: several versions of a message, throttle_time_ms, authorized operations, and fields
+that nothing here reads.
 """
 
 from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message, request_name
@@ -54,7 +55,7 @@ from kafkasim.model.messages.clients.groups import (
     LeaveGroupResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetFetchPartition,
+    OffsetFetchPartitionResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     Subscription,
@@ -232,7 +233,7 @@ __all__ = [
     "MetadataTopic",
     "OffsetCommitRequest",
     "OffsetCommitResponse",
-    "OffsetFetchPartition",
+    "OffsetFetchPartitionResponse",
     "OffsetFetchRequest",
     "OffsetFetchResponse",
     "OffsetForLeaderEpochPartition",

@@ -1,11 +1,11 @@
-"""What all requests and responses share, and their sizes."""
+"""The base of all requests and responses, and what their sizes are made of."""
 
 from __future__ import annotations
 
 from typing import Any
 
-HEADER = 40
-PER_PARTITION = 40
+HEADER = 40  # bytes of a message's fixed part
+PER_PARTITION = 40  # bytes for each partition that it names
 
 
 class Message:
@@ -14,12 +14,12 @@ class Message:
     __slots__ = ()
 
     def wire_size(self) -> int:
-        """Return the size in bytes on the network."""
+        """Return the bytes that the message takes on the network."""
         return 120
 
 
 def request_name(message: Any) -> str:
-    """Return Kafka's API name of a request: ``Produce``, ``FetchFollower``, ``Vote``…"""
+    """Return Kafka's name of a request's API: ``Produce``, ``FetchFollower``, ``Vote``…"""
     name = type(message).__name__
     if name == "FetchRequest":
         return "FetchFollower" if message.replica_id >= 0 else "FetchConsumer"

@@ -34,7 +34,7 @@ from kafkasim.model.messages import (
     ListOffsetsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetFetchPartition,
+    OffsetFetchPartitionResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetsForLeaderEpochRequest,
@@ -98,7 +98,7 @@ class Group:
         return OffsetFetchResponse(
             NONE,
             tuple(
-                OffsetFetchPartition(tp, self.committed.get(tp, -1), -1, "", NONE)
+                OffsetFetchPartitionResponse(tp, self.committed.get(tp, -1), -1, "", NONE)
                 for tp in m.partitions or ()
             ),
         )

@@ -1,7 +1,7 @@
-"""Reassignments, deletion, dynamic settings: what an operator asks the controller for.
+"""What an operator asks of the controller: topics, reassignments, settings, brokers, features.
 
-Kafka forwards such a request inside an Envelope, whose own error says NOT_CONTROLLER or that it
-timed out; here that error is the ``error`` of each response.
+In Kafka a broker forwards such a request inside an Envelope, whose response has an error of its own
+(NOT_CONTROLLER, REQUEST_TIMED_OUT). Here that error is the ``error`` of each response.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BROKER = "broker"
 
 @value
 class DeleteTopicsRequest(Message):
-    """Topics by name, or by id where the name is empty."""
+    """Delete topics by name, or by id where the name is ""."""
 
     topics: tuple[tuple[str, str], ...]  # (name, topic id or "")
     timeout_ms: int = 60000
@@ -32,11 +32,11 @@ class DeleteTopicsResponse(Message):
 
 @value
 class CreatePartitionsTopic:
-    """A topic that shall have ``count`` partitions in all; no assignments: place the new ones."""
+    """A topic that is to have more partitions."""
 
     topic: str
-    count: int
-    assignments: tuple[tuple[int, ...], ...] = ()
+    count: int  # of all partitions afterwards
+    assignments: tuple[tuple[int, ...], ...] = ()  # replicas of the new ones; (): chosen for them
 
 
 @value
@@ -54,7 +54,7 @@ class CreatePartitionsResponse(Message):
 @value
 class ReassignablePartition:
     tp: TopicPartition
-    replicas: tuple[int, ...] | None  # None: cancel
+    replicas: tuple[int, ...] | None  # None: cancel the reassignment
 
 
 @value
@@ -94,11 +94,11 @@ class ListPartitionReassignmentsResponse(Message):
 
 @value
 class AlterableConfig:
-    """Settings of one resource; a ``None`` value takes the setting away."""
+    """Changes of one resource's dynamic settings."""
 
-    resource_type: str
+    resource_type: str  # TOPIC or BROKER
     resource_name: str
-    configs: tuple[tuple[str, str | None], ...]
+    configs: tuple[tuple[str, str | None], ...]  # (setting, value; None removes the setting)
 
 
 @value
@@ -125,7 +125,7 @@ class UnregisterBrokerResponse(Message):
 
 @value
 class UpdateFeaturesRequest(Message):
-    """Finalize levels of features, all or none (KIP-584)."""
+    """Set the levels of features, all of them or none (KIP-584)."""
 
     updates: tuple[tuple[str, int], ...]  # (feature, level)
 

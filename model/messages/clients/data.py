@@ -1,4 +1,4 @@
-"""Produce and Fetch."""
+"""Produce, Fetch and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from kafkasim.model.values import value
 
 @value
 class ProducePartition:
+    """One partition of a Produce request (PartitionProduceData)."""
+
     tp: TopicPartition
     batch: RecordBatch
 
 
 @value
 class ProduceRequest(Message):
-    acks: int
+    acks: int  # 0, 1 or −1 (all)
     timeout_ms: int
     partitions: tuple[ProducePartition, ...]
     transactional_id: str | None = None
@@ -29,8 +31,8 @@ class ProduceRequest(Message):
 class ProducePartitionResponse:
     tp: TopicPartition
     error: Errors
-    base_offset: int
-    log_append_time_ms: int
+    base_offset: int  # −1 after an error
+    log_append_time_ms: int  # −1: the records keep their CreateTime
     log_start_offset: int
     current_leader: tuple[int, int] | None = None  # KIP-951: (leader id, leader epoch)
 
@@ -60,30 +62,32 @@ class DeleteRecordsResponse(Message):
 
 @value
 class FetchPartition:
+    """One partition of a Fetch request."""
+
     tp: TopicPartition
     topic_id: str
     fetch_offset: int
     log_start_offset: int  # the follower's; −1 from a consumer
-    current_leader_epoch: int
-    last_fetched_epoch: int  # −1 when the fetcher has no epoch (consumers, lookup mode)
+    current_leader_epoch: int  # −1: not checked
+    last_fetched_epoch: int  # −1: no divergence check (consumers, followers before IBP 2.7)
     partition_max_bytes: int
 
 
 @value
 class FetchRequest(Message):
-    """``replica_id`` −1 is a consumer; ``replica_epoch`` is the broker epoch (KIP-903)."""
+    """A fetch of a follower or a consumer; sessions are KIP-227."""
 
-    replica_id: int
-    replica_epoch: int
-    max_wait_ms: int
+    replica_id: int  # −1: a consumer
+    replica_epoch: int  # the follower's broker epoch (KIP-903)
+    max_wait_ms: int  # how long the broker may park it for ``min_bytes``
     min_bytes: int
     max_bytes: int
     isolation_level: int  # 0 read_uncommitted, 1 read_committed
-    partitions: tuple[FetchPartition, ...]
-    session_id: int = 0
-    session_epoch: int = -1
-    rack_id: str = ""
-    forgotten: tuple[TopicPartition, ...] = ()
+    partitions: tuple[FetchPartition, ...]  # in an incremental fetch those that changed
+    session_id: int = 0  # 0: no session
+    session_epoch: int = -1  # −1: a full fetch without session, 0: a full fetch that opens one
+    rack_id: str = ""  # of a consumer (KIP-392)
+    forgotten: tuple[TopicPartition, ...] = ()  # partitions that leave the session
 
     def wire_size(self) -> int:
         return HEADER + 60 * len(self.partitions)
@@ -100,14 +104,14 @@ class FetchPartitionResponse:
     diverging_epoch: tuple[int, int] | None = None  # (epoch, end offset)
     current_leader: tuple[int, int] | None = None  # (leader id, leader epoch)
     aborted_transactions: tuple[tuple[int, int], ...] = ()  # (producer id, first offset)
-    preferred_read_replica: int = -1
+    preferred_read_replica: int = -1  # from which a consumer should fetch (KIP-392)
 
 
 @value
 class FetchResponse(Message):
     error: Errors
-    partitions: tuple[FetchPartitionResponse, ...]
-    session_id: int = 0
+    partitions: tuple[FetchPartitionResponse, ...]  # in a session those with news
+    session_id: int = 0  # 0: no session
 
     def wire_size(self) -> int:
         total = HEADER

@@ -1,4 +1,4 @@
-"""FindCoordinator and the classic group protocol."""
+"""FindCoordinator, the classic group protocol, and committed offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkasim.model.values import value
 
 @value
 class FindCoordinatorRequest(Message):
-    key: str
+    key: str  # a group id or a transactional id
     key_type: int = 0  # 0 group, 1 transaction
 
 
@@ -25,25 +25,25 @@ class FindCoordinatorResponse(Message):
 
 @value
 class JoinGroupRequest(Message):
-    """``protocols``: (assignor name, subscription) in order of preference."""
+    """A member joins a classic group, or joins again in a rebalance."""
 
     group_id: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    member_id: str
-    group_instance_id: str | None
-    protocol_type: str
-    protocols: tuple[tuple[str, Subscription], ...]
+    member_id: str  # "" for a new member: the coordinator hands an id out (KIP-394)
+    group_instance_id: str | None  # of a static member (KIP-345)
+    protocol_type: str  # ``consumer`` for consumers
+    protocols: tuple[tuple[str, Subscription], ...]  # (assignor, subscription) by preference
     client_id: str = ""
-    reason: str = ""
+    reason: str = ""  # for the logs (KIP-800)
 
 
 @value
 class Subscription:
-    """ConsumerProtocolSubscription."""
+    """What a consumer tells the assignor of itself (ConsumerProtocolSubscription)."""
 
     topics: tuple[str, ...]
-    owned_partitions: tuple[TopicPartition, ...] = ()
+    owned_partitions: tuple[TopicPartition, ...] = ()  # for cooperative assignors (KIP-429)
     generation_id: int = -1
     rack_id: str | None = None
     user_data: Any = None
@@ -51,6 +51,8 @@ class Subscription:
 
 @value
 class JoinGroupMember:
+    """A member, as the leader of the group sees it."""
+
     member_id: str
     group_instance_id: str | None
     subscription: Subscription
@@ -62,10 +64,10 @@ class JoinGroupResponse(Message):
     generation_id: int
     protocol_type: str | None
     protocol_name: str | None
-    leader: str
-    skip_assignment: bool
+    leader: str  # a member id
+    skip_assignment: bool  # the leader need not compute an assignment (KIP-814)
     member_id: str
-    members: tuple[JoinGroupMember, ...]  # only for the leader
+    members: tuple[JoinGroupMember, ...]  # in the leader's response only
 
 
 @value
@@ -76,7 +78,7 @@ class SyncGroupRequest(Message):
     group_instance_id: str | None
     protocol_type: str | None
     protocol_name: str | None
-    assignments: tuple[tuple[str, tuple[TopicPartition, ...]], ...]  # only from the leader
+    assignments: tuple[tuple[str, tuple[TopicPartition, ...]], ...]  # (member id, …), the leader's
 
 
 @value
@@ -114,12 +116,13 @@ class LeaveGroupResponse(Message):
 
 @value
 class OffsetCommitRequest(Message):
-    """``offsets``: (partition, offset, leader epoch or −1, metadata)."""
+    """A commit of a member, or of a simple consumer: generation −1 and no member id."""
 
     group_id: str
     generation_id: int
     member_id: str
     group_instance_id: str | None
+    # (partition, offset, leader epoch of the last record read or −1, metadata)
     offsets: tuple[tuple[TopicPartition, int, int, str], ...]
 
 
@@ -131,12 +134,12 @@ class OffsetCommitResponse(Message):
 @value
 class OffsetFetchRequest(Message):
     group_id: str
-    partitions: tuple[TopicPartition, ...] | None  # None: all the group has
-    require_stable: bool = True
+    partitions: tuple[TopicPartition, ...] | None  # None: all that the group has committed
+    require_stable: bool = True  # wait for commits that are not replicated yet (KIP-447)
 
 
 @value
-class OffsetFetchPartition:
+class OffsetFetchPartitionResponse:
     tp: TopicPartition
     offset: int  # −1: no committed offset
     leader_epoch: int
@@ -147,4 +150,4 @@ class OffsetFetchPartition:
 @value
 class OffsetFetchResponse(Message):
     error: Errors
-    partitions: tuple[OffsetFetchPartition, ...]
+    partitions: tuple[OffsetFetchPartitionResponse, ...]

@@ -1,4 +1,4 @@
-"""ListOffsets, OffsetsForLeaderEpoch, Metadata and InitProducerId: what clients look up."""
+"""ListOffsets, OffsetsForLeaderEpoch, Metadata and InitProducerId."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EARLIEST_TIMESTAMP = -2
 @value
 class ListOffsetsPartition:
     tp: TopicPartition
-    current_leader_epoch: int
+    current_leader_epoch: int  # −1: not checked
     timestamp: int  # −1 latest, −2 earliest, else the first offset with a timestamp ≥ it
 
 
@@ -42,8 +42,8 @@ class ListOffsetsResponse(Message):
 @value
 class OffsetForLeaderEpochPartition:
     tp: TopicPartition
-    current_leader_epoch: int
-    leader_epoch: int
+    current_leader_epoch: int  # −1: not checked
+    leader_epoch: int  # whose end offset is asked for
 
 
 @value
@@ -54,10 +54,12 @@ class OffsetsForLeaderEpochRequest(Message):
 
 @value
 class EpochEndOffset:
+    """Where the largest epoch up to the requested one ends in the leader's log."""
+
     tp: TopicPartition
     error: Errors
-    leader_epoch: int  # −1 undefined
-    end_offset: int  # −1 undefined
+    leader_epoch: int  # −1: undefined
+    end_offset: int  # −1: undefined
 
 
 @value
@@ -82,7 +84,7 @@ class MetadataBroker:
 class MetadataPartition:
     partition: int
     error: Errors
-    leader: int  # −1 none
+    leader: int  # −1: none
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]

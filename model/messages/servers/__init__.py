@@ -1,0 +1,1 @@
+"""What servers ask of each other: brokers, controllers, the quorum, the ZooKeeper ensemble."""

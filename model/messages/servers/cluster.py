@@ -1,4 +1,4 @@
-"""Topics, partitions, registrations and heartbeats: what brokers ask the controller."""
+"""What brokers ask of the controller: topics, partitions, registrations, heartbeats."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from kafkasim.model.values import value
 
 @value
 class CreatableTopic:
-    """``num_partitions`` and ``replication_factor`` −1 take the broker defaults;
-    ``assignments`` (partition to replicas), if given, replaces both."""
+    """A topic to create."""
 
     topic: str
-    num_partitions: int
-    replication_factor: int
-    assignments: tuple[tuple[int, ...], ...] = ()
+    num_partitions: int  # −1: the default
+    replication_factor: int  # −1: the default
+    assignments: tuple[tuple[int, ...], ...] = ()  # the replicas of each partition, if chosen
     configs: tuple[tuple[str, str], ...] = ()
 
 
@@ -33,6 +32,8 @@ class CreateTopicsResponse(Message):
 
 @value
 class AlterPartitionData:
+    """A change of one partition's ISR that its leader asks for (KIP-497)."""
+
     topic_id: str
     partition: int
     leader_epoch: int
@@ -112,7 +113,7 @@ class BrokerRegistrationResponse(Message):
 
 @value
 class AssignReplicasToDirsRequest(Message):
-    """In Kafka the partitions are grouped by directory and topic."""
+    """A broker tells where it has put replicas (KIP-858); Kafka groups them by directory."""
 
     broker_id: int
     broker_epoch: int
@@ -129,10 +130,10 @@ class AssignReplicasToDirsResponse(Message):
 class BrokerHeartbeatRequest(Message):
     broker_id: int
     broker_epoch: int
-    current_metadata_offset: int
+    current_metadata_offset: int  # the last record that it has published
     want_fence: bool
     want_shut_down: bool
-    offline_log_dirs: tuple[str, ...] = ()
+    offline_log_dirs: tuple[str, ...] = ()  # directory ids
 
 
 @value

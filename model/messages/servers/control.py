@@ -1,8 +1,8 @@
-"""What a ZooKeeper controller tells the brokers, and what a broker that shuts down asks it.
+"""The requests of a ZooKeeper controller to brokers, and controlled shutdown.
 
-``configs`` of LeaderAndIsr is ours: a broker of Kafka reads /config/topics itself when it creates a
-log; here the controller, which has read them, sends a topic's own settings along, with the zxid of
-their last change, so that a broker that knows newer ones keeps these.
+``configs`` of LeaderAndIsr is an addition of ours. In Kafka a broker reads a topic's settings from
+/config/topics when it creates a log. Here the controller, which has read them, sends them along
+with the zxid of their last change, and a broker that knows newer ones keeps these.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.values import value
 
-LEADER_DURING_DELETE = -2  # LeaderAndIsr.LeaderDuringDelete: the partition's topic goes
-EPOCH_DURING_DELETE = -2  # LeaderAndIsr.EpochDuringDelete: stop, whatever the epoch is
+LEADER_DURING_DELETE = -2  # LeaderAndIsr.LeaderDuringDelete: the topic is being deleted
+EPOCH_DURING_DELETE = -2  # LeaderAndIsr.EpochDuringDelete: stop the replica in any epoch
 NO_EPOCH = -1  # LeaderAndIsr.NoEpoch: the controller does not know the epoch
 
 
 @value
 class ControlPartition:
-    """The state of a partition as the controller stored it in its znode."""
+    """A partition's state in its znode (LeaderAndIsrPartitionState, UpdateMetadata…State)."""
 
     tp: TopicPartition
     topic_id: str
-    controller_epoch: int
-    leader: int
+    controller_epoch: int  # of the controller that wrote it
+    leader: int  # −1: none
     leader_epoch: int
     isr: tuple[int, ...]
-    partition_epoch: int  # the zkVersion
+    partition_epoch: int  # the version of the znode
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
@@ -43,8 +43,8 @@ class LeaderAndIsrRequest(Message):
     controller_epoch: int
     broker_epoch: int
     partitions: tuple[ControlPartition, ...]
-    live_leaders: tuple[tuple[int, str], ...]
-    configs: tuple[tuple[str, tuple[tuple[str, str], ...], int], ...] = ()
+    live_leaders: tuple[tuple[int, str], ...]  # (broker id, address)
+    configs: tuple[tuple[str, tuple[tuple[str, str], ...], int], ...] = ()  # (topic, …, zxid)
 
     def wire_size(self) -> int:
         return HEADER + PER_PARTITION * len(self.partitions)
@@ -118,8 +118,10 @@ class ControlledShutdownResponse(Message):
 
 @value
 class EnvelopeRequest(Message):
-    """A client's request that its broker forwards to the controller (KIP-590); what comes back is
-    the answer to ``request`` itself."""
+    """A client's request that its broker forwards to the controller (KIP-590).
+
+    The response is that of ``request`` itself.
+    """
 
     request: Any
 

@@ -1,4 +1,4 @@
-"""The quorum: Vote, BeginQuorumEpoch, EndQuorumEpoch, its Fetch and FetchSnapshot."""
+"""The requests of the quorum: elections, its Fetch and FetchSnapshot, changes of voters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kafkasim.model.values import value
 class VoteRequest(Message):
     candidate_epoch: int
     candidate_id: int
-    last_offset_epoch: int
-    last_offset: int
-    pre_vote: bool = False
+    last_offset_epoch: int  # of the last record in the candidate's log
+    last_offset: int  # the end offset of that log
+    pre_vote: bool = False  # asks without raising the epoch (KIP-996)
     candidate_directory_id: str = ""
 
 
@@ -46,7 +46,7 @@ class BeginQuorumEpochResponse(Message):
 class EndQuorumEpochRequest(Message):
     leader_id: int
     leader_epoch: int
-    preferred_successors: tuple[int, ...]
+    preferred_successors: tuple[int, ...]  # the most caught-up voter first
 
 
 @value
@@ -58,7 +58,7 @@ class EndQuorumEpochResponse(Message):
 
 @value
 class RaftFetchRequest(Message):
-    """The quorum's Fetch (API key 1 on ``__cluster_metadata-0``)."""
+    """The Fetch of a voter or observer, for ``__cluster_metadata-0``."""
 
     replica_id: int
     current_leader_epoch: int
@@ -67,7 +67,7 @@ class RaftFetchRequest(Message):
     max_wait_ms: int
     max_bytes: int = 8 * 1024 * 1024
     replica_directory_id: str = ""
-    high_watermark: int = -1
+    high_watermark: int = -1  # that the replica knows (KIP-1166)
 
 
 @value
@@ -78,9 +78,9 @@ class RaftFetchResponse(Message):
     high_watermark: int
     log_start_offset: int
     batches: tuple[RecordBatch, ...] = ()
-    diverging_epoch: tuple[int, int] | None = None
-    snapshot_id: tuple[int, int] | None = None  # (end offset, epoch)
-    leader_endpoint: str = ""  # with a refusal: who fetches may not know the leader (KIP-853)
+    diverging_epoch: tuple[int, int] | None = None  # (epoch, end offset): truncate
+    snapshot_id: tuple[int, int] | None = None  # (end offset, epoch): load this first
+    leader_endpoint: str = ""  # with a refusal, for a replica that knows no leader (KIP-853)
 
     def wire_size(self) -> int:
         return HEADER + PER_PARTITION + sum([batch.size for batch in self.batches])
@@ -88,26 +88,26 @@ class RaftFetchResponse(Message):
 
 @value
 class FetchSnapshotRequest(Message):
-    """A chunk of a snapshot from ``position``, in bytes, on (KIP-630)."""
+    """Asks for a chunk of a snapshot (KIP-630)."""
 
     replica_id: int
     current_leader_epoch: int
     snapshot_id: tuple[int, int]  # (end offset, epoch)
-    position: int
+    position: int  # in bytes, where the chunk begins
     max_bytes: int = 8 * 1024 * 1024
 
 
 @value
 class FetchSnapshotResponse(Message):
-    """``items`` are the file's own from ``position`` on, with their sizes: (item, bytes)."""
+    """A chunk of a snapshot."""
 
     error: Errors
     leader_id: int
     leader_epoch: int
     snapshot_id: tuple[int, int] = (-1, -1)
-    size: int = 0  # of the whole snapshot
+    size: int = 0  # bytes of the whole snapshot
     position: int = 0
-    items: tuple[tuple[Any, int], ...] = ()
+    items: tuple[tuple[Any, int], ...] = ()  # of the file, from ``position`` on: (item, bytes)
 
     def wire_size(self) -> int:
         return HEADER + PER_PARTITION + sum([size for _, size in self.items])
@@ -115,7 +115,7 @@ class FetchSnapshotResponse(Message):
 
 @value
 class AddRaftVoterRequest(Message):
-    """KIP-853: an observer becomes a voter."""
+    """Asks the leader to make an observer a voter (KIP-853)."""
 
     voter_id: int
     directory_id: str
@@ -124,7 +124,7 @@ class AddRaftVoterRequest(Message):
 
 @value
 class RemoveRaftVoterRequest(Message):
-    """KIP-853: a voter becomes an observer."""
+    """Asks the leader to make a voter an observer (KIP-853)."""
 
     voter_id: int
     directory_id: str
@@ -132,7 +132,7 @@ class RemoveRaftVoterRequest(Message):
 
 @value
 class UpdateRaftVoterRequest(Message):
-    """KIP-853: a voter listens elsewhere."""
+    """Tells the leader a voter's new address (KIP-853)."""
 
     voter_id: int
     directory_id: str
@@ -146,18 +146,18 @@ class RaftVoterResponse(Message):
 
 @value
 class DescribeQuorumRequest(Message):
-    """What the leader knows of the quorum of the metadata log."""
+    """Asks the leader for what it knows of the voters and observers."""
 
 
 @value
 class QuorumReplica:
-    """A voter or observer in DescribeQuorum; times are on the leader's clock, −1 never."""
+    """A voter or observer, as the leader sees it."""
 
     id: int
     directory_id: str
     log_end_offset: int
-    last_fetch_us: int
-    last_caught_up_us: int
+    last_fetch_us: int  # on the leader's clock; −1: never
+    last_caught_up_us: int  # on the leader's clock; −1: never
 
 
 @value

@@ -1,8 +1,8 @@
-"""ZooKeeper: between a client and a server, and between a follower and the ensemble's leader.
+"""The messages of ZooKeeper: client and server, follower and leader.
 
-Names follow ZooKeeper's records (ConnectRequest, SetWatches, LearnerInfo, REVALIDATE…) behind
-``Zk``; operations and results are those of model/zookeeper/ops.py. A server pushes its answers and
-watch events, so that a client can send on without waiting.
+Names are ZooKeeper's (ConnectRequest, SetWatches, LearnerInfo, REVALIDATE…) with ``Zk`` before
+them. Operations and results are those of model/zookeeper/ops.py. A server pushes its answers and
+its watch events, so that a client may send the next request before it has the answer to the last.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kafkasim.model.values import value
 
 @value
 class ZkConnectRequest(Message):
-    session_id: int  # 0 for a new session
-    timeout_ms: int
+    session_id: int  # 0: a new session
+    timeout_ms: int  # that the client asks for
     last_zxid_seen: int
-    client: str  # who asks, as the server's log shows its address
+    client: str  # the process that asks
 
 
 @value
 class ZkConnectResponse(Message):
     session_id: int  # 0: the session has expired
-    timeout_ms: int
+    timeout_ms: int  # that the session got
 
 
 @value
@@ -58,7 +58,9 @@ class ZkPingResponse(Message):
 
 @value
 class ZkSetWatchesRequest(Message):
-    relative_zxid: int
+    """Leaves a client's watches at the server to which it reconnected."""
+
+    relative_zxid: int  # the newest that the client has seen
     data: tuple[str, ...]
     exist: tuple[str, ...]
     child: tuple[str, ...]
@@ -92,7 +94,7 @@ class ZkWatchEvent(Message):
 
 @value
 class ZkLearnerInfoRequest(Message):
-    """A follower joins the leader of an epoch."""
+    """A follower joins the leader of ``epoch`` (FOLLOWERINFO)."""
 
     server_id: int
     epoch: int
@@ -100,7 +102,7 @@ class ZkLearnerInfoRequest(Message):
 
 @value
 class ZkForwardRequest(Message):
-    """A record that a follower's client wants in the log (REQUEST)."""
+    """A follower asks for a record in the log, for one of its clients (REQUEST)."""
 
     server_id: int
     record: Any
@@ -112,7 +114,7 @@ class ZkForwardRequest(Message):
 
 @value
 class ZkRevalidateRequest(Message):
-    """A client came to a follower with a session."""
+    """A client came to a follower with a session: is it open? (REVALIDATE)"""
 
     server_id: int
     session_id: int
@@ -120,7 +122,7 @@ class ZkRevalidateRequest(Message):
 
 @value
 class ZkTouchRequest(Message):
-    """The sessions that a follower heard from (the answer to the leader's PING)."""
+    """A follower reports the sessions that it heard from (its answer to PING)."""
 
     server_id: int
     sessions: tuple[int, ...]
@@ -131,18 +133,15 @@ class ZkTouchRequest(Message):
 
 @value
 class ZkSyncRequest(Message):
-    """Up to which zxid must a follower apply to have all that is proposed?"""
+    """A follower asks for the last zxid that the leader has proposed (SYNC)."""
 
     server_id: int
 
 
 @value
 class ZkLearnerResponse(Message):
-    """The answer to each of them: not ``accepted`` by who does not lead, or does not know it.
+    """The leader's answer to each of these requests."""
 
-    ``zxid``: the last one proposed. ``timeout_ms``: of a revalidated session, 0 if it is not open.
-    """
-
-    accepted: bool
-    zxid: int
-    timeout_ms: int = 0
+    accepted: bool  # False: this server does not lead, or the follower has joined anew since
+    zxid: int  # the last one that is proposed
+    timeout_ms: int = 0  # of a revalidated session, 0 if it is not open

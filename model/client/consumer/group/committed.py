@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.net.metadata import Metadata
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
-    from kafkasim.model.messages import OffsetFetchPartition
+    from kafkasim.model.messages import OffsetFetchPartitionResponse
     from kafkasim.model.records import TopicPartition
 
 
@@ -124,7 +124,7 @@ class CommittedOffsets:
                 self._initialize(part, now)
         self._poll.wake(now)
 
-    def _initialize(self, part: OffsetFetchPartition, now: int) -> None:
+    def _initialize(self, part: OffsetFetchPartitionResponse, now: int) -> None:
         """Take a committed offset as the position; reset the position if there is none."""
         state = self._subscription.assignment.get(part.tp)
         if state is None or state.state is not FetchState.INITIALIZING:
