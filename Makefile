@@ -8,7 +8,7 @@ PIP_OPTIONS := --quiet --disable-pip-version-check --no-warn-script-location --u
 OUT ?= demo
 SEEDS ?= 200
 
-.PHONY: demo test check lint types bench soak clean
+.PHONY: demo test check lint types bench soak fidelity clean
 
 demo: $(STAMP)
 	$(BIN)/kafkasim demo --runs $(SEEDS) --out $(OUT)
@@ -30,6 +30,9 @@ bench: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m soak
+
+fidelity: $(STAMP)  # real Kafka beside the model: needs JDK 17 or newer, and Maven
+	$(BIN)/python -m tests.fidelity
 
 clean:
 	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .pytest_cache .hypothesis

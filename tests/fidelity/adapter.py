@@ -1,0 +1,572 @@
+"""The model's messages as Kafka's on the wire, and Kafka's answers as the model's.
+
+Of a response only what both sides have is carried over; what is not here (throttle times, rack and
+host names, authorised operations) no test compares.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from kafkasim.model import messages as m
+from kafkasim.model.errors import Errors
+from kafkasim.model.records import TopicPartition
+from tests.fidelity.batches import decoded, encoded
+
+Body = dict[str, Any]
+
+VERSIONS = {
+    "Produce": 11,  # topics by name
+    "Fetch": 17,
+    "ListOffsets": 9,
+    "OffsetForLeaderEpoch": 4,
+    "Metadata": 12,
+    "FindCoordinator": 3,
+    "JoinGroup": 9,
+    "SyncGroup": 5,
+    "Heartbeat": 4,
+    "LeaveGroup": 5,
+    "OffsetCommit": 9,
+    "OffsetFetch": 8,
+    "InitProducerId": 5,
+    "CreateTopics": 7,
+    "DeleteTopics": 6,
+    "CreatePartitions": 3,
+    "IncrementalAlterConfigs": 1,
+    "AlterPartitionReassignments": 0,
+    "ListPartitionReassignments": 0,
+    "ElectLeaders": 2,
+    "DeleteRecords": 2,
+    "UpdateFeatures": 1,
+    "UnregisterBroker": 0,
+}
+"""The version that is spoken, per API."""
+
+
+def to_wire(message: m.Message) -> tuple[str, Body]:
+    """Return the API's name and the body of a request.
+
+    Raises:
+        KeyError: this type of request has no wire form here.
+    """
+    api, build = _REQUESTS[type(message)]
+    return api, build(message)
+
+
+def from_wire(message: m.Message, body: Body) -> Any:
+    """Return Kafka's answer to a request as the model's response."""
+    return _RESPONSES[type(message)](message, body)
+
+
+# ------------------------------------------------------------------------------------- requests
+
+
+def _by_topic(name: str, rows: list[tuple[TopicPartition, Body]], key: str = "Partitions") -> Any:
+    topics: dict[str, list[Body]] = {}
+    for tp, body in rows:
+        topics.setdefault(tp.topic, []).append(body)
+    return [{name: topic, key: found} for topic, found in topics.items()]
+
+
+def _produce(request: m.ProduceRequest) -> Body:
+    rows = [
+        (p.tp, {"Index": p.tp.partition, "Records": encoded(p.batch)}) for p in request.partitions
+    ]
+    return {
+        "TransactionalId": request.transactional_id,
+        "Acks": request.acks,
+        "TimeoutMs": request.timeout_ms,
+        "TopicData": _by_topic("Name", rows, "PartitionData"),
+    }
+
+
+def _fetch(request: m.FetchRequest) -> Body:
+    topics: dict[str, list[Body]] = {}
+    for p in request.partitions:
+        topics.setdefault(p.topic_id, []).append(
+            {
+                "Partition": p.tp.partition,
+                "CurrentLeaderEpoch": p.current_leader_epoch,
+                "FetchOffset": p.fetch_offset,
+                "LastFetchedEpoch": p.last_fetched_epoch,
+                "LogStartOffset": p.log_start_offset,
+                "PartitionMaxBytes": p.partition_max_bytes,
+            }
+        )
+    body = {
+        "MaxWaitMs": request.max_wait_ms,
+        "MinBytes": request.min_bytes,
+        "MaxBytes": request.max_bytes,
+        "IsolationLevel": request.isolation_level,
+        "SessionId": request.session_id,
+        "SessionEpoch": request.session_epoch,
+        "RackId": request.rack_id,
+        "Topics": [{"TopicId": i, "Partitions": found} for i, found in topics.items()],
+    }
+    if request.replica_id != -1:
+        body["ReplicaState"] = {
+            "ReplicaId": request.replica_id,
+            "ReplicaEpoch": request.replica_epoch,
+        }
+    return body
+
+
+def _list_offsets(request: m.ListOffsetsRequest) -> Body:
+    rows = [
+        (
+            p.tp,
+            {
+                "PartitionIndex": p.tp.partition,
+                "CurrentLeaderEpoch": p.current_leader_epoch,
+                "Timestamp": p.timestamp,
+            },
+        )
+        for p in request.partitions
+    ]
+    return {
+        "ReplicaId": request.replica_id,
+        "IsolationLevel": request.isolation_level,
+        "Topics": _by_topic("Name", rows),
+    }
+
+
+def _leader_epochs(request: m.OffsetsForLeaderEpochRequest) -> Body:
+    rows = [
+        (
+            p.tp,
+            {
+                "Partition": p.tp.partition,
+                "CurrentLeaderEpoch": p.current_leader_epoch,
+                "LeaderEpoch": p.leader_epoch,
+            },
+        )
+        for p in request.partitions
+    ]
+    return {"ReplicaId": request.replica_id, "Topics": _by_topic("Topic", rows)}
+
+
+def _metadata(request: m.MetadataRequest) -> Body:
+    topics = request.topics
+    return {
+        "Topics": None if topics is None else [{"Name": name} for name in topics],
+        "AllowAutoTopicCreation": request.allow_auto_topic_creation,
+    }
+
+
+def _join_group(request: m.JoinGroupRequest) -> Body:
+    return {
+        "GroupId": request.group_id,
+        "SessionTimeoutMs": request.session_timeout_ms,
+        "RebalanceTimeoutMs": request.rebalance_timeout_ms,
+        "MemberId": request.member_id,
+        "GroupInstanceId": request.group_instance_id,
+        "ProtocolType": request.protocol_type,
+        "Protocols": [
+            {"Name": name, "Metadata": _subscription(subscription.topics)}
+            for name, subscription in request.protocols
+        ],
+        "Reason": request.reason,
+    }
+
+
+def _sync_group(request: m.SyncGroupRequest) -> Body:
+    return {
+        "GroupId": request.group_id,
+        "GenerationId": request.generation_id,
+        "MemberId": request.member_id,
+        "GroupInstanceId": request.group_instance_id,
+        "ProtocolType": request.protocol_type,
+        "ProtocolName": request.protocol_name,
+        "Assignments": [
+            {"MemberId": member, "Assignment": _assignment(partitions)}
+            for member, partitions in request.assignments
+        ],
+    }
+
+
+def _heartbeat(request: m.HeartbeatRequest) -> Body:
+    return {
+        "GroupId": request.group_id,
+        "GenerationId": request.generation_id,
+        "MemberId": request.member_id,
+        "GroupInstanceId": request.group_instance_id,
+    }
+
+
+def _leave_group(request: m.LeaveGroupRequest) -> Body:
+    members = [
+        {"MemberId": member, "GroupInstanceId": instance, "Reason": reason}
+        for member, instance, reason in request.members
+    ]
+    return {"GroupId": request.group_id, "Members": members}
+
+
+def _offset_commit(request: m.OffsetCommitRequest) -> Body:
+    rows = [
+        (
+            tp,
+            {
+                "PartitionIndex": tp.partition,
+                "CommittedOffset": offset,
+                "CommittedLeaderEpoch": epoch,
+                "CommittedMetadata": metadata,
+            },
+        )
+        for tp, offset, epoch, metadata in request.offsets
+    ]
+    return {
+        "GroupId": request.group_id,
+        "GenerationIdOrMemberEpoch": request.generation_id,
+        "MemberId": request.member_id,
+        "GroupInstanceId": request.group_instance_id,
+        "Topics": _by_topic("Name", rows),
+    }
+
+
+def _offset_fetch(request: m.OffsetFetchRequest) -> Body:
+    topics = None
+    if request.partitions is not None:
+        named: dict[str, list[int]] = {}
+        for tp in request.partitions:
+            named.setdefault(tp.topic, []).append(tp.partition)
+        topics = [{"Name": n, "PartitionIndexes": found} for n, found in named.items()]
+    groups = [{"GroupId": request.group_id, "Topics": topics}]
+    return {"Groups": groups, "RequireStable": request.require_stable}
+
+
+def _create_topics(request: m.CreateTopicsRequest) -> Body:
+    topics = [
+        {
+            "Name": topic.topic,
+            "NumPartitions": topic.num_partitions,
+            "ReplicationFactor": topic.replication_factor,
+            "Assignments": [
+                {"PartitionIndex": i, "BrokerIds": list(replicas)}
+                for i, replicas in enumerate(topic.assignments)
+            ],
+            "Configs": [{"Name": key, "Value": value} for key, value in topic.configs],
+        }
+        for topic in request.topics
+    ]
+    return {"Topics": topics, "TimeoutMs": request.timeout_ms}
+
+
+def _delete_topics(request: m.DeleteTopicsRequest) -> Body:
+    topics = [{"Name": name or None, "TopicId": given} for name, given in request.topics]
+    return {"Topics": topics, "TimeoutMs": request.timeout_ms}
+
+
+def _create_partitions(request: m.CreatePartitionsRequest) -> Body:
+    topics = [
+        {
+            "Name": topic.topic,
+            "Count": topic.count,
+            "Assignments": [{"BrokerIds": list(replicas)} for replicas in topic.assignments]
+            or None,
+        }
+        for topic in request.topics
+    ]
+    return {"Topics": topics, "TimeoutMs": request.timeout_ms, "ValidateOnly": False}
+
+
+_RESOURCE_TYPES = {"topic": 2, "broker": 4}
+
+
+def _alter_configs(request: m.IncrementalAlterConfigsRequest) -> Body:
+    resources = [
+        {
+            "ResourceType": _RESOURCE_TYPES[resource.resource_type],
+            "ResourceName": resource.resource_name,
+            "Configs": [
+                {"Name": key, "ConfigOperation": int(value is None), "Value": value}
+                for key, value in resource.configs
+            ],
+        }
+        for resource in request.resources
+    ]
+    return {"Resources": resources, "ValidateOnly": False}
+
+
+def _alter_reassignments(request: m.AlterPartitionReassignmentsRequest) -> Body:
+    rows = [
+        (
+            p.tp,
+            {
+                "PartitionIndex": p.tp.partition,
+                "Replicas": None if p.replicas is None else list(p.replicas),
+            },
+        )
+        for p in request.partitions
+    ]
+    return {"TimeoutMs": request.timeout_ms, "Topics": _by_topic("Name", rows)}
+
+
+def _elect_leaders(request: m.ElectLeadersRequest) -> Body:
+    topics = None
+    if request.partitions is not None:
+        named: dict[str, list[int]] = {}
+        for tp in request.partitions:
+            named.setdefault(tp.topic, []).append(tp.partition)
+        topics = [{"Topic": topic, "Partitions": found} for topic, found in named.items()]
+    return {
+        "ElectionType": request.election_type,
+        "TopicPartitions": topics,
+        "TimeoutMs": request.timeout_ms,
+    }
+
+
+def _delete_records(request: m.DeleteRecordsRequest) -> Body:
+    rows = [(tp, {"PartitionIndex": tp.partition, "Offset": at}) for tp, at in request.partitions]
+    return {"Topics": _by_topic("Name", rows), "TimeoutMs": request.timeout_ms}
+
+
+_REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
+    m.ProduceRequest: ("Produce", _produce),
+    m.FetchRequest: ("Fetch", _fetch),
+    m.ListOffsetsRequest: ("ListOffsets", _list_offsets),
+    m.OffsetsForLeaderEpochRequest: ("OffsetForLeaderEpoch", _leader_epochs),
+    m.MetadataRequest: ("Metadata", _metadata),
+    m.FindCoordinatorRequest: (
+        "FindCoordinator",
+        lambda r: {"Key": r.key, "KeyType": r.key_type},
+    ),
+    m.JoinGroupRequest: ("JoinGroup", _join_group),
+    m.SyncGroupRequest: ("SyncGroup", _sync_group),
+    m.HeartbeatRequest: ("Heartbeat", _heartbeat),
+    m.LeaveGroupRequest: ("LeaveGroup", _leave_group),
+    m.OffsetCommitRequest: ("OffsetCommit", _offset_commit),
+    m.OffsetFetchRequest: ("OffsetFetch", _offset_fetch),
+    m.InitProducerIdRequest: (
+        "InitProducerId",
+        lambda r: {
+            "TransactionalId": r.transactional_id,
+            "TransactionTimeoutMs": r.transaction_timeout_ms,
+            "ProducerId": r.producer_id,
+            "ProducerEpoch": r.producer_epoch,
+        },
+    ),
+    m.CreateTopicsRequest: ("CreateTopics", _create_topics),
+    m.DeleteTopicsRequest: ("DeleteTopics", _delete_topics),
+    m.CreatePartitionsRequest: ("CreatePartitions", _create_partitions),
+    m.IncrementalAlterConfigsRequest: ("IncrementalAlterConfigs", _alter_configs),
+    m.AlterPartitionReassignmentsRequest: ("AlterPartitionReassignments", _alter_reassignments),
+    m.ElectLeadersRequest: ("ElectLeaders", _elect_leaders),
+    m.DeleteRecordsRequest: ("DeleteRecords", _delete_records),
+    m.UnregisterBrokerRequest: ("UnregisterBroker", lambda r: {"BrokerId": r.broker_id}),
+}
+
+
+def _subscription(topics: tuple[str, ...]) -> bytes:
+    """ConsumerProtocolSubscription, version 0."""
+    data = struct.pack(">hi", 0, len(topics))
+    for topic in topics:
+        data += struct.pack(">h", len(topic)) + topic.encode()
+    return data + struct.pack(">i", -1)
+
+
+def _assignment(partitions: tuple[TopicPartition, ...]) -> bytes:
+    """ConsumerProtocolAssignment, version 0."""
+    topics: dict[str, list[int]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    data = struct.pack(">hi", 0, len(topics))
+    for topic, numbers in topics.items():
+        data += struct.pack(">h", len(topic)) + topic.encode() + struct.pack(">i", len(numbers))
+        data += b"".join(struct.pack(">i", number) for number in numbers)
+    return data + struct.pack(">i", -1)
+
+
+def _assigned(data: bytes) -> tuple[TopicPartition, ...]:
+    if not data:
+        return ()
+    (count,), at, found = struct.unpack_from(">i", data, 2), 6, []
+    for _ in range(count):
+        (size,) = struct.unpack_from(">h", data, at)
+        topic = data[at + 2 : at + 2 + size].decode()
+        at += 2 + size
+        (partitions,) = struct.unpack_from(">i", data, at)
+        numbers = struct.unpack_from(f">{partitions}i", data, at + 4)
+        at += 4 + 4 * partitions
+        found += [TopicPartition(topic, number) for number in numbers]
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------ responses
+
+
+def _error(body: Body, name: str = "ErrorCode") -> Errors:
+    return Errors(body[name])
+
+
+def _rows(topics: list[Body], name: str = "Name", index: str = "PartitionIndex") -> Any:
+    for topic in topics:
+        for body in topic["Partitions"]:
+            yield TopicPartition(topic[name], body[index]), body
+
+
+def _produced(_: Any, body: Body) -> m.ProduceResponse:
+    return m.ProduceResponse(
+        tuple(
+            m.ProducePartitionResponse(
+                TopicPartition(topic["Name"], p["Index"]), _error(p), p["BaseOffset"],
+                p["LogAppendTimeMs"], p["LogStartOffset"],
+            )
+            for topic in body["Responses"]
+            for p in topic["PartitionResponses"]
+        )
+    )  # fmt: skip
+
+
+def _fetched(request: m.FetchRequest, body: Body) -> m.FetchResponse:
+    names = {p.topic_id: p.tp.topic for p in request.partitions}
+    partitions = []
+    for topic in body["Responses"]:
+        for p in topic["Partitions"]:
+            diverging = p["DivergingEpoch"]
+            partitions.append(
+                m.FetchPartitionResponse(
+                    TopicPartition(names.get(topic["TopicId"], "?"), p["PartitionIndex"]),
+                    _error(p), p["HighWatermark"], p["LastStableOffset"], p["LogStartOffset"],
+                    decoded(p["Records"] or b""),
+                    (diverging["Epoch"], diverging["EndOffset"])
+                    if diverging and diverging["EndOffset"] >= 0 else None,
+                    preferred_read_replica=p["PreferredReadReplica"],
+                )
+            )  # fmt: skip
+    return m.FetchResponse(_error(body), tuple(partitions), body["SessionId"])
+
+
+def _listed(_: Any, body: Body) -> m.ListOffsetsResponse:
+    return m.ListOffsetsResponse(
+        tuple(
+            m.ListOffsetsPartitionResponse(
+                tp, _error(p), p["Timestamp"], p["Offset"], p["LeaderEpoch"]
+            )
+            for tp, p in _rows(body["Topics"])
+        )
+    )
+
+
+def _epochs_ended(_: Any, body: Body) -> m.OffsetsForLeaderEpochResponse:
+    return m.OffsetsForLeaderEpochResponse(
+        tuple(
+            m.EpochEndOffset(tp, _error(p), p["LeaderEpoch"], p["EndOffset"])
+            for tp, p in _rows(body["Topics"], "Topic", "Partition")
+        )
+    )
+
+
+def _described(_: Any, body: Body) -> m.MetadataResponse:
+    topics = tuple(
+        m.MetadataTopic(
+            topic["Name"], topic["TopicId"], _error(topic),
+            tuple(
+                m.MetadataPartition(
+                    p["PartitionIndex"], _error(p), p["LeaderId"], p["LeaderEpoch"],
+                    tuple(p["ReplicaNodes"]), tuple(p["IsrNodes"]), tuple(p["OfflineReplicas"]),
+                )
+                for p in sorted(topic["Partitions"], key=lambda p: p["PartitionIndex"])
+            ),
+        )
+        for topic in body["Topics"]
+    )  # fmt: skip
+    brokers = tuple(
+        m.MetadataBroker(b["NodeId"], f"broker-{b['NodeId']}", b["Rack"]) for b in body["Brokers"]
+    )
+    return m.MetadataResponse(brokers, body["ControllerId"], topics)
+
+
+def _joined(_: Any, body: Body) -> m.JoinGroupResponse:
+    members = tuple(
+        m.JoinGroupMember(each["MemberId"], each["GroupInstanceId"], m.Subscription(()))
+        for each in body["Members"]
+    )
+    return m.JoinGroupResponse(
+        _error(body), body["GenerationId"], body["ProtocolType"], body["ProtocolName"],
+        body["Leader"], body["SkipAssignment"], body["MemberId"], members,
+    )  # fmt: skip
+
+
+def _offsets_fetched(_: Any, body: Body) -> m.OffsetFetchResponse:
+    group = body["Groups"][0]
+    return m.OffsetFetchResponse(
+        _error(group),
+        tuple(
+            m.OffsetFetchPartition(
+                tp, p["CommittedOffset"], p["CommittedLeaderEpoch"], p["Metadata"] or "", _error(p)
+            )
+            for tp, p in _rows(group["Topics"])
+        ),
+    )
+
+
+def _topic_results(body: Body, name: str, key: str = "Name") -> tuple[tuple[str, Errors, str], ...]:
+    return tuple((each[key], _error(each), each["ErrorMessage"] or "") for each in body[name])
+
+
+_RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
+    m.ProduceRequest: _produced,
+    m.FetchRequest: _fetched,
+    m.ListOffsetsRequest: _listed,
+    m.OffsetsForLeaderEpochRequest: _epochs_ended,
+    m.MetadataRequest: _described,
+    m.FindCoordinatorRequest: lambda _, b: m.FindCoordinatorResponse(
+        _error(b), b["NodeId"], f"broker-{b['NodeId']}"
+    ),
+    m.JoinGroupRequest: _joined,
+    m.SyncGroupRequest: lambda _, b: m.SyncGroupResponse(
+        _error(b), b["ProtocolType"], b["ProtocolName"], _assigned(b["Assignment"])
+    ),
+    m.HeartbeatRequest: lambda _, b: m.HeartbeatResponse(_error(b)),
+    m.LeaveGroupRequest: lambda _, b: m.LeaveGroupResponse(
+        _error(b),
+        tuple((each["MemberId"], each["GroupInstanceId"], _error(each)) for each in b["Members"]),
+    ),
+    m.OffsetCommitRequest: lambda _, b: m.OffsetCommitResponse(
+        tuple((tp, _error(p)) for tp, p in _rows(b["Topics"]))
+    ),
+    m.OffsetFetchRequest: _offsets_fetched,
+    m.InitProducerIdRequest: lambda _, b: m.InitProducerIdResponse(
+        _error(b), b["ProducerId"], b["ProducerEpoch"]
+    ),
+    m.CreateTopicsRequest: lambda _, b: m.CreateTopicsResponse(_topic_results(b, "Topics")),
+    m.DeleteTopicsRequest: lambda _, b: m.DeleteTopicsResponse(
+        Errors.NONE,
+        tuple((e["Name"] or "", e["TopicId"], _error(e), "") for e in b["Responses"]),
+    ),
+    m.CreatePartitionsRequest: lambda _, b: m.CreatePartitionsResponse(
+        Errors.NONE, _topic_results(b, "Results")
+    ),
+    m.IncrementalAlterConfigsRequest: lambda _, b: m.IncrementalAlterConfigsResponse(
+        Errors.NONE,
+        tuple(
+            ("topic" if e["ResourceType"] == 2 else "broker", e["ResourceName"], _error(e), "")
+            for e in b["Responses"]
+        ),
+    ),
+    m.AlterPartitionReassignmentsRequest: lambda _, b: m.AlterPartitionReassignmentsResponse(
+        _error(b),
+        tuple(
+            (TopicPartition(t["Name"], p["PartitionIndex"]), _error(p), "")
+            for t in b["Responses"]
+            for p in t["Partitions"]
+        ),
+    ),
+    m.ElectLeadersRequest: lambda _, b: m.ElectLeadersResponse(
+        _error(b),
+        tuple(
+            (TopicPartition(t["Topic"], p["PartitionId"]), _error(p))
+            for t in b["ReplicaElectionResults"]
+            for p in t["PartitionResult"]
+        ),
+    ),
+    m.DeleteRecordsRequest: lambda _, b: m.DeleteRecordsResponse(
+        tuple(
+            m.DeleteRecordsPartitionResult(tp, _error(p), p["LowWatermark"])
+            for tp, p in _rows(b["Topics"])
+        )
+    ),
+    m.UnregisterBrokerRequest: lambda _, b: m.UnregisterBrokerResponse(_error(b)),
+}

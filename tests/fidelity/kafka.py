@@ -1,0 +1,167 @@
+"""Real Apache Kafka on this machine: jars from Maven Central, processes on loopback.
+
+A cluster is one controller (node 100) and brokers 1, 2, 3, each a JVM of its own with a small heap,
+as the little world of the model's tests has it. Everything lies below one directory, and all
+processes are killed at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+VERSIONS = ("4.0.0", "4.1.0")
+CACHE = Path(os.environ.get("KAFKASIM_CACHE", Path.home() / ".cache" / "kafkasim"))
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+CONTROLLER = 100
+BROKERS = (1, 2, 3)
+START_SECONDS = 60.0
+
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>kafkasim</groupId><artifactId>fidelity</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId>
+<version>{version}</version></dependency></dependencies></project>
+"""
+
+
+class NoKafka(Exception):
+    """Real Kafka cannot be run here; the message says what is missing."""
+
+
+def jars(version: str) -> Path:
+    """Return the directory with Kafka's jars, fetched by Maven when it is not there yet.
+
+    Raises:
+        NoKafka: java or mvn is missing, or Maven could not fetch the jars.
+    """
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise NoKafka(f"{program} is not on PATH: real Kafka needs JDK 17 or newer and Maven")
+    place = CACHE / f"kafka-{version}"
+    libs = place / "libs"
+    if not (place / "complete").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "pom.xml").write_text(POM.format(version=version))
+        command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+        done = subprocess.run(
+            [*command, f"-DoutputDirectory={libs}"], cwd=place, capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            raise NoKafka(f"mvn could not fetch Kafka {version}: {done.stdout[-400:].strip()}")
+        (place / "complete").touch()
+    return libs
+
+
+class RealCluster:
+    """One controller and three brokers of a version of Kafka."""
+
+    def __init__(self, version: str, directory: Path, settings: Mapping[str, str]) -> None:
+        self.libs = jars(version)
+        self.directory = directory
+        self.settings = dict(settings)
+        self.ports = dict(zip((CONTROLLER, *BROKERS), _free_ports(4)))
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def clients_jar(self) -> Path:
+        """The jar that holds the message schemas."""
+        return next(self.libs.glob("kafka-clients-*.jar"))
+
+    def start(self) -> None:
+        """Format all nodes and start them; return when all ports listen."""
+        for node in self.ports:
+            self._write_properties(node)
+            self._java(
+                "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", self._file(node)
+            )
+        for node in self.ports:
+            self.start_node(node)
+        for node in self.ports:
+            _wait_for_port(self.ports[node])
+
+    def start_node(self, node: int) -> None:
+        """Start one node's process."""
+        with (self.directory / f"node-{node}.log").open("ab") as log:
+            self.processes[node] = subprocess.Popen(
+                self._command("kafka.Kafka", str(self._file(node))), stdout=log, stderr=log
+            )
+
+    def stop(self) -> None:
+        """Kill every process that still runs."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+        for process in self.processes.values():
+            process.wait()
+
+    def _write_properties(self, node: int) -> None:
+        listener = f"127.0.0.1:{self.ports[node]}"
+        common = {
+            "node.id": str(node),
+            "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{self.ports[CONTROLLER]}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.directory / f"data-{node}"),
+        }
+        if node == CONTROLLER:
+            own = {"process.roles": "controller", "listeners": f"CONTROLLER://{listener}"}
+        else:
+            own = {
+                "process.roles": "broker",
+                "listeners": f"PLAINTEXT://{listener}",
+                "inter.broker.listener.name": "PLAINTEXT",
+            }
+        lines = [f"{key}={value}\n" for key, value in (common | own | self.settings).items()]
+        self._file(node).write_text("".join(lines))
+
+    def _file(self, node: int) -> Path:
+        return self.directory / f"node-{node}.properties"
+
+    def _command(self, main: str, *arguments: str) -> list[str]:
+        return ["java", "-Xmx320m", "-XX:+UseSerialGC", "-cp", f"{self.libs}/*", main, *arguments]
+
+    def _java(self, main: str, *arguments: object) -> None:
+        done = subprocess.run(
+            self._command(main, *map(str, arguments)), capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            raise NoKafka(f"{main} failed: {done.stderr[-400:].strip()}")
+
+
+@contextlib.contextmanager
+def running(version: str, directory: Path, settings: Mapping[str, str]) -> Iterator[RealCluster]:
+    """Run a cluster of a version below a directory; kill it at the end."""
+    cluster = RealCluster(version, directory, settings)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _wait_for_port(port: int) -> None:
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > end:
+                raise NoKafka(
+                    f"nothing listens on port {port} after {START_SECONDS:.0f} s"
+                ) from None
+            time.sleep(0.2)

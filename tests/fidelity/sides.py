@@ -1,0 +1,203 @@
+"""The two sides of a comparison: real Kafka, and the model in its little world.
+
+Both take the model's requests and give the model's responses, so that one conversation runs on
+either; ``shown`` turns an answer into text without what cannot be equal (ids, times, messages).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+from kafkasim.model import messages as m
+from kafkasim.model.errors import Errors
+from kafkasim.model.records import TopicPartition
+from tests.fidelity.adapter import VERSIONS, from_wire, to_wire
+from tests.fidelity.kafka import BROKERS, RealCluster
+from tests.fidelity.wire import Connection, Schemas
+from tests.model.broker_cluster import Cluster
+
+SETTINGS = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+}
+"""What both sides are configured with, beside their defaults."""
+
+
+class Side(Protocol):
+    """One side of a comparison."""
+
+    def ask(self, node: int, message: m.Message) -> Any:
+        """Send a request to a broker; return its answer, None without one."""
+        ...
+
+    def settle(self, seconds: float) -> None:
+        """Let time pass."""
+        ...
+
+
+class ModelSide:
+    """The model: one controller and three brokers, no simulator between them."""
+
+    def __init__(self) -> None:
+        settings = {key.replace(".", "_"): _typed(value) for key, value in SETTINGS.items()}
+        self.cluster = Cluster(**settings)
+
+    def ask(self, node: int, message: m.Message) -> Any:
+        return self.cluster.ask(f"broker-{node}", message, 10_000_000)
+
+    def settle(self, seconds: float) -> None:
+        self.cluster.step(int(seconds * 1_000_000))
+
+
+class RealSide:
+    """Real Kafka on loopback, one connection to each broker."""
+
+    def __init__(self, cluster: RealCluster) -> None:
+        self.cluster = cluster
+        self.schemas = Schemas(cluster.clients_jar)
+        self.connections: dict[int, Connection] = {}
+        self._wait_until_registered()
+
+    def ask(self, node: int, message: m.Message) -> Any:
+        api, body = to_wire(message)
+        if node not in self.connections:
+            self.connections[node] = Connection(self.schemas, self.cluster.ports[node])
+        answered = not (isinstance(message, m.ProduceRequest) and message.acks == 0)
+        answer = self.connections[node].ask(api, body, VERSIONS[api], answered=answered)
+        if answer is None and answered:
+            self.connections.pop(node).close()
+        return None if answer is None else from_wire(message, answer)
+
+    def settle(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def _wait_until_registered(self) -> None:
+        for _ in range(120):
+            answer = self.ask(1, m.MetadataRequest(()))
+            if len(answer.brokers) == len(BROKERS):
+                return
+            self.settle(0.5)
+        raise AssertionError("the brokers did not register within a minute")
+
+
+def _typed(value: str) -> Any:
+    return {"true": True, "false": False}.get(value, int(value) if value.isdigit() else value)
+
+
+class Names:
+    """What ids that the two sides draw are called in the text of a conversation."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, str] = {}  # topic id -> name
+        self.members: dict[str, str] = {}  # member id -> client
+        self.producers: dict[int, str] = {}  # producer id -> p1, p2, …
+
+    def member(self, member_id: str) -> str:
+        return self.members.get(member_id, member_id or "-")
+
+    def producer(self, producer_id: int) -> str:
+        if producer_id < 0:
+            return str(producer_id)
+        return self.producers.setdefault(producer_id, f"p{len(self.producers) + 1}")
+
+
+def shown(answer: Any, names: Names) -> str:
+    """Return an answer as text; None is what a closed connection or no answer gives."""
+    if answer is None:
+        return "no answer"
+    return "; ".join(_SHOWN[type(answer)](answer, names)) or "-"
+
+
+def _at(tp: TopicPartition) -> str:
+    return f"{tp.topic}-{tp.partition}"
+
+
+def _fetch(answer: m.FetchResponse, names: Names) -> Any:
+    if answer.error is not Errors.NONE or not answer.partitions:
+        yield answer.error.name
+    for p in answer.partitions:
+        text = f"{_at(p.tp)} {p.error.name} hw={p.high_watermark} start={p.log_start_offset}"
+        records = [
+            f"{batch.base_offset}:{','.join(str(r.value) for r in batch.records)}"
+            for batch in p.batches
+        ]
+        text += f" records=[{' '.join(records)}]" if records else ""
+        yield text + (f" diverging={p.diverging_epoch}" if p.diverging_epoch else "")
+
+
+def _metadata(answer: m.MetadataResponse, names: Names) -> Any:
+    for topic in answer.topics:
+        partitions = [
+            f"{p.partition}:{p.error.name} leader={p.leader} epoch={p.leader_epoch}"
+            f" replicas={list(p.replicas)} isr={sorted(p.isr)}"
+            for p in topic.partitions
+        ]
+        yield f"{topic.topic} {topic.error.name} [{' | '.join(partitions)}]"
+
+
+def _join(answer: m.JoinGroupResponse, names: Names) -> Any:
+    text = f"{answer.error.name} generation={answer.generation_id}"
+    text += f" protocol={answer.protocol_name or '-'} leader={names.member(answer.leader)}"
+    members = sorted(names.member(each.member_id) for each in answer.members)
+    yield f"{text} member={names.member(answer.member_id)} members={members}"
+
+
+_SHOWN: dict[type, Any] = {
+    m.ProduceResponse: lambda a, n: [
+        f"{_at(p.tp)} {p.error.name} base={p.base_offset}" for p in a.partitions
+    ],
+    m.FetchResponse: _fetch,
+    m.ListOffsetsResponse: lambda a, n: [
+        f"{_at(p.tp)} {p.error.name} offset={p.offset} epoch={p.leader_epoch}" for p in a.partitions
+    ],
+    m.OffsetsForLeaderEpochResponse: lambda a, n: [
+        f"{_at(p.tp)} {p.error.name} epoch={p.leader_epoch} end={p.end_offset}"
+        for p in a.partitions
+    ],
+    m.MetadataResponse: _metadata,
+    m.FindCoordinatorResponse: lambda a, n: [a.error.name],
+    m.JoinGroupResponse: _join,
+    m.SyncGroupResponse: lambda a, n: [f"{a.error.name} [{', '.join(map(_at, a.assignment))}]"],
+    m.HeartbeatResponse: lambda a, n: [a.error.name],
+    m.LeaveGroupResponse: lambda a, n: [
+        a.error.name,
+        *(f"{n.member(member)}/{instance or '-'} {e.name}" for member, instance, e in a.members),
+    ],
+    m.OffsetCommitResponse: lambda a, n: [f"{_at(tp)} {e.name}" for tp, e in a.results],
+    m.OffsetFetchResponse: lambda a, n: [
+        a.error.name,
+        *(
+            f"{_at(p.tp)} {p.error.name} offset={p.offset} epoch={p.leader_epoch}"
+            f" metadata={p.metadata!r}"
+            for p in a.partitions
+        ),
+    ],
+    m.InitProducerIdResponse: lambda a, n: [
+        f"{a.error.name} {n.producer(a.producer_id)} epoch={a.producer_epoch}"
+    ],
+    m.CreateTopicsResponse: lambda a, n: [f"{topic} {e.name}" for topic, e, _ in a.results],
+    m.DeleteTopicsResponse: lambda a, n: [
+        f"{topic or n.topics.get(given, 'unknown id')} {e.name}" for topic, given, e, _ in a.results
+    ],
+    m.CreatePartitionsResponse: lambda a, n: [f"{topic} {e.name}" for topic, e, _ in a.results],
+    m.IncrementalAlterConfigsResponse: lambda a, n: [
+        f"{kind} {name!r} {e.name}" for kind, name, e, _ in a.results
+    ],
+    m.AlterPartitionReassignmentsResponse: lambda a, n: [
+        a.error.name,
+        *(f"{_at(tp)} {e.name}" for tp, e, _ in a.results),
+    ],
+    m.ElectLeadersResponse: lambda a, n: [
+        a.error.name,
+        *(f"{_at(tp)} {e.name}" for tp, e in sorted(a.results)),
+    ],
+    m.DeleteRecordsResponse: lambda a, n: [
+        f"{_at(p.tp)} {p.error.name} low={p.low_watermark}" for p in a.partitions
+    ],
+    m.UnregisterBrokerResponse: lambda a, n: [a.error.name],
+}
