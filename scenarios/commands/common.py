@@ -18,7 +18,7 @@ from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import ScenarioError
 from kafkasim.scenarios.showing.state import MomentError
 from kafkasim.scenarios.variants.variant import VariantError
-from kafkasim.sim.trace.store import ManifestError
+from kafkasim.sim.trace.store import MANIFEST_FILE, ManifestError
 
 OK = 0
 CRASH = 1
@@ -129,13 +129,18 @@ def make_directory(path: Path) -> Path:
 
 
 def run_directory(path: Path) -> Path:
-    """Return ``path`` after a look whether it holds a run.
+    """Return the directory of a stored run; ``path`` may also name the trace in it.
 
     Raises:
-        InputError: no such directory.
+        InputError: there is no such directory, or no finished run in it.
     """
     if path.is_file() and path.name in ("trace.parquet", "manifest.json"):
         path = path.parent
     if not path.is_dir():
         raise InputError(f"{path}: no such directory; give the directory of a run (run --out DIR)")
+    if not (path / MANIFEST_FILE).is_file():
+        raise InputError(
+            f"{path}: no finished run in this directory (no {MANIFEST_FILE}); give the directory of"
+            " a run (run --out DIR)"
+        )
     return path

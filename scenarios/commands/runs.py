@@ -201,6 +201,10 @@ def _show(asked: Job, result: Result, json: bool, explain: bool, place: Path) ->
         say(_screen(asked, result, [] if explain else tell(place, SHORT_STORY)))
     if explain:
         _story(place)
+        if result.verdict == "expected":
+            say(f"found, and expected of this scenario: {', '.join(result.anomalies)}")
+            for line in report.findings(result):
+                say(line)
 
 
 def _screen(asked: Job, result: Result, told: list[str]) -> str:

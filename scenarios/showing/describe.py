@@ -3,8 +3,8 @@
 ``topics`` has the lines of kafka-topics.sh --describe, ``groups`` the columns of
 kafka-consumer-groups.sh --describe, ``brokers`` those of kafka-cluster.sh list-endpoints with what
 else is known, ``reassignments`` those of kafka-reassign-partitions.sh --list, ``log-dirs`` the JSON
-of kafka-log-dirs.sh --describe; the quorum is in :mod:`kafkasim.scenarios.showing.quorum`. What the trace does not
-tell is printed as —, in JSON as null. HOST is the name of a simulated host.
+of kafka-log-dirs.sh --describe. The quorum is in :mod:`kafkasim.scenarios.showing.quorum`. What the
+trace does not tell is printed as —, in JSON as null. HOST is the name of a simulated host.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How a run is shown: one line when it is as expected, one screen when it is not.
+"""How a run is shown: one line when it went as expected, one screen when it did not.
 
-class → anomaly → records, offsets, epochs, brokers → short causal story → one copyable command →
-where the trace lies.
+The screen says, from top to bottom: which class of failure and which anomalies, what was found
+(records, offsets, epochs, brokers), a short story of the run, the command that replays it, and
+where its trace lies.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from kafkasim.scenarios.judging.verdict import Result
 
 MOST = 6
+"""Findings of one kind that are shown; more are counted."""
 
 
 def command(
@@ -37,7 +39,7 @@ def command(
 
 
 def headline(result: Result) -> str:
-    """Return the line that every run prints."""
+    """Return the line that is printed for every run."""
     found = f"({', '.join(result.anomalies)})" if result.anomalies else ""
     return (
         f"{result.verdict}{found}  {result.scenario}  seed {result.seed}  "
@@ -50,22 +52,10 @@ def headline(result: Result) -> str:
 def screen(result: Result, replay: str, story: Sequence[str] = ()) -> str:
     """Return the one-screen report of a run that did not go as expected.
 
-    ``story`` are the lines that tell what happened; without them the observations have to do.
+    ``story`` are the lines that tell what happened; without them the run's observations are listed.
     """
-    lines = [f"{result.failure or result.verdict}: {', '.join(result.anomalies) or 'nothing'}"]
-    lines += _violations(result)
-    for anomaly in result.delivery[:MOST]:
-        place = f"{result.topics.get(anomaly.topic_id, anomaly.topic_id)}-{anomaly.partition}"
-        excuse = f" [expected: {anomaly.expected}]" if anomaly.expected else ""
-        lines.append(
-            f"  {anomaly.name} {place}: {anomaly.count}, the first: {anomaly.detail}{excuse}"
-        )
-    lines += [f"  no progress: {text}" for text in result.missing[:MOST]]
-    for name in result.anomalies:
-        if name.startswith("missing:"):
-            lines.append(f"  {name.removeprefix('missing:')} was not seen")
-        if name.startswith("seen:"):
-            lines.append(f"  {name.removeprefix('seen:')} was seen and must not be")
+    kind = f"{result.failure} failure" if result.failure else result.verdict
+    lines = [f"{kind}: {', '.join(result.anomalies) or 'nothing'}", *findings(result)]
     if story:
         lines += ["  story:", *(f"    {line}" for line in story)]
     else:
@@ -78,8 +68,27 @@ def screen(result: Result, replay: str, story: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
+def findings(result: Result) -> list[str]:
+    """Return what was found in a run, a line each: where, when, how many, and the first of them."""
+    lines = _violations(result)
+    for anomaly in result.delivery[:MOST]:
+        place = f"{result.topics.get(anomaly.topic_id, anomaly.topic_id)}-{anomaly.partition}"
+        excuse = f" [expected: {anomaly.expected}]" if anomaly.expected else ""
+        count = f"{anomaly.count} record{'s' * (anomaly.count != 1)}"
+        lines.append(f"  {anomaly.name} in {place}: {count}, first: {anomaly.detail}{excuse}")
+    lines += [f"  no progress: {text}" for text in result.missing[:MOST]]
+    for name in result.anomalies:
+        if name.startswith("missing:"):
+            what = name.removeprefix("missing:")
+            lines.append(f"  {what} did not happen, but the scenario says that it must")
+        if name.startswith("seen:"):
+            what = name.removeprefix("seen:")
+            lines.append(f"  {what} happened, but the scenario says that it must not")
+    return lines
+
+
 def _violations(result: Result) -> list[str]:
-    """Return the first violations of each invariant: where, when, which rows disagree."""
+    """Return the first violations of each invariant: where, when, what disagrees."""
     lines: list[str] = []
     counts: dict[str, int] = {}
     for violation in result.violations:
@@ -94,7 +103,7 @@ def _violations(result: Result) -> list[str]:
         excuse = f" [expected: {violation.expected}]" if violation.expected else ""
         when = (violation.t_us - result.ready_us) / 1e6
         lines.append(
-            f"  {violation.invariant} {place} at t={when:.3f} s (row {violation.seq}):"
+            f"  {violation.invariant} violated in {place} at {when:+.3f}s (row {violation.seq}):"
             f" {violation.message}{excuse}"
         )
     more = {name: count - each for name, count in counts.items() if count > each}

@@ -1,49 +1,77 @@
 """The story of a run in Kafka's words, from the facts in its trace.
 
-Elections, ISR changes with their reason, truncations with what they cost, fencings, rebalances and
-failed sends; what happened to many partitions at once is one line.
+Told are faults, elections, changes of the ISR with their reason, fencing, truncations, rebalances
+and records that a producer gave up. What happens to many partitions within a second is one line.
+Brokers are called by their host (``broker-2``), also where Kafka's records have the id.
 """
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from kafkasim.scenarios.showing import fault_words, reasons
+from kafkasim.scenarios.showing.fault_words import STOPS, duration
+from kafkasim.scenarios.showing.lines import (
+    CAUSE,
+    EFFECT,
+    INTERNAL,
+    NEWS,
+    SAME_MOMENT_US,
+    Gathered,
+    Lines,
+    records,
+)
 from kafkasim.scenarios.showing.state import Row, rows
 from kafkasim.sim.trace.store import read_manifest
 
-SAME_MOMENT_US = 1_000_000
-INTERNAL = ("__consumer_offsets", "__transaction_state")
+
+class OpenFault(NamedTuple):
+    """A fault that has begun: its row, its name, what it does."""
+
+    row: Row
+    name: str
+    effect: str
 
 
 class Story:
-    """Reads rows in order and collects what they tell."""
+    """Reads rows in order and collects the lines that they make."""
 
     def __init__(self, manifest: dict[str, Any]) -> None:
+        spec = manifest.get("spec", {})
         self.ready_us = int(manifest.get("ready_us", 0))
-        self.lines: list[tuple[int, int, str]] = []  # (t_us, row, text)
+        self._lines = Lines()
+        self._zookeeper = spec.get("cluster", {}).get("mode") == "zookeeper"
+        self._faults = spec.get("faults", [])
+        self._begun: dict[tuple[str, str], deque[OpenFault]] = {}
+        self._struck: dict[str, int] = {}  # host: when a fault stopped it
         self._topics: dict[str, str] = {}
-        self._fresh: dict[str, int] = {}
+        self._created: dict[str, int] = {}  # resource of a config: when its topic was created
         self._partitions: dict[tuple[str, int], Row] = {}
+        self._high_watermarks: dict[tuple[str, int], dict[int, int]] = {}  # by leader epoch
+        self._leaderless: dict[tuple[str, int], tuple[int, Gathered]] = {}  # and who led last
         self._registrations: dict[int, int] = {}
+        self._leaving: dict[int, None] = {}  # brokers in a controlled shutdown
         self._generation: dict[str, int] = {}
+        self._rebalancing: dict[str, None] = {}
         self._session_zxid = -1
         self._voters_offset = -1
-        self._open: dict[str, tuple[int, int, list[str]]] = {}  # text -> since, row, partitions
-        self._counted: dict[str, tuple[int, int, int]] = {}  # text -> since, row, records
         self.handlers: dict[str, Callable[[Row], None]] = {
             "Phase": self._on_phase,
             "TopicCreated": self._on_topic,
             "PartitionChanged": self._on_partition,
+            "HighWatermark": self._on_high_watermark,
             "BrokerRegistration": self._on_broker,
             "TopicDeleted": self._on_topic_deleted,
             "ConfigChanged": self._on_config,
             "Operated": self._on_operated,
             "ControllerActive": self._on_controller,
             "VotersChanged": self._on_voters,
-            "FaultStarted": self._on_fault,
-            "FaultEnded": self._on_fault,
+            "FaultStarted": self._on_fault_started,
+            "FaultEnded": self._on_fault_ended,
             "HostStopped": self._on_stopped,
             "HostStarted": self._on_started,
             "Truncated": self._on_truncated,
@@ -59,60 +87,157 @@ class Story:
 
     def replay(self, row: Row) -> None:
         """Take one row into account."""
-        self._settle(row["t_us"])
+        self._lines.settle(row["t_us"])
         self.handlers[row["kind"]](row)
 
     def finish(self, most: int) -> list[str]:
-        """Return the story's lines, in order; of too many the middle is left out."""
-        self._settle(None)
-        self.lines.sort()
-        shown = [f"{(t - self.ready_us) / 1e6:+9.3f}s  {text}" for t, _, text in self.lines]
-        if len(shown) > most:
-            left_out = f"            … {len(shown) - most} more lines …"
-            return [*shown[: most * 3 // 4], left_out, *shown[-(most // 4) :]]
-        return shown
+        """Return the story's lines in order; of more than ``most`` the middle is left out."""
+        for open_faults in self._begun.values():
+            for fault in open_faults:
+                self._tell(fault.row, f"fault begins: {fault.name}: {fault.effect}", CAUSE)
+        return self._lines.finish(self.ready_us, most)
 
-    # Lines that gather what happens to many partitions or records at once.
+    def _tell(self, row: Row, text: str, rank: int = EFFECT) -> None:
+        self._lines.tell(row["t_us"], row["seq"], text, rank)
 
-    def _tell(self, row: Row, text: str) -> None:
-        self.lines.append((row["t_us"], row["seq"], text))
-
-    def _gather(self, row: Row, text: str) -> None:
-        """Add a partition to a line; ``{}`` in the text stands for all of them."""
-        _, _, names = self._open.setdefault(text, (row["t_us"], row["seq"], []))
-        names.append(self._name(row))
-
-    def _count(self, row: Row, text: str, records: int) -> None:
-        since, seq, count = self._counted.get(text, (row["t_us"], row["seq"], 0))
-        self._counted[text] = (since, seq, count + records)
-
-    def _settle(self, now: int | None) -> None:
-        """Close the lines that were opened longer ago than a moment."""
-        for text, (since, seq, names) in list(self._open.items()):
-            if now is None or now - since > SAME_MOMENT_US:
-                del self._open[text]
-                self.lines.append((since, seq, text.format(_partitions(names))))
-        for text, (since, seq, count) in list(self._counted.items()):
-            if now is None or now - since > SAME_MOMENT_US:
-                del self._counted[text]
-                records = f"{count} record{'s' * (count != 1)}"
-                self.lines.append((since, seq, text.format(records)))
+    def _gather(self, row: Row, text: str, detail: str = "") -> Gathered:
+        """Add a partition to a line, in which ``{}`` stands for all of them."""
+        line = self._lines.gather(row["t_us"], row["seq"], text)
+        line.add(self._name(row), detail)
+        return line
 
     def _name(self, row: Row) -> str:
         return f"{self._topics.get(row['topic_id'], row['topic_id'])}-{row['partition']}"
 
-    # Facts.
+    # The run, its faults, its operators.
 
     def _on_phase(self, row: Row) -> None:
-        words = {"ready": "the cluster is ready", "liveness": "all faults heal; progress is due"}
-        if row["phase"] == "end":
-            self._tell(row, f"the run ends: {row['reason']}")
-        elif row["phase"] in words:
-            self._tell(row, words[row["phase"]])
+        if row["phase"] == "ready":
+            self._tell(row, "the cluster is ready, the clients start", CAUSE)
+        elif row["phase"] == "liveness":
+            self._tell(row, "all faults end; from here on everything must make progress", CAUSE)
+        elif row["phase"] == "end":
+            converged = row["reason"] == "converged"
+            how = "everything has converged" if converged else f"no progress: {row['reason']}"
+            self._tell(row, f"the run ends: {how}")
+
+    def _on_fault_started(self, row: Row) -> None:
+        kind, target = row["fault"], row["target"]
+        numbers = fault_words.numbers_of(self._faults, kind, target)
+        name, effect = fault_words.name(kind, target, numbers), fault_words.effect(kind, numbers)
+        if kind in STOPS:
+            self._struck |= dict.fromkeys(fault_words.sides(target)[0], int(row["t_us"]))
+            self._tell(row, f"fault: {name}: {effect}", CAUSE)
+        else:
+            begun = self._begun.setdefault((kind, target), deque())
+            begun.append(OpenFault(row, name, effect))
+
+    def _on_fault_ended(self, row: Row) -> None:
+        begun = self._begun.get((row["fault"], row["target"]))
+        if not begun:
+            return  # it stopped processes, whose starts are told
+        fault = begun.popleft()
+        lasted = row["t_us"] - fault.row["t_us"]
+        if not lasted:
+            self._tell(fault.row, f"fault: {fault.name}: {fault.effect}", CAUSE)
+            return
+        text = f"fault begins: {fault.name} for {duration(lasted)}: {fault.effect}"
+        self._tell(fault.row, text, CAUSE)
+        self._tell(row, f"fault ends: {fault.name}", CAUSE)
+
+    def _on_operated(self, row: Row) -> None:
+        detail = f" ({row['reason']})" if row["reason"] else ""
+        answer = ": done" if row["error"] == "NONE" else f": {row['error']}"
+        target = _resource(row["target"])
+        self._tell(row, f"operator: {row['operation']} {target}{answer}{detail}", CAUSE)
+
+    def _on_config(self, row: Row) -> None:
+        if row["t_us"] > self.ready_us and row["t_us"] != self._created.get(row["resource"]):
+            change = "is removed" if row["value"] is None else f"is set to {row['value']}"
+            self._tell(row, f"{row['config']} {change} for {_resource(row['resource'])}", NEWS)
+
+    def _on_stopped(self, row: Row) -> None:
+        if self._struck.get(row["node"]) == row["t_us"]:
+            return  # the fault's line says so
+        reason = row["reason"]
+        how = "has shut down" if reason == "shutdown" else f"stops: {reason}"
+        self._tell(row, f"{row['node']} {how}", NEWS)
+
+    def _on_started(self, row: Row) -> None:
+        if row["incarnation"] > 0:
+            self._tell(row, f"{row['node']} starts again", CAUSE)
+
+    # Controllers, brokers, topics.
+
+    def _on_controller(self, row: Row) -> None:
+        if row["t_us"] > self.ready_us:
+            epoch = f"epoch {row['epoch']}"
+            if row["active"]:
+                text = f"{row['node']} becomes the active controller ({epoch})"
+            else:
+                text = f"{row['node']} resigns as controller ({epoch})"
+            self._tell(row, text, NEWS)
+
+    def _on_voters(self, row: Row) -> None:
+        if row["offset"] > self._voters_offset:  # the leader is first; the others follow
+            self._voters_offset = row["offset"]
+            voters = ", ".join(str(voter) for voter in row["voters"])
+            self._tell(row, f"the voters of the metadata quorum are now {voters}", NEWS)
+
+    def _on_broker(self, row: Row) -> None:
+        broker, change = row["broker"], row["change"]
+        if row["offset"] <= self._registrations.get(broker, -1):
+            return
+        self._registrations[broker] = row["offset"]
+        if row["t_us"] > self.ready_us:
+            self._tell(row, self._standing(f"broker-{broker}", broker, change, row), NEWS)
+        if change == "shutting-down":
+            self._leaving[broker] = None
+        else:
+            self._leaving.pop(broker, None)
+
+    def _standing(self, host: str, broker: int, change: str, row: Row) -> str:
+        """Return the line about a broker's registration."""
+        if change == "registered":
+            return f"{host} registers with broker epoch {row['broker_epoch']}"
+        if change == "fenced":
+            if self._zookeeper:
+                return f"the controller sees that {host} is gone from ZooKeeper"
+            left = broker in self._leaving
+            why = "its controlled shutdown is done" if left else "its heartbeats are missing"
+            return f"the controller fences {host}: {why}"
+        if change == "shutting-down":
+            return f"{host} begins a controlled shutdown; the controller moves its leaders away"
+        if change == "dir-offline":
+            return f"{host} reports a failed log directory to the controller"
+        if change == "bounced":
+            return f"the controller sees that {host} has restarted since it looked last"
+        return {
+            "unfenced": f"the controller unfences {host}: it may lead and join ISRs again",
+            "unregistered": f"{host} is unregistered",
+        }.get(change, f"{host}: {change}")
+
+    def _on_session(self, row: Row) -> None:
+        if row["event"] == "expired" and row["zxid"] > self._session_zxid:
+            self._session_zxid = row["zxid"]
+            self._tell(row, f"ZooKeeper expires the session of {row['client']}", NEWS)
+
+    def _on_control_request(self, row: Row) -> None:
+        if row["error"] != "NONE":
+            self._tell(
+                row,
+                f"{row['node']} refuses {row['api']} from controller broker-{row['controller']}"
+                f" of epoch {row['controller_epoch']}: {row['error']}",
+            )
 
     def _on_topic(self, row: Row) -> None:
         self._topics.setdefault(row["topic_id"], row["topic"])
-        self._fresh[f"topic:{row['topic']}"] = row["t_us"]  # settings it was created with
+        self._created[f"topic:{row['topic']}"] = row["t_us"]  # settings it was created with
+
+    def _on_topic_deleted(self, row: Row) -> None:
+        self._tell(row, f"topic {row['topic']} is deleted")
+
+    # Partitions.
 
     def _on_partition(self, row: Row) -> None:
         key = (row["topic_id"], row["partition"])
@@ -122,140 +247,153 @@ class Story:
         self._partitions[key] = row
         if before is None:
             return
-        left = [b for b in before["isr"] if b not in row["isr"]]
-        joined = [b for b in row["isr"] if b not in before["isr"]]
-        for broker in left:
-            self._gather(row, f"broker {broker} leaves the ISR ({row['reason']}) of {{}}")
+        self._tell_isr(before, row)
+        self._tell_reassignment(before, row)
+        if row["leader"] != before["leader"]:
+            self._tell_leader(before, row)
+
+    def _tell_isr(self, before: Row, row: Row) -> None:
+        if row["unclean"]:
+            return  # the ISR is the new leader alone, says the election's line
+        left = sorted(b for b in before["isr"] if b not in row["isr"])
+        joined = sorted(b for b in row["isr"] if b not in before["isr"])
+        now = f"; the ISR is now {_ids(sorted(row['isr']))}"
+        if left:
+            brokers = " and ".join(f"broker-{broker}" for broker in left)
+            verb = "leaves" if len(left) == 1 else "leave"
+            why = reasons.left_isr(row["reason"], self._zookeeper)
+            self._gather(row, f"{brokers} {verb} the ISR of {{}} ({why}){{detail}}", now)
+        why = "added by the reassignment" if row["reason"] == "reassignment" else "caught up"
         for broker in joined:
-            self._gather(row, f"broker {broker} joins the ISR ({row['reason']}) of {{}}")
+            self._gather(row, f"broker-{broker} joins the ISR of {{}} ({why}){{detail}}", now)
+
+    def _tell_reassignment(self, before: Row, row: Row) -> None:
+        adding, removing = row["adding_replicas"] or [], row["removing_replicas"] or []
         was = (before["adding_replicas"] or []) + (before["removing_replicas"] or [])
-        now = (row["adding_replicas"] or []) + (row["removing_replicas"] or [])
-        replicas = ",".join(str(broker) for broker in row["replicas"])
-        if now != was:
-            word = f"is being reassigned to {replicas}" if now else f"now has replicas {replicas}"
-            self._gather(row, f"{{}} {word}")
-        if row["leader"] == before["leader"]:
+        if adding + removing == was:
             return
-        if row["leader"] == -1:
-            self._gather(row, f"nobody leads ({row['reason']}) {{}}")
+        if adding or removing:
+            change = [f"adds {_ids(adding)}"] * bool(adding)
+            change += [f"removes {_ids(removing)}"] * bool(removing)
+            self._gather(row, f"reassignment of {{}}: {' and '.join(change)}")
+        else:
+            given_up = any(b not in row["replicas"] for b in before["adding_replicas"] or [])
+            end = "is cancelled" if given_up else "is complete"
+            text = f"reassignment of {{}} {end}: the replicas are {_ids(row['replicas'])}"
+            self._gather(row, text)
+
+    def _tell_leader(self, before: Row, row: Row) -> None:
+        key = (row["topic_id"], row["partition"])
+        new, old, reason = row["leader"], before["leader"], row["reason"]
+        if new == -1:
+            why = reasons.elected(reason, self._zookeeper, new, old)
+            other = "" if self._zookeeper else " and no other replica may lead"
+            self._leaderless[key] = old, self._gather(row, f"no leader for {{}}: {why}{other}")
             return
-        how = "UNCLEAN election" if row["unclean"] else "elected"
-        old = before["leader"] if before["leader"] != -1 else "nobody"
-        self._gather(row, f"broker {row['leader']} {how} after {old} ({row['reason']}) for {{}}")
+        if old == -1:
+            old = self._last_leader(key, row)
+        if row["unclean"]:
+            isr = _ids(before["isr"])
+            text = f"UNCLEAN election: broker-{new}, not in the ISR {isr}, leads {{}}{{detail}}"
+            text += "; records that only the ISR had are lost"
+        elif old == -1:
+            text = f"broker-{new} becomes leader of {{}}{{detail}}, which had none"
+        else:
+            why = reasons.elected(reason, self._zookeeper, new, old)
+            text = f"broker-{new} replaces broker-{old} as leader of {{}}{{detail}}: {why}"
+        self._gather(row, text, f" (leader epoch {row['leader_epoch']})")
 
-    def _on_topic_deleted(self, row: Row) -> None:
-        self._tell(row, f"topic {row['topic']} is deleted")
+    def _last_leader(self, key: tuple[str, int], row: Row) -> int:
+        """Return who led a moment ago, and do not tell that nobody led meanwhile; else -1."""
+        old, line = self._leaderless.pop(key, (-1, None))
+        if line is None or row["t_us"] - line.t_us > SAME_MOMENT_US:
+            return -1
+        line.names.remove(self._name(row))
+        return old
 
-    def _on_config(self, row: Row) -> None:
-        if row["t_us"] > self.ready_us and row["t_us"] != self._fresh.get(row["resource"]):
-            change = "unset" if row["value"] is None else f"= {row['value']}"
-            self._tell(row, f"{row['resource']}: {row['config']} {change}")
-
-    def _on_operated(self, row: Row) -> None:
-        detail = f" ({row['reason']})" if row["reason"] else ""
-        word = "done" if row["error"] == "NONE" else row["error"]
-        self._tell(row, f"operator: {row['operation']} {row['target']}: {word}{detail}")
-
-    def _on_broker(self, row: Row) -> None:
-        if row["offset"] <= self._registrations.get(row["broker"], -1):
-            return
-        self._registrations[row["broker"]] = row["offset"]
-        if row["t_us"] > self.ready_us:
-            self._tell(row, f"the controller: broker {row['broker']} {row['change']}")
-
-    def _on_controller(self, row: Row) -> None:
-        if row["t_us"] > self.ready_us:
-            word = "is the active controller" if row["active"] else "is no longer active"
-            self._tell(row, f"{row['node']} {word} (epoch {row['epoch']})")
-
-    def _on_voters(self, row: Row) -> None:
-        if row["offset"] > self._voters_offset:  # the leader is first; the others follow
-            self._voters_offset = row["offset"]
-            voters = ", ".join(str(voter) for voter in row["voters"])
-            self._tell(row, f"{row['node']}: the voters of the metadata quorum are {voters} now")
-
-    def _on_fault(self, row: Row) -> None:
-        word = "begins" if row["kind"] == "FaultStarted" else "ends"
-        self._tell(row, f"fault: {row['fault']} on {row['target']} {word}")
-
-    def _on_stopped(self, row: Row) -> None:
-        self._tell(row, f"{row['node']} stops: {row['reason']}")
-
-    def _on_started(self, row: Row) -> None:
-        if row["incarnation"] > 0:
-            self._tell(row, f"{row['node']} starts again")
+    def _on_high_watermark(self, row: Row) -> None:
+        key, epoch = (row["topic_id"], row["partition"]), row["leader_epoch"]
+        known = self._high_watermarks.setdefault(key, {})
+        known[epoch] = max(known.get(epoch, 0), row["high_watermark"])
 
     def _on_truncated(self, row: Row) -> None:
-        lost = row["log_end_offset"] - row["offset"]
-        if lost > 0 and self._topics.get(row["topic_id"]) not in INTERNAL:
-            self._tell(
-                row,
-                f"{row['node']} truncates {self._name(row)} from {row['log_end_offset']} to"
-                f" {row['offset']} (epoch {row['leader_epoch']}): {lost} offsets cut",
-            )
+        offset, end = row["offset"], row["log_end_offset"]
+        if end <= offset or self._topics.get(row["topic_id"]) in INTERNAL:
+            return
+        known = self._high_watermarks.get((row["topic_id"], row["partition"]), {})
+        before = [hw for epoch, hw in known.items() if epoch < row["leader_epoch"]]
+        committed = min(end, max(before, default=0)) - offset
+        how_many = "none" if committed <= 0 else "all" if committed == end - offset else committed
+        self._tell(
+            row,
+            f"{row['node']} truncates {self._name(row)} from offset {end} to {offset}:"
+            f" {records(end - offset)} cut, {how_many} of them had been committed",
+        )
 
     def _on_isr_failed(self, row: Row) -> None:
-        self._gather(row, f"{row['node']}'s AlterPartition is refused ({row['error']}) for {{}}")
+        whom = "ZooKeeper" if row["error"] == "OPERATION_NOT_ATTEMPTED" else "the controller"
+        why = reasons.refused(row["error"])
+        self._gather(row, f"{whom} refuses an ISR change by {row['node']} for {{}}: {why}")
 
     def _on_loaded(self, row: Row) -> None:
         if not row["clean"] and row["t_us"] > self.ready_us:
-            self._gather(row, f"{row['node']} recovers after an unclean stop {{}}")
+            self._gather(row, f"{row['node']} recovers the logs of {{}} after an unclean stop")
 
     def _on_log_dir_offline(self, row: Row) -> None:
-        self._tell(row, f"{row['node']} loses log directory {row['directory']} ({row['reason']})")
+        self._tell(
+            row, f"{row['node']} takes log directory {row['directory']} offline: {row['reason']}"
+        )
+
+    # Groups and producers.
 
     def _on_coordinator(self, row: Row) -> None:
         if row["t_us"] > self.ready_us and row["loaded"]:
             named = {**row, "topic_id": "__consumer_offsets"}
-            self._gather(named, f"{row['node']} becomes group coordinator for {{}}")
+            self._gather(named, f"{row['node']} is now group coordinator for {{}}")
 
     def _on_group(self, row: Row) -> None:
-        known = self._generation.get(row["group"], 0)
-        if row["generation"] > known:
-            self._generation[row["group"]] = row["generation"]
-            self._tell(
-                row,
-                f"group {row['group']}: generation {row['generation']} with"
-                f" {len(row['member_ids'])} members ({row['reason']})",
-            )
-
-    def _on_control_request(self, row: Row) -> None:
-        if row["error"] != "NONE":
-            self._tell(
-                row,
-                f"{row['node']} refuses {row['api']} of controller {row['controller']} (epoch"
-                f" {row['controller_epoch']}): {row['error']}",
-            )
-
-    def _on_session(self, row: Row) -> None:
-        if row["event"] == "expired" and row["zxid"] > self._session_zxid:
-            self._session_zxid = row["zxid"]
-            self._tell(row, f"ZooKeeper: the session of {row['client']} expires")
+        group, generation = row["group"], row["generation"]
+        if row["state"] == "PreparingRebalance":
+            if group not in self._rebalancing:
+                self._rebalancing[group] = None
+                self._tell(row, f"group {group} rebalances: {_short(row['reason']).rstrip(': ')}")
+        elif generation > self._generation.get(group, 0):
+            self._generation[group] = generation
+            self._rebalancing.pop(group, None)
+            members = sorted(_short(member) for member in row["member_ids"])
+            with_whom = f"members {fault_words.listing(members)}" if members else "no members"
+            self._tell(row, f"group {group}: generation {generation}, {with_whom}")
 
     def _on_send_failed(self, row: Row) -> None:
-        may = ", may have been appended" if row["indeterminate"] else ""
-        text = f"{row['node']} gives {{}} up ({row['error']}{may})"
-        self._count(row, text, len(row["record_ids"]))
+        may = "may have been appended" if row["indeterminate"] else "not appended"
+        text = f"{{}} failed to send {{records}} of {self._name(row)}: {row['error']}, {may}"
+        line = self._lines.gather(row["t_us"], row["seq"], text, fault_words.listing)
+        line.records += len(row["record_ids"])
+        line.add(row["node"], "")
 
 
-def _partitions(names: Iterable[str]) -> str:
-    """Return partitions in short: user topics by name, many of one topic by number."""
-    topics: dict[str, list[int]] = {}
-    for name in names:
-        topic, _, partition = name.rpartition("-")
-        topics.setdefault(topic, []).append(int(partition))
-    parts = []
-    for topic, partitions in topics.items():
-        unique = sorted(dict.fromkeys(partitions))
-        if len(unique) > 6 or topic in INTERNAL:
-            parts.append(f"{topic} ({len(unique)} partition{'s' * (len(unique) != 1)})")
-        else:
-            parts.append(", ".join(f"{topic}-{partition}" for partition in unique))
-    return ", ".join(parts)
+def _ids(brokers: Iterable[int]) -> str:
+    """Return broker ids as Kafka's tools print them."""
+    return ",".join(str(broker) for broker in brokers) or "empty"
+
+
+def _resource(name: str) -> str:
+    """Return the resource of a setting in words: topic, broker or all brokers."""
+    kind, colon, of = name.partition(":")
+    if not colon:
+        return name
+    if kind == "broker":
+        return f"broker-{of}" if of else "all brokers"
+    return f"{kind} {of}"
+
+
+def _short(text: str) -> str:
+    """Return a text with client ids in place of member ids: the client id and a random suffix."""
+    return re.sub(r"(?<=\w)-[0-9a-f]{16}\b", "", text)
 
 
 def tell(directory: Path, most: int) -> list[str]:
-    """Return the story of a stored run.
+    """Return the story of a stored run, at most ``most`` lines and one that says what is left out.
 
     Raises:
         ManifestError: there is no whole run in the directory.

@@ -100,7 +100,7 @@ def test_a_failure_shows_a_command_that_replays_it(
         capsys, "run", small, "--seed", "3", "--set", 'expect.must-see=["failover"]'
     )
     assert code == 10
-    assert "safety: missing:failover" in out
+    assert "safety failure: missing:failover" in out
     assert f"replay: kafkasim run {small} --seed 3 --set 'expect.must-see=[\"failover\"]'" in out
     assert "trace.parquet" in out
 

@@ -262,11 +262,16 @@ def test_moments_outside_the_run_are_refused(text: str) -> None:
 
 def test_the_story_is_told_in_kafkas_words(stored: Path) -> None:
     assert [line.split("s  ", 1)[1] for line in tell(stored, 40)] == [
-        "the cluster is ready",
-        "group g: generation 1 with 1 members (joined)",
-        "broker 2 leaves the ISR (lag) of orders-0",
-        "broker 3 leaves the ISR (lag) of orders-0",
-        "nobody leads (fenced) orders-0",
-        "broker-2 truncates orders-0 from 44 to 40 (epoch 6): 4 offsets cut",
-        "the run ends: converged",
+        "the cluster is ready, the clients start",
+        "group g: generation 1, members c-1-x",
+        (
+            "broker-2 and broker-3 leave the ISR of orders-0 (lagging behind the leader);"
+            " the ISR is now 1"
+        ),
+        "no leader for orders-0: broker-1 was fenced and no other replica may lead",
+        (
+            "broker-2 truncates orders-0 from offset 44 to 40: 4 records cut, none of them had been"
+            " committed"
+        ),
+        "the run ends: everything has converged",
     ]

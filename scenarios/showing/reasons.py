@@ -1,0 +1,56 @@
+"""Why ISRs and leaders changed, in words: the reasons and errors of the facts."""
+
+from __future__ import annotations
+
+LEFT_ISR = {
+    "lag": "lagging behind the leader",
+    "fenced": "fenced by the controller",
+    "controlled-shutdown": "shutting down",
+    "dir-offline": "log directory offline",
+    "reassignment": "no longer a replica",
+    "registered": "back from an unclean shutdown",
+    "unregistered": "unregistered",
+}
+"""Why a broker left the ISR, by the reason of the fact."""
+
+ELECTED = {
+    "fenced": "{old} was fenced",
+    "unfenced": "{new} was unfenced",
+    "controlled-shutdown": "{old} is shutting down",
+    "dir-offline": "the log directory of {old} is offline",
+    "reassignment": "by the reassignment",
+    "preferred": "{new} is the preferred leader",
+    "registered": "{old} came back from an unclean shutdown",
+    "unregistered": "{old} was unregistered",
+}
+"""Why a leader was elected, by the reason of the fact."""
+
+GONE = "{old} is gone from ZooKeeper"
+"""In ZooKeeper mode nobody is fenced: a broker is gone when its session is."""
+
+REFUSED = {
+    "INVALID_UPDATE_VERSION": "the partition has changed since",
+    "FENCED_LEADER_EPOCH": "another leader epoch has begun",
+    "INELIGIBLE_REPLICA": "a replica that would join is fenced or restarted",
+    "OPERATION_NOT_ATTEMPTED": "ZooKeeper has another version of the partition's state",
+}
+"""Why an ISR change was refused, by the error."""
+
+
+def left_isr(reason: str, zookeeper: bool) -> str:
+    """Return why brokers left the ISR."""
+    return (
+        "gone from ZooKeeper" if zookeeper and reason == "fenced" else LEFT_ISR.get(reason, reason)
+    )
+
+
+def elected(reason: str, zookeeper: bool, new: int, old: int) -> str:
+    """Return why the leader changed from broker ``old`` to broker ``new``."""
+    gone = zookeeper and reason == "fenced"
+    why = GONE if gone else ELECTED.get(reason, reason)
+    return why.format(old=f"broker-{old}", new=f"broker-{new}")
+
+
+def refused(error: str) -> str:
+    """Return why an ISR change was refused."""
+    return f"{REFUSED[error]} ({error})" if error in REFUSED else error
