@@ -1,13 +1,13 @@
-"""What a client's call can raise: Kafka's exceptions, as far as an application tells them apart.
+"""The exceptions that a client's call can raise: those of Kafka's that applications tell apart.
 
-Each exception is rebuilt from its ``args``. ``error`` is Kafka's error name.
+An exception can be rebuilt from its ``args``.
 """
 
 from __future__ import annotations
 
 
 class KafkaError(Exception):
-    """A call failed. ``error`` is Kafka's error name, ``detail`` says what was asked."""
+    """A call failed: ``error`` is Kafka's name of the error, ``detail`` what was asked for."""
 
     def __init__(self, error: str, detail: str = "") -> None:
         super().__init__(error, detail)
@@ -19,16 +19,16 @@ class KafkaError(Exception):
 
 
 class KafkaTimeoutError(KafkaError):
-    """The call's time ran out (TimeoutException)."""
+    """The call ran out of time (TimeoutException)."""
 
 
 class CommitFailedError(KafkaError):
-    """The member is no longer part of the generation that it commits for."""
+    """The member is not in the generation any more for which it commits."""
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """No position and auto.offset.reset is none."""
+    """A partition has no position, and auto.offset.reset is none."""
 
 
 class LogTruncationError(KafkaError):
-    """The log was truncated below the position and auto.offset.reset is none."""
+    """The log was truncated below the position, and auto.offset.reset is none."""

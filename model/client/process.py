@@ -1,7 +1,7 @@
 """The process of a client host: the named clients of one application.
 
-A call's method is ``<client>.<method>``; a client is a producer, a consumer or an admin by the type
-of its configuration.
+The type of a client's configuration says whether it is a producer, a consumer or an admin client.
+The application calls a method as ``<client>.<method>``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ClientProcess(Process):
                 self._methods[f"{client}.{method}"] = function
 
     def on_call(self, item: Call, now: int) -> None:
-        """Hand a call to its client."""
+        """Run a call's method; its client replies now or later."""
         self._methods[item.method](item.call, item.args, now)
 
     def ground_truth(self) -> list[Any]:

@@ -1,4 +1,7 @@
-"""Decisions of the clients that Kafka got wrong once, or that a KIP changed."""
+"""Decisions of the clients that Kafka once got wrong, or that a KIP changed.
+
+A variant (``scenarios/variants/``) is a subclass that overrides one of the methods.
+"""
 
 from __future__ import annotations
 
@@ -22,60 +25,78 @@ BEFORE_APPEND = frozenset(
         Errors.POLICY_VIOLATION,
     }
 )
-"""Errors that a broker answers only before it appends."""
+"""Errors with which a broker refuses a batch before it appends it."""
 
 LEADER_ERRORS = frozenset({Errors.NOT_LEADER_OR_FOLLOWER, Errors.UNKNOWN_TOPIC_OR_PARTITION})
-"""With acks=1 these too come from before the append; with acks=all leadership may have been lost
-while the request waited for replication (DelayedProduce)."""
+"""Errors with which a broker refuses a batch that it does not lead.
+
+With acks=1 that is before the append. With acks=all the broker may have lost its leadership while
+the request waited for replication (DelayedProduce).
+"""
 
 
 class ClientRules:
-    """The rules of the base model. Variants override single methods."""
+    """Kafka's rules, as of the newest version that is modelled."""
 
     def accepts_leader(self, cached_epoch: int, epoch: int) -> bool:
-        """Return whether metadata of ``epoch`` replaces a partition's cached entry.
+        """Return whether metadata of leader epoch ``epoch`` replaces a partition's cached entry.
 
-        Kafka: the last seen epoch never goes back (KIP-320), else a stale broker sends the client
-        back to a deposed leader.
+        The last seen epoch never goes back (KIP-320). Otherwise a broker with stale metadata would
+        send the client to a deposed leader.
         """
         return epoch >= cached_epoch
 
     def is_another_topic(self, known_id: str | None, topic_id: str) -> bool:
-        """Return whether metadata speaks of another topic of a known name, so that nothing known of
-        the old one counts (KIP-516; by the name alone its higher leader epochs stand, B45)."""
+        """Return whether metadata describes a topic that was created again under a known name.
+
+        Then nothing that is known of the old topic counts (KIP-516). By the name alone the old
+        topic's higher leader epochs would keep out the new topic's leaders (B45).
+        """
         return known_id != topic_id
 
     def skips_backoff(self, attempt_epoch: int, leader_epoch: int) -> bool:
-        """Return whether a retry goes out at once: a newer leader is known (KIP-951)."""
+        """Return whether a retry is sent without backoff, as its leader is newer (KIP-951).
+
+        ``attempt_epoch`` is the leader epoch of the last attempt, ``leader_epoch`` the one known
+        now.
+        """
         return leader_epoch > attempt_epoch
 
     def known_not_appended(self, error: Errors, acks: int) -> bool:
-        """Return whether an attempt answered by ``error`` left nothing in the log."""
+        """Return whether an attempt that failed with ``error`` is known to have left no record."""
         return error in BEFORE_APPEND or (acks != -1 and error in LEADER_ERRORS)
 
     def retries_async_commit(self) -> bool:
-        """Return whether an async commit is repeated: it might overtake a later one (B63)."""
+        """Return whether a failed async commit is sent again.
+
+        Kafka never does: the retry may arrive after a later commit and move the offset back (B63).
+        """
         return False
 
     def pauses_pending_revocation(self) -> bool:
-        """Return whether a partition about to be revoked returns no records (KAFKA-14196, B65)."""
+        """Return whether poll() returns no records of a partition that is about to be revoked.
+
+        Otherwise records are processed behind the offset that the rebalance commits (KAFKA-14196,
+        B65).
+        """
         return True
 
     def validates_position(self) -> bool:
-        """Return whether a new leader epoch sends positions to validation (KIP-320)."""
+        """Return whether a position is validated when its leader epoch changes (KIP-320)."""
         return True
 
     def new_epoch_waits_for_in_flight(self) -> bool:
-        """Return whether a bumped producer epoch waits for a partition's in-flight batches.
+        """Return whether a partition takes a bumped producer epoch only when none is in flight.
 
-        Else a batch of the new epoch with sequence 0 may overtake older ones (KAFKA-5494, B58).
+        Otherwise a batch of the new epoch with sequence 0 may overtake batches of the old one
+        (KAFKA-5494, B58).
         """
         return True
 
     def split_size(self, batch_size: int, size: int) -> int:
-        """Return the size limit of the parts of a batch that was too large.
+        """Return the limit in bytes of the parts of a batch of ``size`` that was too large.
 
-        Kafka splits by batch.size; without compression that may not make the batch smaller, so it
-        is halved at least.
+        Kafka splits by batch.size. Without compression that may not make the batch smaller, so the
+        parts are at most half as large.
         """
         return min(batch_size, size // 2)

@@ -139,3 +139,58 @@ def test_the_backoff_doubles_up_to_its_limit(peer: Peer) -> None:
         now += wait
     centers = [50, 100, 200, 400, 800, 1000, 1000, 1000]
     assert [0.8 * c <= w / 1000 <= 1.2 * c + 1 for w, c in zip(waits, centers)] == [True] * 8
+
+
+def test_its_owner_hears_of_the_opening_after_the_sends_and_of_the_loss_after_the_failures() -> (
+    None
+):
+    peer = Peer()
+    log = peer.log
+    channel = Channel(
+        peer.process,
+        ADDRESS,
+        "test",
+        "main",
+        1000,
+        on_open=lambda now: log.append((f"open, {len(peer.process.out)} effects", now)),
+        on_drop=lambda now: log.append(("dropped", now)),
+    )
+    peer.channel = channel
+    peer.send("a", 0)
+    peer.process.handle(Opened(1), 5)
+    peer.process.handle(Closed(1, "reset"), 9)
+    assert log == [("open, 2 effects", 5), (Failed("reset"), 9), ("dropped", 9)]
+
+
+def test_connect_opens_once_and_not_during_the_backoff(peer: Peer) -> None:
+    assert peer.channel.connect(0)
+    assert peer.channel.connect(1)
+    assert peer.effects() == [Open(1, ADDRESS, "test", "main")]
+    peer.process.handle(OpenFailed(1, "refused"), 5)
+    assert not peer.channel.connect(6)
+    assert peer.channel.connect(peer.channel.not_before)
+
+
+def test_a_request_may_have_a_timeout_of_its_own(peer: Peer) -> None:
+    peer.channel.send("a", 0, lambda answer, at: peer.log.append((answer, at)), 3_000_000)
+    peer.process.handle(Opened(1), 5)
+    peer.fire(1_000_000)
+    assert peer.log == []
+    peer.fire(3_000_000)
+    assert peer.log == [(Failed("timeout"), 3_000_000)]
+
+
+def test_a_request_without_response_is_not_waited_for(peer: Peer) -> None:
+    peer.channel.connect(0)
+    peer.process.handle(Opened(1), 5)
+    peer.channel.send_unanswered("a")
+    assert peer.effects()[1:] == [Send(1, 1, "a")]
+    assert peer.channel.in_flight == {}
+
+
+def test_an_owner_that_disposes_of_the_channel_hears_nothing(peer: Peer) -> None:
+    peer.send("a", 0)
+    peer.process.handle(Opened(1), 5)
+    peer.effects()
+    peer.channel.dispose()
+    assert (peer.effects(), peer.log, peer.process.channels) == ([Close(1)], [], {})

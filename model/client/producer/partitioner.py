@@ -1,7 +1,8 @@
-"""Which partition a record goes to: murmur2 of the key, or sticky by bytes (KIP-794).
+"""The partition of a record: by the hash of its key, or sticky by bytes (KIP-794).
 
-Models org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner with adaptive
-partitioning. Not modelled: partitioner.availability.timeout.ms, partitioner.ignore.keys.
+Models Utils.murmur2 and BuiltInPartitioner with adaptive partitioning.
+
+Not modelled: partitioner.availability.timeout.ms, partitioner.ignore.keys.
 """
 
 from __future__ import annotations
@@ -42,30 +43,39 @@ def partition_for_key(key: bytes, partitions: int) -> int:
 
 
 class StickyPartitioner:
-    """The partition of one topic's null-key records: stays until batch.size bytes went there."""
+    """The partition of one topic's records without a key.
+
+    It stays until batch.size bytes have gone there, and changes at the boundary of a batch.
+    """
 
     __slots__ = ("_batch_size", "_produced", "_rng", "partition")
 
     def __init__(self, batch_size: int, rng: random.Random) -> None:
         self._batch_size = max(1, batch_size)
         self._rng = rng
-        self._produced = 0
-        self.partition = -1  # none chosen yet
+        self._produced = 0  # bytes since the partition was chosen
+        self.partition = -1  # −1: none is chosen
 
     def appended(self, size: int, batch_boundary: bool) -> None:
-        """Count what went to the partition; at a batch boundary, or at twice the size, leave it."""
+        """Count ``size`` bytes; leave the partition if that is due.
+
+        Enough bytes lead away at the boundary of a batch, twice as many anywhere.
+        """
         self._produced = produced = self._produced + size
         limit = self._batch_size
         if produced >= limit and (batch_boundary or produced >= 2 * limit):
             self.partition = -1
 
     def at_boundary(self) -> None:
-        """All batches of the partition are full or gone: leave it if enough bytes went there."""
+        """Leave the partition if enough bytes went there: none of its batches takes records."""
         if self._produced >= self._batch_size:
             self.partition = -1
 
     def choose(self, available: Sequence[int], queue_sizes: Sequence[int]) -> int:
-        """Choose the next partition at random, weighted by inverse queue length."""
+        """Choose the next partition at random; a shorter queue makes it more likely.
+
+        ``queue_sizes`` are the numbers of batches that wait for the available partitions.
+        """
         assert available, "no partition to choose from"
         most = max(queue_sizes) + 1
         pick = self._rng.randrange(sum([most - size for size in queue_sizes]))
