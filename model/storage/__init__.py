@@ -1,0 +1,1 @@
+"""Logs on a disk: segments, checkpoints, log directories, recovery, retention."""

@@ -1,14 +1,14 @@
-"""Small files that must be either old or new after a power loss, never a mix.
+"""Small files that hold either the old or the new content after a power loss, never a mix.
 
 Kafka writes a temporary file, fsyncs it, renames it over the old one and fsyncs the directory
-(CheckpointFile, CheckpointFileWithFailureHandler). A handler of this model cannot wait for the
-fsync in between, so :class:`CheckpointFile` keeps a journal instead: every write appends the whole
-content, and the last intact item counts. The outcome is the same one: old or new. The journal
-alternates between two files, so that it never grows beyond twice ``MAX_ITEMS``.
+(CheckpointFile, CheckpointFileWithFailureHandler). A handler of this model cannot wait for an fsync
+in between. :class:`CheckpointFile` therefore keeps a journal: each write appends the whole content,
+and the last intact item counts. The outcome is Kafka's: old or new. The journal alternates between
+two files of at most ``MAX_ITEMS`` items.
 
-Also here: :class:`OffsetCheckpoint` (recovery-point-, log-start- and replication-offset-checkpoint),
-the clean-shutdown marker (CleanShutdownFileHandler) and the topic id of a log directory
-(PartitionMetadataFile).
+Also here: :class:`OffsetCheckpoint` (recovery-point-offset-checkpoint,
+log-start-offset-checkpoint, replication-offset-checkpoint), the clean-shutdown marker
+(CleanShutdownFileHandler) and the topic id of a log (PartitionMetadataFile).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_ITEMS = 64
 
 
 class CheckpointFile:
-    """One value on disk, replaced atomically. ``write`` alone makes nothing durable."""
+    """One value on disk, replaced atomically. A write is durable once its path is flushed."""
 
     __slots__ = ("_active", "_files", "_paths", "_sequence")
 
@@ -38,7 +38,7 @@ class CheckpointFile:
         self._sequence = 0
 
     def read(self) -> Any:
-        """Return the value last written, or None."""
+        """Return the value that was written last, or None."""
         found: Any = None
         for index, path in enumerate(self._paths):
             items = self._files.read(path) if self._files.exists(path) else []
@@ -61,7 +61,7 @@ class CheckpointFile:
         return path
 
     def write_in_place(self, content: Any, size: int) -> str:
-        """Overwrite the file as Kafka did before KAFKA-16541: a power loss may garble it."""
+        """Overwrite the file, as Kafka did before KAFKA-16541: a power loss may damage it."""
         path, other = self._paths[self._active], self._paths[1 - self._active]
         self._sequence += 1
         self._files.write(path, (self._sequence, content), size)
@@ -76,32 +76,32 @@ class CheckpointFile:
 
 
 class OffsetCheckpoint:
-    """Offsets of many partitions in one file (OffsetCheckpointFile). Always written whole."""
+    """The offsets of all partitions of a directory in one file (OffsetCheckpointFile)."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._file = CheckpointFile(files, path)
 
     def read(self) -> dict[TopicPartition, int]:
-        """Return the offsets last written; call once, at start."""
+        """Return the offsets that were written last; for the start of a broker."""
         return dict(self._file.read() or ())
 
     def write(self, offsets: dict[TopicPartition, int]) -> str:
-        """Replace all offsets; return the path to put into a Barrier or Flush."""
+        """Replace all offsets; return the path that a Barrier or Flush must name."""
         return self._file.write(tuple(offsets.items()), 16 + 24 * len(offsets))
 
 
 def write_clean_marker(files: Files, root: str, broker_epoch: int) -> str:
-    """Write the clean-shutdown file; return its path. Only what was flushed may precede it."""
+    """Write the clean-shutdown file and return its path. Every log must be flushed before."""
     path = root + CLEAN_SHUTDOWN
     files.write(path, broker_epoch, 40)
     return path
 
 
 def take_clean_marker(files: Files, root: str) -> int | None:
-    """Return the broker epoch of the clean-shutdown file, or None, and delete the file.
+    """Delete the clean-shutdown file; return the broker epoch in it, None without the file.
 
-    Put a Barrier on the path (``root + CLEAN_SHUTDOWN``) before anything is appended: a power loss
-    that undoes the deletion would make an unclean stop look clean.
+    The caller makes the deletion durable (a Barrier on ``root + CLEAN_SHUTDOWN``) before it appends
+    anything: if a power loss undid it, an unclean stop would look clean.
     """
     path = root + CLEAN_SHUTDOWN
     if not files.exists(path):
@@ -112,18 +112,21 @@ def take_clean_marker(files: Files, root: str) -> int | None:
 
 
 def write_topic_id(files: Files, directory: str, topic_id: str, tp: TopicPartition) -> str | None:
-    """Write a log's partition.metadata; return the path to flush, or None if it was there."""
+    """Write a log's partition.metadata; return the path to flush, None if the file exists."""
     file = CheckpointFile(files, f"{directory}/{PARTITION_METADATA}")
     return None if file.read() is not None else file.write((tp, topic_id), 50)
 
 
 DELETED = "-delete"
-"""Suffix of the directory of a log that waits for its deletion (LogFileUtils.DELETE_DIR_SUFFIX)."""
+"""The suffix of a log's directory between its renaming and its deletion
+(LogFileUtils.DELETE_DIR_SUFFIX)."""
 
 
 def logs_on_disk(files: Files, root: str) -> list[tuple[str, TopicPartition, str]]:
-    """Return (directory, partition, topic id) of every log below ``root`` (a path prefix) that
-    does not wait for its deletion."""
+    """Return (directory, partition, topic id) of each log below ``root``, a path prefix.
+
+    Logs that wait for their deletion are left out.
+    """
     suffix = "/" + PARTITION_METADATA
     found = []
     for path in files.paths(root):

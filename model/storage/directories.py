@@ -1,11 +1,11 @@
-"""One log directory of a broker: its id, its checkpoints, whether it is online (LogManager).
+"""One log directory of a broker: its id, its checkpoints, whether it is online (Kafka: LogManager).
 
-Where a broker has several directories each has a view of the disk (:class:`DirectoryFiles`) that
-refuses everything once the directory has failed, as LocalLog.maybeHandleIOException does with
-LogDirFailureChannel.hasOfflineLogDir: the first error is the last access. The only directory of a
-broker needs no view, for its failure ends the process.
+If a broker has several directories, each has a view of the disk (:class:`DirectoryFiles`). After
+the first error the view refuses every access, as LocalLog.maybeHandleIOException does with
+LogDirFailureChannel.hasOfflineLogDir. A broker's only directory needs no view: its failure ends the
+process.
 
-Left out: directory locks; the cluster and node id in meta.properties.
+Left out: directory locks; the cluster id and node id in meta.properties.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METADATA_TOPIC = "__cluster_metadata"  # the Raft client's log (loadLogs passes 
 
 
 class DirectoryFiles:
-    """The files below ``root``; all of them are refused once ``failed`` is set."""
+    """The files of one directory. Every access raises DiskError once ``failed`` is set."""
 
     __slots__ = ("_files", "failed")
 
@@ -87,10 +87,11 @@ class DirectoryFiles:
 
 
 class LogDirectory:
-    """A log directory; ``path`` is as log.dirs names it, ``root`` the prefix of its files.
+    """A log directory. ``path`` is its entry in log.dirs, ``root`` the prefix of its files.
 
-    What the checkpoints say is kept as it was when the broker started: a log is opened later, and
-    what was written since names only what was hosted by then (LazyOffsetCheckpoints).
+    The offsets of the checkpoints are kept as they were when the broker started
+    (LazyOffsetCheckpoints): a log may be opened much later, and by then the checkpoints on disk
+    have been written again without it.
     """
 
     def __init__(self, files: Files, path: str, root: str) -> None:
@@ -98,7 +99,7 @@ class LogDirectory:
         self.root = root
         self.view = DirectoryFiles(files) if root else None
         self.files: Files = self.view or files
-        self.id = ""  # of meta.properties; none where there is one directory
+        self.id = ""  # of meta.properties; "" if the broker has one directory
         self.error: DiskError | None = None  # why it is offline
         self.clean_epoch: int | None = None  # the broker epoch of a clean stop
         self.high_watermarks = OffsetCheckpoint(self.files, root + HIGH_WATERMARK_CHECKPOINT)
@@ -113,7 +114,7 @@ class LogDirectory:
         return f"LogDirectory({self.path}, {self.id}, {'online' if self.online else 'offline'})"
 
     def load(self, rng: random.Random) -> tuple[str, ...]:
-        """Read what a start needs to know; return the files that must be durable before all else.
+        """Read what a broker's start needs; return the files to flush before anything else.
 
         Raises:
             DiskError: the directory cannot be read.
@@ -139,21 +140,21 @@ class LogDirectory:
 
     @property
     def online(self) -> bool:
-        """Whether it has not failed since the process began."""
+        """Whether the directory has not failed since the process started."""
         return self.error is None
 
     def fail(self, error: DiskError) -> None:
-        """Refuse whatever is asked of it from now on."""
+        """Take the directory offline: every access to it fails from now on."""
         self.error = error
         if self.view is not None:
             self.view.failed = True
 
     def log_path(self, tp: TopicPartition) -> str:
-        """Return the directory of a partition's log."""
+        """Return the path of a partition's log."""
         return f"{self.root}{tp}"
 
     def holds(self, path: str) -> bool:
-        """Return whether a file lies in it."""
+        """Return whether a file lies in this directory."""
         return path.startswith(self.root)
 
     def high_watermark(self, tp: TopicPartition) -> int:

@@ -1,13 +1,13 @@
 """The files port: what a disk offers to the model, and an in-memory fake of it.
 
-A file is a sequence of items (a record batch, an index entry, a checkpoint's content), each with a
-size in bytes. Calls are synchronous because a handler must see a failure where Kafka sees it; only
-time is an effect: what is written sits in the page cache until a ``Flush`` or ``Barrier`` effect
-made it durable. A process crash loses nothing; a power loss keeps, of each file, the last flush
-plus a prefix of the operations since, and the last surviving item may be torn.
+A file is a sequence of items (a record batch, an index entry, the content of a checkpoint), each
+with a size in bytes. Calls are synchronous, so that a handler sees a failure where Kafka sees it. A
+write sits in the page cache until a ``Flush`` or ``Barrier`` effect has made it durable. The crash
+of a process loses nothing. After a power loss each file has the content of its last flush plus a
+prefix of the operations since, and the last surviving item may be torn.
 
-Items are shared with the rest of the simulation and are never changed in place. A damaged item
-reads back as :class:`Corrupt`.
+Items are shared with the rest of the simulation and are never changed in place. A damaged item is
+read as :class:`Corrupt`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class DiskFull(DiskError):
 
 
 class ReadError(DiskError):
-    """The device could not read back what was written."""
+    """The device could not read an item that was written."""
 
 
 @value
 class Corrupt:
-    """What is read where an item was torn by a power loss or hit by bit rot."""
+    """A damaged item as it is read: torn by a power loss, or hit by bit rot."""
 
     item: Any
 

@@ -1,7 +1,7 @@
 """The decisions of the storage layer that Kafka once got wrong, as named methods.
 
-A variant subclasses :class:`StorageRules` and overrides one of them; everything else of the storage
-layer is mechanism. The defaults are Kafka's rules of today (facts, sections 0.1 and 8.6).
+A variant subclasses :class:`StorageRules` and overrides one method. The rest of the storage layer
+is mechanism. The defaults are the rules of today's Kafka (KAFKA.md, 0.1 and 8.6).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 
 class StorageRules:
-    """Kafka's rules; see each method for the bug that its variant restores."""
+    """Kafka's rules. A method that a variant overrides names the bug that it brings back."""
 
     # ------------------------------------------------------------------------ producer state
 
     def find_duplicate(self, entry: ProducerEntry, batch: RecordBatch) -> BatchMetadata | None:
-        """Return the remembered batch of which ``batch`` is a retry (findDuplicateBatch)."""
+        """Return the remembered batch that ``batch`` repeats, or None
+        (ProducerStateEntry.findDuplicateBatch)."""
         if batch.producer_epoch != entry.epoch:
             return None
         first = batch.base_sequence
@@ -31,10 +32,11 @@ class StorageRules:
         return None
 
     def check_sequence(self, entry: ProducerEntry | None, batch: RecordBatch) -> Errors:
-        """Return whether a client's batch may follow what its producer wrote so far.
+        """Return NONE if a client's batch may follow the producer's earlier batches, or the error
+        (ProducerAppendInfo.checkSequence).
 
-        ``entry`` is None for an unknown producer: any sequence is taken then (KAFKA-8710 and
-        ProducerAppendInfo.checkSequence). An entry without batches knows only an epoch.
+        ``entry`` is None for a producer that this log does not know: any sequence may come then
+        (KAFKA-8710). An entry without batches knows the producer's epoch only.
         """
         if entry is None:
             return NONE
@@ -50,7 +52,8 @@ class StorageRules:
         return Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def check_epoch(self, entry: ProducerEntry | None, batch: RecordBatch) -> Errors:
-        """Return whether a coordinator's batch may be appended: only its epoch counts."""
+        """Return NONE if a coordinator's batch may be appended, or the error; only the producer
+        epoch counts."""
         if entry is not None and batch.producer_epoch < entry.epoch:
             return Errors.INVALID_PRODUCER_EPOCH
         return NONE
@@ -58,21 +61,24 @@ class StorageRules:
     # ---------------------------------------------------------------------- leader-epoch cache
 
     def assigns_epoch_on_append(self, batch_epoch: int, latest_epoch: int) -> bool:
-        """Return whether an appended batch starts a new entry of the epoch cache (KIP-101)."""
+        """Return whether an appended batch starts a new entry in the epoch cache (KIP-101)."""
         return batch_epoch >= 0 and batch_epoch != latest_epoch
 
     def trims_epochs_beyond_end(self) -> bool:
-        """Truncating to an offset at or above the end still trims the cache (KAFKA-10706, B08)."""
+        """Return whether a truncation at or above the log end still trims the epoch cache
+        (KAFKA-10706, B08)."""
         return True
 
     def syncs_truncated_epochs(self) -> bool:
-        """A truncated epoch cache is written safely and fsynced in time (KAFKA-16541, B77)."""
+        """Return whether a truncated epoch cache replaces its file atomically and is flushed in the
+        background (KAFKA-16541, B77)."""
         return True
 
     # ---------------------------------------------------------------------------- log and offsets
 
     def follower_accepts(self, batch_epoch: int, leader_epoch: int) -> bool:
-        """A follower appends only epochs up to the one it fetched with (KAFKA-18723, B83)."""
+        """Return whether a follower that fetched with ``leader_epoch`` appends a batch of
+        ``batch_epoch`` (KAFKA-18723, B83)."""
         return batch_epoch <= leader_epoch
 
     def retention_bound(self, high_watermark: int, log_end_offset: int) -> int:
@@ -82,31 +88,33 @@ class StorageRules:
     def recovers_batch(self, batch: RecordBatch, next_offset: int, epoch: int) -> bool:
         """Return whether a scanned batch may follow one of ``epoch`` that ends at ``next_offset``.
 
-        Kafka compares offsets only; an epoch that falls is what an undone deletion leaves behind.
+        Kafka compares only offsets. A falling epoch shows that a power loss undid a deletion.
         """
         return batch.base_offset >= next_offset and batch.leader_epoch >= epoch
 
     def recovers_segment(self, base_offset: int, next_offset: int, compacted: bool) -> bool:
         """Return whether a scanned segment may follow one that ends at ``next_offset``.
 
-        Stricter than Kafka, which takes any gap for the cleaner's: after a power loss between a
-        roll and its fsync the old segment may have lost its tail and the new one nothing. Without
-        the cleaner there are no gaps between segments, so the log ends where the gap begins.
+        Kafka accepts any gap, because its cleaner makes gaps. This is stricter: a power loss
+        between a roll and its fsync may take the tail of the old segment and nothing of the new
+        one. A log that is not compacted has no gaps between segments, so it ends at the gap.
         """
         return base_offset == next_offset or (compacted and base_offset > next_offset)
 
     def recovery_point_after_recovery(self, recovery_point: int, log_end_offset: int) -> int:
-        """Return the recovery point after unclean recovery: nothing was flushed (B75)."""
+        """Return the recovery point after an unclean start, which flushes nothing
+        (KAFKA-10101, B75)."""
         return min(recovery_point, log_end_offset)
 
     def recovery_point_after_truncation(self, recovery_point: int, log_end_offset: int) -> int:
-        """Return the recovery point after truncation: what is above it will be rewritten (B75)."""
+        """Return the recovery point after a truncation: offsets above it will be written again
+        (B75)."""
         return min(recovery_point, log_end_offset)
 
     def high_watermark_after_truncation(self, high_watermark: int, log_end_offset: int) -> int:
-        """Return the high watermark after truncation."""
+        """Return the high watermark after a truncation to ``log_end_offset``."""
         return min(high_watermark, log_end_offset)
 
     def high_watermark_after_load(self, checkpointed: int, log_start: int, log_end: int) -> int:
-        """Return the high watermark of a loaded log from its checkpoint."""
+        """Return the high watermark of a loaded log: the checkpointed one, within the log."""
         return max(log_start, min(checkpointed, log_end))

@@ -1,4 +1,4 @@
-"""The leader-epoch cache (LeaderEpochFileCache; facts 1.2) and checkpoint files."""
+"""The leader-epoch cache (LeaderEpochFileCache; KAFKA.md, 1.2) and checkpoint files."""
 
 from __future__ import annotations
 

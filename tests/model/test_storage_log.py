@@ -1,4 +1,4 @@
-"""The log: append, read, truncate, offsets (UnifiedLog, LocalLog; facts 1.4, 5, 9.3)."""
+"""The log: append, read, truncate, offsets (UnifiedLog, LocalLog; KAFKA.md, 1.4, 5, 9.3)."""
 
 from __future__ import annotations
 

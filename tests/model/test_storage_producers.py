@@ -1,4 +1,4 @@
-"""Idempotent producers on a replica (ProducerStateManager, ProducerAppendInfo; facts 4.3)."""
+"""Idempotent producers on a replica (ProducerStateManager, ProducerAppendInfo; KAFKA.md, 4.3)."""
 
 from __future__ import annotations
 

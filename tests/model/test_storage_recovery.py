@@ -1,4 +1,4 @@
-"""Start after a clean and an unclean stop, and retention (LogLoader; facts 5, 8.6)."""
+"""Start after a clean and an unclean stop, and retention (LogLoader; KAFKA.md, 5, 8.6)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from storage_support import at, batch, config, fill, flushed, ids, make_log
 
 from kafkasim.model.facts import LogStart
 from kafkasim.model.storage.files import Corrupt, MemoryFiles
+from kafkasim.model.storage.log import retention
 from kafkasim.model.storage.log.segment import CorruptBatch, corrupted
 from kafkasim.model.storage.rules import StorageRules
 
@@ -218,3 +219,15 @@ def test_snapshots_go_with_their_segments() -> None:
     log.update_high_watermark(4)
     log.delete_old_segments(100)
     assert (log.log_start_offset, log.producers.snapshots) == (4, [4])
+
+
+def test_deletable_counts_whole_segments_below_the_bound() -> None:
+    log = make_log(settings=config(segment_bytes=200))
+    fill(log, 5)
+
+    def count(bound: int, due: retention.Due | None = None) -> int:
+        return retention.deletable(log.segments, log.log_end_offset, bound, due)
+
+    assert [count(bound) for bound in (1, 2, 3, 4, 5)] == [0, 1, 1, 2, 3]
+    assert count(5, retention.beyond_size(399)) == 1
+    assert count(5, lambda segment: segment.base_offset != 2) == 1

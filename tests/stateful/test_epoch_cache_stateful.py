@@ -1,4 +1,4 @@
-"""The leader-epoch cache against a dumb list that follows its specification literally (facts 1.2).
+"""The leader-epoch cache against a list that follows its specification literally (KAFKA.md, 1.2).
 
 Theorem: after any sequence of assignments, truncations and restarts, the cache holds what the
 definitions say, both columns increase strictly, and every lookup equals a linear search.

@@ -3,7 +3,8 @@
 Theorem: a process crash loses nothing. After a power loss the log is a prefix of a state it had
 since the last flush, and holds at least what lay below the recovery point. At all times the epoch
 cache says of every batch the epoch it was written under, the producer state is a replay of the log
-from its start, and log start <= HW <= log end. The disk is the simulator's, with its torn and lost writes.
+from its start, and log start <= HW <= log end. The disk is the simulator's, with torn and lost
+writes.
 """
 
 from __future__ import annotations

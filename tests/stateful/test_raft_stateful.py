@@ -1,8 +1,9 @@
-"""A quorum under crashes, power losses, cuts and reorderings across connections.
+"""A quorum under crashes, power losses, cuts, and reordering across connections.
 
-Invariants (V kraft/kip_996): ElectionSafety is checked by the world at each role change; LogMatching,
-Durability (what was committed is committed everywhere at its offset) and a monotonic HW here; at the
-end faults heal and the quorum must commit again (EventuallyLeaderElected, ValuesEventuallyAcked).
+Invariants (V kraft/kip_996). The world checks ElectionSafety at each role change. LogMatching,
+Durability (a committed record is committed everywhere at its offset) and a monotonic high watermark
+are checked here. At the end faults heal, and the quorum must commit again
+(EventuallyLeaderElected, ValuesEventuallyAcked).
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Conversations of a quorum as text: commands, each with all that follows from it.
 
-Each ``raft_*.txt`` is a list of ``> command`` lines with the expected trace below. Rewrite them with
+Each ``raft_*.txt`` is a list of ``> command`` lines with the trace that follows. Rewrite them with
 ``REWRITE=1 pytest tests/transcripts/test_raft_transcripts.py`` and review the diff. Commands, first
 ``voters N``, ``observers N``, ``seed N``, ``small-segments``, then ``elect`` (boot silently until a
 leader is followed), ``run MS``, ``append V…``, ``crash N``, ``power-loss N``, ``start N``,

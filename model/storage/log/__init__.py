@@ -1,0 +1,1 @@
+"""One replica's log: its segments, leader epochs, producers, recovery and retention."""

@@ -1,10 +1,12 @@
-"""The leader-epoch cache of one log (LeaderEpochFileCache, KIP-101, KIP-279).
+"""The leader-epoch cache of one log (Kafka: LeaderEpochFileCache, KIP-101, KIP-279).
 
-Which leader epoch started at which offset; both columns strictly increase. It answers where an
-epoch ended, from which followers find out where their log diverged. ``assign`` is synchronous: a
-missing entry is fatal, a stale one is not; truncations are flushed in the background (KAFKA-16541).
+It maps each leader epoch to the offset at which it started; epochs and offsets strictly increase.
+It answers where an epoch ended, and so tells a follower where its log diverged from the leader's.
 
-Omitted: the remote-log variants of the cache (tiered storage).
+An entry is durable before its first batch is sent on, because a missing entry hides a divergence.
+A truncation is flushed in the background: a stale entry does no harm (KAFKA-16541).
+
+Left out: the cache of remote log segments (tiered storage).
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ UNDEFINED = (-1, -1)
 
 
 class LeaderEpochCache:
-    """Epochs and their start offsets. ``latest_epoch`` and ``latest_start`` are −1 when empty."""
+    """Epochs and their start offsets. ``latest_epoch`` and ``latest_start`` are −1 if it is empty.
+
+    ``on_disk_error`` hears of a background flush that failed.
+    """
 
     __slots__ = (
         "_epochs",
@@ -56,11 +61,14 @@ class LeaderEpochCache:
 
     @property
     def entries(self) -> list[tuple[int, int]]:
-        """All (epoch, start offset), oldest first."""
+        """The entries as (epoch, start offset), oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start: int) -> bool:
-        """Record that ``epoch`` starts at ``start``, durably; return whether that was news."""
+        """Record durably that ``epoch`` starts at ``start``; return whether the cache changed.
+
+        Later epochs, and epochs that start at or above ``start``, are removed.
+        """
         assert epoch >= 0, (epoch, start)
         assert start >= 0, (epoch, start)
         if not self._assign(epoch, start):
@@ -75,7 +83,11 @@ class LeaderEpochCache:
             self._out.append(Barrier((self._write(),)))
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the largest known epoch ≤ ``epoch`` and its end offset; (−1, −1) if undefined."""
+        """Return the largest known epoch ≤ ``epoch`` and its end offset.
+
+        (−1, −1) if ``epoch`` is later than every entry. Before the first entry, ``epoch`` itself is
+        returned, with the offset at which the first entry starts.
+        """
         if epoch < 0:
             return UNDEFINED
         if epoch == self.latest_epoch:
@@ -88,12 +100,12 @@ class LeaderEpochCache:
         return self._epochs[higher - 1], self._starts[higher]
 
     def epoch_for(self, offset: int) -> int:
-        """Return the epoch that ``offset`` belongs to, −1 when it is older than the cache."""
+        """Return the epoch of ``offset``; −1 if it lies before the first entry."""
         floor = bisect_right(self._starts, offset)
         return self._epochs[floor - 1] if floor else -1
 
     def truncate_from_end(self, offset: int) -> None:
-        """Drop the epochs that start at or above ``offset``."""
+        """Remove the epochs that start at or above ``offset``, the new log end."""
         if self.latest_start < offset:
             return
         while self._starts and self._starts[-1] >= offset:
@@ -102,7 +114,10 @@ class LeaderEpochCache:
         self._truncated()
 
     def truncate_from_start(self, offset: int) -> None:
-        """Drop the epochs before the one that covers ``offset``; that one now starts there."""
+        """Remove the epochs that end at or below ``offset``, the new log start.
+
+        The epoch that covers ``offset`` starts there from now on.
+        """
         dropped = bisect_right(self._starts, offset)
         if dropped == 0 or (dropped == 1 and self._starts[0] == offset):
             return
@@ -111,7 +126,7 @@ class LeaderEpochCache:
         self._truncated()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove every entry."""
         if self._epochs:
             self._epochs.clear()
             self._starts.clear()

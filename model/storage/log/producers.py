@@ -1,11 +1,11 @@
-"""What a log knows about its idempotent producers (ProducerStateManager, ProducerStateEntry).
+"""What a log knows about its idempotent producers (Kafka: ProducerStateManager).
 
-Per producer id: its epoch and its last five batches. A leader checks a client's batch against it
-(duplicate, old epoch, gap in the sequence; the decisions are in :class:`StorageRules`); every
-replica updates it with every batch. Snapshots named by offset are written at a segment roll and at
-a clean close, so that a start replays only the tail of the log.
+For each producer id it keeps the epoch and the last five batches. A leader checks a client's batch
+against them: a duplicate, an old epoch, a gap in the sequence; :class:`StorageRules` decides. Every
+replica updates the state with every batch. A snapshot, named by its offset, is written at each
+segment roll and at a clean close, so that a start replays only the end of the log.
 
-Omitted: ongoing transactions, verification guards (KIP-890) and the transaction index.
+Left out: ongoing transactions, verification guards (KIP-890), the transaction index.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ SNAPSHOT_ENTRY_BYTES = 46
 
 
 BatchMetadata = tuple[int, int, int, int, int]
-"""What is remembered of a batch, enough to answer its retry: its first and last sequence, its last
-offset, last minus first offset, and its timestamp. A plain tuple, for it is made on every append."""
+"""What answers the retry of a batch: its first and last sequence, its last offset, last minus first
+offset, and its timestamp in ms. A plain tuple, because every append makes one."""
 
 
 class ProducerEntry:
-    """One producer id. ``batches``: the last five, oldest first; empty after a marker only."""
+    """The state of one producer id (ProducerStateEntry).
+
+    ``batches`` are the last five, oldest first. They are empty if the producer's only batch here is
+    a transaction marker.
+    """
 
     __slots__ = ("batches", "epoch", "last_timestamp_ms", "producer_id")
 
@@ -38,12 +42,12 @@ class ProducerEntry:
         self.last_timestamp_ms = last_timestamp_ms
 
     def state(self) -> tuple[int, int, tuple[BatchMetadata, ...], int]:
-        """Return the entry as a snapshot stores it."""
+        """Return the entry in the form that a snapshot stores."""
         return self.producer_id, self.epoch, tuple(self.batches), self.last_timestamp_ms
 
 
 class ProducerStateManager:
-    """All producers of one log. ``map_end_offset``: the state is a replay of the log up to it."""
+    """The producers of one log: the result of replaying it up to ``map_end_offset``."""
 
     def __init__(self, files: Files, directory: str, expiration_ms: int) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -57,7 +61,7 @@ class ProducerStateManager:
                 self.snapshots.append(int(path[len(directory) + 1 : -len(".snapshot")]))
 
     def update(self, batch: RecordBatch) -> None:
-        """Take an appended batch into the state."""
+        """Add an appended batch to the state."""
         producer_id = batch.producer_id
         if producer_id != NO_PRODUCER_ID:
             last_offset = batch.last_offset
@@ -83,7 +87,7 @@ class ProducerStateManager:
         self.map_end_offset = batch.last_offset + 1
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget the producers that have been silent for too long."""
+        """Forget the producers that were silent for producer.id.expiration.ms."""
         for producer_id, entry in list(self.entries.items()):
             if now_ms - entry.last_timestamp_ms >= self._expiration_ms:
                 del self.entries[producer_id]
@@ -91,7 +95,7 @@ class ProducerStateManager:
     # ------------------------------------------------------------------------------- snapshots
 
     def take_snapshot(self) -> str | None:
-        """Write a snapshot at the end of the state unless there is one; return its path."""
+        """Write a snapshot at ``map_end_offset`` unless there is one; return its path, or None."""
         offset = self.map_end_offset
         if self.snapshots and self.snapshots[-1] >= offset:
             return None
@@ -102,7 +106,10 @@ class ProducerStateManager:
         return path
 
     def truncate_and_reload(self, log_start: int, log_end: int, now_ms: int) -> None:
-        """Go back to the newest usable snapshot at or below ``log_end``; the rest is replayed."""
+        """Load the newest usable snapshot at or below ``log_end``; the caller replays the rest.
+
+        Snapshots outside the log are deleted. A state that ends at ``log_end`` already is kept.
+        """
         for offset in list(self.snapshots):
             if offset > log_end or offset <= log_start:
                 self._delete(offset)
@@ -124,20 +131,21 @@ class ProducerStateManager:
             self._delete(offset)
 
     def replay(self, batches: Iterable[RecordBatch], log_end: int) -> None:
-        """Take the batches from ``map_end_offset`` on into the state."""
+        """Add the batches from ``map_end_offset`` on to the state, which then ends at
+        ``log_end``."""
         for batch in batches:
             self.update(batch)
         self.map_end_offset = log_end
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Forget everything."""
+        """Forget every producer and delete every snapshot; the state starts at ``offset``."""
         self.entries.clear()
         for snapshot in list(self.snapshots):
             self._delete(snapshot)
         self.map_end_offset = offset
 
     def delete_snapshots_before(self, offset: int) -> None:
-        """Delete the snapshots of deleted segments, that is those below ``offset``."""
+        """Delete the snapshots below ``offset``: their segments are deleted."""
         for snapshot in list(self.snapshots):
             if snapshot < offset:
                 self._delete(snapshot)

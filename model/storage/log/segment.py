@@ -1,15 +1,15 @@
-"""One segment of a log and its index files (LogSegment, OffsetIndex, TimeIndex).
+"""One segment of a log and its index files (Kafka: LogSegment, OffsetIndex, TimeIndex).
 
-The batches of a segment are in memory as parallel lists beside the file: they are the page cache,
-and the objects are shared with every replica and response, so this costs a pointer a batch. Lookup
-is a bisect over base offsets. The index files are written as Kafka writes them (an entry after more
-than index.interval.bytes) because they are part of what is lost, flushed and rebuilt; lookups do
-not need them.
+The batches of a segment are in memory, in two lists beside the file: this is the page cache. The
+batch objects are shared with every replica and response, so one batch costs two pointers here. A
+lookup is a bisection over base offsets. The index files are not needed for that. They are written
+as Kafka writes them, one entry after more than index.interval.bytes, because they too are flushed,
+lost in a crash and rebuilt.
 
-What a clean start finds damaged on disk becomes a :class:`CorruptBatch`: Kafka's leader serves it
-without looking, whoever receives it checks the CRC.
+A damaged batch that a clean start finds on disk becomes a :class:`CorruptBatch`. As in Kafka, the
+leader serves it without checking it, and the receiver checks the CRC.
 
-Omitted: the transaction index, preallocation, memory mapping.
+Left out: the transaction index, preallocation, memory mapping.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class CorruptBatch(RecordBatch):
-    """A batch whose header is readable and whose CRC is wrong; it has no records."""
+    """A batch with a readable header and a wrong CRC; it has no records."""
 
     __slots__ = ()
 
 
 def corrupted(batch: RecordBatch) -> CorruptBatch:
-    """Return what a reader sees of a damaged batch."""
+    """Return a damaged batch as its reader sees it."""
     return CorruptBatch(
         batch.base_offset,
         batch.last_offset,
@@ -51,7 +51,7 @@ def corrupted(batch: RecordBatch) -> CorruptBatch:
 
 
 class Segment:
-    """A run of batches from ``base_offset`` on. ``size`` is in bytes."""
+    """The batches from ``base_offset`` on, up to the next segment's. ``size`` is in bytes."""
 
     __slots__ = (
         "_files",
@@ -103,7 +103,11 @@ class Segment:
             _create_empty(self._files, path)
 
     def append(self, batch: RecordBatch, now_ms: int) -> None:
-        """Write a batch; it is in the segment when this returns."""
+        """Write a batch to the file and add it to the segment.
+
+        Raises:
+            DiskError: the disk refused; the segment is unchanged.
+        """
         size = batch.size
         self._files.append(self.log_path, batch, size)
         # _remember, in place: the hottest call of a log.
@@ -117,7 +121,7 @@ class Segment:
         self.size += size
 
     def index(self, last_offset: int, position: int, size: int) -> None:
-        """Account for an append of ``size`` bytes at ``position``, and index it when it is time."""
+        """Count an append of ``size`` bytes at ``position``; add an index entry if it is due."""
         if self.unindexed > self.interval:
             self._add_index_entry(last_offset, position)
             self.unindexed = 0
@@ -126,7 +130,10 @@ class Segment:
     def read(
         self, offset: int, max_bytes: int, upper_bound: int, min_one: bool
     ) -> tuple[RecordBatch, ...]:
-        """Return batches from the one containing ``offset`` (or the next one) on."""
+        """Return batches from the one that contains ``offset``, or the next one, on.
+
+        The bounds are those of :meth:`LocalLog.read`.
+        """
         batches = self.batches
         first = bisect_right(self.bases, offset) - 1
         if first < 0 or batches[first].last_offset < offset:
@@ -172,7 +179,7 @@ class Segment:
         return None
 
     def load(self, now_ms: int) -> None:
-        """Read a cleanly closed segment: what is on disk is trusted."""
+        """Read a cleanly closed segment: the file is trusted."""
         for item in self._files.read(self.log_path):
             batch = corrupted(item.item) if isinstance(item, Corrupt) else item
             self._remember(batch, now_ms)
@@ -182,9 +189,10 @@ class Segment:
                 return
 
     def recover(self, now_ms: int, rules: StorageRules, epoch: int) -> int:
-        """Scan the file, keep what is intact and in order, rebuild the indexes.
+        """Scan the file up to the first batch that is damaged or out of order; cut the rest off
+        and rebuild the indexes. Return the number of batches that were cut off.
 
-        ``epoch`` is that of the batch before. Returns the number of items that were cut off.
+        ``epoch`` is the leader epoch of the batch before this segment, −1 for none.
         """
         items = self._files.read(self.log_path)
         next_offset = self.base_offset
@@ -263,7 +271,7 @@ class Segment:
 
 
 def _create_empty(files: Files, path: str) -> None:
-    """Create an empty file, or empty it. An item that survives a torn creation is no batch."""
+    """Create an empty file, or empty it. The item that a torn creation leaves is no batch."""
     item: Any = None
     if not files.exists(path):
         files.append(path, item, 0)

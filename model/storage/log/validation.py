@@ -1,7 +1,7 @@
-"""What a leader checks in a client's batch, and how it stamps it (LogValidator).
+"""What a leader checks in a client's batch, and how it stamps the batch (Kafka: LogValidator).
 
-Omitted: recompression and old formats. The CRC of a batch that arrived over the network is taken as
-right: the network is TCP.
+Left out: recompression, old formats. The CRC of a batch from the network is not checked: the
+network is TCP, which damages nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafkasim.model.storage.log.segment import CorruptBatch
 
 
 def invalid(batch: RecordBatch, compacted: bool) -> Errors:
-    """Return what is wrong with a client's batch, or NONE."""
+    """Return the error of a client's batch, or NONE; a compacted topic needs keys."""
     if isinstance(batch, CorruptBatch):
         return Errors.CORRUPT_MESSAGE
     if batch.control or not batch.records:
@@ -28,8 +28,11 @@ def invalid(batch: RecordBatch, compacted: bool) -> Errors:
 
 
 def out_of_range(batch: RecordBatch, now_ms: int, config: TopicConfig) -> Errors:
-    """Return INVALID_TIMESTAMP for a record further from the broker's clock than its topic allows
-    (message.timestamp.before.max.ms, message.timestamp.after.max.ms); CreateTime only."""
+    """Return INVALID_TIMESTAMP if a record is too far from the broker's clock, or NONE.
+
+    The limits are message.timestamp.before.max.ms and message.timestamp.after.max.ms; they apply to
+    CreateTime only.
+    """
     if config.message_timestamp_type == "CreateTime":
         before, after = (
             config.message_timestamp_before_max_ms,
