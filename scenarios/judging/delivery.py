@@ -1,11 +1,11 @@
-"""The delivery anomalies of one run (names and meanings of Jepsen's Kafka checker), in memory.
+"""The delivery anomalies of one run, with the names and meanings of Jepsen's Kafka checker.
 
-It follows the facts of clients and coordinators while the run goes on and judges against the final
-log of each partition's clean leader when the ground truth arrives. The Spark checks of
-``analysis/checks`` judge the same anomalies from the trace alone; tests compare the two.
+:class:`Delivery` follows the facts of clients and coordinators during the run. At the end it
+compares them with the final log of each partition's leader. The Spark checks of
+``analysis/checks`` find the same anomalies from the trace alone; a test compares the two.
 
-Compacted topics and transactions are not there yet, so every offset of a user topic holds one
-record and an *index* is an offset.
+Compacted topics and transactions are left out, so every offset of a user topic holds one record,
+and Jepsen's *index* is an offset here.
 """
 
 from __future__ import annotations
@@ -18,14 +18,20 @@ from kafkasim.scenarios.judging.invariants.traced import offsets_partition
 from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
 
 FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
-"""What follows when a group's partition of the offsets topic loses data: the group starts from an
-older commit, or from where auto.offset.reset sends it. Losses of the partition itself excuse any
-anomaly in it, for all are judged by offset, and what was lost frees offsets for other records."""
+"""Anomalies that a loss in the group's partition of __consumer_offsets excuses.
+
+The group then starts from an older commit, or from where auto.offset.reset sends it. A loss in the
+partition itself excuses any anomaly in it, because all are judged by offset, and lost records free
+their offsets for others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """One anomaly of a partition: how many records, the first of them, and the story's detail."""
+    """One kind of anomaly in one partition.
+
+    ``count`` is how many records it concerns, ``detail`` describes the first of them, and
+    ``expected`` is the excuse, or "".
+    """
 
     name: str
     topic_id: str
@@ -36,7 +42,7 @@ class Anomaly:
 
 
 class _Reader:
-    """One member's covered range of one partition: what poll() must return next."""
+    """One member's position in one partition: the offset that poll() must return next."""
 
     __slots__ = ("next",)
 
@@ -45,13 +51,14 @@ class _Reader:
 
 
 class Delivery:
-    """Follows one run and lists its anomalies at the end."""
+    """Follows one run; :meth:`finish` returns its anomalies."""
 
     def __init__(self, trace: FactSource, excuse: Excuse) -> None:
         self._excused = excuse
         self._acked: dict[PartitionKey, dict[int, int]] = {}  # record id -> offset (−1 unknown)
-        # Per producer and epoch, the last (record id, offset): an epoch is raised after a batch has
-        # failed, and what was in flight is sent again behind what may have overtaken it (KIP-360).
+        # Per producer and epoch, the last (record id, offset). The epoch is part of the key because
+        # a producer raises it after a failed batch and sends in-flight batches again, possibly
+        # behind later ones (KIP-360).
         self._sent: dict[tuple[str, PartitionKey, int, int], tuple[int, int]] = {}
         self._values: dict[PartitionKey, dict[int, int]] = {}
         self._readers: dict[tuple[str, str, PartitionKey], _Reader] = {}
@@ -60,7 +67,7 @@ class Delivery:
         self._first: dict[tuple[str, PartitionKey], int] = {}
         self._reset: dict[
             tuple[str, PartitionKey], int
-        ] = {}  # the last reset to latest: it forgets
+        ] = {}  # the highest reset to latest, which skips all below
         self._committed: dict[tuple[str, str, int], int] = {}
         self._highest: dict[tuple[str, str, int], int] = {}
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
@@ -89,7 +96,7 @@ class Delivery:
 
     def _on_acked(self, _seq: int, _t: int, node: str, fact: facts.Acked) -> None:
         if fact.topic_id in self._deleted:
-            return  # produce requests name the topic: it may be in the one created again
+            return  # Produce names the topic, so the record may be in the topic created again
         key = (fact.topic_id, fact.partition)
         acked = self._acked.setdefault(key, {})
         base = fact.base_offset
@@ -173,7 +180,10 @@ class Delivery:
         self._found.setdefault((name, key, groups), []).append(detail)
 
     def _excuse(self, name: str, key: PartitionKey, groups: Sequence[str]) -> str:
-        """Return why an anomaly is expected: its partition, or all its groups', lost data."""
+        """Return why an anomaly is expected, or "".
+
+        Its partition lost data, or the partitions of the offsets topic of all its groups did.
+        """
         excuse = self._excused(key)
         if not excuse and name in FROM_OFFSETS:
             lost = [self._excused(offsets_partition(group, self._topics)) for group in groups]
@@ -186,7 +196,7 @@ class Delivery:
     # Judging.
 
     def finish(self) -> list[Anomaly]:
-        """Return the anomalies of the run, in the order of their names and partitions."""
+        """Return the anomalies of the run, sorted by name and partition."""
         for key, leader in self._leaders.items():
             self._judge_log(key, leader)
         for (group, key), delivered in self._delivered.items():
@@ -234,7 +244,7 @@ class Delivery:
                     self._note("unseen", key, detail, *groups)
 
     def _start(self, reader: tuple[str, PartitionKey]) -> int:
-        """Return from where a group answers for a partition: a reset to latest gives up the rest."""
+        """Return the offset from which a group must read: a reset to latest skips all below it."""
         return max(self._first[reader], self._reset.get(reader, 0))
 
     def _judge_commits(self) -> None:

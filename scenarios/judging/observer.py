@@ -1,7 +1,8 @@
-"""What can be said to have happened: observations, by the facts that show them.
+"""Observations: what a run has shown, by the facts that show it.
 
-A scenario names them in ``must-see`` and ``never``. An observation is a word, some with a detail
-behind a colon (``isr-shrink:lag``); without the detail any will do.
+``must-see``, ``in-time`` and ``never`` of a scenario name them. An observation is a word of
+``language/vocabulary.py:OBSERVATIONS``, some with a detail behind a colon (``isr-shrink:lag``).
+The bare word is observed with any detail.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource
 
 HOT_AFTER = 400
+"""How many of a topic's acknowledged records decide whether a partition is hot."""
+
 COMMIT_REFUSED = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
 
 
@@ -22,16 +25,20 @@ class Observer:
     def __init__(
         self, trace: FactSource, hosts: Mapping[int, str] | None = None, voters: Iterable[int] = ()
     ) -> None:
-        """Subscribe; ``hosts`` are where controllers (or ZooKeeper servers) run, by node id, and
-        ``voters`` those of them that make the quorum at first."""
+        """Subscribe to the trace.
+
+        ``hosts`` are the hosts of controllers, or of ZooKeeper servers, by node id; ``voters`` are
+        the ids of the first voters.
+        """
         self.seen: dict[str, int] = {}
-        self.counts: dict[str, int] = {}
         self.ready_us: int | None = None
         self._isr: dict[tuple[str, int], tuple[int, ...]] = {}
         self._leader: dict[tuple[str, int], int] = {}
         self._state: dict[tuple[str, int], facts.PartitionChanged] = {}
         self._deleted: dict[str, str] = {}  # topic -> id of the deleted one
-        self._heirs: dict[tuple[str, int], tuple[int, int]] = {}  # (leader epoch, who led before)
+        self._heirs: dict[tuple[str, int], tuple[int, int]] = {}
+        """Partitions moved by a controlled shutdown whose new leader has not applied it yet, to
+        (leader epoch, previous leader)"""
         self._fenced: dict[int, bool] = {}
         self._generation: dict[str, int] = {}
         self._coordinator: dict[int, str] = {}
@@ -85,10 +92,9 @@ class Observer:
         }
 
     def note(self, name: str, t_us: int) -> None:
-        """Record that something was observed, under its name and its bare word."""
+        """Record an observation, under its name and its bare word."""
         for key in (name, name.partition(":")[0]):
             self.seen.setdefault(key, t_us)
-            self.counts[key] = self.counts.get(key, 0) + 1
 
     def _on_phase(self, _seq: int, t_us: int, _node: str, fact: facts.Phase) -> None:
         if fact.phase == "ready":
@@ -119,7 +125,7 @@ class Observer:
     def _note_replicas(
         self, t_us: int, before: facts.PartitionChanged, fact: facts.PartitionChanged
     ) -> None:
-        """Note what happens to a reassignment and to the ELR."""
+        """Note the beginning and the end of a reassignment, and changes of the ELR."""
         was = before.adding_replicas or before.removing_replicas
         now = fact.adding_replicas or fact.removing_replicas
         if now and not was:
@@ -284,7 +290,7 @@ class Observer:
             self._watch_quorum()
 
     def _on_stopped(self, _seq: int, t_us: int, node: str, fact: facts.HostStopped) -> None:
-        if node.startswith("broker") and node[-1].isdigit():  # "broker-1b" leads nothing
+        if node.startswith("broker") and node[-1].isdigit():  # not broker-1b, a second process
             if fact.reason == "shutdown":
                 self.note("controlled-shutdown", t_us)
                 if any(led == int(node.rpartition("-")[2]) for _, led in self._heirs.values()):
@@ -296,7 +302,7 @@ class Observer:
             self._watch_quorum()
 
     def _on_voters(self, _seq: int, t_us: int, _node: str, fact: facts.VotersChanged) -> None:
-        if fact.offset > self._voters_offset:  # the leader is first
+        if fact.offset > self._voters_offset:  # the first node to apply it
             self._voters_offset = fact.offset
             self._voters = fact.voters
             self.note("voters-changed", t_us)
@@ -309,7 +315,7 @@ class Observer:
             del self._heirs[key]
 
     def _watch_quorum(self) -> None:
-        """Follow acknowledgements only while there is no quorum: they are many."""
+        """Subscribe to acknowledgements only while the quorum is down: they are many."""
         voters = self._voters
         running = sum(self._running[self._hosts[voter]] for voter in voters)
         quorum = self.ready_us is None or 2 * running > len(voters)
@@ -319,7 +325,7 @@ class Observer:
             change(facts.Acked, self._on_acked_without_quorum)
 
     def _on_metadata(self, _seq: int, t_us: int, _n: str, fact: facts.MetadataCommitted) -> None:
-        if fact.offset > self._metadata:  # the leader is first; what others apply later is old
+        if fact.offset > self._metadata:  # the first node to see it committed
             self._metadata = fact.offset
             if not self._quorum:
                 self.note("metadata-without-quorum", t_us)

@@ -1,7 +1,7 @@
-"""Liveness: whether a healed cluster has converged, what is missing if not, and how long it may take.
+"""Liveness: whether a healed cluster has converged, what is missing, and how long it may take.
 
-Progress means: every partition has a leader and its full ISR, every producer has flushed, and every
-group has read to the high watermark of what it subscribes to.
+A cluster has converged when every partition has a leader and its full ISR, every producer has
+flushed, and every group has read to the high watermark of the topics that it subscribes to.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
 from kafkasim.scenarios.language.tables import Scenario
 
 SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
-"""Faults after which a peer is never answered: a JoinGroup then waits for its own timeout, which is
-max.poll.interval.ms and JOIN_SLACK_MS (AbstractCoordinator), since nobody sends on that connection."""
+"""Faults after which a request may never be answered and its connection is not closed either.
+
+A JoinGroup then waits for its own timeout: max.poll.interval.ms + JOIN_SLACK_MS
+(AbstractCoordinator.sendJoinGroupRequest)."""
+
 JOIN_SLACK_MS = 5000
 
 
@@ -21,7 +24,7 @@ class Progress:
     """Follows leaders, ISRs, high watermarks and positions."""
 
     def __init__(self, trace: FactSource, zookeeper: bool = False) -> None:
-        self._zookeeper = zookeeper  # there, a lost session ends with another registration
+        self._zookeeper = zookeeper  # there, a broker registers again after a lost session
         self.topics: dict[str, facts.TopicCreated] = {}
         self.partitions: dict[PartitionKey, facts.PartitionChanged] = {}
         self.fenced: dict[int, bool] = {}
@@ -29,16 +32,13 @@ class Progress:
         self.exposed: dict[PartitionKey, tuple[int, int]] = {}  # (leader epoch, high watermark)
         self.deleted: dict[str, None] = {}  # topic ids
         self.positions: dict[tuple[str, PartitionKey], tuple[int, str]] = {}  # (position, node)
-        self.failed: dict[
-            tuple[PartitionKey, int], None
-        ] = {}  # (partition, broker) that fetches no more
-        self.superseded: dict[int, None] = {}  # brokers whose registration a dead process replaced
-        self.unsure: dict[
-            PartitionKey, int
-        ] = {}  # leader epoch of a write that ZooKeeper told of too late
-        self._newest = -1  # the highest offset (zxid) of a change of a partition
-        self._changed: dict[PartitionKey, int] = {}  # when the last change was told (seq)
-        self._connected: dict[str, int] = {}  # node -> when it last found a ZooKeeper (seq)
+        self.failed: dict[tuple[PartitionKey, int], None] = {}
+        """Replicas, as (partition, broker), whose fetcher gave up until the next leader epoch"""
+        self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process
+        self.unsure: dict[PartitionKey, int] = {}  # leader epoch of a lost answer to a write
+        self._newest = -1  # the highest zxid of a partition change
+        self._changed: dict[PartitionKey, int] = {}  # the row of the last change
+        self._connected: dict[str, int] = {}  # node -> the row of its last connection
         self._controller = (-1, "")  # (controller epoch, node)
         self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
         for kind, handler in (
@@ -60,11 +60,11 @@ class Progress:
             trace.subscribe(kind, handler)
 
     def unfenced(self) -> list[int]:
-        """Return the brokers that the controller considers alive."""
+        """Return the ids of the brokers that the controller has unfenced, sorted."""
         return sorted(broker for broker, fenced in self.fenced.items() if not fenced)
 
     def missing_partitions(self) -> list[str]:
-        """Return what partitions lack: a leader that knows, or replicas in the ISR."""
+        """Return what partitions lack: a leader that has applied its epoch, or ISR members."""
         missing = []
         for key, change in self.partitions.items():
             name = self.name(key)
@@ -78,14 +78,17 @@ class Progress:
         return missing
 
     def stall_excuse(self, missing: list[str], excuse: Excuse) -> str:
-        """Return why Kafka cannot do what is missing either, or nothing.
+        """Return why Kafka would not reach what is missing either, or "".
 
-        A follower that met a log which diverges within one epoch has failed until the next leader
-        epoch; that is promised to happen only where data was lost. And a broker whose registration
-        was replaced by that of its dead predecessor, late on the way, gets STALE_BROKER_EPOCH for
-        ever: it does not register again (BrokerLifecycleManager). And a ZooKeeper controller that
-        lost the answer to its write of an ISR finds another version when it tries again: the leader
-        gets INVALID_UPDATE_VERSION and proposes nothing more in this epoch (Partition).
+        Three situations of Kafka last until an operator acts:
+
+        - A follower whose log diverges from the leader's within one epoch fails until the next
+          leader epoch. Only lost data leads there, so ``excuse`` must name a loss.
+        - A broker was registered, late, by its own dead predecessor. Its heartbeats get
+          STALE_BROKER_EPOCH, and it does not register again (BrokerLifecycleManager).
+        - A ZooKeeper controller lost the answer to its write of an ISR. It finds another version
+          when it tries again, the leader gets INVALID_UPDATE_VERSION, and proposes no more
+          changes in this leader epoch (Partition).
         """
         reasons: dict[str, str] = {}
         for key, change in self.partitions.items():
@@ -132,7 +135,7 @@ class Progress:
         self.topics.setdefault(fact.topic_id, fact)
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
-        """Nothing is missing of a topic that is gone, not even that groups read it."""
+        """Forget a topic: nothing can be missing of it any more."""
         self.deleted[fact.topic_id] = None
         for known in (self.partitions, self.leading, self.exposed):
             for key in [key for key in known if key[0] == fact.topic_id]:
@@ -151,7 +154,7 @@ class Progress:
         self._newest = max(self._newest, fact.offset)
 
     def _on_isr_refused(self, _seq: int, _t: int, node: str, fact: facts.IsrUpdateFailed) -> None:
-        """Nothing was told since the last change, but its writer has found another ZooKeeper."""
+        """Suspect a lost answer: the writer connected anew after the last change that was told."""
         key = (fact.topic_id, fact.partition)
         if self._zookeeper and fact.error == "INVALID_UPDATE_VERSION":
             found = max(self._connected.get(each, -1) for each in (node, self._controller[1]))
@@ -195,7 +198,7 @@ class Progress:
             self.leading[key] = (fact.leader_epoch, node)
         exposed = self.exposed.get(key, (-1, 0))
         if fact.leader_epoch > exposed[0] and fact.start_offset < exposed[1]:
-            # The loss was legal or an invariant has said so: nobody can read what is gone.
+            # The loss was legal, or an invariant has reported it: no group can read these records.
             self.exposed[key] = (fact.leader_epoch, fact.start_offset)
 
     def _on_high_watermark(self, _seq: int, _t: int, _n: str, fact: facts.HighWatermark) -> None:
@@ -221,15 +224,16 @@ def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:
 
 def _broker(node: str) -> int:
     number = node.rpartition("-")[2]
-    return int(number) if number.isdigit() else -1  # broker-1b: a second process of broker-1
+    return int(number) if number.isdigit() else -1  # broker-1b is a second process of broker-1
 
 
 def limit_us(scenario: Scenario) -> int:
-    """Return how long a healed cluster may take, from its configuration (in simulated time).
+    """Return how long a healed cluster may take to converge, in µs of simulated time.
 
-    Twice the largest of: broker session (or ZooKeeper session), group session, max.poll.interval where a member got
-    stuck or a coordinator may have fallen silent under a JoinGroup, delivery.timeout, 1.5 ×
-    replica lag, metadata.max.age (a client may not have been told); and 30 s.
+    It is 30 s and twice the longest of: the broker's session (KRaft or ZooKeeper), 1.5 ×
+    replica.lag.time.max.ms, delivery.timeout.ms and metadata.max.age.ms of producers,
+    session.timeout.ms and metadata.max.age.ms of consumers; and max.poll.interval.ms where a
+    member gets stuck, or where a coordinator may fall silent under a JoinGroup.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)

@@ -51,7 +51,7 @@ def test_features_wait_for_the_last_broker_and_are_finalized_then() -> None:
     assert (told[0][3], told[2][3]) == ("3.9 to 4.0", "3.9 to 4.0")
     controller: Any = run.world.hosts["controller-1"].process
     assert {name: controller.image.features[name] for name in levels} == levels
-    assert controller.raft.rules.pre_vote()
+    assert controller.raft._context.rules.pre_vote()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""STABLEREAD, EXCL, OFFSET: what clients and groups must be able to rely on."""
+"""STABLEREAD, EXCL, OFFSET: what clients and groups can rely on."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 
 class Clients:
-    """Follows what consumers read and what group coordinators promised."""
+    """Follows what consumers read, and what group coordinators acknowledged."""
 
     def __init__(self, cluster: TracedCluster) -> None:
         self.cluster = cluster
-        self.stale_fetches = 0
         self._read: dict[tuple[str, int], dict[int, int]] = {}
         self._owners: dict[tuple[str, int], dict[str, str]] = {}
         self._committed: dict[tuple[str, str, int], int] = {}
@@ -37,15 +36,16 @@ class Clients:
                 unclean = "unclean-election" if state.unclean_epoch >= 0 else ""
                 self.cluster.violated(
                     "STABLEREAD", seq, t, key,
-                    f"{node} read record {record_id} at offset {offset} where {known} was read"
-                    " before", unclean,
+                    f"{node} read record {record_id} at offset {offset}, where another read gave"
+                    f" record {known}", unclean,
                 )  # fmt: skip
         if fact.offsets:
             exposed = self.cluster.partition(*key).exposed
             if fact.offsets[-1] >= exposed and self.cluster.partition(*key).unclean_epoch < 0:
                 self.cluster.violated(
                     "STABLEREAD", seq, t, key,
-                    f"{node} read offset {fact.offsets[-1]}, above the high watermark {exposed}",
+                    f"{node} read offset {fact.offsets[-1]}, not below the high watermark"
+                    f" {exposed}",
                 )  # fmt: skip
 
     def _on_assigned(self, seq: int, t: int, _node: str, fact: facts.GroupAssigned) -> None:
@@ -55,8 +55,9 @@ class Clients:
             if known != fact.member_id:
                 self.cluster.violated(
                     "EXCL", seq, t, self.cluster.group_key(fact.group),
-                    f"group {fact.group} generation {fact.generation}: {name} is owned by {known}"
-                    f" and {fact.member_id}",
+                    f"group {fact.group}, generation {fact.generation}: {known} and"
+                    f" {fact.member_id} both"
+                    f" own {name}",
                 )  # fmt: skip
 
     def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
@@ -66,18 +67,17 @@ class Clients:
             self._committed[(fact.group, fact.topic, fact.partition)] = fact.offset
 
     def _on_topic_deleted(self, _seq: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
-        """What was committed goes with its topic, some time later."""
+        """Allow that committed offsets of the topic disappear, some time later."""
         self._deleted[fact.topic] = None
 
     def _on_fetched(self, seq: int, t: int, node: str, fact: facts.OffsetFetched) -> None:
         if fact.coordinator_epoch < self._coordinator_epoch.get(fact.group, -1):
-            self.stale_fetches += 1
-            return
+            return  # a deposed coordinator: its clients find the next one
         promised = self._committed.get((fact.group, fact.topic, fact.partition))
         gone = fact.offset < 0 and fact.topic in self._deleted
         if promised is not None and fact.offset < promised and not gone:
             self.cluster.violated(
                 "OFFSET", seq, t, self.cluster.group_key(fact.group),
                 f"{node} answered offset {fact.offset} for {fact.topic}-{fact.partition} of group"
-                f" {fact.group}, where {promised} was acknowledged",
+                f" {fact.group}, after a commit of {promised} was acknowledged",
             )  # fmt: skip

@@ -1,7 +1,7 @@
-"""LOGORDER, EPOCHCACHE, PIDSTATE, ORDER: what one log must be, judged on whole logs.
+"""LOGORDER, EPOCHCACHE, PIDSTATE, ORDER: what must hold within one log.
 
-Called at the end of a run and from tests; the slow twin of MATCH stands here too
-(:func:`disagreements`), which compares whole logs pair by pair.
+They are judged on whole logs at the end of a run. :func:`disagreements` is a slow twin of MATCH
+for tests: it compares whole logs pair by pair.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 def check_log(
     cluster: TracedCluster, seq: int, t: int, node: str, fact: facts.FinalReplica
 ) -> None:
-    """Judge one replica's final log."""
+    """LOGORDER, EPOCHCACHE and ORDER of one replica's final log."""
     key = (fact.topic_id, fact.partition)
     order = (
         fact.log_start_offset,
@@ -30,45 +30,51 @@ def check_log(
             "LOGORDER", seq, t, key,
             f"{node}: log start, last stable offset, high watermark and log end are {order}",
         )  # fmt: skip
+    _check_epochs(cluster, seq, t, node, fact)
+    _check_sequences(cluster, seq, t, node, fact)
+
+
+def _check_epochs(
+    cluster: TracedCluster, seq: int, t: int, node: str, fact: facts.FinalReplica
+) -> None:
+    """EPOCHCACHE: the leader-epoch cache gives each batch the epoch that it has."""
     epochs, starts = fact.epoch_starts[::2], fact.epoch_starts[1::2]
-    last: dict[int, tuple[int, int]] = {}
-    for index, base in enumerate(fact.base_offsets):
+    for base, epoch in zip(fact.base_offsets, fact.batch_epochs, strict=True):
         at = bisect_right(starts, base) - 1
         cached = epochs[at] if at >= 0 else -1
-        # Below the log start is what the next retention pass deletes; its epochs are gone already.
-        if cached != fact.batch_epochs[index] and base >= fact.log_start_offset:
+        # The cache is trimmed at the log start; batches below it wait for the next retention pass.
+        if cached != epoch and base >= fact.log_start_offset:
             cluster.violated(
-                "EPOCHCACHE", seq, t, key,
-                f"{node}: the batch at offset {base} has leader epoch {fact.batch_epochs[index]},"
-                f" the leader-epoch cache says {cached}",
+                "EPOCHCACHE", seq, t, (fact.topic_id, fact.partition),
+                f"{node}: the batch at offset {base} has leader epoch {epoch}, the leader-epoch"
+                f" cache has {cached}",
             )  # fmt: skip
-        _check_order(cluster, seq, t, node, fact, index, last)
 
 
-def _check_order(
-    cluster: TracedCluster, seq: int, t: int, node: str, fact: facts.FinalReplica,
-    index: int, last: dict[int, tuple[int, int]],
-) -> None:  # fmt: skip
-    """A producer's sequences rise without a gap, or start again at 0 under a new epoch."""
-    producer, first = fact.producer_ids[index], fact.base_sequences[index]
-    if producer < 0 or first < 0:
-        return
-    known = last.get(producer)
-    size = fact.next_offsets[index] - fact.base_offsets[index]
-    last[producer] = (first + size, fact.base_offsets[index])
-    if known is not None and first not in (known[0], 0):
-        cluster.violated(
-            "ORDER", seq, t, (fact.topic_id, fact.partition),
-            f"{node}: producer {producer} has sequence {first} at offset"
-            f" {fact.base_offsets[index]} behind the batch at offset {known[1]} that ended before"
-            f" sequence {known[0]}",
-        )  # fmt: skip
+def _check_sequences(
+    cluster: TracedCluster, seq: int, t: int, node: str, fact: facts.FinalReplica
+) -> None:
+    """ORDER: a producer's sequences rise without a gap, or start again at 0."""
+    last: dict[int, tuple[int, int]] = {}  # producer -> (next sequence, base offset)
+    for base, end, producer, first in zip(
+        fact.base_offsets, fact.next_offsets, fact.producer_ids, fact.base_sequences, strict=True
+    ):
+        if producer < 0 or first < 0:
+            continue
+        known = last.get(producer)
+        last[producer] = (first + end - base, base)
+        if known is not None and first not in (known[0], 0):
+            cluster.violated(
+                "ORDER", seq, t, (fact.topic_id, fact.partition),
+                f"{node}: producer {producer} has sequence {first} at offset {base}; its batch"
+                f" before, at offset {known[1]}, ended before sequence {known[0]}",
+            )  # fmt: skip
 
 
 def check_producer_state(
     cluster: TracedCluster, seq: int, t: int, node: str, key: tuple[str, int], log: Any
 ) -> None:
-    """PIDSTATE: what the log remembers of each producer is a replay of its batches."""
+    """PIDSTATE: the log's state of each producer is what a replay of its batches gives."""
     remembered = {
         producer: (entry.epoch, entry.batches[-1][1])
         for producer, entry in log.producers.entries.items()
@@ -82,8 +88,9 @@ def check_producer_state(
         if remembered.get(producer) != entry:
             cluster.violated(
                 "PIDSTATE", seq, t, key,
-                f"{node} remembers {remembered.get(producer)} of producer {producer}, its log"
-                f" says {entry} (epoch, last sequence)",
+                f"{node} has {remembered.get(producer)} as state of producer {producer}; a replay"
+                f" of"
+                f" its log gives {entry} (epoch, last sequence)",
             )  # fmt: skip
 
 

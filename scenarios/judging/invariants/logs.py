@@ -1,7 +1,7 @@
-"""MATCH, ISRDATA, ELECTSAFE/ACKED, HWMONO, MINISR, NODUP: what replicas must agree on.
+"""MATCH, ISRDATA, ACKED, HWMONO, MINISR, NODUP: what replicas must agree on.
 
-Every check is O(log n) in the fact that triggers it. The rolling prefix hash makes "the same batch
-and the same prefix" one dictionary look-up per batch and replica.
+Each check costs at most O(log n) of the log's batches for the fact that triggers it. With a rolling
+prefix hash, "the same batch and the same prefix" is one dictionary look-up per batch and replica.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import (
+    TracedBatch,
     TracedCluster,
     TracedLog,
     TracedPartition,
@@ -22,7 +23,7 @@ _ALL = 1 << 60
 
 
 def _read(log: Any, offset: int, end: int) -> list[Any]:
-    """Return the batches of a range; one read of a log ends at the end of a segment."""
+    """Return the batches of a range of offsets, across segments."""
     found: list[Any] = []
     while offset < end:
         batches = log.read(offset, _ALL, end)
@@ -80,10 +81,9 @@ class Logs:
             ids[-1] if ids else None,
         )
         replica = state.replicas.get(node) or state.replica(node)
-        self._extend(
-            state, replica, seq, t, node, fact.base_offset, fact.next_offset, fact.leader_epoch,
-            content,
-        )  # fmt: skip
+        batch = (fact.base_offset, fact.next_offset, fact.leader_epoch, content)
+        if not state.extend(replica, batch):
+            self._mismatch(seq, t, node, state, batch)
         if fact.base_sequence >= 0:
             self._check_no_duplicate(state, seq, t, node, fact)
 
@@ -92,46 +92,38 @@ class Logs:
         state = self._partitions.get(key) or self._partition(*key)
         replica = state.replicas.get(node) or state.replica(node)
         log = replica.log or self._log(replica, node, fact)
-        batch = log.last_batch
+        last = log.last_batch
         if (
-            batch is not None
-            and batch.base_offset == fact.base_offset
-            and batch.last_offset + 1 == fact.next_offset
+            last is not None
+            and last.base_offset == fact.base_offset
+            and last.last_offset + 1 == fact.next_offset
         ):
-            batches = [batch]  # the usual case, without a search
+            batches = [last]  # the usual case, without a search
         else:
             batches = _read(log, fact.base_offset, fact.next_offset)
-        for batch in batches:
-            first, last = batch.records[0].value, batch.records[-1].value
-            user = type(first) is int
+        for each in batches:
+            first_id, last_id = each.records[0].value, each.records[-1].value
+            user = type(first_id) is int
             content = (
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_sequence,
-                first if user else None,
-                last if user else None,
+                each.producer_id,
+                each.producer_epoch,
+                each.base_sequence,
+                first_id if user else None,
+                last_id if user else None,
             )
-            self._extend(
-                state, replica, seq, t, node, batch.base_offset, batch.last_offset + 1,
-                batch.leader_epoch, content,
-            )  # fmt: skip
+            batch = (each.base_offset, each.last_offset + 1, each.leader_epoch, content)
+            if not state.extend(replica, batch):
+                self._mismatch(seq, t, node, state, batch)
 
-    def _extend(
-        self, state: TracedPartition, replica: TracedLog, seq: int, t: int, node: str,
-        base: int, end: int, epoch: int, content: tuple[Any, ...],
-    ) -> None:  # fmt: skip
-        before = replica.hashes[-1] if replica.hashes else 0
-        prefix = hash((before, base, end, epoch, content))
-        known = state.canonical.setdefault((end, epoch), prefix)
-        if known != prefix:
-            self.cluster.violated(
-                "MATCH", seq, t, state.key,
-                f"{node} holds another batch or prefix at offsets {base}–{end - 1} of leader epoch"
-                f" {epoch} than another replica held",
-            )  # fmt: skip
-        replica.nexts.append(end)
-        replica.epochs.append(epoch)
-        replica.hashes.append(prefix)
+    def _mismatch(
+        self, seq: int, t: int, node: str, state: TracedPartition, batch: TracedBatch
+    ) -> None:
+        base, end, epoch, _ = batch
+        self.cluster.violated(
+            "MATCH", seq, t, state.key,
+            f"{node} holds another batch or prefix at offsets {base}–{end - 1} of leader epoch"
+            f" {epoch} than another replica held",
+        )  # fmt: skip
 
     def _log(self, replica: TracedLog, node: str, fact: Any) -> Any:
         if replica.log is None:
@@ -151,7 +143,7 @@ class Logs:
 
     def _on_log_start(self, _seq: int, _t: int, node: str, fact: facts.LogStart) -> None:
         replica = self._partition(fact.topic_id, fact.partition).replica(node)
-        if fact.reason == "reset":  # truncated fully: it starts anew at the leader's log start
+        if fact.reason == "reset":  # truncated fully: it continues at the leader's log start
             replica.nexts, replica.epochs, replica.hashes = [], [], []
 
     def _on_stopped(self, _seq: int, _t: int, node: str, fact: facts.HostStopped) -> None:
@@ -164,8 +156,11 @@ class Logs:
                     replica.lost(member, state.exposed, state.exposed_hash)
 
     def _on_deleted(self, seq: int, t: int, node: str, fact: facts.LogDeleted) -> None:
-        """A member of the ISR keeps its log, unless its topic goes: KRaft tells of that before, a
-        ZooKeeper controller afterwards, but first takes the leader away."""
+        """A member of the ISR keeps its log unless its topic is deleted.
+
+        A KRaft controller records the deletion before the brokers drop their logs; a ZooKeeper
+        controller records it afterwards, and removes the leader before.
+        """
         state = self._partition(fact.topic_id, fact.partition)
         replica = state.replicas.pop(node, None)
         suspect = replica is not None and replica.suspect
@@ -183,7 +178,7 @@ class Logs:
                 replica.cut(0)
 
     def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
-        """With KRaft nobody joins an ISR under an earlier broker epoch (KIP-903)."""
+        """In KRaft mode no broker joins an ISR with an earlier broker epoch (KIP-903)."""
         if fact.change == "registered" and fact.fenced:
             for state in self.cluster.partitions.values():
                 replica = state.replicas.get(node_of(fact.broker))
@@ -191,7 +186,7 @@ class Logs:
                     replica.joining = False
 
     def _on_config(self, _seq: int, _t: int, _node: str, fact: facts.ConfigChanged) -> None:
-        """Ask for the least min.insync.replicas there was: a leader hears of a change later."""
+        """Keep the lowest min.insync.replicas that was set, as leaders learn of a change later."""
         if fact.config == "min.insync.replicas":
             least = 1 if fact.value is None else int(fact.value)
             self._least_min_isr[fact.resource] = min(
@@ -239,7 +234,7 @@ class Logs:
             self.cluster.violated(
                 "MINISR", seq, t, state.key,
                 f"{node} advanced the high watermark to {hw} with only {fact.acknowledged}"
-                f" known to have it; effective min.insync.replicas is {needed}",
+                f" known to hold the records; the effective min.insync.replicas is {needed}",
             )  # fmt: skip
         if hw > state.exposed:
             leader = state.replicas.get(node) or state.replica(node)
@@ -254,12 +249,12 @@ class Logs:
                 replica = state.replicas.get(member) or state.replica(member)
                 nexts = replica.nexts
                 if nexts and nexts[-1] == hw and replica.hashes[-1] == exposed_hash:
-                    continue  # holds, in place: the usual case
+                    continue  # it holds the prefix: the usual case, checked without a call
                 if not (replica.suspect or replica.holds(hw, exposed_hash)):
                     self._check_isr_member(state, seq, t, member, replica, "is in the ISR")
 
     def _learn_needed(self, topic_id: str) -> int:
-        """Return how many replicas must hold what is exposed, 0 for a topic nobody created."""
+        """Return how many replicas must hold a committed record; 0 for a topic that is unknown."""
         created = self.cluster.topics.get(topic_id)
         if created is None:
             return 0
@@ -277,8 +272,8 @@ class Logs:
         if not replica.holds(state.exposed, state.exposed_hash):
             self.cluster.violated(
                 "ISRDATA", seq, t, state.key,
-                f"{node} {what} of leader epoch {state.leader_epoch} but does not hold what a"
-                f" leader exposed below {state.exposed} (its log ends at"
+                f"{node} {what} of leader epoch {state.leader_epoch} without the records below high"
+                f" watermark {state.exposed} of an earlier leader (its log ends at"
                 f" {replica.log_end_offset})",
             )  # fmt: skip
 
@@ -287,11 +282,11 @@ class Logs:
         replica = state.replica(node)
         led, state.led_epoch = state.led_epoch, max(state.led_epoch, fact.leader_epoch)
         if fact.leader_epoch <= state.unclean_epoch or led < state.unclean_epoch:
-            # What a clean leader must hold starts again at what an unclean one brought.
+            # After an unclean election, a clean leader must hold what the unclean one had.
             state.exposed = min(state.exposed, replica.log_end_offset)
             state.exposed_hash = replica.prefix(state.exposed)
             return
-        if fact.leader_epoch < led:  # it heard late of its election; others have led since
+        if fact.leader_epoch < led:  # it applied its election late; others have led since
             return
         if replica.log_end_offset < state.exposed or (
             replica.prefix(state.exposed) != state.exposed_hash
@@ -299,8 +294,8 @@ class Logs:
             self.cluster.violated(
                 "ACKED", seq, t, state.key,
                 f"{node} was elected for leader epoch {fact.leader_epoch} with log end"
-                f" {replica.log_end_offset}, without what an earlier leader exposed below"
-                f" {state.exposed}",
+                f" {replica.log_end_offset}, without the records below high watermark"
+                f" {state.exposed} of an earlier leader",
             )  # fmt: skip
             state.exposed = min(state.exposed, replica.log_end_offset)
             state.exposed_hash = replica.prefix(state.exposed)
@@ -308,9 +303,9 @@ class Logs:
     def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
         state = self._partition(fact.topic_id, fact.partition)
         if fact.partition_epoch < state.partition_epoch:
-            return  # another controller commits what the first already did
-        # A ZooKeeper controller ends a reassignment before it takes the old replicas out of the ISR:
-        # leaders count on those no more, and none of them can be elected.
+            return  # a later controller records again what an earlier one committed
+        # A ZooKeeper controller ends a reassignment before it removes the old replicas from the
+        # ISR. Leaders do not count these any more, and none of them can be elected.
         isr = tuple([broker for broker in fact.isr if broker in fact.replicas])
         joined = [broker for broker in isr if broker not in state.isr]
         if fact.partition_epoch > state.partition_epoch:

@@ -1,12 +1,17 @@
 """META, ISRELIG, ONELEADER: what controllers and brokers must agree on.
 
-With ZooKeeper the controller writes a partition at a time: first elections, then each dead broker
-leaves the ISRs. So there ISRELIG judges who joins an ISR, not who is still in it, and a partition
-without a leader may have any ISR. Before inter.broker.protocol.version 2.7 a leader writes its ISR
-itself, without the controller's check, and knows only which brokers its own metadata cache holds: a
-broker that dies or shuts down may join, so what leaders write is not judged. Who is shutting down is
-in the memory of one controller: its successor does not know, and what a deposed one still says counts
-no more. A metadata offset is then a zxid; see also :mod:`kafkasim.scenarios.judging.invariants.zookeeper`.
+ISRELIG judges less in ZooKeeper mode, for four reasons:
+
+- The controller writes one partition at a time: first it elects leaders, then it removes each
+  dead broker from the ISRs. So only brokers that join an ISR are judged, not those still in it,
+  and a partition without a leader may have any ISR.
+- Before inter.broker.protocol.version 2.7 a leader writes its ISR itself, without a check by the
+  controller, and knows only the live brokers of its own metadata cache. A broker that dies or
+  shuts down may join, so ISRs that leaders write are not judged.
+- Which brokers are shutting down is in one controller's memory. Its successor does not know.
+- What a deposed controller records about brokers counts no more.
+
+In ZooKeeper mode a metadata offset is a zxid; see also ``zookeeper.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 
 class Metadata:
-    """Follows the metadata log, the brokers' registrations and who believes to lead."""
+    """Follows the metadata log, the brokers' registrations, and the leaders of partitions."""
 
     def __init__(self, cluster: TracedCluster) -> None:
         self.cluster = cluster
@@ -27,7 +32,7 @@ class Metadata:
         self._brokers: dict[int, facts.BrokerRegistration] = {}
         self._registered: dict[int, int] = {}  # broker -> metadata offset
         self._zookeeper = False
-        self._controller = (0, "")  # with ZooKeeper: the highest controller epoch, and whose it is
+        self._controller = (0, "")  # with ZooKeeper: the highest (controller epoch, its node)
         self._written: set[int] = set()  # the zxids of all controllers' writes
         self._leaders: dict[tuple[str, int, int], str] = {}
         self._raft_leaders: dict[int, str] = {}
@@ -49,7 +54,7 @@ class Metadata:
             self._controller = max(self._controller, (fact.controller_epoch, node))
 
     def finish(self) -> None:
-        """Judge what waits for the end of a batch."""
+        """Judge the brokers that were fenced last."""
         self._check_fenced(1 << 62)
 
     def _on_metadata(self, seq: int, t: int, node: str, fact: facts.MetadataCommitted) -> None:
@@ -62,12 +67,12 @@ class Metadata:
 
     def _on_broker(self, seq: int, t: int, node: str, fact: facts.BrokerRegistration) -> None:
         self._check_fenced(t)
-        if self._zookeeper:  # one controller counts, in the order in which it tells
+        if self._zookeeper:  # only the newest controller counts, in the order of its facts
             if self._controller[1] != node:
                 return
         elif fact.offset <= self._registered.get(fact.broker, -1):
             return
-        if fact.broker in self._fenced_at:  # its standing changes again at the same instant
+        if fact.broker in self._fenced_at:  # its registration changes again at the same instant
             self._judge_fenced(fact.broker)
         self._registered[fact.broker] = fact.offset
         self._brokers[fact.broker] = fact
@@ -75,7 +80,7 @@ class Metadata:
             self._fenced_at[fact.broker] = (t, seq)
 
     def _check_fenced(self, t: int) -> None:
-        """After the batch that fenced a broker, no ISR holds it but as its last member."""
+        """After the batch that fenced a broker, an ISR holds it as its last member only."""
         for broker in [each for each, (since, _) in self._fenced_at.items() if since != t]:
             self._judge_fenced(broker)
 
@@ -85,7 +90,7 @@ class Metadata:
             if broker in change.isr and not (len(change.isr) == 1 and change.leader == -1):
                 self.cluster.violated(
                     "ISRELIG", seq, since, key,
-                    f"broker {broker} is fenced or shutting down and stays in the ISR {change.isr}",
+                    f"broker {broker} is fenced or shutting down but still in the ISR {change.isr}",
                 )  # fmt: skip
 
     def _on_partition(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
@@ -95,12 +100,13 @@ class Metadata:
         if fact.offset == offset:
             return
         if fact.offset < offset:
-            return  # a later controller re-reads what an earlier one committed
+            return  # a later controller replays what an earlier one committed
         if fact.partition_epoch <= partition_epoch:
             self.cluster.violated(
                 "META", seq, t, key,
-                f"partition epoch {fact.partition_epoch} at metadata offset {fact.offset} does not"
-                f" rise above {partition_epoch} at {offset}",
+                f"partition epoch {fact.partition_epoch} at metadata offset {fact.offset} is not"
+                f" above"
+                f" {partition_epoch} at offset {offset}",
             )  # fmt: skip
         self._epochs[key] = (fact.partition_epoch, fact.offset)
         before, self._isr[key] = self._isr.get(key), fact
@@ -124,7 +130,7 @@ class Metadata:
         stays: tuple[int, ...],
     ) -> None:
         if fact.leader == -1 and (len(fact.isr) <= 1 or self._zookeeper):
-            return  # the last member stays; with ELR nobody does
+            return  # the last member stays; with ELR the ISR is empty
         if fact.leader not in fact.isr:
             self.cluster.violated(
                 "ISRELIG", seq, t, key,

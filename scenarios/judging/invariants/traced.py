@@ -21,6 +21,9 @@ from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
 LogView = Callable[[str, str, int], Any]
 """``view(node, topic_id, partition)`` returns that replica's log, or None when it has none."""
 
+TracedBatch = tuple[int, int, int, tuple[Any, ...]]
+"""A batch: base offset, end offset (exclusive), leader epoch, and what it holds."""
+
 NEVER_EXCUSED = ("ISRELIG", "MINISR", "ONELEADER")
 """Invariants that no lost data explains, because they judge who leads and who is in the ISR.
 
@@ -106,6 +109,19 @@ class TracedPartition:
     exposed_hash: int = 0  # the prefix hash below it, in that leader's log
     unclean_epoch: int = -1  # the last leader epoch that began with an unclean election
     led_epoch: int = -1  # the highest leader epoch in which any replica became leader
+
+    def extend(self, replica: TracedLog, batch: TracedBatch) -> bool:
+        """Add a batch to a replica's log; return whether it agrees with all other replicas.
+
+        It agrees if every replica that held a batch with this end offset and leader epoch held
+        the same batch after the same prefix.
+        """
+        _, end, epoch, _ = batch
+        prefix = hash((replica.hashes[-1] if replica.hashes else 0, batch))
+        replica.nexts.append(end)
+        replica.epochs.append(epoch)
+        replica.hashes.append(prefix)
+        return self.canonical.setdefault((end, epoch), prefix) == prefix
 
     def replica(self, node: str) -> TracedLog:
         """Return the replica on a node; an unknown one is added with an empty log."""

@@ -1,10 +1,10 @@
-"""META in ZooKeeper mode: only the newest controller's writes take effect.
+"""META in ZooKeeper mode: only the newest controller's writes and requests take effect.
 
 There is no metadata log to compare. A controller's epoch begins at the transaction that raised
-/controller_epoch; from that zxid on no write of a lower epoch may be in the tree, and versions of a
-znode rise with the zxid (that of partitions is judged in :mod:`kafkasim.scenarios.judging.invariants.metadata`). A
-writer tells when it has the answer, which a pause may delay, so both orders of telling are judged.
-And a broker that has heard of a controller obeys no earlier one, until it is started anew.
+/controller_epoch. No write of a lower epoch may have a higher zxid. (``metadata.py`` judges the
+versions of partitions.) A controller records a write when it gets the answer, which a pause may
+delay, so a late write is found whichever fact comes first. And a broker that has accepted a
+request of a controller accepts none of an earlier one until it restarts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 
 class ZooKeeperWrites:
-    """Compares the writes of controllers with their elections."""
+    """Compares the writes and requests of controllers with their elections."""
 
     def __init__(self, cluster: TracedCluster) -> None:
         self.cluster = cluster
@@ -37,8 +37,9 @@ class ZooKeeperWrites:
             self._violated(
                 seq,
                 t,
-                f"{node} obeys {fact.api} of broker {fact.controller} with controller epoch"
-                f" {fact.controller_epoch} after it heard of epoch {epoch} of broker {controller}",
+                f"{node} accepted {fact.api} of broker {fact.controller} with controller epoch"
+                f" {fact.controller_epoch}, after a request with epoch {epoch} of broker"
+                f" {controller}",
             )
         else:
             self._heard[node] = (fact.controller_epoch, fact.controller)
@@ -48,7 +49,9 @@ class ZooKeeperWrites:
         if fact.path == CONTROLLER_EPOCH:
             known = self._elected.setdefault(epoch, (zxid, node))
             if known[1] != node:
-                self._violated(seq, t, f"{known[1]} and {node} both have controller epoch {epoch}")
+                self._violated(
+                    seq, t, f"{known[1]} and {node} were both elected with controller epoch {epoch}"
+                )
             for older, (at, writer, path) in self._last.items():
                 if older < epoch and at > zxid:
                     self._late(seq, t, older, (at, writer, path), epoch)
