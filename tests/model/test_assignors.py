@@ -1,4 +1,4 @@
-"""Range and round robin (facts 3.3) against kafka-python's, an independent implementation."""
+"""Range and round robin (KAFKA.md, 3.3) against kafka-python's, an independent implementation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classic groups (facts 3.1): joins, syncs, heartbeats, leaves, sessions. KIP-394, KIP-345."""
+"""Classic groups (KAFKA.md, 3.1): joins, syncs, heartbeats, leaves, sessions. KIP-394, KIP-345."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed offsets (facts 3.1): validation, pending until the high watermark, fetch, expiry."""
+"""Committed offsets (KAFKA.md, 3.1): validation, pending until the high watermark, fetch, expiry."""
 
 from __future__ import annotations
 

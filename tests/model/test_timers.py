@@ -1,4 +1,4 @@
-"""Keyed timers, and their twin: a dictionary searched for the earliest deadline."""
+"""Keyed timers, and a slow twin: a dictionary that is searched for the earliest deadline."""
 
 from __future__ import annotations
 
