@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -110,10 +111,10 @@ class TopicPlanner:
         """Return the ids of the topics that can be deleted, and the response."""
         topic_ids: list[str] = []
         results: list[tuple[str, str, Errors, str]] = []
-        names = self.image.topic_names
+        names, times = self.image.topic_names, Counter(request.topics)
         for name, topic_id in request.topics:
             error, message = Errors.NONE, ""
-            if request.topics.count((name, topic_id)) > 1:
+            if times[name, topic_id] > 1:
                 error, message = Errors.INVALID_REQUEST, "Duplicate topic name or id."
             elif name and topic_id:
                 message = "You may not specify both topic name and topic id."
@@ -262,12 +263,12 @@ def _each(
     topics: Sequence[T], plan: Callable[[T], P | Refused]
 ) -> tuple[list[P], tuple[Result, ...]]:
     """Plan each topic on its own; refuse one that is named twice."""
-    names = [topic.topic for topic in topics]
+    times = Counter([topic.topic for topic in topics])
     planned: list[P] = []
     results: list[Result] = []
     for topic in topics:
         outcome: P | Refused
-        if names.count(topic.topic) > 1:
+        if times[topic.topic] > 1:
             outcome = Refused(Errors.INVALID_REQUEST, "Duplicate topic name.")
         else:
             outcome = plan(topic)

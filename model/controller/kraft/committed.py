@@ -40,7 +40,7 @@ from kafkasim.model.records import RecordBatch
 class CommittedMetadata:
     """The image of all committed records, with the digest that chains them."""
 
-    __slots__ = ("config", "digest", "end_offset", "image", "out")
+    __slots__ = ("_created", "config", "digest", "end_offset", "image", "out")
 
     def __init__(self, out: list[Any], config: BrokerConfig) -> None:
         self.out = out
@@ -48,11 +48,13 @@ class CommittedMetadata:
         self.image = MetadataImage()
         self.digest = 0
         self.end_offset = 0  # the offset after the last committed batch seen
+        self._created: _CreatedTopics | None = None  # of the batch being applied, when needed
 
     def apply(self, batch: RecordBatch, report: bool) -> None:
         """Replay a committed batch; ``report`` its changes as facts if this node leads the quorum."""
         assert batch.base_offset >= self.end_offset, f"{batch} applied after {self.end_offset}"
         image = self.image
+        self._created = None
         if not batch.control:
             epoch = batch.leader_epoch
             offset = batch.base_offset
@@ -78,14 +80,10 @@ class CommittedMetadata:
     def _topic_created(
         self, record: TopicRecord, offset: int, batch: RecordBatch, before: Any
     ) -> TopicCreated:
-        partitions: list[PartitionRecord] = []
-        min_isr = self.config.min_insync_replicas
-        for other in [each.value for each in batch.records]:
-            if type(other) is PartitionRecord and other.topic_id == record.topic_id:
-                partitions.append(other)
-            elif type(other) is ConfigRecord and other.topic == record.name:
-                if other.name == "min.insync.replicas" and other.value is not None:
-                    min_isr = int(other.value)
+        if self._created is None:
+            self._created = _CreatedTopics(batch)
+        partitions = self._created.partitions.get(record.topic_id, [])
+        min_isr = self._created.min_isr.get(record.name, self.config.min_insync_replicas)
         factor = len(partitions[0].replicas) if partitions else 0
         return TopicCreated(offset, record.topic_id, record.name, len(partitions), factor, min_isr)
 
@@ -144,6 +142,20 @@ class CommittedMetadata:
             broker.in_controlled_shutdown,
             broker.rack,
         )
+
+
+class _CreatedTopics:
+    """What a batch says about the topics that it creates, by topic id and by name."""
+
+    def __init__(self, batch: RecordBatch) -> None:
+        self.partitions: dict[str, list[PartitionRecord]] = {}
+        self.min_isr: dict[str, int] = {}
+        for record in [each.value for each in batch.records]:
+            if type(record) is PartitionRecord:
+                self.partitions.setdefault(record.topic_id, []).append(record)
+            elif type(record) is ConfigRecord and record.name == "min.insync.replicas":
+                if record.value is not None:
+                    self.min_isr[record.topic] = int(record.value)
 
 
 def _before(image: MetadataImage, record: Any) -> Any:

@@ -10,6 +10,7 @@ leaders of new topics (DelayedCreatePartitions).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -138,10 +139,10 @@ class ZkAdminManager:
 
     def _create_partitions(self, request: CreatePartitionsRequest) -> Steps:
         """Write the assignment of each topic with the new partitions (createPartitions)."""
-        names = [topic.topic for topic in request.topics]
+        times = Counter([topic.topic for topic in request.topics])
         results: list[tuple[str, Errors, str]] = []
         for topic in request.topics:
-            if names.count(topic.topic) > 1:
+            if times[topic.topic] > 1:
                 error, message = Errors.INVALID_REQUEST, "Duplicate topic in request."
             elif self.controller.context.deleting(topic.topic):
                 error, message = Errors.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion."

@@ -72,7 +72,8 @@ class ControllerContext:
         self.brokers: dict[int, BrokerInfo] = {}  # registered: live or shutting down, by id
         self.broker_epochs: dict[int, int] = {}
         self.shutting_down: dict[int, None] = {}
-        self.topic_ids: dict[str, str] = {}  # of all topics, by name
+        self.topic_ids: dict[str, str] = {}  # of all topics, by name; written by add_topic()
+        self.topic_names: dict[str, str] = {}  # the names by id
         # The settings of a topic, and the zxid of their last change.
         self.configs: dict[str, tuple[tuple[tuple[str, str], ...], int]] = {}
         self.assignments: dict[TopicPartition, ReplicaAssignment] = {}  # written by assign()
@@ -112,6 +113,11 @@ class ControllerContext:
         return tuple(sorted(self.brokers))
 
     # ---------------------------------------------------------------------- partitions, replicas
+
+    def add_topic(self, topic: str, topic_id: str) -> None:
+        """Take up a topic, which has no partitions yet."""
+        self.topic_ids[topic] = topic_id
+        self.topic_names[topic_id] = topic
 
     def assign(self, tp: TopicPartition, assignment: ReplicaAssignment) -> None:
         """Set the replicas of a partition, which may be new."""
@@ -177,7 +183,7 @@ class ControllerContext:
         for key in [key for key in self.replica_states if key[0].topic == topic]:
             del self.replica_states[key]
         self._of_topic.pop(topic, None)
-        self.topic_ids.pop(topic, None)
+        self.topic_names.pop(self.topic_ids.pop(topic, ""), None)
         self.configs.pop(topic, None)
         self.topics_to_delete.pop(topic, None)
         self.topics_ineligible.pop(topic, None)

@@ -57,14 +57,13 @@ class IsrChanges:
         known = context.broker_epochs.get(request.broker_id)
         if known is None or known != request.broker_epoch:
             return AlterPartitionResponse(Errors.STALE_BROKER_EPOCH, ())
-        names = {topic_id: name for name, topic_id in context.topic_ids.items()}
         results: dict[tuple[str, int], AlterPartitionResult] = {}
         wanted: dict[TopicPartition, Leadership] = {}
         by_reason: dict[str, dict[TopicPartition, Leadership]] = {}
         asked: list[TopicPartition] = []
         for data in request.partitions:
             key = (data.topic_id, data.partition)
-            name = names.get(data.topic_id)
+            name = context.topic_names.get(data.topic_id)
             if name is None:
                 results[key] = AlterPartitionResult(*key, Errors.UNKNOWN_TOPIC_ID)
                 continue
@@ -92,10 +91,9 @@ class IsrChanges:
 
     def complete_reassignments(self, response: AlterPartitionResponse) -> Steps:
         """Complete the reassignments whose last target has joined the ISR by this response."""
-        names = {topic_id: name for name, topic_id in self.context.topic_ids.items()}
         for result in response.partitions:
             if result.error is NONE:
-                tp = TopicPartition(names[result.topic_id], result.partition)
+                tp = TopicPartition(self.context.topic_names[result.topic_id], result.partition)
                 yield from self.reassignments.maybe_complete(tp)
 
     def _wanted(self, tp: TopicPartition, data: AlterPartitionData) -> Leadership:

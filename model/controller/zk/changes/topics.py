@@ -43,7 +43,8 @@ class TopicChanges:
         """Bring new topics online; forget topics whose znode is gone."""
         context = self.context
         names = yield from self.store.children(TOPICS)
-        for gone in [topic for topic in context.topic_ids if topic not in names]:
+        known = frozenset(names)
+        for gone in [topic for topic in context.topic_ids if topic not in known]:
             context.remove_topic(gone)
         new = [name for name in names if name not in context.topic_ids]
         added = yield from self.loading.read_topics(new)

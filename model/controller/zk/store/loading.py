@@ -93,7 +93,7 @@ class ContextLoader:
         for name, topic, config in zip(names, found, settings, strict=True):
             if topic.error is not OK:
                 continue
-            context.topic_ids[name] = topic.data.topic_id
+            context.add_topic(name, topic.data.topic_id)
             if config.error is OK:
                 context.configs[name] = config.data.entries, config.stat.mzxid
             for number, assignment in topic.data.partitions:
