@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafkasim.scenarios.variants import catalogue
+from kafkasim.scenarios.variants.registry import VARIANTS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "model" / "KAFKA.md"
@@ -62,7 +62,7 @@ def test_the_page_has_the_sections_that_its_text_refers_to() -> None:
 
 def test_every_bug_is_a_variant_or_explained() -> None:
     explained = set(re.findall(r"\*\*(B\d\d)\b", PAGE.read_text()))
-    known = explained | {name[:3] for name in catalogue()}
+    known = explained | {name[:3] for name in VARIANTS}
     wrong = [
         f"{place}: {bug}"
         for place, line in lines()
