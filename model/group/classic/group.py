@@ -1,7 +1,7 @@
 """A classic group and its members (ClassicGroup, ClassicGroupMember): state without effects.
 
-:data:`PREDECESSORS` is the whole transition table of the five states, and
-:meth:`ClassicGroup.transition_to` the only place that changes a state:
+:data:`PREDECESSORS` is the whole transition table of the five states. Only
+:meth:`ClassicGroup.transition_to` moves a group along it:
 
     EMPTY ◀──▶ PREPARING_REBALANCE ◀──▶ COMPLETING_REBALANCE ──▶ STABLE
                         ▲                                          │

@@ -223,7 +223,7 @@ class ClassicMembership:
             self.rebalance.trace.tell_assigned(group)
         else:
             error = client_error(error)
-            self.rebalance.reset_assignment(group, error, now)
+            self.rebalance.reset_assignment(shard, group, error, now)
             reason = f"{error.name} when storing the assignment"
             self.rebalance.prepare_or_complete(shard, group, reason, now)
 

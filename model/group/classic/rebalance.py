@@ -58,7 +58,7 @@ class ClassicRebalance:
     def prepare(self, shard: GroupShard, group: ClassicGroup, reason: str, now: int) -> None:
         """Start a rebalance: every member must join again (prepareRebalance)."""
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
-            self.reset_assignment(group, Errors.REBALANCE_IN_PROGRESS, now)
+            self.reset_assignment(shard, group, Errors.REBALANCE_IN_PROGRESS, now)
         self.runtime.cancel(("group-sync", group.group_id))
         initial = group.state is ClassicGroupState.EMPTY
         self.transition(group, ClassicGroupState.PREPARING_REBALANCE, reason, now)
@@ -101,7 +101,7 @@ class ClassicRebalance:
             self.append_group(shard, group, {}, now)
             return
         for member in group.members.values():
-            self.answer_join(group, member, Errors.NONE)
+            self.answer_join(group, member)
             self.arm_session(shard, group, member, now)
             member.is_new = False
             group.pending_sync[member.member_id] = None
@@ -277,20 +277,13 @@ class ClassicRebalance:
     # Answers to parked requests
 
     def answer_join(
-        self,
-        group: ClassicGroup,
-        member: ClassicMember,
-        error: Errors,
-        skip_assignment: bool = False,
+        self, group: ClassicGroup, member: ClassicMember, skip_assignment: bool = False
     ) -> None:
-        """Answer a member's parked join, if it has one: the current generation, or an error."""
+        """Answer a member's parked join, if it has one, with the current generation."""
         parked = member.awaiting_join
         if parked is not None:
             group.park_join(member, None)
-            answer = joined(group, member, skip_assignment)
-            if error is not Errors.NONE:
-                answer = join_error(error, member.member_id)
-            self.runtime.respond(parked, answer)
+            self.runtime.respond(parked, joined(group, member, skip_assignment))
 
     def set_assignment(
         self,
@@ -311,15 +304,17 @@ class ClassicRebalance:
                 self.runtime.respond(parked, synced(group, member))
                 self.arm_session(shard, group, member, now)
 
-    def reset_assignment(self, group: ClassicGroup, error: Errors, now: int) -> None:
-        """Take all assignments back, and answer the parked syncs with an error."""
+    def reset_assignment(
+        self, shard: GroupShard, group: ClassicGroup, error: Errors, now: int
+    ) -> None:
+        """Take all assignments back, and answer the parked syncs with an error.
+
+        The sessions of the members that get an answer start anew.
+        """
         for member in group.members.values():
             member.assignment = ()
             parked = member.awaiting_sync
             if parked is not None:
                 member.awaiting_sync = None
                 self.runtime.respond(parked, sync_error(error))
-                if member.expire is not None:
-                    key = ("group-session", group.group_id, member.member_id)
-                    deadline = now + member.session_timeout_ms * 1000
-                    self.runtime.arm(key, deadline, member.expire)
+                self.arm_session(shard, group, member, now)

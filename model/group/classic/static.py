@@ -59,7 +59,7 @@ class StaticMembers:
                 shard, group, f"static member {request.group_instance_id} came back", now
             )
         elif group.state is ClassicGroupState.COMPLETING_REBALANCE:  # only under a variant (B69)
-            self.rebalance.answer_join(group, member, Errors.NONE)
+            self.rebalance.answer_join(group, member)
         else:
             assert group.state is ClassicGroupState.PREPARING_REBALANCE, (
                 group.group_id,
@@ -116,7 +116,7 @@ class StaticMembers:
             self.rebalance.trace.tell_state(group, f"{member.member_id} replaced {old_id}")
             self.rebalance.trace.tell_replaced(group, old_id, member)
             leads = group.leader == member.member_id
-            self.rebalance.answer_join(group, member, Errors.NONE, skip_assignment=leads)
+            self.rebalance.answer_join(group, member, skip_assignment=leads)
             return
         parked = member.awaiting_join
         if parked is not None:
