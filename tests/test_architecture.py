@@ -84,9 +84,7 @@ LONG_FILES: dict[str, int] = {
 }
 """A ratchet: files over 450 lines and their limit. Lower it when one shrinks; add none."""
 
-LONG_FUNCTIONS: dict[str, int] = {
-    "model.replication.requests.serving.fetch": 65,
-}
+LONG_FUNCTIONS: dict[str, int] = {}
 """A ratchet, as above: functions over 50 lines."""
 
 

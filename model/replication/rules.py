@@ -8,10 +8,10 @@ The methods read the partition they are given and never change it, but for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.replication.partition.replica import LONG_AGO
+from kafkasim.model.replication.partitions.remote_replica import LONG_AGO
 
 if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import BrokerImage
@@ -20,12 +20,27 @@ if TYPE_CHECKING:
         FetchPartitionResponse,
         OffsetForLeaderEpochPartition,
     )
-    from kafkasim.model.replication.fetcher.fetch_state import FetchState
-    from kafkasim.model.replication.partition.leader import LeaderPartition as Partition
-    from kafkasim.model.replication.partition.replica import RemoteReplica
+    from kafkasim.model.replication.partitions.remote_replica import RemoteReplica
     from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 NONE = Errors.NONE
+
+
+class LeaderView(Protocol):
+    """What a rule may read of a partition that this broker leads."""
+
+    log: UnifiedLog
+    leader_epoch_start: int  # the log end offset when the leadership began
+    isr: tuple[int, ...]  # as the controller committed it last
+    maximal_isr: tuple[int, ...]  # with whoever is proposed to join, and still with who is to leave
+    remotes: dict[int, RemoteReplica]  # the other replicas, by broker
+    brokers: dict[int, BrokerImage]  # the metadata cache's
+    lag_us: int  # replica.lag.time.max.ms
+
+    @property
+    def min_isr(self) -> int:
+        """The effective min.insync.replicas."""
+        ...
 
 
 class ReplicationRules:
@@ -33,18 +48,18 @@ class ReplicationRules:
 
     # ------------------------------------------------------------------------ leader: ISR and HW
 
-    def may_join_isr(self, partition: Partition, remote: RemoteReplica) -> bool:
+    def may_join_isr(self, leader: LeaderView, remote: RemoteReplica) -> bool:
         """Whether a caught-up follower may be proposed for the ISR (B06, B24, B25)."""
         leo = remote.leo
         return (
-            leo >= partition.log.high_watermark
-            and leo >= partition.leader_epoch_start
-            and self.is_eligible(partition, remote)
+            leo >= leader.log.high_watermark
+            and leo >= leader.leader_epoch_start
+            and self.is_eligible(leader, remote)
         )
 
-    def is_eligible(self, partition: Partition, remote: RemoteReplica) -> bool:
+    def is_eligible(self, leader: LeaderView, remote: RemoteReplica) -> bool:
         """Whether the replica's broker may be in an ISR: KIP-841, KIP-903 (B24, B25)."""
-        broker = partition.brokers.get(remote.id)
+        broker = leader.brokers.get(remote.id)
         return (
             broker is not None
             and not broker.fenced
@@ -57,54 +72,54 @@ class ReplicationRules:
         """Whether a follower is within replica.lag.time.max.ms of the leader's end."""
         return remote.leo == leader_end or now - remote.last_caught_up_us <= lag_us
 
-    def out_of_sync(self, partition: Partition, now: int) -> tuple[int, ...]:
+    def out_of_sync(self, leader: LeaderView, now: int) -> tuple[int, ...]:
         """Return the committed ISR's members to be removed for lag."""
-        leader_end = partition.log.log_end_offset
-        lag_us = partition.lag_us
-        remotes = partition.remotes
+        leader_end = leader.log.log_end_offset
+        lag_us = leader.lag_us
+        remotes = leader.remotes
         return tuple(
             [
                 member
-                for member in partition.isr
+                for member in leader.isr
                 if member in remotes
                 and not self.is_caught_up(remotes[member], leader_end, now, lag_us)
             ]
         )
 
-    def high_watermark(self, partition: Partition, now: int) -> int:
+    def high_watermark(self, leader: LeaderView, now: int) -> int:
         """Return the high watermark that the known log ends allow (B18, B20)."""
-        log = partition.log
+        log = leader.log
         leader_end = smallest = log.log_end_offset
         members: tuple[int, ...] | None = None
-        for replica, remote in partition.remotes.items():
+        for replica, remote in leader.remotes.items():
             if remote.leo < smallest:
                 if members is None:
-                    members = self.members_for_high_watermark(partition)
+                    members = self.members_for_high_watermark(leader)
                 if replica in members or (
-                    self.is_caught_up(remote, leader_end, now, partition.lag_us)
-                    and self.is_eligible(partition, remote)
+                    self.is_caught_up(remote, leader_end, now, leader.lag_us)
+                    and self.is_eligible(leader, remote)
                 ):
                     smallest = remote.leo
-        if smallest > log.high_watermark and self.high_watermark_is_frozen(partition):
+        if smallest > log.high_watermark and self.high_watermark_is_frozen(leader):
             return log.high_watermark
         return smallest
 
-    def members_for_high_watermark(self, partition: Partition) -> tuple[int, ...]:
+    def members_for_high_watermark(self, leader: LeaderView) -> tuple[int, ...]:
         """Return whose log ends hold the high watermark back: the maximal ISR (B20)."""
-        return partition.maximal_isr
+        return leader.maximal_isr
 
-    def high_watermark_is_frozen(self, partition: Partition) -> bool:
+    def high_watermark_is_frozen(self, leader: LeaderView) -> bool:
         """Whether the high watermark stands still below the min ISR (B18, KAFKA-15583)."""
-        return len(partition.isr) < partition.min_isr
+        return len(leader.isr) < leader.min_isr
 
-    def starts_leadership(self, partition: Partition, leader_epoch: int) -> bool:
+    def starts_leadership(self, known_epoch: int, leader_epoch: int) -> bool:
         """Whether metadata begins a new leadership: only a new leader epoch does (B17)."""
-        return leader_epoch > partition.leader_epoch
+        return leader_epoch > known_epoch
 
-    def reset_remote_replicas(self, partition: Partition, was_leader: bool, now: int) -> None:
+    def reset_remote_replicas(self, leader: LeaderView, was_leader: bool, now: int) -> None:
         """Forget what followers had told under an older leader epoch (0.1 c, B05)."""
-        isr = partition.isr
-        for replica, remote in partition.remotes.items():
+        isr = leader.isr
+        for replica, remote in leader.remotes.items():
             remote.reset(now if replica in isr else LONG_AGO)
 
     def assigns_epoch_at_election(self) -> bool:
@@ -137,17 +152,17 @@ class ReplicationRules:
         broker = brokers.get(replica)
         return broker is not None and epoch < broker.epoch
 
-    def enough_replicas(self, partition: Partition) -> bool:
+    def enough_replicas(self, leader: LeaderView) -> bool:
         """Whether acks=all may be appended: the committed ISR reaches the min ISR."""
-        return len(partition.isr) >= partition.min_isr
+        return len(leader.isr) >= leader.min_isr
 
-    def after_append_error(self, partition: Partition) -> Errors:
+    def after_append_error(self, leader: LeaderView) -> Errors:
         """Return the answer to acks=all once its offset is committed."""
-        if len(partition.maximal_isr) >= partition.min_isr:
+        if len(leader.maximal_isr) >= leader.min_isr:
             return NONE
         return Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
-    def required_offset(self, partition: Partition, last_offset: int, duplicate: bool) -> int:
+    def required_offset(self, last_offset: int, duplicate: bool) -> int:
         """Return the high watermark that acks=all waits for, duplicates too (RM:963)."""
         return last_offset + 1
 
@@ -182,14 +197,14 @@ class ReplicationRules:
         """
         return 0
 
-    def may_be_read_from(self, partition: Partition, remote: RemoteReplica, offset: int) -> bool:
+    def may_be_read_from(self, leader: LeaderView, remote: RemoteReplica, offset: int) -> bool:
         """Whether a consumer at ``offset`` may be sent to a follower (KIP-392, B73).
 
         Only to one in the ISR whose broker is alive, else it is stuck behind that one's HW.
         """
-        broker = partition.brokers.get(remote.id)
+        broker = leader.brokers.get(remote.id)
         return (
-            remote.id in partition.isr
+            remote.id in leader.isr
             and broker is not None
             and not broker.fenced
             and remote.log_start_offset <= offset <= remote.leo
@@ -212,20 +227,19 @@ class ReplicationRules:
         """
         return log.epochs.latest_epoch >= 0
 
-    def accepts_lookup_reply(self, sent: OffsetForLeaderEpochPartition, state: FetchState) -> bool:
+    def accepts_lookup_reply(self, sent: OffsetForLeaderEpochPartition, leader_epoch: int) -> bool:
         """Whether an OffsetsForLeaderEpoch reply belongs to the present leader epoch (KIP-320)."""
-        return sent.current_leader_epoch == state.leader_epoch
+        return sent.current_leader_epoch == leader_epoch
 
-    def uses_reply_of_removed(self, state: FetchState) -> bool:
+    def uses_reply_of_removed(self) -> bool:
         """Whether a reply counts whose partition left the fetcher meanwhile (KAFKA-13207, B14)."""
         return False
 
-    def accepts_fetch_reply(self, sent: FetchPartition, state: FetchState) -> bool:
+    def accepts_fetch_reply(
+        self, sent: FetchPartition, fetch_offset: int, leader_epoch: int
+    ) -> bool:
         """Whether a reply belongs to the present fetch state (0.1 a; B14, B82)."""
-        return (
-            sent.fetch_offset == state.fetch_offset
-            and sent.current_leader_epoch == state.leader_epoch
-        )
+        return sent.fetch_offset == fetch_offset and sent.current_leader_epoch == leader_epoch
 
     def truncation_offset(
         self, log: UnifiedLog, leader_epoch: int, leader_end: int, fetch_offset: int

@@ -19,15 +19,15 @@ from kafkasim.scenarios.variants.variant import Variant
 class HighWatermarkIgnoresFollowers(ReplicationRules):
     """The leader's high watermark is its log end, whatever its followers have fetched."""
 
-    def high_watermark(self, partition: Any, now: int) -> int:
-        return int(partition.log.log_end_offset)
+    def high_watermark(self, leader: Any, now: int) -> int:
+        return int(leader.log.log_end_offset)
 
 
 class IsrExpandsUnchecked(ReplicationRules):
     """Any eligible follower that fetches joins the ISR, however far it is behind."""
 
-    def may_join_isr(self, partition: Any, remote: Any) -> bool:
-        return self.is_eligible(partition, remote)
+    def may_join_isr(self, leader: Any, remote: Any) -> bool:
+        return self.is_eligible(leader, remote)
 
 
 class NoTruncation(ReplicationRules):
@@ -45,8 +45,8 @@ class NoEpochFencing(ReplicationRules):
     def check_leader_epoch(self, requested: int, current: int) -> Errors:
         return Errors.NONE
 
-    def accepts_fetch_reply(self, sent: Any, state: Any) -> bool:
-        return bool(sent.fetch_offset == state.fetch_offset)
+    def accepts_fetch_reply(self, sent: Any, fetch_offset: int, leader_epoch: int) -> bool:
+        return bool(sent.fetch_offset == fetch_offset)
 
 
 class AppendsAnyEpoch(StorageRules):
@@ -59,13 +59,13 @@ class AppendsAnyEpoch(StorageRules):
 class NoMinIsr(ReplicationRules):
     """acks=all is acknowledged by an ISR of any size."""
 
-    def enough_replicas(self, partition: Any) -> bool:
+    def enough_replicas(self, leader: Any) -> bool:
         return True
 
-    def after_append_error(self, partition: Any) -> Errors:
+    def after_append_error(self, leader: Any) -> Errors:
         return Errors.NONE
 
-    def high_watermark_is_frozen(self, partition: Any) -> bool:
+    def high_watermark_is_frozen(self, leader: Any) -> bool:
         return False
 
 

@@ -15,7 +15,7 @@ from kafkasim.model.messages import (
     ProduceRequest,
 )
 from kafkasim.model.records import Record, RecordBatch, TopicPartition, batch_of
-from kafkasim.model.replication.partition.partition import Partition
+from kafkasim.model.replication.partitions.partition import Partition
 from tests.model.little_world import World
 
 SECOND = 1_000_000

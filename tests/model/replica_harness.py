@@ -40,7 +40,8 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.records import Record, TopicPartition, batch_of
 from kafkasim.model.replication.manager import ReplicaManager
-from kafkasim.model.replication.partition.partition import Partition
+from kafkasim.model.replication.partitions.leader_state import LeaderState
+from kafkasim.model.replication.partitions.partition import Partition
 from kafkasim.model.replication.ports import BrokerProcess
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.files import DiskError, MemoryFiles
@@ -99,6 +100,13 @@ class Node(BrokerProcess):
     def partition(self) -> Partition:
         return self.replicas.partitions[TP]
 
+    @property
+    def leader(self) -> LeaderState:
+        """What the node knows as the leader, visibly or not."""
+        role = self.partition.role
+        assert isinstance(role, LeaderState), role
+        return role
+
     def knows_partition(self, tp: TopicPartition) -> bool:
         return tp == TP
 
@@ -116,18 +124,20 @@ class Node(BrokerProcess):
 
     def on_request(self, item: Request, now: int) -> None:
         if type(item.message).__name__ == "FetchRequest":
-            self.replicas.fetch(item, now)
+            self.replicas.fetching.serve(item, now)
         elif type(item.message).__name__ == "ProduceRequest":
-            self.replicas.produce(item, now)
+            self.replicas.producing.serve(item, now)
         elif type(item.message).__name__ == "OffsetsForLeaderEpochRequest":
-            ends = [self.replicas.epoch_end_offset(p) for p in item.message.partitions]
+            ends = [self.replicas.offsets.epoch_end_offset(p) for p in item.message.partitions]
             self.out.append(
                 Respond(
                     item.connection, item.correlation, OffsetsForLeaderEpochResponse(tuple(ends))
                 )
             )
         else:
-            found = [self.replicas.list_offset(item.message, p) for p in item.message.partitions]
+            found = [
+                self.replicas.offsets.list_offset(item.message, p) for p in item.message.partitions
+            ]
             answer = ListOffsetsResponse(tuple(found))
             self.out.append(Respond(item.connection, item.correlation, answer))
 

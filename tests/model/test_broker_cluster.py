@@ -55,7 +55,7 @@ def test_leader_crash_elects_and_the_old_leader_returns(cluster: Cluster) -> Non
     cluster.restart("broker-1")
     cluster.run(cluster.now + 5 * SECOND)
     assert cluster.values(1) == [10, 11]
-    assert cluster.partition(2).isr == (2, 3, 1)
+    assert cluster.partition(2).role.isr == (2, 3, 1)
     loaded = cluster.seen(LogLoaded)
     assert [(fact.log_end_offset, fact.clean) for fact in loaded] == [(1, False)]
 
@@ -78,10 +78,10 @@ def test_isr_shrinks_for_lag_and_expands_again() -> None:
     cluster.create()
     cluster.produce(1, 10)
     replica = cluster.partition(3)
-    fetcher = cluster.broker(3).replicas.fetchers.pop((1, 0))
+    fetcher = cluster.broker(3).replicas.fetchers.threads.pop((1, 0))
     fetcher.stop(cluster.now)  # broker 3 stays alive, its fetcher is stuck
     assert cluster.produce(1, 11, wait_us=10 * SECOND) == (NONE, 1)
-    cluster.broker(3).replicas._fetcher(1, TP).add(replica, cluster.now)
+    cluster.broker(3).replicas.fetchers.add(replica, cluster.now)
     cluster.drain("broker-3")
     cluster.run(cluster.now + 3 * SECOND)
     changes = [(f.change, f.replica_ids, f.isr) for f in cluster.seen(IsrChanged)]
@@ -95,7 +95,7 @@ def test_min_isr_refuses_before_the_append_and_freezes_the_high_watermark(
     cluster.crash("broker-2")
     cluster.crash("broker-3")
     cluster.run(cluster.now + 15 * SECOND)
-    assert cluster.partition(1).isr == (1,)
+    assert cluster.partition(1).role.isr == (1,)
     assert cluster.produce(1, 10) == (Errors.NOT_ENOUGH_REPLICAS, -1)
     assert cluster.produce(1, 11, acks=1) == (NONE, 0)
     assert cluster.consume(1) == []
@@ -121,7 +121,7 @@ def test_controlled_shutdown_moves_leadership_and_leaves_a_clean_log(cluster: Cl
     cluster.restart("broker-1")
     cluster.run(cluster.now + 4 * SECOND)
     assert [fact.clean for fact in cluster.seen(LogLoaded)] == [True]
-    assert cluster.partition(2).isr == (2, 3, 1)
+    assert cluster.partition(2).role.isr == (2, 3, 1)
 
 
 def test_controlled_shutdown_asks_again_soon(cluster: Cluster) -> None:

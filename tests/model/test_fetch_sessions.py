@@ -4,7 +4,7 @@ The twin: one schedule of appends, fetches, elections, ISR changes and time is s
 followers that keep sessions and once to followers whose every fetch is full (session epoch −1, which
 takes the other code path of the leader). Logs, high watermarks, ISRs and what a leader knows of its
 followers must agree after every step. In a session a leader takes note of an idle follower's fetches
-late (model.replication.sessions), so "caught up" is compared as rules.is_caught_up sees it."""
+late (model/replication/requests/fetch_sessions.py), so "caught up" is compared as rules.is_caught_up sees it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from kafkasim.model.controller.common.image import MetadataDelta, TopicImage
 from kafkasim.model.effects import Request, Respond, Then
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import FetchPartition, FetchRequest, FetchResponse
-from kafkasim.model.replication.fetcher.fetcher import ReplicaFetcher
-from kafkasim.model.replication.requests.sessions import FINAL_EPOCH, INITIAL_EPOCH
+from kafkasim.model.replication.fetching.replica_fetcher import ReplicaFetcher
+from kafkasim.model.replication.partitions.leader_state import LeaderState
+from kafkasim.model.replication.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 
 NONE = Errors.NONE
 LAG_US = 1_000_000
@@ -39,7 +40,7 @@ def fetch_in_full(trio: Trio) -> None:
                 continue
             if message.session_epoch == FINAL_EPOCH:
                 continue
-            asked = tuple(fetcher.session.values())
+            asked = tuple(fetcher.session.partitions.values())
             queue[index] = type(sent)(
                 sent.connection,
                 sent.correlation,
@@ -56,7 +57,7 @@ def fetch_in_full(trio: Trio) -> None:
 
 
 def _fetcher(trio: Trio, key: tuple[int, int]) -> ReplicaFetcher | None:
-    for fetcher in trio.nodes[key[0]].replicas.fetchers.values():
+    for fetcher in trio.nodes[key[0]].replicas.fetchers.threads.values():
         if fetcher.channel.connection == key[1]:
             return fetcher
     return None
@@ -112,15 +113,16 @@ def observed(trio: Trio) -> list[Any]:
         partition = node.partition
         log = partition.log
         found += [number, trio.log(number), log.high_watermark, log.epochs.entries]
-        found += [partition.leading, partition.isr, partition.maximal_isr]
+        leader = partition.role if isinstance(partition.role, LeaderState) else None
+        found += [partition.leading, leader and leader.isr, leader and leader.maximal_isr]
         # What the leader would decide at every moment from here on.
         for later in (0, LAG_US // 2, LAG_US, 2 * LAG_US):
             at = trio.now + later
-            out = trio.rules.out_of_sync(partition, at) if partition.leading else ()
+            out = trio.rules.out_of_sync(leader, at) if leader and leader.leading else ()
             found.append((later, out))
-        for remote in partition.remotes.values():
+        for remote in leader.remotes.values() if leader else ():
             taken_over = [remote.last_caught_up_us]
-            for entry in partition.watchers:
+            for entry in partition.delayed.session_entries:
                 session = entry.session
                 if entry.clean and session.replica_id == remote.id:
                     taken_over.append(session.last_fetch_us)
@@ -170,11 +172,11 @@ def test_an_idle_follower_counts_as_caught_up_at_its_last_fetch() -> None:
     twins.each("advance", 490_000)
     twins.each("shrink", 1)
     twins.compare()
-    assert twins.fast.nodes[1].partition.maximal_isr == (1, 2, 3)
+    assert twins.fast.nodes[1].leader.maximal_isr == (1, 2, 3)
     twins.each("advance", 600_000)
     twins.each("shrink", 1)
     twins.compare()
-    assert twins.fast.nodes[1].partition.state.proposed == (1,)
+    assert twins.fast.nodes[1].leader.state.proposed == (1,)
 
 
 # ------------------------------------------------------------------- one leader, fetched by hand
@@ -275,7 +277,7 @@ def test_a_full_fetch_under_an_old_session_closes_it(leader: Leader) -> None:
     answer = leader.fetch(session, INITIAL_EPOCH, leader.ask())
     assert answer is not None
     assert list(leader.node.replicas.sessions.sessions) == [answer.session_id]
-    assert len(leader.node.partition.watchers) == 1
+    assert len(leader.node.partition.delayed.session_entries) == 1
     refused = leader.fetch(session, 1)
     assert refused is not None
     assert refused.error is Errors.FETCH_SESSION_ID_NOT_FOUND
@@ -296,7 +298,7 @@ def test_a_parked_fetch_of_a_closed_session_attaches_nothing(leader: Leader) -> 
     leader.fetch(session, INITIAL_EPOCH, leader.ask())
     leader.expire()
     assert leader.told(leader.answered()) == []
-    assert len(leader.node.partition.watchers) == 1
+    assert len(leader.node.partition.delayed.session_entries) == 1
 
 
 def test_a_forgotten_partition_is_not_told_of(leader: Leader) -> None:
@@ -304,7 +306,7 @@ def test_a_forgotten_partition_is_not_told_of(leader: Leader) -> None:
     assert leader.told(leader.fetch(session, 1, forgotten=(TP,))) == []
     leader.trio.produce(1, 5)
     assert leader.told(leader.fetch(session, 2)) == []
-    assert not leader.node.partition.watchers
+    assert not leader.node.partition.delayed.session_entries
 
 
 def test_a_partition_added_again_is_told_of_anew(leader: Leader) -> None:
@@ -323,7 +325,7 @@ def test_a_deleted_and_recreated_partition_needs_the_new_topic_id(leader: Leader
     assert leader.told(leader.fetch(session, 2)) == [(Errors.INCONSISTENT_TOPIC_ID, -1, 0)]
     again = leader.ask(0, 0, "topic-2")
     assert leader.told(leader.fetch(session, 3, again)) == [(NONE, 0, 0)]
-    assert leader.node.partition.remotes[2].leo == 0
+    assert leader.node.leader.remotes[2].leo == 0
     assert leader.told(leader.fetch(session, 4)) == []
 
 
@@ -355,7 +357,7 @@ def test_a_session_goes_on_after_a_leadership_change(leader: Leader) -> None:
     assert leader.told(leader.fetch(session, 5)) == [(Errors.FENCED_LEADER_EPOCH, -1, 0)]
     leader.node.adopt(registration(1, 3, 3, (1, 2)), leader.trio.now)
     assert leader.told(leader.fetch(session, 6, leader.ask(1, 3))) == [(NONE, 1, 0)]
-    assert leader.node.partition.remotes[2].leo == 1
+    assert leader.node.leader.remotes[2].leo == 1
 
 
 def test_a_parked_fetch_is_answered_when_the_leadership_ends(leader: Leader) -> None:
@@ -396,8 +398,8 @@ def test_a_lost_connection_asks_to_close_the_session_it_had() -> None:
     trio.settle()
     trio.advance(600_000)
     trio.settle()
-    fetcher = trio.nodes[2].replicas.fetchers[(1, 0)]
-    session = fetcher.session_id
+    fetcher = trio.nodes[2].replicas.fetchers.threads[(1, 0)]
+    session = fetcher.session.id
     assert session > 0
     fetcher.channel.close(trio.now)
-    assert (fetcher.session_id, fetcher.session_epoch) == (session, INITIAL_EPOCH)
+    assert (fetcher.session.id, fetcher.session.epoch) == (session, INITIAL_EPOCH)

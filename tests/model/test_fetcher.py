@@ -13,7 +13,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ReplicaFailed, Replicated, Truncated
 from kafkasim.model.messages import FetchPartitionResponse, FetchResponse
 from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
-from kafkasim.model.replication.fetcher.fetcher import ReplicaFetcher
+from kafkasim.model.replication.fetching.replica_fetcher import ReplicaFetcher
 from kafkasim.model.storage.log.segment import corrupted
 from kafkasim.model.storage.rules import StorageRules
 
@@ -44,11 +44,11 @@ def reply(trio: Trio, *, error: Errors = NONE, hw: int = 0, **fields: Any) -> No
 
 
 def fetcher(trio: Trio) -> ReplicaFetcher:
-    return trio.nodes[2].replicas.fetchers[(1, 0)]
+    return trio.nodes[2].replicas.fetchers.threads[(1, 0)]
 
 
 def last_asked(trio: Trio) -> tuple[int, int, int]:
-    asked = next(iter(fetcher(trio).session.values()))
+    asked = next(iter(fetcher(trio).session.partitions.values()))
     return asked.fetch_offset, asked.current_leader_epoch, asked.last_fetched_epoch
 
 
@@ -93,11 +93,11 @@ def test_truncation_goes_back_epoch_by_epoch(trio: Trio) -> None:  # KIP-279
 
 def test_errors_delay_or_fail(trio: Trio) -> None:
     reply(trio, error=Errors.NOT_LEADER_OR_FOLLOWER)
-    assert list(fetcher(trio).delayed) == [TP]
+    assert list(fetcher(trio).states.delayed) == [TP]
     trio.advance(1_000_000)
-    assert list(fetcher(trio).fetching) == [TP]
+    assert list(fetcher(trio).states.fetching) == [TP]
     reply(trio, error=Errors.FENCED_LEADER_EPOCH)
-    assert fetcher(trio).idle()
+    assert fetcher(trio).states.is_empty()
     failed = [f for _, f in trio.facts if type(f) is ReplicaFailed]
     assert failed == [ReplicaFailed(TOPIC_ID, 0, "FENCED_LEADER_EPOCH")]
     trio.registration = registration(1, 2, 1)
@@ -115,7 +115,7 @@ def test_fenced_with_an_epoch_that_moved_on_is_retried(trio: Trio) -> None:
 def test_a_batch_below_the_log_end_fails_the_partition(trio: Trio) -> None:
     reply(trio, batches=(written(0, 1), written(1, 1)))
     reply(trio, batches=(written(0, 1),))
-    assert fetcher(trio).idle()
+    assert fetcher(trio).states.is_empty()
 
 
 def test_out_of_range_truncates_to_a_shorter_leader(trio: Trio) -> None:
@@ -129,12 +129,12 @@ def test_out_of_range_truncates_to_a_shorter_leader(trio: Trio) -> None:
 
 def test_replies_for_a_partition_that_left_are_dropped(trio: Trio) -> None:  # KAFKA-13207
     trio.registration = registration(2, 2, 1)
-    trio.nodes[2].replicas.fetchers[(1, 0)].fetching["other"] = None  # type: ignore[index,assignment]
+    trio.nodes[2].replicas.fetchers.threads[(1, 0)].states.fetching["other"] = None  # type: ignore[index,assignment]
     key = next(key for key in trio.requests if key[0] == 2)
     sent = trio.requests[key].popleft()
     kept = fetcher(trio)
     trio.tell(2)
-    del kept.fetching["other"]  # type: ignore[arg-type]
+    del kept.states.fetching["other"]  # type: ignore[arg-type]
     trio.produce(2, 5, acks=1)
     answer = FetchPartitionResponse(TP, NONE, 0, 0, 0, (), (1, 0))
     response = FetchResponse(NONE, (answer,))
@@ -168,13 +168,13 @@ def test_one_storage_rule_decides_which_epochs_a_follower_appends() -> None:  # 
 
 def test_bit_rot_at_the_leader_is_fetched_again_later(trio: Trio) -> None:
     reply(trio, batches=(corrupted(written(0, 1)),))
-    assert (replicated(trio), list(fetcher(trio).delayed)) == ([], [TP])
+    assert (replicated(trio), list(fetcher(trio).states.delayed)) == ([], [TP])
 
 
 def test_an_empty_log_inside_the_leaders_first_batch_starts_anew_there(trio: Trio) -> None:
     """Partition.appendRecordsToFollowerOrFutureReplica, UnexpectedAppendOffsetException."""
     trio.nodes[2].partition.truncate_fully(1)
-    fetcher(trio).move(fetcher(trio).fetching[TP], 1, -1)
+    fetcher(trio).states.move(fetcher(trio).states.fetching[TP], 1, -1)
     reply(trio)  # the fetch in flight asked elsewhere; the next one asks at 1
     records = (Record("k", 1, 50, 0), Record("k", 2, 50, 0))
     reply(trio, batches=(assigned(batch_of(records), 0, 1),))

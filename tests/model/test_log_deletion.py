@@ -15,7 +15,7 @@ def test_a_dropped_log_is_renamed_and_goes_after_file_delete_delay() -> None:
     node = trio.nodes[1]
     partition = node.replicas.partitions[TP]
     node.out.clear()
-    node.replicas.stop_replica(TP, partition.topic_id, trio.now)
+    node.replicas.roles.stop(TP, partition.topic_id, trio.now)
     assert [e.log_end_offset for e in node.out if isinstance(e, LogDeleted)] == [1]
     assert node.files.paths(f"{TP}/") == []
     waiting = node.files.paths(f"{TP}.")

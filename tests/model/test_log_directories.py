@@ -11,7 +11,7 @@ from kafkasim.model.config import BrokerConfig, ConfigError
 from kafkasim.model.directories import LOST, MIGRATING, UNASSIGNED, is_online
 from kafkasim.model.effects import Flush
 from kafkasim.model.records import TopicPartition
-from kafkasim.model.replication.logs.logs import LogManager
+from kafkasim.model.replication.logs.log_manager import LogManager
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -32,7 +32,7 @@ def node(files: MemoryFiles | None = None) -> Node:
     if files is not None:
         made.files = files
         made.replicas.logs = LogManager(
-            made, CONFIG, made.replicas.logs.rules, made.replicas.partitions
+            made, made.replicas.settings, made.replicas.logs.rules, made.replicas.partitions
         )
     return made
 

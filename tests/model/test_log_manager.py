@@ -8,7 +8,7 @@ from replica_harness import TP, Node, Trio
 
 from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.facts import LogLoaded
-from kafkasim.model.replication.logs.logs import LogManager
+from kafkasim.model.replication.logs.log_manager import LogManager
 from kafkasim.model.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARK_CHECKPOINT,
@@ -71,10 +71,10 @@ def test_a_start_after_a_clean_stop_deletes_the_marker_durably_before_all_else()
     node, _ = closing()
     for _ in range(3):
         flush(node)
-    manager = LogManager(node, node.replicas.config, StorageRules(), {})
+    manager = LogManager(node, node.replicas.settings, StorageRules(), {})
     assert (manager.clean_epoch, node.out) == (9, [Barrier((CLEAN_SHUTDOWN,))])
     node.out.clear()
-    assert LogManager(node, node.replicas.config, StorageRules(), {}).clean_epoch is None
+    assert LogManager(node, node.replicas.settings, StorageRules(), {}).clean_epoch is None
     assert node.out == []
 
 
@@ -86,23 +86,23 @@ def loaded(node: Node) -> list[tuple[int, bool]]:
 def test_a_clean_stop_recovers_what_nobody_asked_for_since_an_unclean_start() -> None:
     node, _ = closing()
     node.out.clear()  # the process ends here: its log is not closed, there is no marker
-    manager = LogManager(node, node.replicas.config, StorageRules(), {})
+    manager = LogManager(node, node.replicas.settings, StorageRules(), {})
     closed: list[DiskError | None] = []
     manager.close_clean(9, 2_000_000, lambda error, _now: closed.append(error))
     assert loaded(node) == [(1, False)]
-    node.out = [effect for effect in node.out if isinstance(effect, Flush)]
+    node.out[:] = [effect for effect in node.out if isinstance(effect, Flush)]
     assert LOG in flush(node)
     flush(node)
     flush(node)
     assert closed == [None]
-    assert LogManager(node, node.replicas.config, StorageRules(), {}).clean_epoch == 9
+    assert LogManager(node, node.replicas.settings, StorageRules(), {}).clean_epoch == 9
 
 
 def test_a_clean_stop_leaves_alone_what_nobody_asked_for_since_a_clean_start() -> None:
     node, _ = closing()
     for _ in range(3):
         flush(node)
-    manager = LogManager(node, node.replicas.config, StorageRules(), {})
+    manager = LogManager(node, node.replicas.settings, StorageRules(), {})
     node.out.clear()
     manager.close_clean(9, 2_000_000, lambda _error, _now: None)
     assert loaded(node) == []

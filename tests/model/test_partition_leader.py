@@ -57,7 +57,7 @@ def test_fetch_of_an_older_incarnation_is_refused() -> None:  # KIP-903
     trio.tell()
     trio.nodes[1].image.brokers[2] = BrokerImage(2, 9, "", "broker-2", None, False, False)
     assert fetch(trio, 1, broker_epoch=2) is Errors.NOT_LEADER_OR_FOLLOWER
-    assert trio.nodes[1].partition.remotes[2].leo == -1
+    assert trio.nodes[1].leader.remotes[2].leo == -1
 
 
 def test_new_epoch_of_the_same_leader_forgets_its_followers() -> None:  # 0.1 c, B05
@@ -66,12 +66,12 @@ def test_new_epoch_of_the_same_leader_forgets_its_followers() -> None:  # 0.1 c,
     trio.settle()
     trio.produce(1, 7)
     trio.settle()
-    partition = trio.nodes[1].partition
-    assert [remote.leo for remote in partition.remotes.values()] == [1, 1]
+    leader = trio.nodes[1].leader
+    assert [remote.leo for remote in leader.remotes.values()] == [1, 1]
     trio.elect(1)
     trio.tell(1)
-    assert [remote.leo for remote in partition.remotes.values()] == [-1, -1]
-    assert partition.leader_epoch_start == 1
+    assert [remote.leo for remote in leader.remotes.values()] == [-1, -1]
+    assert leader.leader_epoch_start == 1
 
 
 def test_a_change_without_a_new_leader_epoch_keeps_everything() -> None:  # B17
@@ -81,8 +81,8 @@ def test_a_change_without_a_new_leader_epoch_keeps_everything() -> None:  # B17
     trio.settle()
     trio.registration = registration(1, 1, 1, isr=(1, 2))
     trio.tell(1)
-    partition = trio.nodes[1].partition
-    assert (partition.leader_epoch_start, partition.remotes[2].leo) == (0, 1)
+    leader = trio.nodes[1].leader
+    assert (leader.leader_epoch_start, leader.remotes[2].leo) == (0, 1)
     assert len([f for _, f in trio.facts if type(f) is BecameLeader]) == 1
 
 
@@ -100,18 +100,18 @@ def test_high_watermark_waits_for_the_maximal_isr() -> None:  # B20
     trio.registration = registration(1, 1, 0, isr=(1, 2))
     trio.tell()
     trio.settle()
-    partition = trio.nodes[1].partition
-    assert partition.maximal_isr == (1, 2, 3)  # proposed, not answered
+    leader = trio.nodes[1].leader
+    assert leader.maximal_isr == (1, 2, 3)  # proposed, not answered
     trio.now += 5_000_000  # 3 is not caught up any more
     trio.produce(1, 7)
     for key in [k for k in trio.links() if k[0] == 2]:
         for _ in range(3):
             if trio.requests[key] or trio.replies[key]:
                 trio.deliver(key)
-    assert partition.remotes[2].leo == 1
-    assert partition.log.high_watermark == 0
+    assert leader.remotes[2].leo == 1
+    assert leader.log.high_watermark == 0
     trio.settle()
-    assert partition.log.high_watermark == 1
+    assert leader.log.high_watermark == 1
     found = [f for _, f in trio.facts if type(f) is HighWatermark]
     assert [(f.high_watermark, f.min_isr, f.acknowledged) for f in found] == [(1, 1, (1, 2, 3))]
 
@@ -119,15 +119,15 @@ def test_high_watermark_waits_for_the_maximal_isr() -> None:  # B20
 def test_no_expansion_below_the_epoch_start() -> None:  # KAFKA-7128, B06
     trio = Trio()
     trio.tell()
-    partition = trio.nodes[1].partition
-    remote = partition.remotes[2]
+    leader = trio.nodes[1].leader
+    remote = leader.remotes[2]
     remote.leo = 0
-    partition.leader_epoch_start = 1
-    assert not ReplicationRules().may_join_isr(partition, remote)
+    leader.leader_epoch_start = 1
+    assert not ReplicationRules().may_join_isr(leader, remote)
     remote.leo = 1
-    assert ReplicationRules().may_join_isr(partition, remote)
+    assert ReplicationRules().may_join_isr(leader, remote)
     trio.nodes[1].image.brokers[2] = BrokerImage(2, 2, "", "broker-2", None, True, False)
-    assert not ReplicationRules().may_join_isr(partition, remote)  # fenced: KIP-841, B24
+    assert not ReplicationRules().may_join_isr(leader, remote)  # fenced: KIP-841, B24
 
 
 def test_refused_changes_roll_back_or_stay_pending() -> None:
@@ -136,18 +136,18 @@ def test_refused_changes_roll_back_or_stay_pending() -> None:
     trio.produce(1, 7)
     trio.now += 5_000_000
     trio.shrink(1)
-    partition = trio.nodes[1].partition
-    pending = partition.state
-    assert (pending.change, partition.isr, partition.maximal_isr) == (
+    leader = trio.nodes[1].leader
+    pending = leader.state
+    assert (pending.change, leader.isr, leader.maximal_isr) == (
         "shrink",
         (1, 2, 3),
         (1, 2, 3),
     )
     trio.controller(1, lose_reply=True)  # committed, and the retry is refused
     trio.controller(1)
-    assert partition.state is pending
+    assert leader.state is pending
     assert [f.error for _, f in trio.facts if type(f) is IsrUpdateFailed] == [
         "INVALID_UPDATE_VERSION"
     ]
     trio.tell(1)
-    assert (partition.isr, partition.state.in_flight) == ((1,), False)
+    assert (leader.isr, leader.state.in_flight) == ((1,), False)

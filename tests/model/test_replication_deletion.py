@@ -61,7 +61,7 @@ def test_done_when_every_live_replica_has_followed() -> None:
 
 def test_a_dead_replica_is_not_waited_for() -> None:
     trio = three_records()
-    trio.nodes[1].replicas.stop_fetchers(trio.now)
+    trio.nodes[1].replicas.fetchers.stop(trio.now)
     for broker in (2, 3):
         trio.nodes[1].image.brokers[broker] = BrokerImage(broker, broker, "", "", None, True, False)
     assert trio.answers[delete(trio, -1)].partitions[0].low_watermark == 3
@@ -76,7 +76,7 @@ def test_what_is_refused() -> None:
     found = trio.answers[delete(trio, 1, tp=other)].partitions[0].error
     assert found is Errors.INVALID_TOPIC_EXCEPTION
     trio.nodes[1].image.configs["t"] = {"cleanup.policy": "compact"}
-    trio.nodes[1].replicas._update_config("t")
+    trio.nodes[1].replicas.config_changed("t")
     assert trio.answers[delete(trio, 1)] == refused(Errors.POLICY_VIOLATION)
     assert starts(trio) == [0, 0, 0]
 
@@ -90,7 +90,7 @@ def test_the_time_ends_or_leadership_does() -> None:
     trio.registration = registration(2, 2, 1)
     trio.tell(1)
     assert trio.answers[lost] == refused(Errors.NOT_LEADER_OR_FOLLOWER)
-    assert trio.nodes[1].partition.waiting_deletes == {}
+    assert trio.nodes[1].partition.delayed.deletes == {}
 
 
 def test_the_admin_asks_each_leader_and_repeats_what_may_be_repeated() -> None:

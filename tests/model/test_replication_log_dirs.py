@@ -105,8 +105,8 @@ def test_a_follower_in_a_failed_directory_is_not_fetched_and_not_in_sync() -> No
     for value in (5, 6):
         assert world.produce(1, value)[0] is Errors.NONE
     assert world.values(3) == []
-    fetchers = world.broker(3).replicas.fetchers.values()
-    assert [tp for fetcher in fetchers for tp in fetcher.fetching] == [OTHER]
+    fetchers = world.broker(3).replicas.fetchers.threads.values()
+    assert [tp for fetcher in fetchers for tp in fetcher.states.fetching] == [OTHER]
 
 
 def test_a_directory_is_back_with_the_next_process() -> None:
@@ -144,8 +144,8 @@ def test_a_replica_in_an_offline_directory_is_not_created_anew_elsewhere() -> No
     world.restart("broker-1")
     world.run(world.now + 10 * SECOND)
     hosted = world.broker(1).replicas
-    assert (TP in hosted.partitions, TP in hosted.log_dirs.offline) == (False, True)
-    assert hosted.unknown_partition(TP) is Errors.KAFKA_STORAGE_ERROR
+    assert (TP in hosted.partitions, TP in hosted.hosted.offline) == (False, True)
+    assert hosted.hosted.error_of_missing(TP) is Errors.KAFKA_STORAGE_ERROR
     assert world.partition(1, OTHER).log.directory == "/d2/other-0"
     assert registered(world).isr == (2, 3)
 

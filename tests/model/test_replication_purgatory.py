@@ -73,7 +73,7 @@ def test_what_waits_is_refused_when_the_leadership_ends_while_it_settles_anew() 
     assert call not in trio.answers
     trio.elect(1)  # again: the produce waits on
     begin(trio, 1)
-    assert trio.nodes[1].replicas.settling
+    assert trio.nodes[1].replicas.locks.held
     trio.elect(2)
     begin(trio, 1)
     trio.drain(1)
@@ -103,7 +103,7 @@ def test_the_log_start_has_the_epoch_that_it_was_written_in() -> None:
     trio.elect(1)
     trio.tell()
     asked = ListOffsetsPartition(TP, 2, EARLIEST_TIMESTAMP)
-    found = trio.nodes[1].replicas.list_offset(ListOffsetsRequest(-1, 0, (asked,)), asked)
+    found = trio.nodes[1].replicas.offsets.list_offset(ListOffsetsRequest(-1, 0, (asked,)), asked)
     assert (found.offset, found.leader_epoch) == (0, 1)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from replica_harness import TP, Trio, registration
 
-from kafkasim.model.replication.fetcher.quota import ReplicationQuota, is_throttled
+from kafkasim.model.replication.quota import ReplicationQuota, is_throttled
 
 
 def lagging(**settings: Any) -> Trio:
@@ -55,8 +55,8 @@ def test_a_leader_sends_nothing_above_the_rate_to_who_is_not_in_sync() -> None:
 def test_a_follower_waits_until_its_rate_allows_more() -> None:
     trio = lagging(follower_replication_throttled_rate=10, replica_fetch_max_bytes=120)
     trio.settle(6)
-    fetcher = trio.nodes[3].replicas.fetchers[(1, 0)]
-    assert (list(fetcher.delayed), 0 < len(trio.log(3)) < 10) == ([TP], True)
+    fetcher = trio.nodes[3].replicas.fetchers.threads[(1, 0)]
+    assert (list(fetcher.states.delayed), 0 < len(trio.log(3)) < 10) == ([TP], True)
     for _ in range(400):
         trio.advance(1_000_000)
         trio.settle(6)
@@ -83,7 +83,7 @@ def test_a_follower_learns_from_an_answer_without_records_that_it_is_in_sync() -
     trio = Trio(follower_replication_throttled_rate=10)
     trio.tell()
     trio.settle()
-    state = trio.nodes[2].replicas.fetchers[(1, 0)].fetching[TP]
+    state = trio.nodes[2].replicas.fetchers.threads[(1, 0)].states.fetching[TP]
     assert state.lag == 1
     trio.advance(500_000)
     trio.settle()

@@ -61,7 +61,7 @@ def answer(trio: Trio, call: int) -> FetchPartitionResponse:
 
 def test_the_leader_names_the_most_advanced_replica_of_the_rack() -> None:
     trio = racked()
-    leader = trio.nodes[1].partition
+    leader = trio.nodes[1].leader
     leader.remotes[2].leo = 1
     found = answer(trio, consume(trio, 1, 0))
     assert (found.preferred_read_replica, found.batches, found.high_watermark) == (3, (), 2)
@@ -80,7 +80,7 @@ def test_without_a_selector_nobody_is_sent_away() -> None:
 
 def test_only_live_replicas_of_the_isr_that_have_the_offset() -> None:  # B73
     trio = racked()
-    leader = trio.nodes[1].partition
+    leader = trio.nodes[1].leader
     leader.isr = (1, 2)
     assert answer(trio, consume(trio, 1, 0)).preferred_read_replica == 2
     leader.remotes[2].leo = 0
@@ -133,9 +133,9 @@ def test_divergence_does_not_lend_the_leaders_high_watermark() -> None:  # B10, 
         trio = racked(rules)
         log = trio.nodes[3].partition.log
         log.append_as_follower((assigned(batch_of((Record("k", 99, 50, 0),)), 2, 1),))
-        fetcher = trio.nodes[3].replicas.fetchers[(1, 0)]
-        state = fetcher.fetching[TP]
-        fetcher.move(state, 3, 1)
+        fetcher = trio.nodes[3].replicas.fetchers.threads[(1, 0)]
+        state = fetcher.states.fetching[TP]
+        fetcher.states.move(state, 3, 1)
         seen: list[int] = []
         watermark = log.update_high_watermark
 
@@ -145,7 +145,7 @@ def test_divergence_does_not_lend_the_leaders_high_watermark() -> None:  # B10, 
 
         object.__setattr__(log, "update_high_watermark", spy)
         found = FetchPartitionResponse(TP, NONE, 3, 3, 0, (), (1, 2))
-        fetcher._truncate(state, found, trio.now)
+        fetcher._truncate(state, found, (1, 2), trio.now)
         exposed[type(rules).__name__] = seen
     assert exposed == {"ReplicationRules": [], "B10": [3]}
 

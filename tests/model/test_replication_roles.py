@@ -62,22 +62,22 @@ def test_a_leadership_that_is_overtaken_never_shows() -> None:
     assert not trio.nodes[1].partition.leading
     assert trio.answers[fetch].partitions[0].error is Errors.FENCED_LEADER_EPOCH
     assert not [fact for _, fact in trio.facts if type(fact) is BecameLeader]
-    assert trio.nodes[1].replicas.settling == {}
+    assert trio.nodes[1].replicas.locks.held == {}
 
 
 def test_states_may_come_from_elsewhere_than_the_metadata_log() -> None:
     trio = Trio()
     node = trio.nodes[1]
     states = {TP: (TOPIC_ID, registration(1, 1, 0))}
-    assert node.replicas.become_leader_or_follower(states, trio.now) == {}
+    assert node.replicas.roles.become_leader_or_follower(states, trio.now) == {}
     trio.drain(1)
     assert node.partition.leading
     other = {TP: ("another", registration(2, 2, 1))}
-    failed = node.replicas.become_leader_or_follower(other, trio.now)
+    failed = node.replicas.roles.become_leader_or_follower(other, trio.now)
     assert failed == {TP: Errors.INCONSISTENT_TOPIC_ID}
-    node.replicas.stop_replica(TP, TOPIC_ID, trio.now, delete=False)
+    node.replicas.roles.stop(TP, TOPIC_ID, trio.now, delete=False)
     assert (node.partition.leading, TP in node.replicas.partitions) == (False, True)
-    node.replicas.stop_replica(TP, TOPIC_ID, trio.now)
+    node.replicas.roles.stop(TP, TOPIC_ID, trio.now)
     assert node.replicas.partitions == {}
 
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_harness import TP, Trio, registration
+import pytest
+from replica_harness import TOPIC_ID, TP, Trio, registration
 from test_fetcher import written
 from test_partition_leader import fetch
+from test_replication_roles import send
 
 from kafkasim.model.effects import Response
 from kafkasim.model.errors import NONE, Errors
-from kafkasim.model.messages import FetchPartitionResponse, FetchResponse
+from kafkasim.model.messages import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+)
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.files import ReadError
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.scenarios.variants.bugs.truncation import StaleHighWatermarkPosition
 
 RULES = ReplicationRules
 
@@ -51,7 +59,7 @@ def test_a_failed_read_tells_nothing_of_the_follower() -> None:  # B12, KAFKA-84
 
         object.__setattr__(log, "read", fail)
         assert fetch(trio, 1, offset=2, last=1) is Errors.KAFKA_STORAGE_ERROR
-        known[type(rules).__name__] = trio.nodes[1].partition.remotes[2].leo
+        known[type(rules).__name__] = trio.nodes[1].leader.remotes[2].leo
     assert known == {"ReplicationRules": 2, "B12": -1}
 
 
@@ -79,19 +87,19 @@ def test_a_session_fences_by_the_epoch_it_was_opened_with() -> None:  # B13, KAF
 
 def test_a_reply_is_not_used_once_its_partition_has_left() -> None:  # B14, KAFKA-13207
     class B14(ReplicationRules):
-        def uses_reply_of_removed(self, state: Any) -> bool:
+        def uses_reply_of_removed(self) -> bool:
             return True
 
     kept = {}
     for rules in (RULES(), B14()):
         trio = with_records(rules)
-        fetcher = trio.nodes[3].replicas.fetchers[(1, 0)]
-        fetcher.fetching["other"] = None  # type: ignore[index,assignment]  # it outlives the move
+        fetcher = trio.nodes[3].replicas.fetchers.threads[(1, 0)]
+        fetcher.states.fetching["other"] = None  # type: ignore[index,assignment]  # it outlives the move
         key = next(k for k in trio.requests if k[0] == 3 and trio.targets[k] == 1)
         correlation = next(iter(fetcher.channel.in_flight))
         trio.elect(3)
         trio.tell(3)
-        del fetcher.fetching["other"]  # type: ignore[arg-type]
+        del fetcher.states.fetching["other"]  # type: ignore[arg-type]
         trio.produce(3, 5, acks=1)
         answer = FetchPartitionResponse(TP, NONE, 2, 2, 0, (), (1, 1))
         trio.nodes[3].handle(
@@ -117,6 +125,44 @@ def test_a_consumer_is_bounded_by_the_high_watermark_of_now() -> None:  # B16, K
         trio.produce(1, 7, acks=1)
         read[type(rules).__name__] = fetch(trio, 1, replica=-1, offset=2)
     assert read == {"ReplicationRules": 0, "B16": 1}
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1])
+@pytest.mark.parametrize(
+    ("rules", "exposed"), [(RULES(), []), (StaleHighWatermarkPosition(), [7])], ids=["kafka", "B16"]
+)
+def test_a_parked_consumer_has_the_bound_of_every_other_read(
+    rules: ReplicationRules, exposed: list[int], isolation_level: int
+) -> None:
+    """B16 of the catalogue: the fetch is parked, then the log rolls at the high watermark."""
+    trio = with_records(rules)
+    asked = FetchPartition(TP, TOPIC_ID, 2, -1, 1, -1, 1 << 20)
+    call = send(trio, 1, FetchRequest(-1, -1, 500, 1, 1 << 20, isolation_level, (asked,)))
+    trio.nodes[1].partition.log.roll(2)
+    trio.produce(1, 7, acks=1)  # nobody has fetched it: the high watermark stays
+    assert call not in trio.answers
+    trio.advance(500_000)
+    found = trio.answers[call].partitions[0]
+    assert found.high_watermark == 2
+    assert [record.value for batch in found.batches for record in batch.records] == exposed
+
+
+@pytest.mark.parametrize(
+    ("rules", "answered"), [(RULES(), False), (StaleHighWatermarkPosition(), True)]
+)
+def test_what_a_parked_consumer_waits_for_has_that_bound_too(
+    rules: ReplicationRules, answered: bool
+) -> None:
+    """B16 counts what lies beyond the high watermark towards min_bytes."""
+    trio = with_records(rules)
+    asked = FetchPartition(TP, TOPIC_ID, 2, -1, 1, -1, 1 << 20)
+    call = send(trio, 1, FetchRequest(-1, -1, 500, 100, 1 << 20, 0, (asked,)))
+    trio.nodes[1].partition.log.roll(2)
+    for value in (7, 8):
+        trio.produce(1, value, acks=1)
+    trio.nodes[1].partition.delayed.high_watermark_changed(trio.now)
+    trio.drain(1)
+    assert (call in trio.answers) is answered
 
 
 def test_a_stalled_send_carries_what_stands_there_by_then() -> None:  # B83, KAFKA-18723

@@ -116,7 +116,7 @@ def test_fenced_lookups_fail_and_others_wait() -> None:
     trio = lookup_trio()
     diverge(trio)
     trio.registration = registration(1, 2, 2)
-    trio.nodes[1].partition.leader_epoch = 9
+    trio.nodes[1].leader.leader_epoch = 9
     trio.tell(3)
     trio.settle()
     failed = [f for n, f in trio.facts if type(f) is ReplicaFailed and n == 3]
@@ -136,5 +136,5 @@ def test_an_empty_epoch_cache_means_the_high_watermark_in_either_mode() -> None:
     trio.elect(2)
     trio.tell(3)
     assert [(f.log_end_offset, f.offset) for n, f in trio.facts if type(f) is Truncated] == [(2, 1)]
-    fetcher = trio.nodes[3].replicas.fetchers[(2, 0)]
-    assert (list(fetcher.fetching), list(fetcher.truncating)) == ([TP], [])
+    fetcher = trio.nodes[3].replicas.fetchers.threads[(2, 0)]
+    assert (list(fetcher.states.fetching), list(fetcher.states.truncating)) == ([TP], [])

@@ -69,7 +69,10 @@ def test_a_replica_that_was_down_or_is_new_has_the_settings_too(cluster: ZkClust
 
 def test_a_broker_setting_concerns_that_broker_only(cluster: ZkCluster) -> None:
     assert alter(cluster, BROKER, "3", ("leader.replication.throttled.rate", "1000")) is NONE
-    rates = [cluster.broker(n).replicas.config.leader_replication_throttled_rate for n in (1, 2, 3)]
+    rates = [
+        cluster.broker(n).replicas.settings.current.leader_replication_throttled_rate
+        for n in (1, 2, 3)
+    ]
     assert rates[2] == 1000
     assert rates[0] == rates[1] > 1000
     assert alter(cluster, BROKER, "", ("min.insync.replicas", "1")) is NONE
@@ -78,7 +81,7 @@ def test_a_broker_setting_concerns_that_broker_only(cluster: ZkCluster) -> None:
     cluster.crash("broker-3")
     cluster.restart("broker-3")
     cluster.step(12 * SECOND)
-    assert cluster.broker(3).replicas.config.leader_replication_throttled_rate == 1000
+    assert cluster.broker(3).replicas.settings.current.leader_replication_throttled_rate == 1000
     assert cluster.partition(3).min_isr == 1
 
 

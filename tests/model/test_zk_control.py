@@ -48,9 +48,9 @@ def test_a_request_for_an_earlier_incarnation_is_refused_a_newer_one_obeyed(
     cluster: ZkCluster,
 ) -> None:
     assert leader_and_isr(cluster, broker=-1).error is Errors.STALE_BROKER_EPOCH
-    assert cluster.partition(3).leader == 1
+    assert cluster.partition(3).leader_id == 1
     assert leader_and_isr(cluster, broker=+1).error is NONE  # KAFKA-9839
-    assert cluster.partition(3).leader == 2
+    assert cluster.partition(3).leader_id == 2
 
 
 def test_no_controller_but_the_newest_is_obeyed(cluster: ZkCluster) -> None:
@@ -69,7 +69,7 @@ def test_only_a_higher_leader_epoch_changes_a_role(cluster: ZkCluster) -> None:
     again = leader_and_isr(cluster, leader=1)
     assert again.error is NONE
     assert again.partitions == ((TP, Errors.STALE_CONTROLLER_EPOCH),)
-    assert cluster.partition(3).leader == 2
+    assert cluster.partition(3).leader_id == 2
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_a_leader_that_stays_hears_of_it_under_a_new_epoch(cluster: ZkCluster) -
     cluster.step(3 * SECOND)
     state = cluster.tree(state_path(TP))
     assert (state.leader, state.leader_epoch, state.isr) == (1, 3, (1, 2, 4))
-    assert cluster.partition(1).replicas == (1, 4, 2)
+    assert cluster.partition(1).role.replicas == (1, 4, 2)
     assert TP not in cluster.broker(3).replicas.partitions
     assert cluster.produce(1, 12) == (NONE, 2)
 

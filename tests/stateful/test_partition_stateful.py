@@ -86,7 +86,7 @@ class PartitionMachine(RuleBasedStateMachine):
         if newest.leader_epoch != trio.registration.leader_epoch:
             return
         committed = newest.log.high_watermark
-        expected = logs[newest.local_id][:committed]
+        expected = logs[newest.leader_id][:committed]
         for member in trio.registration.isr:
             assert logs[member][:committed] == expected, (member, newest, logs)
 

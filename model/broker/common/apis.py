@@ -90,8 +90,8 @@ class KafkaApis:
         self.auto_topics = AutoTopicCreation(config, forwarding)
         self.producer_ids = ProducerIds(incarnation, forwarding)
         self._handlers: dict[type, Handler] = {
-            ProduceRequest: replicas.produce,
-            FetchRequest: replicas.fetch,
+            ProduceRequest: replicas.producing.serve,
+            FetchRequest: replicas.fetching.serve,
             ListOffsetsRequest: self.on_list_offsets,
             DeleteRecordsRequest: replicas.deletion.serve,
             OffsetsForLeaderEpochRequest: self.on_offsets_for_leader_epoch,
@@ -126,20 +126,20 @@ class KafkaApis:
     def on_list_offsets(self, item: Request, now: int) -> None:
         """Respond to ListOffsets of a client or a follower."""
         replicas = self.replicas
-        if replicas.settling and replicas.hold(item):
+        if replicas.locks.held and replicas.locks.put_aside(item):
             return
         request: ListOffsetsRequest = item.message
-        answer = replicas.list_offset
+        answer = replicas.offsets.list_offset
         answers = tuple([answer(request, asked) for asked in request.partitions])
         self.respond(item, ListOffsetsResponse(answers), now)
 
     def on_offsets_for_leader_epoch(self, item: Request, now: int) -> None:
         """Respond with the end offsets of leader epochs."""
         replicas = self.replicas
-        if replicas.settling and replicas.hold(item):
+        if replicas.locks.held and replicas.locks.put_aside(item):
             return
         request: OffsetsForLeaderEpochRequest = item.message
-        answer = replicas.epoch_end_offset
+        answer = replicas.offsets.epoch_end_offset
         answers = tuple([answer(asked) for asked in request.partitions])
         self.respond(item, OffsetsForLeaderEpochResponse(answers), now)
 

@@ -24,7 +24,7 @@ class ReplicatedGroupLog:
         """Append a coordinator's batch as leader; return the error and the offset after it."""
         if self.incarnation.stopping:
             return Errors.NOT_LEADER_OR_FOLLOWER, -1
-        return self.replicas.append_from_coordinator(tp, batch, now)
+        return self.replicas.producing.append_from_coordinator(tp, batch, now)
 
     def read_all(self, tp: TopicPartition) -> Iterable[RecordBatch]:
         """Return all batches of an offsets partition, from the log start to the log end."""

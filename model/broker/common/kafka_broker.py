@@ -100,7 +100,7 @@ class KafkaBroker:
     def stop_serving(self, now: int) -> None:
         """Drop requests from now on and stop the replica fetchers."""
         self.incarnation.stopping = True
-        self.replicas.stop_fetchers(now)
+        self.replicas.fetchers.stop(now)
 
     def close_logs(self, clean: bool, now: int, closed: Callable[[int], None]) -> None:
         """Close the logs, with the clean-shutdown marker if ``clean``; then call ``closed(now)``.

@@ -80,7 +80,7 @@ class LogDirFailureHandler:
         """Stop serving the replicas of a directory (ReplicaManager.handleLogDirFailure)."""
         error = directory.error
         assert error is not None, directory
-        self.replicas.log_dirs.fail(directory, error.reason, now)
+        self.replicas.directories.fail(directory, error.reason, now)
         log = self.metadata_log
         needed = log is not None and log.startswith(directory.root)
         if self.replicas.logs.online and not needed:
@@ -89,7 +89,7 @@ class LogDirFailureHandler:
             self._exit(error)
 
     def _halt(self, error: DiskError, now: int) -> None:
-        self.replicas.log_dirs.fail_all(error.reason, now)
+        self.replicas.directories.fail_all(error.reason, now)
         self._exit(error)
 
     def _exit(self, error: DiskError | None) -> None:

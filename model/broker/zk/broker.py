@@ -128,7 +128,7 @@ class ZkBroker(BrokerProcess):
         self.isr_manager: ZkIsrManager | None = None
         if not config.alter_partition_enabled:
             self.isr_manager = ZkIsrManager(self, self.zk, epochs)
-            self.replicas.alter_partition = self.isr_manager  # type: ignore[assignment]
+            self.replicas.propose_isrs_through(self.isr_manager)
         self._sessions = 0  # of ZooKeeper, so far
         self._has_roles = False  # a LeaderAndIsr has been accepted
         self._shutdown: ZkControlledShutdown | None = None

@@ -127,9 +127,9 @@ class ZkConfigManager:
         if entries == known.get(key, {}):
             return
         known[key] = entries
-        before = self.replicas.config.unclean_leader_election_enable
+        before = self.replicas.settings.current.unclean_leader_election_enable
         self.replicas.config_changed(None)
-        after = self.replicas.config.unclean_leader_election_enable
+        after = self.replicas.settings.current.unclean_leader_election_enable
         self.controller.unclean_default_changed(before, after)
 
 

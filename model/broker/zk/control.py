@@ -146,9 +146,8 @@ class ControlRequests:
                 states[tp] = (state.topic_id, registration(state))
                 self.epochs.of_partition[tp] = state.controller_epoch
                 accepted.append(state)
-        log_dirs = self.replicas.log_dirs
-        log_dirs.new = dict.fromkeys([state.tp for state in accepted if state.is_new])
-        failed = self.replicas.become_leader_or_follower(states, now)
+        new = dict.fromkeys([state.tp for state in accepted if state.is_new])
+        failed = self.replicas.roles.become_leader_or_follower(states, now, new)
         results.update(failed)
         for state in accepted:
             if state.tp.topic == OFFSETS_TOPIC:
@@ -190,7 +189,7 @@ class ControlRequests:
 
     def _stop(self, asked: Any, now: int) -> Errors:
         partition = self.replicas.partitions.get(asked.tp)
-        if asked.tp in self.replicas.log_dirs.offline:
+        if asked.tp in self.replicas.hosted.offline:
             return Errors.KAFKA_STORAGE_ERROR
         if partition is None:
             return NONE
@@ -199,7 +198,7 @@ class ControlRequests:
         if not self.rules.may_stop_replica(asked, partition.leader_epoch):
             return Errors.FENCED_LEADER_EPOCH
         delete = asked.delete_partition
-        self.replicas.stop_replica(asked.tp, partition.topic_id, now, delete)
+        self.replicas.roles.stop(asked.tp, partition.topic_id, now, delete)
         if asked.tp.topic == OFFSETS_TOPIC and delete:
             self.coordinator.on_resigned(asked.tp.partition, None, now)
         return NONE

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from kafkasim.model.controller.zk.store.client import KafkaZkClient
     from kafkasim.model.effects import Process
     from kafkasim.model.records import TopicPartition
-    from kafkasim.model.replication.partition.isr import Pending
-    from kafkasim.model.replication.partition.leader import LeaderPartition
+    from kafkasim.model.replication.partitions.isr import IsrState
+    from kafkasim.model.replication.partitions.ports import IsrProposer
 
 LANE = "alter-partition"
 CHECK_US, LINGER_US, MOST_US = 2_500_000, 5_000_000, 60_000_000  # IsrChangeNotificationConfig
@@ -52,15 +52,15 @@ class ZkIsrManager:
         self.process.timers.arm(TIMER, now + CHECK_US, LANE, self._announce)
 
     def submit(
-        self, data: AlterPartitionData, partition: LeaderPartition, pending: Pending, now: int
+        self, data: AlterPartitionData, leader: IsrProposer, pending: IsrState, now: int
     ) -> bool:
         """Write an ISR change; return False if a write for this partition is in flight."""
-        tp = partition.tp
+        tp = leader.tp
         if tp in self._writing:
             return False
         self._writing[tp] = None
         state = LeaderAndIsr(
-            partition.leader,
+            leader.leader_id,
             data.leader_epoch,
             tuple([member for member, _ in data.new_isr]),
             self.epochs.of_partition.get(tp, 0),
@@ -68,7 +68,7 @@ class ZkIsrManager:
         )
 
         def written(results: tuple[ZkResult, ...], at: int) -> None:
-            self._on_written(results, state, data, partition, pending, at)
+            self._on_written(results, state, data, leader, pending, at)
 
         path = state_path(tp)
         write = SetData(path, state, data.partition_epoch)
@@ -80,11 +80,11 @@ class ZkIsrManager:
         results: tuple[ZkResult, ...],
         state: LeaderAndIsr,
         data: AlterPartitionData,
-        partition: LeaderPartition,
-        pending: Pending,
+        leader: IsrProposer,
+        pending: IsrState,
         now: int,
     ) -> None:
-        tp = partition.tp
+        tp = leader.tp
         del self._writing[tp]
         key = (data.topic_id, data.partition)
         result, found = results
@@ -97,14 +97,14 @@ class ZkIsrManager:
                 version, zxid = found.stat.version, found.stat.mzxid
         if not ok:
             refused = AlterPartitionResult(*key, Errors.OPERATION_NOT_ATTEMPTED)
-            partition.on_alter_result(pending, refused, now)
+            leader.on_alter_result(pending, refused, now)
             return
         self._changed[tp] = None
         self._last_change_us = now
         self.process.out.append(
             PartitionChanged(
                 zxid, *key, state.leader, state.leader_epoch, version, state.isr,
-                partition.replicas, data.reason, False,
+                leader.replicas, data.reason, False,
                 leader_recovery_state=state.leader_recovery_state,
             )
         )  # fmt: skip
@@ -117,7 +117,7 @@ class ZkIsrManager:
             version,
             state.leader_recovery_state,
         )
-        partition.on_alter_result(pending, done, now)
+        leader.on_alter_result(pending, done, now)
 
     def _announce(self, now: int) -> None:
         self.process.timers.arm(TIMER, now + CHECK_US, LANE, self._announce)

@@ -12,8 +12,8 @@ from kafkasim.scenarios.variants.variant import Variant
 class FencedIsEligible(ReplicationRules):
     """A leader proposes fenced brokers and brokers that shut down for the ISR."""
 
-    def is_eligible(self, partition: Any, remote: Any) -> bool:
-        broker = partition.brokers.get(remote.id)
+    def is_eligible(self, leader: Any, remote: Any) -> bool:
+        broker = leader.brokers.get(remote.id)
         return broker is not None and remote.broker_epoch in (-1, broker.epoch)
 
 
@@ -27,8 +27,8 @@ class FencedIsAdmitted(ControllerRules):
 class AnyIncarnationIsEligible(ReplicationRules):
     """A leader does not compare the broker epochs of a follower."""
 
-    def is_eligible(self, partition: Any, remote: Any) -> bool:
-        broker = partition.brokers.get(remote.id)
+    def is_eligible(self, leader: Any, remote: Any) -> bool:
+        broker = leader.brokers.get(remote.id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def is_stale_replica_epoch(self, brokers: Any, replica: int, epoch: int) -> bool:
@@ -45,15 +45,15 @@ class AnyIncarnationIsAdmitted(ControllerRules):
 class CommittedIsrHoldsHighWatermark(ReplicationRules):
     """A replica that is about to join the ISR does not hold the high watermark back."""
 
-    def members_for_high_watermark(self, partition: Any) -> tuple[int, ...]:
-        isr: tuple[int, ...] = partition.isr
+    def members_for_high_watermark(self, leader: Any) -> tuple[int, ...]:
+        isr: tuple[int, ...] = leader.isr
         return isr
 
 
 class HighWatermarkMovesBelowMinIsr(ReplicationRules):
     """The high watermark advances with fewer than min.insync.replicas in the ISR."""
 
-    def high_watermark_is_frozen(self, partition: Any) -> bool:
+    def high_watermark_is_frozen(self, leader: Any) -> bool:
         return False
 
 

@@ -34,7 +34,7 @@ class NoFetchFencing(ReplicationRules):
     def check_leader_epoch(self, requested: int, current: int) -> Errors:
         return Errors.NONE
 
-    def accepts_lookup_reply(self, sent: Any, state: Any) -> bool:
+    def accepts_lookup_reply(self, sent: Any, leader_epoch: int) -> bool:
         return True
 
 
@@ -76,13 +76,13 @@ class FollowersAcceptAnyEpoch(StorageRules):
 class RemembersFollowers(ReplicationRules):
     """A leader that is elected again keeps its followers' log ends of the earlier epoch."""
 
-    def reset_remote_replicas(self, partition: Any, was_leader: bool, now: int) -> None:
+    def reset_remote_replicas(self, leader: Any, was_leader: bool, now: int) -> None:
         if not was_leader:
-            super().reset_remote_replicas(partition, was_leader, now)
+            super().reset_remote_replicas(leader, was_leader, now)
             return
-        for replica, remote in partition.remotes.items():
-            since = now if replica in partition.isr else 0
-            remote.last_fetch_leader_end = partition.log.log_end_offset
+        for replica, remote in leader.remotes.items():
+            since = now if replica in leader.isr else 0
+            remote.last_fetch_leader_end = leader.log.log_end_offset
             remote.last_fetch_us = since
             remote.last_caught_up_us = since
 
@@ -90,9 +90,9 @@ class RemembersFollowers(ReplicationRules):
 class JoinsAtHighWatermark(ReplicationRules):
     """A replica joins the ISR once it has reached the leader's high watermark."""
 
-    def may_join_isr(self, partition: Any, remote: Any) -> bool:
-        reached = bool(remote.leo >= partition.log.high_watermark)
-        return reached and self.is_eligible(partition, remote)
+    def may_join_isr(self, leader: Any, remote: Any) -> bool:
+        reached = bool(remote.leo >= leader.log.high_watermark)
+        return reached and self.is_eligible(leader, remote)
 
 
 class NoEpochEntryAtElection(ReplicationRules):
@@ -119,22 +119,22 @@ class HighWatermarkBeforeTruncation(ReplicationRules):
 class UsesRepliesOfRemoved(ReplicationRules):
     """A fetch response is applied although its partition is no longer fetched."""
 
-    def uses_reply_of_removed(self, state: Any) -> bool:
+    def uses_reply_of_removed(self) -> bool:
         return True
 
 
 class AnyUpdateIsNewLeadership(ReplicationRules):
     """Every change of a partition starts a new leadership."""
 
-    def starts_leadership(self, partition: Any, leader_epoch: int) -> bool:
-        return bool(leader_epoch >= partition.leader_epoch)
+    def starts_leadership(self, known_epoch: int, leader_epoch: int) -> bool:
+        return leader_epoch >= known_epoch
 
 
 class RepliesMatchByOffset(ReplicationRules):
     """A fetch response is applied if its offset fits, whatever its leader epoch."""
 
-    def accepts_fetch_reply(self, sent: Any, state: Any) -> bool:
-        return bool(sent.fetch_offset == state.fetch_offset)
+    def accepts_fetch_reply(self, sent: Any, fetch_offset: int, leader_epoch: int) -> bool:
+        return bool(sent.fetch_offset == fetch_offset)
 
 
 TRUNCATION: tuple[Variant, ...] = (

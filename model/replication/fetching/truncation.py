@@ -1,19 +1,20 @@
 """What a fetcher asks its leader besides records: where epochs ended, where the log begins.
 
-*Lookup mode* (before KIP-595, inter.broker.protocol.version < 2.7): a new follower is TRUNCATING.
+*Lookup mode* (before KIP-595, inter.broker.protocol.version < 2.7): a new follower is truncating.
 It asks OffsetsForLeaderEpoch for the last epoch it knows, cuts its log, and asks again with a lower
 epoch until both agree on one (KIP-279); only then it fetches, without its last epoch. A log whose
 epoch cache is empty has nothing to ask for, in either mode, and is cut to its high watermark
 (AbstractFetcherThread.maybeTruncate).
 
-OFFSET_OUT_OF_RANGE: the leader's end, then its start (fetchOffsetAndTruncate).
+After OFFSET_OUT_OF_RANGE it asks for the leader's end, then for its start (fetchOffsetAndTruncate).
 
-Both are synchronous in Kafka: the fetcher's thread does nothing else until the answer is here.
+Both are synchronous in Kafka: the fetcher's thread does nothing else until the answer is here, so a
+lookup holds up all partitions of the fetcher.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.errors import Errors
@@ -32,38 +33,62 @@ from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import DiskError
 
 if TYPE_CHECKING:
-    from kafkasim.model.replication.fetcher.fetch_state import FetchState
-    from kafkasim.model.replication.fetcher.fetcher import ReplicaFetcher
+    from kafkasim.model.replication.fetching.fetch_state import FetchState, FetchStates
+    from kafkasim.model.replication.fetching.leader_endpoint import LeaderEndpoint
+    from kafkasim.model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE
+
+
+class FetcherThread(Protocol):
+    """What a truncation may cause in its fetcher."""
+
+    def work(self, now: int) -> None:
+        """Go on: truncate what is left, then fetch."""
+        ...
+
+    def fail(self, state: FetchState, reason: str) -> None:
+        """Stop fetching a partition until metadata brings it back."""
+        ...
+
+    def fail_disk(self, state: FetchState, error: DiskError, now: int) -> None:
+        """Take a partition offline: its disk refused."""
+        ...
 
 
 class Truncation:
     """The lookups of one fetcher."""
 
-    def __init__(self, fetcher: ReplicaFetcher) -> None:
-        self.fetcher = fetcher
-        self.manager = fetcher.manager
-        self.rules = fetcher.manager.rules
+    def __init__(
+        self,
+        broker_id: int,
+        rules: ReplicationRules,
+        states: FetchStates,
+        leader: LeaderEndpoint,
+        thread: FetcherThread,
+    ) -> None:
+        self._broker_id = broker_id
+        self._rules = rules
+        self._states = states
+        self._leader = leader
+        self._thread = thread
 
     # ------------------------------------------------------------------------------- lookup mode
 
     def step(self, now: int) -> bool:
         """Cut what can be cut, ask for the rest; return whether an answer is awaited."""
-        fetcher = self.fetcher
         asked: dict[TopicPartition, OffsetForLeaderEpochPartition] = {}
-        for tp, state in list(fetcher.truncating.items()):
+        for tp, state in list(self._states.truncating.items()):
             log = state.partition.log
-            if self.rules.looks_up_epochs(log):
+            if self._rules.looks_up_epochs(log):
                 epoch = log.epochs.latest_epoch
                 asked[tp] = OffsetForLeaderEpochPartition(tp, state.leader_epoch, epoch)
             else:
                 self._cut(state, state.fetch_offset, True, now)
         if not asked:
             return False
-        fetcher.waiting = True
-        fetcher.channel.send(
-            OffsetsForLeaderEpochRequest(self.manager.broker_id, tuple(asked.values())),
+        self._leader.ask(
+            OffsetsForLeaderEpochRequest(self._broker_id, tuple(asked.values())),
             now,
             lambda response, at: self._on_epochs(asked, response, at),
         )
@@ -75,21 +100,18 @@ class Truncation:
         response: OffsetsForLeaderEpochResponse | Failed,
         now: int,
     ) -> None:
-        fetcher = self.fetcher
-        fetcher.waiting = False
-        if fetcher.stopped:
-            return
+        states = self._states
         if isinstance(response, Failed):
             for tp in asked:
-                if tp in fetcher.truncating:
-                    fetcher.delay(tp, now)
+                if tp in states.truncating:
+                    states.delay(tp, now)
         else:
             for answer in response.partitions:
-                state = fetcher.truncating.get(answer.tp)
+                state = states.truncating.get(answer.tp)
                 sent = asked[answer.tp]
-                if state is not None and self.rules.accepts_lookup_reply(sent, state):
+                if state is not None and self._rules.accepts_lookup_reply(sent, state.leader_epoch):
                     self._on_epoch(sent, state, answer, now)
-        fetcher.work(now)
+        self._thread.work(now)
 
     def _on_epoch(
         self,
@@ -100,14 +122,14 @@ class Truncation:
     ) -> None:
         if answer.error is Errors.FENCED_LEADER_EPOCH:
             if sent.current_leader_epoch == state.leader_epoch:
-                self.fetcher.fail(state, answer.error.name)
+                self._thread.fail(state, answer.error.name)
         elif answer.error is not NONE:
-            self.fetcher.delay(answer.tp, now)
+            self._states.delay(answer.tp, now)
         else:
             log = state.partition.log
             epoch, end = answer.leader_epoch, answer.end_offset
-            offset = self.rules.truncation_offset(log, epoch, end, state.fetch_offset)
-            complete = self.rules.truncation_is_complete(log, epoch, end)
+            offset = self._rules.truncation_offset(log, epoch, end, state.fetch_offset)
+            complete = self._rules.truncation_is_complete(log, epoch, end)
             self._cut(state, offset, complete, now)
 
     def _cut(self, state: FetchState, offset: int, complete: bool, now: int) -> None:
@@ -115,25 +137,20 @@ class Truncation:
         try:
             partition.truncate_to(offset)
         except DiskError as error:
-            self.fetcher.fail_disk(state, error, now)
+            self._thread.fail_disk(state, error, now)
             return
         log = partition.log
         state.move(min(offset, log.log_end_offset), log.epochs.latest_epoch)
         if complete:
-            fetcher = self.fetcher
-            del fetcher.truncating[partition.tp]
-            state.truncating = False
-            fetcher.fetching[partition.tp] = state
-            fetcher.changed[partition.tp] = None
+            self._states.truncated(state)
 
     # ------------------------------------------------------- OFFSET_OUT_OF_RANGE: ask the leader
 
-    def look_up(self, state: FetchState, timestamp: int, now: int) -> None:
-        """Ask for the leader's end, then its start (fetchOffsetAndTruncate)."""
+    def look_up(self, state: FetchState, now: int, timestamp: int = LATEST_TIMESTAMP) -> None:
+        """Ask for the leader's end, then for its start (fetchOffsetAndTruncate)."""
         asked = ListOffsetsPartition(state.partition.tp, state.leader_epoch, timestamp)
-        self.fetcher.waiting = True
-        self.fetcher.channel.send(
-            ListOffsetsRequest(self.manager.broker_id, 0, (asked,)),
+        self._leader.ask(
+            ListOffsetsRequest(self._broker_id, 0, (asked,)),
             now,
             lambda response, at: self._on_look_up(state, asked, response, at),
         )
@@ -145,17 +162,13 @@ class Truncation:
         response: ListOffsetsResponse | Failed,
         now: int,
     ) -> None:
-        fetcher = self.fetcher
-        fetcher.waiting = False
-        if fetcher.stopped:
-            return
-        tp = asked.tp
-        if fetcher.fetching.get(tp) is not state:
-            fetcher.work(now)
+        thread, states = self._thread, self._states
+        if states.fetching.get(asked.tp) is not state:  # other metadata came meanwhile
+            thread.work(now)
             return
         if isinstance(response, Failed) or response.partitions[0].error is not NONE:
-            fetcher.delay(tp, now)
-            fetcher.work(now)
+            states.delay(asked.tp, now)
+            thread.work(now)
             return
         partition = state.partition
         offset = response.partitions[0].offset
@@ -163,13 +176,13 @@ class Truncation:
         try:
             if asked.timestamp == LATEST_TIMESTAMP:
                 if offset >= log.log_end_offset:
-                    self.look_up(state, EARLIEST_TIMESTAMP, now)
+                    self.look_up(state, now, EARLIEST_TIMESTAMP)
                     return
                 partition.truncate_to(offset)
             elif offset > log.log_end_offset:
                 partition.truncate_fully(offset)
         except DiskError as error:
-            fetcher.fail_disk(state, error, now)
+            thread.fail_disk(state, error, now)
         else:
-            fetcher.move(state, log.log_end_offset, log.epochs.latest_epoch)
-        fetcher.work(now)
+            states.move(state, log.log_end_offset, log.epochs.latest_epoch)
+        thread.work(now)

@@ -18,14 +18,14 @@ from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.facts import LogDeleted, LogDirOffline, LogLoaded, LogPlaced
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.logs.clean_close import CleanClose
-from kafkasim.model.storage.checkpoints import DELETED
+from kafkasim.model.storage.checkpoints import DELETED, write_clean_marker
 from kafkasim.model.storage.directories import LogDirectory
 from kafkasim.model.storage.files import DiskError
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 if TYPE_CHECKING:
-    from kafkasim.model.config import BrokerConfig
-    from kafkasim.model.replication.partition.partition import Partition
+    from kafkasim.model.replication.dynamic_config import DynamicBrokerConfig
+    from kafkasim.model.replication.partitions.partition import Partition
     from kafkasim.model.replication.ports import BrokerProcess
     from kafkasim.model.storage.rules import StorageRules
 
@@ -46,18 +46,19 @@ class LogManager:
     def __init__(
         self,
         process: BrokerProcess,
-        config: BrokerConfig,
+        settings: DynamicBrokerConfig,
         rules: StorageRules,
         partitions: dict[TopicPartition, Partition],
     ) -> None:
         self.process = process
-        self.config = config
+        self.settings = settings
         self.rules = rules
         self.partitions = partitions
-        paths = config.log_dirs or ("",)
+        log_dirs = settings.current.log_dirs
+        paths = log_dirs or ("",)
         self.directories = tuple([
             LogDirectory(process.files, path, root)
-            for path, root in zip(paths, roots(config.log_dirs), strict=True)
+            for path, root in zip(paths, roots(log_dirs), strict=True)
         ])  # fmt: skip
         self.several = len(self.directories) > 1
         self._placed: dict[TopicPartition, LogDirectory] = {}  # where the hosted logs lie
@@ -193,14 +194,14 @@ class LogManager:
             directory.log_path(tp),
             tp,
             topic_id,
-            self.config.topic_config(overrides),
+            self.settings.current.topic_config(overrides),
             self.rules,
             clean=clean,
             recovery_point=directory.known_recovery_points.get(tp, 0) if existed else 0,
             log_start_offset=directory.known_log_starts.get(tp, 0) if existed else 0,
             high_watermark=high_watermark if existed else 0,
             now_ms=process.wall_ms(now),
-            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+            producer_id_expiration_ms=self.settings.current.producer_id_expiration_ms,
         )
         if not existed:
             return log
@@ -252,7 +253,7 @@ class LogManager:
 
     def start(self, now: int) -> None:
         """Arm the periodic tasks, once the logs are loaded."""
-        arm, config = self.process.timers.arm, self.config
+        arm, config = self.process.timers.arm, self.settings.current
         arm("log-retention", now + INITIAL_TASK_DELAY_US, LANE, self._retention)
         arm("log-flusher", now + INITIAL_TASK_DELAY_US, LANE, self._flush_due)
         arm("recovery-point-checkpoint", now + INITIAL_TASK_DELAY_US, LANE, self._checkpoint)
@@ -273,13 +274,18 @@ class LogManager:
         self.process.timers.arm(key, now + period_ms * 1000, LANE, handler)
 
     def _retention(self, now: int) -> None:
-        self._rearm("log-retention", self.config.log_retention_check_interval_ms, "_retention", now)
+        self._rearm(
+            "log-retention",
+            self.settings.current.log_retention_check_interval_ms,
+            "_retention",
+            now,
+        )
         wall_ms = self.process.wall_ms(now)
-        for partition in self.hosted():
+        for partition in self._hosted():
             if "delete" in partition.log.config.cleanup_policy:
                 try:
                     if partition.log.delete_old_segments(wall_ms):
-                        partition.changed()
+                        partition.delayed.mark_dirty()
                 except DiskError as error:
                     self.process.log_dir_failed(error, now)
                     if not self.several:
@@ -289,35 +295,35 @@ class LogManager:
         """LogManager.flushDirtyLogs; log.flush.scheduler.interval.ms is effectively one second."""
         wall_ms = self.process.wall_ms(now)
         finite = False
-        for partition in self.hosted():
+        for partition in self._hosted():
             if partition.log.config.flush_ms < 2**62:
                 finite = True
                 partition.log.flush_if_due(wall_ms)
         self._rearm("log-flusher", 1000 if finite else 30_000, "_flush_due", now)
 
     def _expire_producers(self, now: int) -> None:
-        period_ms = self.config.producer_id_expiration_check_interval_ms
+        period_ms = self.settings.current.producer_id_expiration_check_interval_ms
         self._rearm("producer-expiration", period_ms, "_expire_producers", now)
         wall_ms = self.process.wall_ms(now)
-        for partition in self.hosted():
+        for partition in self._hosted():
             partition.log.remove_expired_producers(wall_ms)
 
     def _checkpoint(self, now: int) -> None:
         """Write recovery points and log starts."""
-        period_ms = max(self.config.log_flush_offset_checkpoint_interval_ms, 1)
+        period_ms = max(self.settings.current.log_flush_offset_checkpoint_interval_ms, 1)
         self._rearm("recovery-point-checkpoint", period_ms, "_checkpoint", now)
         for directory in self.online:
-            self._flush(directory, self.write_offsets, now)
+            self._flush(directory, self._write_offsets, now)
 
     def _checkpoint_high_watermarks(self, now: int) -> None:
         self._rearm(
             "highwatermark-checkpoint",
-            self.config.replica_high_watermark_checkpoint_interval_ms,
+            self.settings.current.replica_high_watermark_checkpoint_interval_ms,
             "_checkpoint_high_watermarks",
             now,
         )
         for directory in self.online:
-            self._flush(directory, self.write_high_watermarks, now)
+            self._flush(directory, self._write_high_watermarks, now)
 
     def checkpoint_recovery_points(self, tp: TopicPartition) -> None:
         """A truncation lowered a recovery point: say so before the log grows again.
@@ -327,21 +333,21 @@ class LogManager:
         self.process.out.append(Barrier((self._write_recovery_points(self._placed[tp]),)))
 
     def _write_recovery_points(self, directory: LogDirectory) -> str:
-        logs = [partition.log for partition in self.hosted(directory)]
+        logs = [partition.log for partition in self._hosted(directory)]
         return directory.recovery_points.write({log.tp: log.recovery_point for log in logs})
 
-    def write_offsets(self, directory: LogDirectory) -> tuple[str, ...]:
+    def _write_offsets(self, directory: LogDirectory) -> tuple[str, ...]:
         """Write recovery points and log starts; return the files to flush."""
-        logs = [partition.log for partition in self.hosted(directory)]
+        logs = [partition.log for partition in self._hosted(directory)]
         return (
             self._write_recovery_points(directory),
             directory.log_starts.write({log.tp: log.log_start_offset for log in logs}),
         )
 
-    def write_high_watermarks(self, directory: LogDirectory) -> tuple[str, ...]:
+    def _write_high_watermarks(self, directory: LogDirectory) -> tuple[str, ...]:
         """Write the high watermarks; return the file to flush."""
         directory.known_high_watermarks = None
-        hosted = self.hosted(directory)
+        hosted = self._hosted(directory)
         return (
             directory.high_watermarks.write({each.tp: each.log.high_watermark for each in hosted}),
         )
@@ -360,7 +366,7 @@ class LogManager:
         if error is not None:
             self.process.log_dir_failed(DiskError(f"{directory.root}checkpoint", error), now)
 
-    def hosted(self, directory: LogDirectory | None = None) -> list[Partition]:
+    def _hosted(self, directory: LogDirectory | None = None) -> list[Partition]:
         """Return the online partitions, all or those of one directory."""
         online = [partition for partition in self.partitions.values() if not partition.offline]
         if directory is None or not self.several:
@@ -372,8 +378,11 @@ class LogManager:
     def close_clean(
         self, broker_epoch: int, now: int, done: Callable[[DiskError | None, int], None]
     ) -> None:
-        """Close all directories. ``done(error, now)``: None, or what went wrong with the only one;
-        of several, one that fails now is left without a marker."""
+        """Close all directories cleanly, then call ``done(error, now)``.
+
+        The error is None unless the only directory failed; of several, one that fails now is left
+        without a marker.
+        """
         for key in PERIODIC:
             self.process.timers.cancel(key)
         open_ends = self.online
@@ -384,9 +393,33 @@ class LogManager:
                 done(None if self.several else error, at)
 
         for directory in list(open_ends):
-            CleanClose(self, directory, broker_epoch, partial(closed, directory)).begin(now)
+            self._close(directory, broker_epoch, partial(closed, directory), now)
 
-    def recover_unopened(self, directory: LogDirectory, now: int) -> list[UnifiedLog]:
+    def _close(
+        self,
+        directory: LogDirectory,
+        broker_epoch: int,
+        done: Callable[[DiskError | None, int], None],
+        now: int,
+    ) -> None:
+        logs = [partition.log for partition in self._hosted(directory)]
+        if directory.clean_epoch is None:
+            try:
+                logs += self._recover_unopened(directory, now)
+            except DiskError as error:
+                done(error, now)
+                return
+
+        def write_checkpoints() -> tuple[str, ...]:
+            return (*self._write_offsets(directory), *self._write_high_watermarks(directory))
+
+        def write_marker() -> tuple[str, ...]:
+            return (write_clean_marker(directory.files, directory.root, broker_epoch),)
+
+        closing = CleanClose(self.process.out, logs, done)
+        closing.begin(write_checkpoints, write_marker, now)
+
+    def _recover_unopened(self, directory: LogDirectory, now: int) -> list[UnifiedLog]:
         """Recover what nobody has asked for since an unclean start.
 
         Kafka does it at the start, with all logs (loadLogs); the marker vouches for these too.

@@ -18,8 +18,8 @@ from kafkasim.model.messages import (
 
 if TYPE_CHECKING:
     from kafkasim.model.channel import Done
-    from kafkasim.model.replication.partition.isr import Pending
-    from kafkasim.model.replication.partition.leader import LeaderPartition
+    from kafkasim.model.replication.partitions.isr import IsrState
+    from kafkasim.model.replication.partitions.ports import IsrProposer
     from kafkasim.model.timers import Timers
 
 LANE = "alter-partition"
@@ -49,16 +49,16 @@ class AlterPartitionManager:
         self.process = process
         self.link = link
         self.in_flight = False
-        self.unsent: dict[tuple[str, int], tuple[AlterPartitionData, LeaderPartition, Pending]] = {}
+        self.unsent: dict[tuple[str, int], tuple[AlterPartitionData, IsrProposer, IsrState]] = {}
 
     def submit(
-        self, data: AlterPartitionData, partition: LeaderPartition, pending: Pending, now: int
+        self, data: AlterPartitionData, leader: IsrProposer, pending: IsrState, now: int
     ) -> bool:
         """Queue a change; False when one of this partition is queued or in flight already."""
         key = (data.topic_id, data.partition)
         if key in self.unsent:
             return False
-        self.unsent[key] = (data, partition, pending)
+        self.unsent[key] = (data, leader, pending)
         self._propagate(now)
         return True
 
@@ -79,6 +79,6 @@ class AlterPartitionManager:
         for result in response.partitions:
             queued = self.unsent.pop((result.topic_id, result.partition), None)
             if queued is not None:
-                _, partition, pending = queued
-                partition.on_alter_result(pending, result, now)
+                _, leader, pending = queued
+                leader.on_alter_result(pending, result, now)
         self._propagate(now)

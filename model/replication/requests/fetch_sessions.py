@@ -5,10 +5,10 @@ partitions with records, an error, a divergence, or another high watermark or lo
 follower was last told.
 
 Kafka's session walks all its partitions at every fetch. Here a partition without news is *clean*
-and is not walked: its follower is at the log's end and in the ISR, so all a fetch would do is to
-say once more that it is caught up. ``FetchSession.last_fetch_us`` keeps that, and an entry that
-becomes dirty (the log grew, an offset moved, the leadership changed) takes it over first. Nothing
-that Kafka's rules can observe differs.
+and is not walked: its follower is at the log's end and in the ISR, so all that a fetch would do is
+to say once more that it is caught up. ``FetchSession.last_fetch_us`` keeps that, and an entry that
+becomes *dirty* (the log grew, an offset moved, the leadership changed) takes it over first. Nothing
+that Kafka's rules can observe differs; test_fetch_sessions.py holds it against full fetches.
 
 Left out: sessions of consumers (their fetches are full), priority between sessions at eviction.
 """
@@ -23,13 +23,17 @@ from kafkasim.model.messages import FetchPartition, FetchRequest
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasim.model.replication.partition.partition import Partition
-    from kafkasim.model.replication.requests.purgatory import DelayedSessionFetch
+    from collections.abc import Iterable
+
+    from kafkasim.model.replication.partitions.delayed_operations import FetchWaiter
+    from kafkasim.model.replication.partitions.partition import Partition
     from kafkasim.model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE
 INITIAL_EPOCH = 0
+"""The session epoch of a full fetch that opens a session."""
 FINAL_EPOCH = -1
+"""The session epoch of a full fetch without a session."""
 SLOTS = 1000  # max.incremental.fetch.session.cache.slots
 EVICTION_US = 120_000_000  # min.incremental.fetch.session.eviction.ms
 
@@ -42,32 +46,40 @@ class CachedPartition:
     def __init__(self, session: FetchSession, asked: FetchPartition) -> None:
         self.session = session
         self.asked = asked
-        self.partition: Partition | None = None
-        self.sent_high_watermark = -1
+        self.partition: Partition | None = None  # None until the broker hosts it
+        self.sent_high_watermark = -1  # −1: nothing was sent, or an error
         self.sent_log_start = -1
         self.clean = False
 
+    @property
+    def parked(self) -> FetchWaiter | None:
+        """The fetch of this session that waits for more."""
+        return self.session.parked
+
     def attach(self, partition: Partition) -> None:
-        """Watch a hosted partition."""
+        """Hear what happens to a hosted partition."""
         self.partition = partition
-        partition.watchers[self] = None
+        partition.delayed.session_entries[self] = None
 
     def detach(self) -> None:
-        """Watch nothing: the partition is gone, or the session is."""
+        """Hear no more of the partition: it is gone, or the session is."""
         if self.partition is not None:
-            self.partition.watchers.pop(self, None)
+            self.partition.delayed.session_entries.pop(self, None)
             self.partition = None
-        self.soil()
+        self.mark_dirty()
 
-    def soil(self) -> None:
-        """There may be news: take over what the fetches meant since the entry was clean."""
+    def mark_dirty(self) -> None:
+        """Look at the partition again in the next fetch.
+
+        The follower's fetches since the entry became clean found it caught up: its replica on the
+        leader takes over the time of the last one.
+        """
         if not self.clean:
             return
         self.clean = False
         session = self.session
         session.dirty[self] = None
-        partition = self.partition
-        remote = None if partition is None else partition.remotes.get(session.replica_id)
+        remote = None if self.partition is None else self.partition.remote(session.replica_id)
         if remote is not None and remote.leo == self.asked.fetch_offset:
             at = session.last_fetch_us
             if at > remote.last_fetch_us:
@@ -75,36 +87,37 @@ class CachedPartition:
                 if at > remote.last_caught_up_us:
                     remote.last_caught_up_us = at
 
-    def tidy(self) -> None:
-        """Leave the dirty entries if a fetch could bring nothing new."""
+    def mark_clean_if_idle(self) -> None:
+        """Leave the dirty entries if a fetch could bring the follower nothing new."""
         partition = self.partition
         if partition is None:
             return
-        log = partition.log
+        log, asked = partition.log, self.asked
+        leader = partition.leadership
         if (
-            partition.leading
-            and self.asked.fetch_offset == log.log_end_offset
+            leader is not None
+            and asked.fetch_offset == log.log_end_offset
             and self.sent_high_watermark == log.high_watermark
             and self.sent_log_start == log.log_start_offset
-            and self.asked.current_leader_epoch == partition.leader_epoch
-            and self.session.replica_id in partition.maximal_isr
+            and asked.current_leader_epoch == leader.leader_epoch
+            and self.session.replica_id in leader.maximal_isr
         ):
             self.clean = True
             del self.session.dirty[self]
 
 
 class FetchSession:
-    """One follower's session. ``epoch`` is what its next request must carry."""
+    """One follower's session."""
 
     __slots__ = ("dirty", "entries", "epoch", "id", "last_fetch_us", "parked", "replica_id")
 
     def __init__(self, session_id: int, replica_id: int, now: int) -> None:
         self.id = session_id
         self.replica_id = replica_id
-        self.epoch = INITIAL_EPOCH + 1
+        self.epoch = INITIAL_EPOCH + 1  # what the next request must carry
         self.entries: dict[TopicPartition, CachedPartition] = {}
-        self.dirty: dict[CachedPartition, None] = {}
-        self.parked: DelayedSessionFetch | None = None
+        self.dirty: dict[CachedPartition, None] = {}  # all entries that are not clean
+        self.parked: FetchWaiter | None = None
         self.last_fetch_us = now
 
     def update(self, request: FetchRequest) -> None:
@@ -117,7 +130,7 @@ class FetchSession:
                 self.dirty[entry] = None
             else:
                 if entry.clean:
-                    entry.soil()
+                    entry.mark_dirty()
                 entry.asked = asked
         for tp in request.forgotten:
             entry = entries.pop(tp, None)
@@ -125,19 +138,24 @@ class FetchSession:
                 entry.detach()
                 del self.dirty[entry]
 
+    def mark_all_dirty(self) -> None:
+        """Look at every partition in the next fetch."""
+        for entry in self.entries.values():
+            entry.mark_dirty()
+
     def forget_epochs(self) -> None:
         """Serve from now on whatever the leader epoch: what an incremental fetch meant in B13."""
         for entry in self.entries.values():
             if entry.asked.current_leader_epoch != -1:
-                entry.soil()
+                entry.mark_dirty()
                 entry.asked = replace(entry.asked, current_leader_epoch=-1)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """End the session; a fetch of it that still waits will find nothing to read."""
         for entry in self.entries.values():
             entry.detach()
         self.entries.clear()
-        self.dirty.clear()  # a fetch still parked has nothing to read, and attaches nothing
+        self.dirty.clear()
 
 
 class FetchSessionCache:
@@ -149,6 +167,11 @@ class FetchSessionCache:
         self.sessions: dict[int, FetchSession] = {}
         self._last_id = 0
         self._keeps_epoch = rules.session_keeps_epoch()
+
+    def partitions_of(self, session_id: int) -> Iterable[TopicPartition]:
+        """Return what a session fetches without naming it; nothing for an unknown session."""
+        session = self.sessions.get(session_id)
+        return () if session is None else session.entries
 
     def open(self, request: FetchRequest, now: int) -> tuple[FetchSession | None, Errors]:
         """Return the session of a request, updated by it, or the error that refuses it."""

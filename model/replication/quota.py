@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from kafkasim.model.config import MAX_LONG
 
 if TYPE_CHECKING:
-    from kafkasim.model.replication.fetcher.fetch_state import FetchState
-    from kafkasim.model.replication.partition.partition import Partition
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.replication.fetching.fetch_state import FetchState
+    from kafkasim.model.replication.partitions.partition import Partition
 
 WINDOWS = 11  # replication.quota.window.num
 WINDOW_US = 1_000_000  # replication.quota.window.size.seconds
@@ -57,9 +58,9 @@ class ReplicationQuota:
 
     def sends(self, partition: Partition, replica: int, now: int) -> bool:
         """Return whether a leader may send records to a follower (shouldLeaderThrottle)."""
-        return (
-            replica in partition.isr or not self._leads_throttled(partition)
-        ) or not self.exceeded(now)
+        leader = partition.leadership
+        in_sync = leader is not None and replica in leader.isr
+        return in_sync or not self._leads_throttled(partition) or not self.exceeded(now)
 
     def sent(self, partition: Partition, size: int, now: int) -> None:
         """Count what a leader sends."""
@@ -85,6 +86,21 @@ class ReplicationQuota:
         return is_throttled(replicas, partition.tp.partition, self.broker_id)
 
 
-def quota(rate: int, broker_id: int) -> ReplicationQuota | None:
-    """Return the quota of a rate, None without a limit."""
-    return None if rate == MAX_LONG else ReplicationQuota(rate, broker_id)
+class ReplicationQuotas:
+    """The throttles of one broker, as leader and as follower; None: no limit."""
+
+    __slots__ = ("_broker_id", "follower", "leader")
+
+    def __init__(self, config: BrokerConfig, broker_id: int) -> None:
+        self._broker_id = broker_id
+        self.leader: ReplicationQuota | None = None
+        self.follower: ReplicationQuota | None = None
+        self.update(config)
+
+    def update(self, config: BrokerConfig) -> None:
+        """Begin to measure anew, against the rates of ``config``."""
+        self.leader = self._quota(config.leader_replication_throttled_rate)
+        self.follower = self._quota(config.follower_replication_throttled_rate)
+
+    def _quota(self, rate: int) -> ReplicationQuota | None:
+        return None if rate == MAX_LONG else ReplicationQuota(rate, self._broker_id)

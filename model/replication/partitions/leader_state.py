@@ -1,0 +1,284 @@
+"""LeaderState: what a partition knows and does only while it leads (Partition.scala's leader side).
+
+Followers' progress, the high watermark and the ISR. The order inside
+:meth:`LeaderState.update_follower` is Kafka's: follower state, ISR expansion, high watermark. The
+caller has checked the follower's broker epoch in the same handler.
+
+Left out: leader recovery after an unclean election (LeaderRecoveryState is always RECOVERED).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import HighWatermark, IsrChanged, IsrUpdateFailed
+from kafkasim.model.messages import AlterPartitionData, AlterPartitionResult, FetchPartition
+from kafkasim.model.replication.partitions.isr import IsrState, committed
+from kafkasim.model.replication.partitions.remote_replica import RemoteReplica
+
+if TYPE_CHECKING:
+    from kafkasim.model.controller.common.image import PartitionRegistration
+    from kafkasim.model.records import TopicPartition
+    from kafkasim.model.replication.partitions.delayed_operations import DelayedOperations
+    from kafkasim.model.replication.partitions.ports import PartitionContext
+    from kafkasim.model.storage.log.unified_log import UnifiedLog
+
+NONE = Errors.NONE
+OFFSETS_TOPIC = "__consumer_offsets"
+
+ROLL_BACK = frozenset({Errors.INELIGIBLE_REPLICA, Errors.OPERATION_NOT_ATTEMPTED})
+"""The controller did not apply the proposal: go back to the last committed ISR."""
+
+STAY_PENDING = frozenset(
+    {
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+        Errors.FENCED_LEADER_EPOCH,
+        Errors.INVALID_UPDATE_VERSION,
+        Errors.INVALID_REQUEST,
+        Errors.NEW_LEADER_ELECTED,
+    }
+)
+"""The controller may have applied the proposal, or knows better: wait for its metadata."""
+
+
+class LeaderState:
+    """The leader of one partition. It lives from the first leadership to the next other role."""
+
+    __slots__ = (
+        "brokers",
+        "context",
+        "delayed",
+        "isr",
+        "lag_us",
+        "leader_epoch",
+        "leader_epoch_start",
+        "leader_id",
+        "leading",
+        "log",
+        "maximal_isr",
+        "out",
+        "partition_epoch",
+        "remotes",
+        "replicas",
+        "rules",
+        "state",
+        "topic_id",
+        "tp",
+    )
+
+    def __init__(
+        self,
+        context: PartitionContext,
+        tp: TopicPartition,
+        topic_id: str,
+        log: UnifiedLog,
+        delayed: DelayedOperations,
+        leader_epoch: int,
+    ) -> None:
+        self.context = context
+        self.rules = context.rules
+        self.out = context.out
+        self.brokers = context.brokers
+        self.lag_us = context.lag_us
+        self.tp = tp
+        self.topic_id = topic_id
+        self.log = log
+        self.delayed = delayed
+        self.leader_id = context.host.broker_id
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = -1
+        self.leader_epoch_start = -1  # the log end offset when this leadership began
+        self.leading = False  # only once the epoch is durable, and until the role ends
+        self.replicas: tuple[int, ...] = ()
+        self.remotes: dict[int, RemoteReplica] = {}  # the replicas but ourselves
+        self.state = committed(())
+        self.isr: tuple[int, ...] = ()  # state.isr
+        self.maximal_isr: tuple[int, ...] = ()  # state.maximal
+
+    @property
+    def min_isr(self) -> int:
+        """The effective min.insync.replicas: never more than there are replicas."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas))
+
+    def adopt(self, registration: PartitionRegistration) -> None:
+        """Take the controller's state of the partition; followers that stay keep their progress."""
+        self.partition_epoch = registration.partition_epoch
+        self.replicas = registration.replicas
+        self._set_isr(committed(registration.isr))
+        remotes = self.remotes
+        self.remotes = {
+            member: remotes.get(member) or RemoteReplica(member)
+            for member in registration.replicas
+            if member != self.leader_id
+        }
+
+    def begin(self, leader_epoch: int, was_leader: bool, now: int) -> None:
+        """Begin a new leadership; it does not show before the entry of its epoch is durable."""
+        log = self.log
+        self.leading = False
+        self.leader_epoch = leader_epoch
+        self.leader_epoch_start = log.log_end_offset
+        if self.rules.assigns_epoch_at_election():
+            log.epochs.assign(leader_epoch, log.log_end_offset)
+        self.rules.reset_remote_replicas(self, was_leader, now)
+
+    def _set_isr(self, state: IsrState) -> None:
+        self.delayed.mark_dirty()
+        self.state = state
+        self.isr = state.isr
+        self.maximal_isr = state.maximal
+
+    # ---------------------------------------------------------------------- followers' progress
+
+    def update_follower(
+        self, asked: FetchPartition, replica: int, replica_epoch: int, leader_end: int, now: int
+    ) -> None:
+        """Record what a successful fetch tells of a follower (updateFollowerFetchState).
+
+        ``leader_end`` is the log end offset at the time of the read.
+        """
+        remote = self.remotes[replica]
+        offset = asked.fetch_offset
+        if offset >= leader_end:
+            remote.last_caught_up_us = now
+        elif offset >= remote.last_fetch_leader_end:
+            if remote.last_fetch_us > remote.last_caught_up_us:
+                remote.last_caught_up_us = remote.last_fetch_us
+        if leader_end > remote.last_fetch_leader_end:
+            remote.last_fetch_leader_end = leader_end
+        remote.last_fetch_us = now
+        if remote.log_start_offset != asked.log_start_offset:
+            remote.log_start_offset = asked.log_start_offset
+            if self.delayed.deletes:
+                self.delayed.log_start_changed(now)
+        remote.broker_epoch = replica_epoch
+        moved = remote.leo != offset
+        remote.leo = offset
+        if replica not in self.maximal_isr:
+            self._maybe_expand(remote, now)
+        if moved:
+            self.advance_high_watermark(now)
+
+    def read_failed(self, replica: int) -> None:
+        """Record that a follower's fetch could not be read: that tells nothing of the follower."""
+        offset = self.rules.offset_after_failed_read()
+        if offset is not None:
+            self.remotes[replica].leo = offset
+
+    def advance_high_watermark(self, now: int) -> None:
+        """Raise the high watermark as far as the rules allow, and complete what waited for it
+        (maybeIncrementLeaderHW)."""
+        log = self.log
+        high_watermark = self.rules.high_watermark(self, now)
+        if high_watermark <= log.high_watermark:
+            return
+        log.update_high_watermark(high_watermark)
+        self.delayed.mark_dirty()
+        acknowledged = [self.leader_id]
+        for replica, remote in self.remotes.items():
+            if remote.leo >= high_watermark:
+                acknowledged.append(replica)
+        self.out.append(
+            HighWatermark(
+                self.topic_id,
+                self.tp.partition,
+                self.leader_epoch,
+                high_watermark,
+                self.min_isr,
+                tuple(acknowledged),
+            )
+        )
+        if self.tp.topic == OFFSETS_TOPIC:
+            self.context.offsets_committed(self.tp.partition, high_watermark)
+        self.delayed.high_watermark_changed(now)
+
+    # ------------------------------------------------------------------------------- the ISR
+
+    def _maybe_expand(self, remote: RemoteReplica, now: int) -> None:
+        if not self.state.in_flight and self.rules.may_join_isr(self, remote):
+            self._propose(self.state.expand(remote.id), now)
+
+    def maybe_shrink(self, now: int) -> None:
+        """Propose the removal of lagging members (the isr-expiration task, maybeShrinkIsr)."""
+        if not self.leading or self.state.in_flight:
+            return
+        out = self.rules.out_of_sync(self, now)
+        if out:
+            self._propose(self.state.shrink(out), now)
+
+    def _propose(self, pending: IsrState, now: int) -> None:
+        self._set_isr(pending)
+        self._submit(pending, now)
+
+    def _submit(self, pending: IsrState, now: int) -> None:
+        data = AlterPartitionData(
+            self.topic_id,
+            self.tp.partition,
+            self.leader_epoch,
+            tuple([(member, self._broker_epoch(member)) for member in pending.proposed]),
+            self.partition_epoch,
+            0,
+            pending.reason,
+        )
+        if not self.context.isr_channel.submit(data, self, pending, now):
+            self._on_alter_error(pending, Errors.OPERATION_NOT_ATTEMPTED, now)
+
+    def _broker_epoch(self, member: int) -> int:
+        if member == self.leader_id:
+            return self.context.host.broker_epoch
+        remote = self.remotes.get(member)
+        return -1 if remote is None else self.rules.isr_member_epoch(remote.broker_epoch)
+
+    def on_alter_result(self, pending: IsrState, result: AlterPartitionResult, now: int) -> None:
+        """Take the controller's answer to ``pending`` (submitAlterPartition, handleAlterPartition…).
+
+        Newer metadata may have replaced the proposal meanwhile: then the metadata stands. Kafka does
+        not tick its meter in that case; the trace has the success all the same.
+        """
+        if self.state is not pending:
+            if result.error is NONE and self.leading and result.leader_epoch == self.leader_epoch:
+                self._record_change(pending, result)
+            return
+        if result.error is not NONE:
+            self._on_alter_error(pending, result.error, now)
+            return
+        if (
+            result.leader_epoch != self.leader_epoch
+            or result.partition_epoch < self.partition_epoch
+        ):
+            self._on_alter_error(pending, Errors.INVALID_UPDATE_VERSION, now)
+            return
+        self.partition_epoch = result.partition_epoch
+        self._set_isr(committed(result.isr))
+        self._record_change(pending, result)
+        self.advance_high_watermark(now)
+
+    def _record_change(self, pending: IsrState, result: AlterPartitionResult) -> None:
+        self.out.append(
+            IsrChanged(
+                self.topic_id,
+                self.tp.partition,
+                self.leader_epoch,
+                result.partition_epoch,
+                pending.change,
+                pending.moving,
+                result.isr,
+            )
+        )
+
+    def _on_alter_error(self, pending: IsrState, error: Errors, now: int) -> None:
+        self.out.append(
+            IsrUpdateFailed(self.topic_id, self.tp.partition, self.leader_epoch, error.name)
+        )
+        if error in ROLL_BACK:
+            assert pending.last is not None, pending.proposed
+            self._set_isr(pending.last)
+        elif error not in STAY_PENDING:
+            self._submit(pending, now)
+
+    def end(self) -> None:
+        """End the role for good: nothing is proposed any more, late answers change nothing."""
+        self.leading = False
+        self._set_isr(committed(()))

@@ -1,0 +1,409 @@
+"""Partition: one replica of one partition on this broker (kafka.cluster.Partition).
+
+A partition holds a log and a role: :class:`LeaderState` or :class:`FollowerState`, and nothing of
+the other. A new partition follows nobody (leader −1). Roles change by metadata alone:
+
+    FollowerState --make_leader--> LeaderState, locked --epoch durable--> leading
+    LeaderState   --make_leader--> LeaderState; locked again if the leader epoch is new
+    any           --make_follower--> FollowerState
+    any           --stop, the log directory fails--> not leading
+
+This module changes the roles, appends and truncates, and checks requests against the role. What a
+leader does with followers' fetches and with its ISR is in
+:mod:`kafkasim.model.replication.partitions.leader_state`.
+
+Left out: future replicas (moves between log directories), remote log storage, the checks of
+transactions that hang.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafkasim.model.effects import Then
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import Appended, BecameFollower, BecameLeader, Replicated, Truncated
+from kafkasim.model.messages import FetchPartition, FetchPartitionResponse
+from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.replication.partitions.delayed_operations import DelayedOperations
+from kafkasim.model.replication.partitions.leader_state import LeaderState
+
+if TYPE_CHECKING:
+    from kafkasim.model.controller.common.image import PartitionRegistration
+    from kafkasim.model.replication.partitions.ports import PartitionContext
+    from kafkasim.model.replication.partitions.remote_replica import RemoteReplica
+    from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
+
+NONE = Errors.NONE
+EMPTY: tuple[RecordBatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerState:
+    """What the metadata says of a partition that another broker leads, or nobody."""
+
+    leader_id: int = -1  # −1: nobody
+    leader_epoch: int = -1  # −1: no metadata yet
+    partition_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+
+
+Role: TypeAlias = LeaderState | FollowerState
+
+
+class Partition:
+    """A local replica."""
+
+    __slots__ = ("_context", "_empty_answer", "delayed", "log", "offline", "role", "topic_id", "tp")
+
+    def __init__(
+        self, context: PartitionContext, tp: TopicPartition, topic_id: str, log: UnifiedLog
+    ) -> None:
+        self._context = context
+        self.tp = tp
+        self.topic_id = topic_id
+        self.log = log
+        self.role: Role = FollowerState()
+        self.offline = False  # the log directory failed: served no more until the process ends
+        self.delayed = DelayedOperations(tp)
+        self._empty_answer: FetchPartitionResponse | None = None
+
+    def __repr__(self) -> str:
+        role = self.role
+        name = "leader" if self.leadership else f"follower of {role.leader_id}"
+        return (
+            f"Partition({self.tp}, {name} e{role.leader_epoch}/p{role.partition_epoch},"
+            f" hw {self.log.high_watermark}, leo {self.log.log_end_offset})"
+        )
+
+    # ---------------------------------------------------------------------------------- the role
+
+    @property
+    def leadership(self) -> LeaderState | None:
+        """The leader's state while this replica leads visibly, else None."""
+        role = self.role
+        return role if isinstance(role, LeaderState) and role.leading else None
+
+    @property
+    def leading(self) -> bool:
+        """Whether this replica leads and its leader epoch is durable."""
+        return self.leadership is not None
+
+    @property
+    def leader_id(self) -> int:
+        """The broker that leads, −1 for nobody."""
+        return self.role.leader_id
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch, −1 before any metadata."""
+        return self.role.leader_epoch
+
+    @property
+    def partition_epoch(self) -> int:
+        """The partition epoch (the ZooKeeper version of its state), −1 before any metadata."""
+        return self.role.partition_epoch
+
+    @property
+    def min_isr(self) -> int:
+        """The effective min.insync.replicas: never more than there are replicas."""
+        return min(self.log.config.min_insync_replicas, len(self.role.replicas) or 1)
+
+    def remote(self, replica: int) -> RemoteReplica | None:
+        """Return what the leader's state knows of a follower, None where there is no such state."""
+        role = self.role
+        return role.remotes.get(replica) if isinstance(role, LeaderState) else None
+
+    # --------------------------------------------------------------------------- change of roles
+
+    def make_leader(self, registration: PartitionRegistration, now: int) -> None:
+        """Lead under ``registration``; ignore it if it is older than the known metadata.
+
+        A new leadership shows once the entry of its leader epoch is durable. The partition is
+        locked until then (:class:`RoleLocks`).
+        """
+        role, context = self.role, self._context
+        if registration.partition_epoch < role.partition_epoch:
+            return
+        leader_epoch = registration.leader_epoch
+        new_leadership = context.rules.starts_leadership(role.leader_epoch, leader_epoch)
+        was_leader = self.leading
+        if not isinstance(role, LeaderState):
+            self.role = role = LeaderState(
+                context, self.tp, self.topic_id, self.log, self.delayed, role.leader_epoch
+            )
+        role.adopt(registration)
+        if new_leadership:
+            role.begin(leader_epoch, was_leader, now)
+            context.locks.acquire(self.tp, self)
+            context.out.append(Then(partial(self._lead, leader_epoch)))
+        elif self.tp not in context.locks.held:
+            role.leading = True
+            role.advance_high_watermark(now)
+
+    def _lead(self, leader_epoch: int, now: int) -> None:
+        """Lead visibly: the entry of the new leader epoch is durable."""
+        role, locks = self.role, self._context.locks
+        if locks.held.get(self.tp) is not self or role.leader_epoch != leader_epoch:
+            return  # another role, or a newer epoch, came first
+        assert isinstance(role, LeaderState), self
+        role.leading = True
+        self._context.out.append(
+            BecameLeader(
+                self.topic_id,
+                self.tp.partition,
+                role.leader_epoch,
+                role.partition_epoch,
+                role.leader_epoch_start,
+                self.log.high_watermark,
+                role.isr,
+            )
+        )
+        role.advance_high_watermark(now)
+        locks.release(self.tp)
+
+    def make_follower(self, registration: PartitionRegistration) -> bool:
+        """Follow under ``registration``; return whether its leader epoch is new.
+
+        Metadata older than the known one is ignored.
+        """
+        role = self.role
+        if registration.partition_epoch < role.partition_epoch:
+            return False
+        new_epoch = registration.leader_epoch > role.leader_epoch
+        if isinstance(role, LeaderState):
+            role.end()
+        else:
+            self.delayed.mark_dirty()
+        self._context.locks.release(self.tp)
+        self.role = FollowerState(
+            registration.leader,
+            registration.leader_epoch,
+            registration.partition_epoch,
+            registration.replicas,
+        )
+        if new_epoch:
+            self._context.out.append(
+                BecameFollower(
+                    self.topic_id,
+                    self.tp.partition,
+                    registration.leader_epoch,
+                    registration.leader,
+                    self.log.log_end_offset,
+                )
+            )
+        return new_epoch
+
+    def stop_leading(self) -> None:
+        """Serve as leader no longer, until the next metadata; the state of the role stays."""
+        if isinstance(self.role, LeaderState):
+            self.role.leading = False
+        self._context.locks.release(self.tp)
+
+    def mark_offline(self) -> None:
+        """Serve nothing any more: the log directory failed."""
+        if isinstance(self.role, LeaderState):
+            self.role.end()
+        else:
+            self.delayed.mark_dirty()
+        self.offline = True
+        self._context.locks.release(self.tp)
+
+    # ----------------------------------------------------------------------------------- appends
+
+    def append_as_leader(
+        self, leader: LeaderState, batch: RecordBatch, now: int, origin: str
+    ) -> AppendResult:
+        """Append a client's or the coordinator's batch; the caller tries the high watermark.
+
+        Raises:
+            DiskError: the log directory failed.
+        """
+        context = self._context
+        leader_epoch = leader.leader_epoch
+        result = self.log.append_as_leader(batch, leader_epoch, context.host.wall_ms(now), origin)
+        written = result.batch
+        if written is not None and not result.duplicate:
+            self.delayed.mark_dirty()
+            internal = self.tp.topic.startswith("__")
+            context.out.append(
+                Appended(
+                    self.topic_id,
+                    self.tp.partition,
+                    leader_epoch,
+                    written.base_offset,
+                    written.last_offset + 1,
+                    written.producer_id,
+                    written.producer_epoch,
+                    written.base_sequence,
+                    () if internal else tuple([record.value for record in written.records]),
+                )
+            )
+        return result
+
+    def append_as_follower(
+        self, batches: tuple[RecordBatch, ...], fetch_epoch: int
+    ) -> AppendResult:
+        """Append what a fetch under ``fetch_epoch`` brought; the log decides which batches it takes.
+
+        An empty log whose start lies inside the first batch starts anew at that batch
+        (Partition.appendRecordsToFollowerOrFutureReplica, UnexpectedAppendOffsetException).
+
+        Raises:
+            DiskError: the log directory failed.
+        """
+        log = self.log
+        first = batches[0]
+        end = log.log_end_offset
+        if (
+            first.base_offset < end == log.log_start_offset <= first.last_offset
+            and type(first) is RecordBatch
+            and log.rules.follower_accepts(first.leader_epoch, fetch_epoch)
+        ):
+            self.truncate_fully(first.base_offset)
+        result = log.append_as_follower(batches, fetch_epoch)
+        last = result.batch
+        if last is not None:
+            self._context.out.append(
+                Replicated(
+                    self.topic_id,
+                    self.tp.partition,
+                    fetch_epoch,
+                    last.leader_epoch,
+                    result.base_offset,
+                    last.last_offset + 1,
+                )
+            )
+        return result
+
+    def follow_offsets(self, high_watermark: int, leader_log_start: int, now: int) -> None:
+        """Take the leader's high watermark and log start from a fetch reply.
+
+        A follower's high watermark may go down; it never passes its own log end.
+        """
+        log = self.log
+        if log.high_watermark != high_watermark:
+            log.update_high_watermark(high_watermark)
+            if self.delayed.consumer_fetches:
+                self.delayed.high_watermark_changed(now)
+        if leader_log_start > log.log_start_offset:
+            log.raise_log_start(min(leader_log_start, log.high_watermark))
+
+    # -------------------------------------------------------------------------------- truncation
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log at ``offset``; at or above the log end only the epoch cache is cut."""
+        log = self.log
+        before, recovery_point = log.log_end_offset, log.recovery_point
+        log.truncate_to(offset)
+        if log.recovery_point < recovery_point:
+            self._context.recovery_points.checkpoint_recovery_points(self.tp)
+        if log.log_end_offset < before:
+            self._tell_truncated(before, log.log_end_offset)
+
+    def truncate_fully(self, offset: int) -> None:
+        """Delete the whole log and start anew at ``offset``."""
+        log = self.log
+        before, recovery_point = log.log_end_offset, log.recovery_point
+        log.truncate_fully_and_start_at(offset)
+        if log.recovery_point < recovery_point:
+            self._context.recovery_points.checkpoint_recovery_points(self.tp)
+        self._tell_truncated(before, offset)
+
+    def _tell_truncated(self, before: int, offset: int) -> None:
+        self._context.out.append(
+            Truncated(self.topic_id, self.tp.partition, self.leader_epoch, before, offset)
+        )
+
+    # ------------------------------------------------------------------------------ fetch checks
+
+    def check_fetch(self, asked: FetchPartition, replica: int) -> FetchPartitionResponse | None:
+        """Return the answer of a fetch that may not read, None if it may.
+
+        The order of the checks is Kafka's (readRecords). A log that diverged from this one is
+        answered without an error, with the epoch and offset to truncate to. ``replica`` is −1 for a
+        consumer.
+        """
+        log = self.log
+        last = asked.last_fetched_epoch
+        leader = self.leadership
+        if (
+            leader is not None
+            and asked.current_leader_epoch == leader.leader_epoch
+            and asked.topic_id == self.topic_id
+            and (last < 0 or last == log.epochs.latest_epoch)
+            and log.log_start_offset <= asked.fetch_offset <= log.log_end_offset
+            and (replica < 0 or replica in leader.remotes)
+        ):
+            return None  # what most fetches come to
+        error = self._refusal(asked, replica)
+        if error is not NONE:
+            return self.fetch_error(error)
+        if last >= 0:
+            epoch, end = log.epochs.end_offset_for(last, log.log_end_offset)
+            if epoch == -1 or end == -1 or asked.fetch_offset < log.log_start_offset:
+                return self.fetch_error(Errors.OFFSET_OUT_OF_RANGE)
+            if epoch < last or end < asked.fetch_offset:
+                return FetchPartitionResponse(
+                    self.tp,
+                    NONE,
+                    log.high_watermark,
+                    log.last_stable_offset,
+                    log.log_start_offset,
+                    EMPTY,
+                    (epoch, end),
+                )
+        if not log.log_start_offset <= asked.fetch_offset <= log.log_end_offset:
+            return self.fetch_error(Errors.OFFSET_OUT_OF_RANGE)
+        return None
+
+    def _refusal(self, asked: FetchPartition, replica: int) -> Errors:
+        if self.offline:
+            return Errors.KAFKA_STORAGE_ERROR
+        if asked.topic_id not in ("", self.topic_id):
+            return Errors.INCONSISTENT_TOPIC_ID
+        requested_epoch = asked.current_leader_epoch
+        if replica < 0:  # a follower serves consumers, too (KIP-392)
+            return self._context.rules.check_leader_epoch(requested_epoch, self.leader_epoch)
+        error = self.check_leader(requested_epoch)
+        if error is NONE and self.remote(replica) is None:
+            known = requested_epoch >= 0
+            return Errors.UNKNOWN_LEADER_EPOCH if known else Errors.NOT_LEADER_OR_FOLLOWER
+        return error
+
+    def check_leader(self, requested_epoch: int) -> Errors:
+        """Return why a request that needs the leader is refused, NONE if it is not (getLocalLog).
+
+        ``requested_epoch`` is −1 where the client names no leader epoch.
+        """
+        if self.offline:
+            return Errors.KAFKA_STORAGE_ERROR
+        leader_epoch = self.role.leader_epoch
+        if requested_epoch != leader_epoch:
+            error = self._context.rules.check_leader_epoch(requested_epoch, leader_epoch)
+            if error is not NONE:
+                return error
+        return NONE if self.leadership is not None else Errors.NOT_LEADER_OR_FOLLOWER
+
+    def fetch_error(self, error: Errors) -> FetchPartitionResponse:
+        """Build the answer to a refused fetch (KIP-951: with the leader, if that is the error)."""
+        leader = None
+        if error in (Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH):
+            leader = (self.leader_id, self.leader_epoch)
+        return FetchPartitionResponse(self.tp, error, -1, -1, -1, EMPTY, None, leader)
+
+    def nothing_new(self, high_watermark: int) -> FetchPartitionResponse:
+        """Return the answer without records; it is built once per state of the offsets."""
+        log = self.log
+        answer = self._empty_answer
+        if (
+            answer is None
+            or answer.high_watermark != high_watermark
+            or answer.log_start_offset != log.log_start_offset
+        ):
+            answer = self._empty_answer = FetchPartitionResponse(
+                self.tp, NONE, high_watermark, high_watermark, log.log_start_offset, EMPTY
+            )
+        return answer

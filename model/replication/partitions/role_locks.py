@@ -1,0 +1,54 @@
+"""RoleLocks: requests wait while a partition becomes leader (Partition.leaderIsrUpdateLock).
+
+Kafka holds that lock while the entry of the new leader epoch is fsynced, so nobody can see the
+leadership before. Here no handler can wait: the partition is *locked*, a request that touches it is
+put aside and served again, in an event of its own, once the partition is released. The connection
+of the request is muted meanwhile in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.effects import Post, Request
+
+if TYPE_CHECKING:
+    from kafkasim.model.records import TopicPartition
+
+REQUESTS = "requests"  # the lane of the request handlers
+
+
+class RoleLocks:
+    """The locked partitions of one broker and the requests that wait for them."""
+
+    __slots__ = ("_out", "_serve", "_waiting", "held")
+
+    def __init__(self, out: list[Any], serve: Callable[[Request, int], None]) -> None:
+        self.held: dict[TopicPartition, object] = {}  # with the partition that holds the lock
+        self._waiting: list[Request] = []
+        self._out = out
+        self._serve = serve
+
+    def acquire(self, tp: TopicPartition, holder: object) -> None:
+        """Lock a partition; a lock that is held already goes to ``holder``."""
+        self.held[tp] = holder
+
+    def release(self, tp: TopicPartition) -> None:
+        """Unlock a partition, if it is locked, and serve all that waits."""
+        if self.held.pop(tp, None) is not None and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for item in waiting:
+                self._out.append(Post(REQUESTS, self._serve, item))
+
+    def put_aside(self, item: Request, also: Iterable[TopicPartition] = ()) -> bool:
+        """Keep a request that names a locked partition; return whether it was kept.
+
+        ``also``: partitions that the request means without naming them. Callers on hot paths ask
+        only while :attr:`held` is not empty.
+        """
+        asked = {part.tp for part in item.message.partitions} | set(also)
+        if not any(tp in asked for tp in self.held):
+            return False
+        self._waiting.append(item)
+        return True

@@ -1,0 +1,315 @@
+"""Fetch requests: read, record a follower's progress, then answer or wait for ``min_bytes``.
+
+Models ReplicaManager.fetchMessages, DelayedFetch and the contexts of KIP-227 (FetchContext): a fetch
+without a session names all its partitions, one in a session only what changed. Followers fetch in
+sessions, consumers without. A follower serves consumers, too, up to its own high watermark
+(KIP-392).
+
+Left out: quotas of clients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from kafkasim.model.effects import Request, Respond
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+)
+from kafkasim.model.replication.requests.fetch_sessions import (
+    FINAL_EPOCH,
+    CachedPartition,
+    FetchSession,
+    FetchSessionCache,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkasim.model.replication.partitions.delayed_operations import FetchWaiter
+    from kafkasim.model.replication.partitions.hosted import HostedPartitions
+    from kafkasim.model.replication.partitions.partition import Partition
+    from kafkasim.model.replication.partitions.role_locks import RoleLocks
+    from kafkasim.model.replication.ports import BrokerProcess
+    from kafkasim.model.replication.requests.fetch_reader import FetchReader, FetchResult, Wanted
+    from kafkasim.model.replication.requests.purgatory import Purgatory
+    from kafkasim.model.replication.rules import ReplicationRules
+
+NONE = Errors.NONE
+SEND = "network"  # the lane of stalled answers: a network thread
+
+
+class FetchContext(Protocol):
+    """What a fetch is about, whether or not it has a session."""
+
+    session_id: int  # 0 without a session
+
+    def is_empty(self) -> bool:
+        """Return whether no partition is fetched at all."""
+        ...
+
+    def wanted(self) -> Wanted:
+        """Return the partitions to read."""
+        ...
+
+    def park(self, operation: DelayedFetch, wanted: Wanted) -> None:
+        """Let the partitions know that the fetch waits for them."""
+        ...
+
+    def unpark(self, operation: DelayedFetch) -> None:
+        """Let the partitions know that the fetch waits no more."""
+        ...
+
+    def answers(self, result: FetchResult) -> list[FetchPartitionResponse]:
+        """Return the partitions of the response."""
+        ...
+
+
+class SessionlessFetch:
+    """A fetch that names all its partitions (SessionlessFetchContext)."""
+
+    session_id = 0
+
+    def __init__(self, request: FetchRequest, hosted: HostedPartitions) -> None:
+        self._request = request
+        self._hosted = hosted
+        self._parked_in: list[dict[FetchWaiter, FetchPartition]] = []
+
+    def is_empty(self) -> bool:
+        """Return whether the request names no partition."""
+        return not self._request.partitions
+
+    def wanted(self) -> Wanted:
+        """Return all partitions of the request."""
+        find = self._hosted.online.get
+        return [(asked, find(asked.tp)) for asked in self._request.partitions]
+
+    def park(self, operation: DelayedFetch, wanted: Wanted) -> None:
+        """Wait for every partition: followers for appends, consumers for the high watermark."""
+        follower = self._request.replica_id >= 0
+        for asked, partition in wanted:
+            assert partition is not None, asked  # else there is an answer at once
+            delayed = partition.delayed
+            waiters = delayed.follower_fetches if follower else delayed.consumer_fetches
+            waiters[operation] = asked
+            self._parked_in.append(waiters)
+
+    def unpark(self, operation: DelayedFetch) -> None:
+        """Wait for no partition any more."""
+        for waiters in self._parked_in:
+            waiters.pop(operation, None)
+
+    def answers(self, result: FetchResult) -> list[FetchPartitionResponse]:
+        """Return an answer for every partition."""
+        found: list[FetchPartitionResponse] = []
+        for (_, partition), high_watermark, answer in zip(
+            result.wanted, result.high_watermarks, result.answers, strict=True
+        ):
+            if answer is None:
+                assert partition is not None
+                answer = partition.nothing_new(high_watermark)
+            found.append(answer)
+        return found
+
+
+class SessionFetch:
+    """A follower's fetch in a session (FullFetchContext, IncrementalFetchContext)."""
+
+    def __init__(self, session: FetchSession, hosted: HostedPartitions) -> None:
+        self.session_id = session.id
+        self._session = session
+        self._hosted = hosted
+
+    def is_empty(self) -> bool:
+        """Return whether the session has no partition."""
+        return not self._session.entries
+
+    def wanted(self) -> Wanted:
+        """Return the dirty partitions of the session; the others have no news."""
+        return [(entry.asked, self._partition_of(entry)) for entry in self._session.dirty]
+
+    def _partition_of(self, entry: CachedPartition) -> Partition | None:
+        if entry.partition is None:
+            partition = self._hosted.online.get(entry.asked.tp)
+            if partition is not None:
+                entry.attach(partition)
+        return entry.partition
+
+    def park(self, operation: DelayedFetch, wanted: Wanted) -> None:
+        """Wait for every partition of the session, clean ones too."""
+        for entry in list(self._session.dirty):
+            entry.mark_clean_if_idle()
+        self._session.parked = operation
+
+    def unpark(self, operation: DelayedFetch) -> None:
+        """Wait for no partition any more."""
+        self._session.parked = None
+
+    def answers(self, result: FetchResult) -> list[FetchPartitionResponse]:
+        """Return what the follower was not told yet, and remember that it is told now."""
+        found: list[FetchPartitionResponse] = []
+        dirty = self._session.dirty
+        for (asked, partition), high_watermark, answer in zip(
+            result.wanted, result.high_watermarks, result.answers, strict=True
+        ):
+            entry = self._session.entries[asked.tp]
+            if answer is None:
+                assert partition is not None, asked
+                log_start = partition.log.log_start_offset
+                told = entry.sent_high_watermark == high_watermark
+                if told and entry.sent_log_start == log_start:
+                    continue
+                answer = partition.nothing_new(high_watermark)
+            found.append(answer)
+            if answer.error is not NONE:
+                entry.sent_high_watermark = -1  # told anew when the error goes away
+            elif answer.diverging_epoch is None:
+                entry.sent_high_watermark = answer.high_watermark
+                entry.sent_log_start = answer.log_start_offset
+                if answer.batches and len(dirty) > 1:
+                    del dirty[entry]  # served partitions go to the tail
+                    dirty[entry] = None
+        for entry in list(dirty):
+            entry.mark_clean_if_idle()
+        return found
+
+
+Answer: TypeAlias = "Callable[[Request, FetchContext, FetchResult, int, int], None]"
+"""Answers a fetch with what was read; the last two: when serving began, and now."""
+
+
+class DelayedFetch:
+    """A fetch that waits for ``min_bytes``."""
+
+    __slots__ = ("_answer", "_reader", "context", "deadline", "done", "item", "started")
+
+    def __init__(
+        self, item: Request, context: FetchContext, reader: FetchReader, answer: Answer, now: int
+    ) -> None:
+        self.item = item
+        self.context = context
+        self.started = now
+        self.deadline = 0
+        self.done = False
+        self._reader = reader
+        self._answer = answer
+
+    def try_complete(self, asked: FetchPartition, now: int) -> None:
+        """Answer if what happened to a partition is enough (DelayedFetch.tryComplete)."""
+        if self._reader.ends_wait(self.item.message, self.context.wanted, asked, now):
+            self.complete(now)
+
+    def complete(self, now: int) -> None:
+        """Read again and answer; what is known of the follower stays as it is."""
+        self.done = True
+        self.context.unpark(self)
+        result = self._reader.read(self.item.message, self.context.wanted(), now, first=False)
+        self._answer(self.item, self.context, result, self.started, now)
+
+    expire = complete
+
+
+class FetchHandler:
+    """Serves Fetch."""
+
+    def __init__(
+        self,
+        process: BrokerProcess,
+        rules: ReplicationRules,
+        hosted: HostedPartitions,
+        locks: RoleLocks,
+        purgatory: Purgatory,
+        reader: FetchReader,
+        sessions: FetchSessionCache,
+    ) -> None:
+        self._process = process
+        self._hosted = hosted
+        self._locks = locks
+        self._purgatory = purgatory
+        self._reader = reader
+        self._sessions = sessions
+        self._send_delay_us = rules.fetch_send_delay_us(process.broker_id)
+
+    def serve(self, item: Request, now: int) -> None:
+        """Read, then answer or wait."""
+        request: FetchRequest = item.message
+        if self._locks.held:
+            in_session = self._sessions.partitions_of(request.session_id)
+            if self._locks.put_aside(item, in_session):
+                return
+        stale = self._reader.is_stale(request)
+        context: FetchContext
+        session: FetchSession | None = None
+        if request.session_epoch == FINAL_EPOCH:
+            context = SessionlessFetch(request, self._hosted)
+        else:
+            session, error = self._sessions.open(request, now)
+            if session is None:
+                self._respond(item, FetchResponse(error, ()), now, now)
+                return
+            if stale:
+                session.mark_all_dirty()
+            context = SessionFetch(session, self._hosted)
+        result = self._reader.read(request, context.wanted(), now, first=True, stale=stale)
+        if session is not None:
+            session.last_fetch_us = now
+        if context.is_empty() or request.max_wait_ms <= 0 or self._is_enough(request, result, now):
+            self._answer(item, context, result, now, now)
+            return
+        waiting = DelayedFetch(item, context, self._reader, self._answer, now)
+        context.park(waiting, result.wanted)
+        self._purgatory.add(waiting, request.max_wait_ms, now)
+
+    def _is_enough(self, request: FetchRequest, result: FetchResult, now: int) -> bool:
+        """Return whether a fetch is answered with what it read. It read less than there may be:
+        up to the end of a segment and at most max.partition.fetch.bytes."""
+        if result.urgent or result.bytes >= request.min_bytes:
+            return True
+        if not result.bytes:
+            return False
+        return self._reader.available_bytes(request, result.wanted, now) >= request.min_bytes
+
+    def _answer(
+        self, item: Request, context: FetchContext, result: FetchResult, started: int, now: int
+    ) -> None:
+        response = FetchResponse(NONE, tuple(context.answers(result)), context.session_id)
+        self._respond(item, response, started, now)
+
+    def _respond(self, item: Request, response: FetchResponse, started: int, now: int) -> None:
+        follower = item.message.replica_id >= 0
+        process = self._process
+        if follower and self._send_delay_us and response.error is NONE:
+            self._send_later(item, response, now)
+        else:
+            process.out.append(Respond(item.connection, item.correlation, response))
+        failed = response.error is not NONE
+        for answer in response.partitions:
+            if answer.error is not NONE:
+                failed = True
+        api = "FetchFollower" if follower else "FetchConsumer"
+        process.count_request(api, failed, item.received_us, started, now)
+
+    def _send_later(self, item: Request, response: FetchResponse, now: int) -> None:
+        """Send what stands in the files when the socket takes it, not what was read (B83)."""
+        process = self._process
+
+        def send(_at: int) -> None:
+            sent = tuple([self._read_again(answer) for answer in response.partitions])
+            stalled = FetchResponse(response.error, sent, response.session_id)
+            process.out.append(Respond(item.connection, item.correlation, stalled))
+
+        process.timers.arm(("send", item.connection), now + self._send_delay_us, SEND, send)
+
+    def _read_again(self, answer: FetchPartitionResponse) -> FetchPartitionResponse:
+        partition = self._hosted.online.get(answer.tp)
+        if partition is None or not answer.batches:
+            return answer
+        size = sum([batch.size for batch in answer.batches])
+        log = partition.log
+        batches = log.read(answer.batches[0].base_offset, size, log.log_end_offset, False)
+        return replace(answer, batches=batches)

@@ -1,0 +1,249 @@
+"""FetchReader: the one place that reads partitions for fetches (ReplicaManager.readFromLog).
+
+A full fetch, a session's fetch and the answer of a fetch that was parked all read here, with the
+same bound, the same byte budget and the same minimum of one batch. Only the first read of a fetch
+tells something of the follower that sent it, as in Kafka, and its answer carries the high watermark
+from before that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import FetchPartition, FetchPartitionResponse, FetchRequest
+from kafkasim.model.replication.partitions.partition import EMPTY, Partition
+from kafkasim.model.replication.requests.read_replica import NO_PREFERENCE, preferred_read_replica
+from kafkasim.model.storage.files import DiskError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.common.image import BrokerImage
+    from kafkasim.model.replication.partitions.hosted import HostedPartitions
+    from kafkasim.model.replication.ports import BrokerProcess
+    from kafkasim.model.replication.quota import ReplicationQuotas
+    from kafkasim.model.replication.rules import ReplicationRules
+
+NONE = Errors.NONE
+
+Wanted: TypeAlias = "list[tuple[FetchPartition, Partition | None]]"
+"""What a fetch is about; None for a partition that is not hosted."""
+
+
+class FetchResult:
+    """What one pass over the partitions of a fetch found, in their order."""
+
+    __slots__ = ("answers", "budget", "bytes", "high_watermarks", "urgent", "wanted")
+
+    def __init__(self, wanted: Wanted, budget: int) -> None:
+        self.wanted = wanted
+        self.budget = budget  # bytes that may still be read
+        self.bytes = 0  # that were read, in all partitions
+        self.urgent = False  # a partition has an answer that must not wait for more bytes
+        self.answers: list[FetchPartitionResponse | None] = []  # None: there is nothing to read
+        self.high_watermarks: list[int] = []  # from before the read; −1 for an unknown partition
+
+    def add(self, high_watermark: int, answer: FetchPartitionResponse | None) -> None:
+        """Add the next partition."""
+        self.high_watermarks.append(high_watermark)
+        self.answers.append(answer)
+
+    def refuse(self, high_watermark: int, answer: FetchPartitionResponse) -> None:
+        """Add the next partition: it is not read, and its answer says why."""
+        self.urgent = True
+        self.add(high_watermark, answer)
+
+
+class FetchReader:
+    """Reads hosted partitions for followers and consumers."""
+
+    def __init__(
+        self,
+        process: BrokerProcess,
+        config: BrokerConfig,
+        rules: ReplicationRules,
+        brokers: dict[int, BrokerImage],
+        hosted: HostedPartitions,
+        quotas: ReplicationQuotas,
+    ) -> None:
+        self._process = process
+        self._rules = rules
+        self._brokers = brokers
+        self._hosted = hosted
+        self._quotas = quotas
+        self._max_bytes = config.fetch_max_bytes
+        self._selects_replicas = config.replica_selector_class != ""
+
+    def bound(self, partition: Partition, request: FetchRequest) -> int:
+        """Return the offset up to which a fetch may read a partition.
+
+        A follower reads up to the log end, a consumer up to what ReplicationRules.consumer_bound
+        allows: the high watermark or the last stable offset.
+        """
+        if request.replica_id >= 0:
+            return partition.log.log_end_offset
+        return self._rules.consumer_bound(partition.log, request.isolation_level)
+
+    def is_stale(self, request: FetchRequest) -> bool:
+        """Return whether an older incarnation of a follower sent the fetch (KIP-903)."""
+        replica = request.replica_id
+        return replica >= 0 and self._rules.is_stale_replica_epoch(
+            self._brokers, replica, request.replica_epoch
+        )
+
+    # ----------------------------------------------------------------------------------- reading
+
+    def read(
+        self, request: FetchRequest, wanted: Wanted, now: int, first: bool, stale: bool = False
+    ) -> FetchResult:
+        """Read what a fetch is about; the ``first`` read also records the follower's progress.
+
+        ``stale``: an older incarnation of the follower sent the fetch; it may read nothing.
+        """
+        replica = request.replica_id
+        result = FetchResult(wanted, min(request.max_bytes, self._max_bytes))
+        for asked, partition in wanted:
+            if partition is None:
+                result.refuse(-1, self._missing(asked))
+                continue
+            high_watermark = partition.log.high_watermark
+            answer = partition.check_fetch(asked, replica)
+            if answer is None and first:
+                answer = self._turn_away(partition, asked, request, stale)
+            if answer is not None:
+                result.refuse(high_watermark, answer)
+                continue
+            leader_end = partition.log.log_end_offset
+            answer = self._read(partition, asked, request, result, now)
+            leader = partition.leadership if first and replica >= 0 else None
+            if answer is not None and answer.error is not NONE:
+                result.refuse(high_watermark, answer)
+                if leader is not None:
+                    leader.read_failed(replica)
+                continue
+            if leader is not None:
+                leader.update_follower(asked, replica, request.replica_epoch, leader_end, now)
+            result.add(high_watermark, answer)
+        return result
+
+    def _missing(self, asked: FetchPartition) -> FetchPartitionResponse:
+        error = self._hosted.error_of_missing(asked.tp)
+        leader = self._hosted.current_leader(asked.tp)
+        return FetchPartitionResponse(asked.tp, error, -1, -1, -1, EMPTY, None, leader)
+
+    def _turn_away(
+        self, partition: Partition, asked: FetchPartition, request: FetchRequest, stale: bool
+    ) -> FetchPartitionResponse | None:
+        """Refuse an older incarnation of a follower; send a consumer to a replica of its own rack,
+        if there is one (KIP-392). Return None to read here."""
+        if stale:
+            return partition.fetch_error(Errors.NOT_LEADER_OR_FOLLOWER)
+        if not self._selects_replicas or request.replica_id >= 0 or request.rack_id == "":
+            return None
+        leader = partition.leadership
+        if leader is None:
+            return None
+        preferred = preferred_read_replica(leader, request.rack_id, asked.fetch_offset)
+        if preferred == NO_PREFERENCE:
+            return None
+        log = partition.log
+        return FetchPartitionResponse(
+            asked.tp,
+            NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            EMPTY,
+            preferred_read_replica=preferred,
+        )
+
+    def _read(
+        self,
+        partition: Partition,
+        asked: FetchPartition,
+        request: FetchRequest,
+        result: FetchResult,
+        now: int,
+    ) -> FetchPartitionResponse | None:
+        """Read one partition within the budget of ``result``; return None if there is nothing."""
+        log = partition.log
+        bound = self.bound(partition, request)
+        if asked.fetch_offset >= bound:
+            return None
+        quota = self._quotas.leader if request.replica_id >= 0 else None
+        if quota is not None and not quota.sends(partition, request.replica_id, now):
+            return None
+        limit = min(asked.partition_max_bytes, result.budget)
+        try:
+            batches = log.read(asked.fetch_offset, limit, bound, result.bytes == 0)
+        except DiskError as error:
+            self._process.log_dir_failed(error, now)
+            return partition.fetch_error(Errors.KAFKA_STORAGE_ERROR)
+        size = 0
+        for batch in batches:
+            size += batch.size
+        result.bytes += size
+        result.budget = max(0, result.budget - size)
+        if quota is not None:
+            quota.sent(partition, size, now)
+        if not batches:
+            return None
+        high_watermark = log.high_watermark
+        return FetchPartitionResponse(
+            asked.tp, NONE, high_watermark, high_watermark, log.log_start_offset, batches
+        )
+
+    # ----------------------------------------------------------------------------------- waiting
+
+    def ends_wait(
+        self,
+        request: FetchRequest,
+        wanted: Callable[[], Wanted],
+        asked: FetchPartition,
+        now: int,
+    ) -> bool:
+        """Return whether what happened to ``asked`` ends the wait of a fetch (DelayedFetch).
+
+        New records do if they make ``min_bytes``. A new leader epoch ends a consumer's wait at once;
+        a follower is fenced in the answer that new records or the end of its time bring.
+        """
+        partition = self._hosted.online.get(asked.tp)
+        if partition is None:
+            return True
+        follower = request.replica_id >= 0
+        if not follower and asked.current_leader_epoch not in (partition.leader_epoch, -1):
+            return True
+        if asked.fetch_offset >= self.bound(partition, request):
+            return False
+        if request.min_bytes <= 1 and not (follower and self._quotas.leader is not None):
+            return True
+        return self.available_bytes(request, wanted(), now) >= request.min_bytes
+
+    def available_bytes(self, request: FetchRequest, wanted: Wanted, now: int) -> int:
+        """Return what a fetch could read now, up to its ``min_bytes``.
+
+        An error counts as enough. So does an offset on an older segment: a read ends with its
+        segment, so there is nothing to wait for. What a throttle holds back does not count.
+        """
+        replica = request.replica_id
+        quota = self._quotas.leader if replica >= 0 else None
+        total = 0
+        for asked, partition in wanted:
+            if partition is None or partition.check_fetch(asked, replica) is not None:
+                return request.min_bytes
+            if quota is not None and not quota.sends(partition, replica, now):
+                continue
+            log = partition.log
+            bound = self.bound(partition, request)
+            if asked.fetch_offset >= bound:
+                continue
+            if log.segment_index(asked.fetch_offset) < log.segment_index(bound):
+                return request.min_bytes
+            missing = min(asked.partition_max_bytes, request.min_bytes - total)
+            for batch in log.read(asked.fetch_offset, missing, bound):
+                total += batch.size
+            if total >= request.min_bytes:
+                break
+        return total

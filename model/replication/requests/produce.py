@@ -1,0 +1,262 @@
+"""Produce requests: append to the leader's log, then answer or wait for the high watermark.
+
+Models ReplicaManager.appendRecords, Partition.appendRecordsToLeader and DelayedProduce; the group
+coordinator appends here, too, and waits for the high watermark by itself.
+
+Left out: quotas of clients, transaction verification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafkasim.model.effects import Close, Request, Respond
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
+from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.storage.files import DiskError
+
+if TYPE_CHECKING:
+    from kafkasim.model.replication.partitions.hosted import HostedPartitions
+    from kafkasim.model.replication.partitions.leader_state import LeaderState
+    from kafkasim.model.replication.partitions.partition import Partition
+    from kafkasim.model.replication.partitions.role_locks import RoleLocks
+    from kafkasim.model.replication.ports import BrokerProcess
+    from kafkasim.model.replication.requests.purgatory import Purgatory
+    from kafkasim.model.replication.rules import ReplicationRules
+
+NONE = Errors.NONE
+
+
+class ProduceStatus:
+    """The answer to one partition of a produce request, while it is not known for good."""
+
+    __slots__ = ("base_offset", "current_leader", "error", "log_start_offset", "tp")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.error = NONE
+        self.base_offset = -1
+        self.log_start_offset = -1
+        self.current_leader: tuple[int, int] | None = None  # KIP-951
+
+    def fail(self, error: Errors) -> None:
+        """Answer with an error."""
+        self.error = error
+        self.base_offset = -1
+
+
+Answer: TypeAlias = Callable[[Request, list[ProduceStatus], int, int], None]
+"""Answers a request with its statuses; the last two: when serving began, and now."""
+
+
+class LeaderAppend:
+    """A batch in a leader's log: acks=all waits for a high watermark of at least ``required``."""
+
+    __slots__ = ("leader", "partition", "required", "status")
+
+    def __init__(
+        self, partition: Partition, leader: LeaderState, required: int, status: ProduceStatus
+    ) -> None:
+        self.partition = partition
+        self.leader = leader
+        self.required = required
+        self.status = status
+
+
+class DelayedProduce:
+    """A produce request with acks=all that waits for high watermarks."""
+
+    __slots__ = ("_answer", "_hosted", "awaited", "deadline", "done", "item", "started", "statuses")
+
+    def __init__(
+        self,
+        item: Request,
+        statuses: list[ProduceStatus],
+        hosted: HostedPartitions,
+        answer: Answer,
+        now: int,
+    ) -> None:
+        self.item = item
+        self.statuses = statuses
+        self.started = now
+        self.deadline = 0
+        self.done = False
+        self.awaited: dict[TopicPartition, LeaderAppend] = {}
+        self._hosted = hosted
+        self._answer = answer
+
+    def wait_for(self, append: LeaderAppend) -> None:
+        """Wait for one more partition."""
+        partition = append.partition
+        self.awaited[partition.tp] = append
+        partition.delayed.produces[self] = None
+
+    def try_complete(self, tp: TopicPartition, now: int) -> None:
+        """Complete a partition whose high watermark has come far enough."""
+        awaited = self.awaited[tp]
+        leader = awaited.leader
+        if leader.log.high_watermark >= awaited.required:
+            self._complete(tp, leader.rules.after_append_error(leader), now)
+
+    def fail(self, tp: TopicPartition, error: Errors, now: int) -> None:
+        """Complete a partition whose leadership is lost."""
+        if error is Errors.NOT_LEADER_OR_FOLLOWER:
+            self.awaited[tp].status.current_leader = self._hosted.current_leader(tp)
+        self._complete(tp, error, now)
+
+    def _complete(self, tp: TopicPartition, error: Errors, now: int) -> None:
+        awaited = self.awaited.pop(tp)
+        del awaited.partition.delayed.produces[self]
+        if error is not NONE:
+            awaited.status.fail(error)
+        if not self.awaited:
+            self.done = True
+            self._answer(self.item, self.statuses, self.started, now)
+
+    def expire(self, now: int) -> None:
+        """Answer REQUEST_TIMED_OUT; what was appended may still be committed."""
+        self.done = True
+        for awaited in self.awaited.values():
+            del awaited.partition.delayed.produces[self]
+            awaited.status.fail(Errors.REQUEST_TIMED_OUT)
+        self._answer(self.item, self.statuses, self.started, now)
+
+
+class ProduceHandler:
+    """Serves Produce, and the group coordinator's appends."""
+
+    def __init__(
+        self,
+        process: BrokerProcess,
+        rules: ReplicationRules,
+        hosted: HostedPartitions,
+        locks: RoleLocks,
+        purgatory: Purgatory,
+    ) -> None:
+        self._process = process
+        self._rules = rules
+        self._hosted = hosted
+        self._locks = locks
+        self._purgatory = purgatory
+
+    def serve(self, item: Request, now: int) -> None:
+        """Append to each partition, then answer or wait for high watermarks."""
+        if self._locks.held and self._locks.put_aside(item):
+            return
+        request: ProduceRequest = item.message
+        statuses: list[ProduceStatus] = []
+        grown: list[Partition] = []
+        waiting: DelayedProduce | None = None
+        for data in request.partitions:
+            tp = data.tp
+            status = ProduceStatus(tp)
+            statuses.append(status)
+            partition = self._hosted.online.get(tp)
+            if partition is None:
+                status.error = self._hosted.error_of_missing(tp)
+                status.current_leader = self._hosted.current_leader(tp)
+                continue
+            appended = self._append(partition, data.batch, request.acks, status, now)
+            if appended is None:
+                continue
+            grown.append(partition)
+            if request.acks != -1:
+                continue
+            leader = appended.leader
+            if leader.log.high_watermark >= appended.required:
+                status.error = self._rules.after_append_error(leader)
+                continue
+            if waiting is None:
+                waiting = DelayedProduce(item, statuses, self._hosted, self._answer, now)
+            waiting.wait_for(appended)
+        for partition in grown:
+            partition.delayed.log_grew(now)
+        if waiting is not None:
+            self._purgatory.add(waiting, request.timeout_ms, now)
+        else:
+            self._answer(item, statuses, now, now)
+
+    def _append(
+        self, partition: Partition, batch: RecordBatch, acks: int, status: ProduceStatus, now: int
+    ) -> LeaderAppend | None:
+        """Append one batch (Partition.appendRecordsToLeader); return None if it was refused."""
+        leader = partition.leadership
+        if leader is None:
+            if partition.offline:
+                status.error = Errors.KAFKA_STORAGE_ERROR
+            else:
+                status.error = Errors.NOT_LEADER_OR_FOLLOWER
+                status.current_leader = (partition.leader_id, partition.leader_epoch)
+            return None
+        if acks == -1 and not self._rules.enough_replicas(leader):
+            status.error = Errors.NOT_ENOUGH_REPLICAS
+            return None
+        try:
+            result = partition.append_as_leader(leader, batch, now, "client")
+        except DiskError as error:
+            status.error = Errors.KAFKA_STORAGE_ERROR
+            partition.mark_offline()
+            self._process.log_dir_failed(error, now)
+            return None
+        if result.error is not NONE:
+            status.error = result.error
+            return None
+        status.base_offset = result.base_offset
+        status.log_start_offset = partition.log.log_start_offset
+        leader.advance_high_watermark(now)
+        required = self._rules.required_offset(result.last_offset, result.duplicate)
+        return LeaderAppend(partition, leader, required, status)
+
+    def _answer(self, item: Request, statuses: list[ProduceStatus], started: int, now: int) -> None:
+        """Send the answer; acks=0 has none, and an error there closes the connection."""
+        failed = any(status.error is not NONE for status in statuses)
+        process = self._process
+        if item.message.acks != 0:
+            response = ProduceResponse(tuple([response_of(status) for status in statuses]))
+            process.out.append(Respond(item.connection, item.correlation, response))
+        elif failed:
+            process.out.append(Close(item.connection))
+        else:
+            process.out.append(Respond(item.connection, item.correlation, None))
+        process.count_request("Produce", failed, item.received_us, started, now)
+
+    def append_from_coordinator(
+        self, tp: TopicPartition, batch: RecordBatch, now: int
+    ) -> tuple[Errors, int]:
+        """Append a coordinator's batch; return the error and the offset after the batch, or −1.
+
+        The coordinator answers its clients once the high watermark has reached that offset.
+        """
+        partition = self._hosted.online.get(tp)
+        if partition is None:
+            return self._hosted.error_of_missing(tp), -1
+        leader = partition.leadership
+        if leader is None:
+            return partition.check_leader(-1), -1
+        if not self._rules.enough_replicas(leader):
+            return Errors.NOT_ENOUGH_REPLICAS, -1
+        try:
+            result = partition.append_as_leader(leader, batch, now, "coordinator")
+        except DiskError as error:
+            partition.mark_offline()
+            self._process.log_dir_failed(error, now)
+            return Errors.KAFKA_STORAGE_ERROR, -1
+        if result.error is not NONE:
+            return result.error, -1
+        leader.advance_high_watermark(now)
+        partition.delayed.log_grew(now)
+        return NONE, result.last_offset + 1
+
+
+def response_of(status: ProduceStatus) -> ProducePartitionResponse:
+    """Build one partition's part of the response."""
+    return ProducePartitionResponse(
+        status.tp,
+        status.error,
+        status.base_offset,
+        -1,
+        status.log_start_offset,
+        status.current_leader,
+    )

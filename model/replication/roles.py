@@ -1,0 +1,169 @@
+"""RoleChanges: metadata turned into the roles of partitions.
+
+Models ReplicaManager.becomeLeaderOrFollower, applyLocalLeadersDelta, applyLocalFollowersDelta,
+getOrCreatePartition and stopPartitions. Leaders come first, then followers; of a delta that spans
+several leader epochs only the last state is seen.
+
+Left out: stray logs (their files stay unused).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafkasim.model.directories import MIGRATING
+from kafkasim.model.errors import Errors
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.replication.partitions.partition import Partition
+from kafkasim.model.storage.files import DiskError
+
+if TYPE_CHECKING:
+    from kafkasim.model.controller.common.image import MetadataImage, PartitionRegistration
+    from kafkasim.model.replication.fetching.fetchers import ReplicaFetchers
+    from kafkasim.model.replication.logs.log_manager import LogManager
+    from kafkasim.model.replication.partitions.hosted import HostedPartitions
+    from kafkasim.model.replication.partitions.ports import PartitionContext
+    from kafkasim.model.replication.ports import BrokerProcess
+
+PartitionStates: TypeAlias = "dict[TopicPartition, tuple[str, PartitionRegistration]]"
+"""Partition states as they arrive: topic id and registration."""
+
+Failures: TypeAlias = dict[TopicPartition, Errors]
+"""The partitions that could not take their role: KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID."""
+
+
+class RoleChanges:
+    """Creates partitions, lets them lead or follow, and stops them."""
+
+    def __init__(
+        self,
+        process: BrokerProcess,
+        image: MetadataImage,
+        hosted: HostedPartitions,
+        context: PartitionContext,
+        logs: LogManager,
+        fetchers: ReplicaFetchers,
+    ) -> None:
+        self._process = process
+        self._image = image
+        self._hosted = hosted
+        self._context = context
+        self._logs = logs
+        self._fetchers = fetchers
+
+    def become_leader_or_follower(
+        self, states: PartitionStates, now: int, new: Container[TopicPartition] = ()
+    ) -> Failures:
+        """Take partition states that name this broker as a replica, wherever they come from.
+
+        A state with an older partition epoch than the known one is ignored. ``new``: partitions
+        that have no log anywhere yet (LeaderAndIsr's isNew).
+        """
+        leaders: PartitionStates = {}
+        followers: PartitionStates = {}
+        for tp, state in states.items():
+            chosen = leaders if state[1].leader == self._process.broker_id else followers
+            chosen[tp] = state
+        failed: Failures = {}
+        for tp in leaders:
+            self._fetchers.remove(tp)
+        for tp in leaders:
+            partition = self._get_or_create(tp, *leaders[tp], tp in new, failed, now)
+            if partition is not None:
+                self._make_leader(partition, leaders[tp][1], failed, now)
+        started: list[Partition] = []
+        for tp in followers:
+            partition = self._get_or_create(tp, *followers[tp], tp in new, failed, now)
+            if partition is not None and self._make_follower(partition, followers[tp][1], now):
+                started.append(partition)
+        for partition in started:
+            self._fetchers.add(partition, now)
+        self._fetchers.stop_idle(now)
+        return failed
+
+    def _make_leader(
+        self, partition: Partition, registration: PartitionRegistration, failed: Failures, now: int
+    ) -> None:
+        try:
+            partition.make_leader(registration, now)
+        except DiskError as error:
+            failed[partition.tp] = Errors.KAFKA_STORAGE_ERROR
+            partition.mark_offline()
+            self._process.log_dir_failed(error, now)
+
+    def _make_follower(
+        self, partition: Partition, registration: PartitionRegistration, now: int
+    ) -> bool:
+        """Let a partition follow; return whether it is to be fetched from a leader anew."""
+        # What waits for it may date from a leadership before this state, visible or not.
+        waits = partition.leading or partition.tp in self._context.locks.held
+        new_epoch = partition.make_follower(registration)
+        if new_epoch:
+            self._fetchers.remove(partition.tp)
+            waits = waits or bool(partition.delayed.consumer_fetches)
+        if waits:
+            partition.delayed.leadership_ended(Errors.NOT_LEADER_OR_FOLLOWER, now)
+        return new_epoch and registration.leader != -1
+
+    def _get_or_create(
+        self,
+        tp: TopicPartition,
+        topic_id: str,
+        registration: PartitionRegistration,
+        is_new: bool,
+        failed: Failures,
+        now: int,
+    ) -> Partition | None:
+        """Return the partition; open its log if need be (getOrCreatePartition)."""
+        hosted = self._hosted
+        partition = hosted.online.get(tp)
+        if partition is None or (partition.offline and partition.topic_id != topic_id):
+            overrides = self._image.configs.get(tp.topic, {})
+            directory = self._wanted_directory(registration, is_new)
+            log = self._logs.open(tp, topic_id, overrides, now, directory)
+            if log is None:
+                failed[tp] = Errors.KAFKA_STORAGE_ERROR
+                hosted.offline[tp] = None
+                return None
+            hosted.offline.pop(tp, None)
+            partition = hosted.online[tp] = Partition(self._context, tp, topic_id, log)
+        elif partition.offline:
+            failed[tp] = Errors.KAFKA_STORAGE_ERROR
+            return None
+        elif partition.topic_id != topic_id:
+            failed[tp] = Errors.INCONSISTENT_TOPIC_ID
+            return None
+        return partition
+
+    def _wanted_directory(self, registration: PartitionRegistration, is_new: bool) -> str | None:
+        """Return the id of the directory that a log is to be opened in; None: in any.
+
+        Without directories in the metadata there may be a log in one that failed: MIGRATING.
+        """
+        if is_new:
+            return None
+        if registration.directories:
+            return registration.directory(self._process.broker_id)
+        return MIGRATING
+
+    def stop(self, tp: TopicPartition, topic_id: str, now: int, delete: bool = True) -> None:
+        """Serve and fetch a partition no longer (stopPartitions); ``delete`` its log, too.
+
+        Without ``delete`` the replica stays hosted, with no role until the next state.
+        """
+        self._hosted.offline.pop(tp, None)
+        partition = self._hosted.online.get(tp)
+        if partition is None or partition.topic_id != topic_id:
+            return
+        self._fetchers.remove(tp)
+        partition.stop_leading()
+        partition.delayed.leadership_ended(Errors.NOT_LEADER_OR_FOLLOWER, now)
+        if not delete:
+            return
+        for entry in list(partition.delayed.session_entries):
+            entry.detach()
+        if partition.offline:
+            return
+        del self._hosted.online[tp]
+        self._logs.delete(partition, now)
