@@ -1,8 +1,8 @@
 """Measure the bare core: request/response exchanges a second between echo processes.
 
-Run ``python -m kafkasim.sim.bench_core [seconds of simulated time] [--profile]``. Every client keeps one
-request in flight; the server answers at the end of its service time. There are no applications, no
-storage and no facts in it: what it costs is the kernel, the hosts and the network.
+Run ``python -m kafkasim.sim.bench_core [seconds of simulated time] [--profile]``. Every client
+keeps one request in flight; the server answers at the end of its service time. There are no
+applications, no storage and no facts: what is measured is the kernel, the hosts and the network.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkasim.sim.world import World
 
 
 class Server(Process):
-    """Answers everything at once."""
+    """Answers every request as soon as its handler runs."""
 
     lane_threads = {"requests": 8}
 
@@ -30,7 +30,7 @@ class Server(Process):
 
 
 class Client(Process):
-    """Sends the next request when the last is answered. It is its own channel."""
+    """Sends the next request when the last one is answered. It is its own channel."""
 
     answered = 0
 
@@ -48,19 +48,19 @@ class Client(Process):
         self.out.append(Send(1, correlation + 1, HeartbeatRequest("g", 1, "m", None)))
 
     def on_open_failed(self, reason: str, now: int) -> None:
-        """Never here."""
+        """Fail: no connection of this benchmark ends."""
         raise AssertionError(reason)
 
     def on_closed(self, reason: str, now: int) -> None:
-        """Never here."""
+        """Fail: no connection of this benchmark ends."""
         raise AssertionError(reason)
 
 
 class NoTrace:
-    """Forgets."""
+    """A trace that keeps nothing."""
 
     def record(self, t_us: int, node: str, fact: Any) -> None:
-        """Forget."""
+        """Drop the fact."""
 
 
 def run(simulated_us: int, clients: int = 20) -> tuple[int, float]:
@@ -85,7 +85,7 @@ def run(simulated_us: int, clients: int = 20) -> tuple[int, float]:
 
 
 def main() -> None:
-    """Print the rate."""
+    """Print the rate, or a profile."""
     numbers = [word for word in sys.argv[1:] if word.isdigit()]
     simulated_us = int(numbers[0] if numbers else 5) * 1_000_000
     if "--profile" in sys.argv:

@@ -1,9 +1,9 @@
-"""A host's monotonic clock: simulated time seen with an offset of its own and a drift.
+"""A host's monotonic clock: simulated time with an offset of its own, and a drift.
 
-``drift_ppm`` is how many microseconds it gains (or loses) in a second of simulated time. All is
-integer arithmetic: reading rounds down, and a deadline is converted to the first simulated instant
-at which the clock has reached it, strictly later than the present, so a wake-up never comes early
-and never at its own instant again.
+``drift_ppm`` is how many microseconds the clock gains (or loses) in a second of simulated time. All
+arithmetic is on integers. Reading rounds down. A deadline becomes the first simulated instant at
+which the clock has reached it, strictly later than the present: a wake-up never comes early, and
+never at the instant at which it is armed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ MILLION = 1_000_000
 
 
 class HostClock:
-    """Monotonic time of one host. ``plain_offset_us`` is local − simulated, None while drifting."""
+    """Monotonic time of one host, in µs.
+
+    ``plain_offset_us`` is host time minus simulated time; None while the clock drifts.
+    """
 
     __slots__ = ("_base_local", "_base_simulated", "drift_ppm", "plain_offset_us")
 
@@ -24,7 +27,7 @@ class HostClock:
         self.set_drift(drift_ppm, 0)
 
     def read(self, simulated_us: int) -> int:
-        """Return the clock's time at a simulated instant."""
+        """Return the host time at a simulated instant."""
         if self.plain_offset_us is not None:
             return simulated_us + self.plain_offset_us
         elapsed = simulated_us - self._base_simulated

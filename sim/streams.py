@@ -1,8 +1,9 @@
 """Named random streams: every draw of a run comes from one of them.
 
-A stream is named by the run's seed and a path such as node / incarnation / purpose, or by a link of
-the network. The name alone decides its numbers, so a new stream, or one draw more in a stream,
-moves no draw of another. The name goes through sha256: neither ``hash`` nor creation order counts.
+A stream is named by the run's seed and a path such as node / incarnation / purpose, or the two ends
+of a link. The name alone decides its numbers: a new stream, or one more draw in a stream, changes
+no draw of another. The name goes through sha256, so that neither ``hash`` nor the order in which
+streams are made counts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import random
 
 
 class Streams:
-    """The random streams of one seed."""
+    """Makes the random streams of one seed."""
 
     __slots__ = ("seed",)
 

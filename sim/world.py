@@ -1,7 +1,7 @@
-"""A world: one kernel, one network, the hosts on it, the streams of one seed, one trace.
+"""A world: one kernel, one network, the hosts on it, the random streams of one seed, one trace.
 
-Wall clocks start at ``epoch_us`` when simulated time is 0, on every host alike; monotonic clocks
-have an offset of their own, so that a model which compares two of them is found out.
+The wall clocks of all hosts show ``epoch_us`` when simulated time is 0. Each monotonic clock has an
+offset of its own, so that a model which compares the monotonic clocks of two hosts is found out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ CLOCK_OFFSET_US = 3_600_000_000  # monotonic clocks start within the first hour
 
 
 class World:
-    """Everything that a run simulates. ``env`` is the kernel, for simpy's generators."""
+    """Everything that a run simulates.
+
+    Args:
+        seed: of all random streams.
+        trace: takes every fact.
+        topology: where hosts are placed; None is a new one.
+        epoch_us: the wall clock at simulated time 0, in µs since 1970.
+    """
 
     def __init__(
         self,
@@ -62,7 +69,19 @@ class World:
         service_us: int = 50,
         service_us_per_kib: int = 1,
     ) -> Host:
-        """Add a machine. Its endpoints are the addresses it listens on, its name by default."""
+        """Add a machine, without a process.
+
+        Args:
+            name: of the host.
+            rack: of the host, an availability zone (Kafka's broker.rack).
+            dc: the data centre of the rack, a region.
+            endpoints: the addresses it listens on; None is its name.
+            clock_offset_us: monotonic time at simulated time 0; None draws one.
+            drift_ppm: how many µs the monotonic clock gains a second.
+            disk_capacity: in bytes; None is without limit.
+            service_us: how long a request takes a thread.
+            service_us_per_kib: how much longer for each KiB of its size.
+        """
         assert name not in self.hosts, f"{name} exists"
         if clock_offset_us is None:
             draw = self.streams.stream("clock", name).random()
@@ -88,7 +107,7 @@ class World:
         self.kernel.at(at_us, function, *args)
 
     def run(self, until_us: int) -> None:
-        """Run until a simulated time (events at it excluded), or until :meth:`halt`."""
+        """Run all events before a simulated time, or until :meth:`halt`."""
         with generator_hooks():
             self.kernel.run_until(until_us)
 

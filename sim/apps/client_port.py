@@ -1,13 +1,13 @@
-"""Applications: ``async def`` functions on a client host that talk to its client process.
+"""Applications: ``async def`` functions on a client host that talk to the client process there.
 
 An application gets a :class:`ClientPort`. ``await port.call("producer.send", …)`` hands a ``Call``
-to the client process on the same host and waits for its ``Reply``; what comes back later for the
-same call (an acknowledgement) is a ``Reply`` under the negative number.
+to the client process on the same host and waits for its ``Reply``. A later answer to the same call
+(an acknowledgement) is a ``Reply`` with the negative number of the call.
 
-The host keeps one :class:`Applications` per incarnation and drives it: ``run`` and
-``next_deadline`` (:class:`kafkasim.sim.apps.loop.HostLoop`'s), ``on_reply`` (:meth:`run` must follow, or is in
-progress and takes the reply up), and :meth:`~Applications.discard` when it crashes. :func:`launch`
-makes one for a host that runs.
+The host has one :class:`Applications` for each incarnation of its process. It calls ``run`` and
+``next_deadline`` of the loop (:class:`kafkasim.sim.apps.loop.HostLoop`), ``on_reply`` (``run``
+follows, or is in progress and takes the reply up), and ``discard`` when the process dies.
+:func:`launch` makes one for a host whose process runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Application: TypeAlias = "Callable[[ClientPort], Coroutine[Any, Any, None]]"
 
 
 class ClientPort:
-    """What an application sees of its host: the client process, the clock, the trace."""
+    """An application's access to its host: the client process, the clock, the trace."""
 
     __slots__ = ("_last_call", "_loop", "_pending", "_record", "_submit")
 
@@ -41,7 +41,7 @@ class ClientPort:
 
     @property
     def dead(self) -> bool:
-        """Whether the host crashed; only a discarded application could see this as True."""
+        """Whether the process of the host died; no application that still runs sees True."""
         return self._loop.dead
 
     @property
@@ -50,9 +50,9 @@ class ClientPort:
         return self._loop.now
 
     def call(self, method: str, *args: Any) -> asyncio.Future[Any]:
-        """Call a method of the client process; the future ends with its reply.
+        """Call a method of the client process; return the future of its reply.
 
-        An exception in the reply that nobody awaits is not an error.
+        An exception in the reply does not fail the run if nobody awaits the future.
         """
         number = self._last_call + 1
         self._last_call = number
@@ -65,10 +65,10 @@ class ClientPort:
     def call_acked(
         self, method: str, *args: Any
     ) -> tuple[asyncio.Future[Any], asyncio.Future[Any]]:
-        """Call a method that replies twice: once when taken, once when it is done.
+        """Call a method that replies twice: when the call is taken, and when it is done.
 
-        Returns the futures of both: of ``Reply(n)`` and of ``Reply(-n)``. An error in the first
-        reply ends both.
+        Returns the futures of ``Reply(n)`` and of ``Reply(-n)``. An error in the first reply ends
+        both.
         """
         taken = self.call(method, *args)
         done: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
@@ -76,13 +76,13 @@ class ClientPort:
         return taken, done
 
     def post(self, method: str, *args: Any) -> None:
-        """Call a method and do not wait; its replies are dropped."""
+        """Call a method and drop its replies."""
         self._last_call += 1
         if not self._loop.dead:
             self._submit(Call(self._last_call, method, args))
 
     def record(self, fact: Any) -> None:
-        """Write a fact into the trace, as this host."""
+        """Write a fact into the trace, as this node."""
         if not self._loop.dead:
             self._record(fact)
 
@@ -118,22 +118,22 @@ class Applications:
     def __init__(self, name: str, submit: Submit, record: Record, now: int) -> None:
         self.loop = loop = new_loop(name, now)
         self.port = ClientPort(loop, submit, record)
-        # What a host calls all the time: the loop's own methods, which saves a call each.
+        # The host calls these all the time; the loop's own methods save a call each.
         self.run = loop.run
         self.next_deadline = loop.next_deadline
         self.on_reply = self.port._on_reply
 
     def start(self, application: Application, name: str | None = None) -> HostTask:
-        """Start an application; it takes its first step in the next :meth:`run`."""
+        """Start an application; its first step is taken in the next ``run``."""
         return self.loop.spawn(application(self.port), name)
 
     def discard(self) -> None:
-        """Drop all applications where they stand: the host crashed."""
+        """Drop all applications where they stand: the process died."""
         self.loop.discard()
         self.port._discard()
 
     def release(self) -> None:
-        """Free what is left; call it once the trace is closed.
+        """Free all that is left; call it once the trace is closed.
 
         Raises:
             BaseException: a task failed and nobody ever looked at it.
@@ -144,9 +144,9 @@ class Applications:
 
 
 def launch(host: Host, *applications: Application) -> Applications:
-    """Start applications on a host whose process runs; they die with it.
+    """Start applications on a host whose process runs; they die with the process.
 
-    To have them after every restart, call it from ``host.on_start``.
+    To start them again after every restart, call this from ``host.on_start``.
     """
     assert host.process is not None, f"{host.name} has no process to call"
     node, kernel, trace = host.process.name, host.kernel, host.trace
@@ -166,8 +166,8 @@ def _resolve(future: asyncio.Future[Any], reply: Reply) -> None:
         future.set_result(reply.result)
     else:
         future.set_exception(reply.error)
-        future.exception()  # seen: a client's error is a value, nobody has to await it
+        future.exception()  # marks it as seen: nobody has to await a client's error
 
 
 def _dropped(_: Any) -> None:
-    """Take what a discarded application still says; nobody hears it."""
+    """Drop a call or a fact of a discarded application."""

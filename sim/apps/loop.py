@@ -1,21 +1,21 @@
 """An asyncio event loop over a host's time, for applications written as ``async def``.
 
-It has no selector and never waits: the host calls :meth:`HostLoop.run` with its monotonic time, the
-loop runs what is due until nothing is left, and :meth:`HostLoop.next_deadline` says when to call
-again. ``sleep``, ``gather``, ``timeout``, ``Queue``, ``Event``, ``Lock`` and ``TaskGroup`` are
-asyncio's own. Threads, sockets, subprocesses, executors and a real ``time.sleep`` are refused: the
-loop offers none, and an audit hook turns away the calls that go past it (``time.sleep`` is audited
-since Python 3.13, threads since 3.12: before, those two go unnoticed).
+The loop has no selector and never waits. The host calls :meth:`HostLoop.run` with its monotonic
+time; the loop runs all callbacks that are due until none is left, and
+:meth:`HostLoop.next_deadline` says when to call again. ``sleep``, ``gather``, ``timeout``,
+``Queue``, ``Event``, ``Lock`` and ``TaskGroup`` are asyncio's own. Threads, sockets, subprocesses,
+executors and a real ``time.sleep`` are refused: the loop offers none, and an audit hook refuses the
+calls that go past the loop (Python audits ``time.sleep`` since 3.13 and threads since 3.12; earlier
+Pythons let those two pass).
 
 Determinism: ready callbacks run in the order in which they became ready, timers by (deadline, order
 of arming); tasks hash by their number, so that sets of tasks (``wait``, ``TaskGroup``) have one
-order. Sets of plain futures or coroutines (``as_completed`` of coroutines) do not: use lists and
-tasks. ``wait_for`` takes other steps in Python 3.11 than later: ``asyncio.timeout`` is the same
-everywhere.
+order. Sets of plain futures or coroutines (``as_completed`` of coroutines) have none: use lists and
+tasks. ``wait_for`` takes other steps in Python 3.11 than in later ones: use ``asyncio.timeout``.
 
 A crash (:meth:`HostLoop.discard`) drops all coroutines where they stand. Python would run their
-``finally`` blocks as soon as the last reference goes, so they are kept until :meth:`release`, after
-the run, when nothing they do can be seen any more.
+``finally`` blocks as soon as the last reference goes. The loop therefore keeps them until
+:meth:`HostLoop.release`, after the run, when no effect of theirs can be seen any more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 STEPS_MAX = 1_000_000
-"""Callbacks in one :meth:`HostLoop.run`: an application that does more spins without waiting."""
+"""Most callbacks in one :meth:`HostLoop.run`; an application with more never waits."""
 
 _NEVER_SLEEPS = {
     "time.sleep": "time.sleep(): await asyncio.sleep() instead",
@@ -50,7 +50,7 @@ _NEVER_SLEEPS = {
 
 
 class NotSimulated(RuntimeError):
-    """An application asked for something real: a thread, a socket, a process, the wall clock."""
+    """An application asked for a real thread, socket, process or sleep."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -61,7 +61,7 @@ class NotSimulated(RuntimeError):
 
 
 class _Handle:
-    """A callback to run; what asyncio.Handle and TimerHandle offer, without their cost."""
+    """A callback to run: asyncio.Handle and TimerHandle without their cost."""
 
     __slots__ = ("_args", "_callback", "_cancelled", "_context", "_when")
 
@@ -124,10 +124,10 @@ class HostLoop(asyncio.AbstractEventLoop):
         self.create_future = functools.partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         _install_audit_hook()
 
-    # Towards the host.
+    # What the host calls.
 
     def run(self, now: int) -> None:
-        """Run all that is ready or due at ``now``, and what that makes ready.
+        """Run all callbacks that are ready or due at ``now``, and those they make ready.
 
         Raises:
             BaseException: an application's main task, or a callback, failed.
@@ -168,7 +168,7 @@ class HostLoop(asyncio.AbstractEventLoop):
             raise self._errors[0]
 
     def next_deadline(self) -> int | None:
-        """Return when :meth:`run` must be called again: now if work is ready, None for never."""
+        """Return the host time at which :meth:`run` must be called again, None for never."""
         if self.dead:
             return None
         if self._ready:
@@ -185,9 +185,10 @@ class HostLoop(asyncio.AbstractEventLoop):
         return task
 
     def discard(self) -> None:
-        """Drop everything, as the crash of the host does: no ``finally`` runs, nothing wakes.
+        """Drop all tasks and timers, as the crash of the host does; no ``finally`` runs.
 
-        A step that runs now (its call ended the process) goes on to its next ``await``, unheard.
+        A step that runs now (its call ended the process) goes on to its next ``await``; what it
+        calls or records is dropped.
         """
         if self.dead:
             return
@@ -199,10 +200,10 @@ class HostLoop(asyncio.AbstractEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
 
     def release(self) -> None:
-        """Free what :meth:`discard` kept, or what still waits at the end of the run.
+        """Close the coroutines that :meth:`discard` kept, or that wait at the end of the run.
 
-        Discarded coroutines are closed, which does run their ``finally`` blocks: call it when the
-        trace is closed. One that goes on waiting in a ``finally`` is given up.
+        This does run their ``finally`` blocks: call it when the trace is closed. A coroutine that
+        goes on waiting in a ``finally`` is given up.
 
         Raises:
             BaseException: a task failed and nobody ever looked at it.
@@ -221,7 +222,7 @@ class HostLoop(asyncio.AbstractEventLoop):
             if error is not None:
                 raise error
 
-    # Towards asyncio.
+    # What asyncio calls.
 
     def time(self) -> float:
         """Return the host's monotonic time in seconds."""
@@ -321,9 +322,9 @@ class HostLoop(asyncio.AbstractEventLoop):
 
 @contextlib.contextmanager
 def generator_hooks() -> Iterator[None]:
-    """Let the loop that drops an async generator close it, as asyncio's own loop does.
+    """Close async generators that are dropped in the loop they ran in, as asyncio does.
 
-    Python keeps one such hook for a thread, and to set it is slow: a world does so once a run.
+    Python keeps one such hook for each thread, and setting it is slow: a world sets it once a run.
     """
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(None, _finalize_generator)
@@ -351,7 +352,7 @@ def _close(coroutine: Any) -> None:
         try:
             coroutine.close()
             return
-        except BaseException:  # it ran on in a finally block; it belongs to a host that died
+        except BaseException:  # raised in a finally block of a host that died: nobody cares
             continue
     _stubborn.append(coroutine)  # collecting it would only report the same again
 
@@ -369,14 +370,14 @@ def _audit(event: str, _: tuple[Any, ...]) -> None:
 
 
 def _install_audit_hook() -> None:
-    """Install the hook that refuses real threads, sockets and sleeps; once, it cannot be undone."""
+    """Install the audit hook, once; Python cannot remove one."""
     if not _hooked:
         _hooked.append(True)
         sys.addaudithook(_audit)
 
 
 def new_loop(name: str, now: int) -> HostLoop:
-    """Return the loop of one incarnation of a host; what it does not offer refuses when called."""
+    """Return the loop of one incarnation; the methods it lacks raise NotSimulated."""
     return HostLoop(name, now)  # type: ignore[abstract]
 
 

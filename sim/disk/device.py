@@ -32,7 +32,7 @@ Done = Callable[[Any, str | None], None]
 
 
 class FlushError(str):
-    """Why a flush failed, and the ``files`` that are not durable because of it."""
+    """Why a flush failed; ``files`` are those that are not durable because of it."""
 
     files: tuple[str, ...] = ()
 
@@ -61,7 +61,13 @@ class FlushJob:
 
 
 class Disk:
-    """The disk of one host. It survives the process and, as far as it was flushed, power loss."""
+    """The disk of one host.
+
+    Args:
+        kernel: that times its flushes.
+        rng: draws what a power loss keeps, and how long a flush takes.
+        capacity: in bytes; None is without limit.
+    """
 
     def __init__(self, kernel: Kernel, rng: random.Random, capacity: int | None = None) -> None:
         self.written = 0  # bytes written into the page cache that the host has not charged yet
@@ -94,7 +100,12 @@ class Disk:
         return self._directory.paths(prefix)
 
     def append(self, path: str, item: Any, size: int) -> None:
-        """Append one item; raises DiskFull."""
+        """Append one item, creating the file if it is missing.
+
+        Raises:
+            DiskFull: the disk has no room, or a fault says so.
+            DiskError: the disk failed.
+        """
         if self._full or self._capacity is not None:
             self._check_space(path, size)
         inode = self._names.get(path)
@@ -108,7 +119,7 @@ class Disk:
         self.written += size
 
     def write(self, path: str, item: Any, size: int) -> None:
-        """Replace the content: a truncation, then an append; raises DiskFull."""
+        """Replace the content by one item: a truncation, then an append, which raises as there."""
         if self._full:
             self._check_space(path, 0)
         if path in self._names:
@@ -116,22 +127,27 @@ class Disk:
         self.append(path, item, size)
 
     def read(self, path: str, first: int = 0, last: int | None = None) -> list[Any]:
-        """Return items; raises ReadError, FileNotFoundError."""
+        """Return the items ``first`` to ``last`` (exclusive; None is the end).
+
+        Raises:
+            ReadError: a fault makes the file unreadable.
+            FileNotFoundError: it does not exist.
+        """
         for prefix in self._unreadable:
             if path.startswith(prefix):
                 raise ReadError(path, "Input/output error")
         return self._inode(path).items[first:last]
 
     def count(self, path: str) -> int:
-        """Return the number of items."""
+        """Return the number of items of a file."""
         return len(self._inode(path).items)
 
     def size(self, path: str) -> int:
-        """Return the size in bytes."""
+        """Return the size of a file in bytes."""
         return self._inode(path).size
 
     def truncate(self, path: str, count: int) -> None:
-        """Keep the first ``count`` items; keeping all is no operation."""
+        """Keep the first ``count`` items of a file; to keep all is no operation."""
         if self._broken:
             self._check(path)
         inode = self._inode(path)
@@ -165,7 +181,7 @@ class Disk:
         return cost
 
     def flush(self, files: Iterable[str], done: Done, token: Any) -> None:
-        """Make files durable as they are now; ``done(token, error)`` follows. fsync."""
+        """Make files durable as they are now (fsync); call ``done(token, error)`` at its end."""
         names = self._names
         marks = [(names[path], names[path].sequence, path) for path in files if path in names]
         operation = self._directory.last_operation(files)
@@ -210,7 +226,7 @@ class Disk:
     # --------------------------------------------------------------------------------- faults
 
     def power_loss(self) -> None:
-        """Fall back to what is durable plus a drawn prefix of what is pending; flushes die."""
+        """Keep all that is durable and a drawn prefix of what is pending; drop all flushes."""
         self._generation += 1
         self._waiting.clear()
         self._busy_until = 0
@@ -222,7 +238,7 @@ class Disk:
         self._used = sum([inode.size for inode in self._names.values()])
 
     def slow(self, factor: float) -> None:
-        """Make writes and flushes ``factor`` times as long; 1 is healthy."""
+        """Make writes and flushes take ``factor`` times as long; 1 is healthy."""
         assert factor > 0, factor
         self.slow_factor = factor
 
@@ -231,7 +247,7 @@ class Disk:
         self.stalled = True
 
     def resume(self) -> None:
-        """End a stall: what waited is done now, in order."""
+        """End a stall: flushes and writes that waited go on now, in order."""
         self.stalled = False
         waiting, self._waiting = self._waiting, []
         for job in waiting:
@@ -246,7 +262,7 @@ class Disk:
         _set(self._full, prefix, full)
 
     def fail(self, failing: bool = True, prefix: str = "") -> None:
-        """Refuse all that is asked of the files below ``prefix`` but their names, or serve again."""
+        """Refuse all but the names of the files below ``prefix``, or serve them again."""
         for refusing in (self._broken, self._full, self._unreadable, self._unflushable):
             _set(refusing, prefix, failing)
 
@@ -259,7 +275,7 @@ class Disk:
         self._unreadable.pop(prefix, None)
 
     def fail_flushes(self, failing: bool = True, prefix: str = "") -> None:
-        """Let flushes of the files below ``prefix`` end with an error, or no longer."""
+        """Let flushes of the files below ``prefix`` fail, or succeed again."""
         _set(self._unflushable, prefix, failing)
 
     def repair(self) -> None:

@@ -1,18 +1,19 @@
 """The no-loss budget: which partitions may legally lose data through the faults of this run.
 
-A data-losing fault on broker b (power loss, failed flushes, a replaced disk) is inside the budget
-only if every partition with b in the controller's ISR has another ISR member that stays up and
-intact until b has left the ISR (kafka_facts 0.1). The budget follows the trace: such members are
-the *witnesses* of a loss; when the last one stops, is damaged or leaves the ISR first, the
-partition is outside, for the rest of the run.
+A fault that loses data on broker b (power loss, failed flushes, a replaced disk) is inside the
+budget only if every partition with b in the controller's ISR has a *witness*: another member of the
+ISR that stays up and intact until b has left the ISR (KAFKA.md, 0.1). The budget follows the trace.
+When the last witness of a loss stops, is damaged or leaves the ISR before b does, the partition is
+outside the budget for the rest of the run.
 
-Judged on processes, not on sessions: a witness that restarts at once has stopped all the same. The
-eligible leader replicas (KIP-966) have all that is committed, and count like members of the ISR.
+Processes are judged, not sessions: a witness that stops and restarts at once has stopped. The
+eligible leader replicas (KIP-966) have all committed records and count like members of the ISR.
 
-In ZooKeeper mode only the memory of the controller tells that a broker bounced (KIP-380). One that
-lost data, is back before its session ends and finds a new controller stays in the ISR; when it leads,
-in its old epoch or by a clean election, the partition is outside, whoever the witnesses are. In KRaft
-the registration says that it bounced, and a loss of this kind is a bug.
+In ZooKeeper mode only the memory of the controller tells that a broker bounced (KIP-380). A broker
+that lost data, is back before its session ends, and meets a new controller stays in the ISR. When
+it then leads, in its old epoch or by a clean election, the partition is outside the budget,
+whatever witnesses there are. In KRaft mode the broker's registration says that it bounced, so a
+loss of this kind is a bug.
 """
 
 from __future__ import annotations
@@ -34,23 +35,30 @@ from kafkasim.sim.trace.recording import Trace
 Partition = tuple[str, int]
 
 PARTING = ("isolate", "gc-pause", "disk-stall", "disk-full", "disk-failure")
-"""Faults that leave a process running and take it from the others."""
+"""Faults that leave a process running and keep it from serving the others."""
 
 
 class Budget:
-    """Follows one run. ``brokers`` maps the name of a broker's process to its id."""
+    """Follows the facts of one run.
+
+    ``outside`` says of each partition outside the budget how it got there.
+
+    Args:
+        trace: of the run.
+        brokers: the broker id by the name of the broker's process.
+    """
 
     def __init__(self, trace: Trace, brokers: dict[str, int]) -> None:
         self.outside: dict[Partition, str] = {}
         self._brokers = dict(brokers)
         self._isr: dict[Partition, tuple[int, ...]] = {}
         self._up: dict[int, bool] = dict.fromkeys(brokers.values(), False)
-        # Per partition, who lost data and is in the ISR since, with the witnesses left to it.
+        # By partition: the brokers that lost data and are still in the ISR, and their witnesses.
         self._losses: dict[Partition, dict[int, list[int]]] = {}
-        # Who of them has found a new controller since, in ZooKeeper mode.
+        # In ZooKeeper mode: which of these brokers have met a new controller since.
         self._forgotten: dict[Partition, dict[int, None]] = {}
         self._zookeeper = False
-        # Where a broker with several log directories has its replicas, and which it cannot serve.
+        # By broker: the log directory of each replica, and the replicas in failed directories.
         self._placed: dict[int, dict[Partition, str]] = {}
         self._offline: dict[int, dict[Partition, None]] = {}
         trace.subscribe(LogPlaced, self._on_placed)
@@ -62,7 +70,7 @@ class Budget:
         trace.subscribe(ZkControllerWrite, self._on_zk_write)
 
     def data_lost(self, node: str, t_us: int, reason: str) -> None:
-        """Note that a broker's disk lost data which was not there for any reason of Kafka's."""
+        """Note that the disk of a broker lost data, through no decision of Kafka."""
         broker = self._brokers.get(node)
         if broker is None:
             return
@@ -75,7 +83,7 @@ class Budget:
                     self._leave(partition, f"{reason} of {node} at {t_us} µs, ISR {list(isr)}")
 
     def directory_failed(self, node: str, t_us: int, prefix: str) -> None:
-        """Note that nobody can have what a broker keeps in one of its log directories."""
+        """Note that the replicas in one log directory of a broker cannot be read."""
         broker = self._brokers.get(node, -1)
         for partition, path in list(self._placed.get(broker, {}).items()):
             if (path.rstrip("/") + "/").startswith(prefix):
@@ -83,9 +91,9 @@ class Budget:
                 self._no_witness(broker, t_us, f"a failed disk of {node}", partition)
 
     def allows(self, kind: str, nodes: tuple[str, ...], parameters: dict[str, Any]) -> bool:
-        """Return whether a fault on these processes, now, would keep all partitions inside.
+        """Return whether all partitions stay inside the budget if these processes are hit now.
 
-        A fault that ends or cuts off a process must leave every earlier loss a witness, too.
+        A fault that ends or cuts off a process must also leave a witness to every earlier loss.
         """
         how = parameters.get("how", "power-loss") if kind == "rack-loss" else kind
         spec = KINDS[how]

@@ -1,8 +1,9 @@
-"""The injector: arms the faults of a scenario in a world, starts them and heals them.
+"""The injector: starts the faults of a scenario in a world and heals them.
 
-A condition is noticed inside the fact that meets it, and the fault starts as an event of its own at
-the same instant, so no handler is interrupted. A fault names its hosts when it starts; overlapping
-faults of one disk or host share its state, so the one that ends last restores it.
+A condition is met while a fact is recorded. The fault then starts as an event of its own at the
+same instant, so that it interrupts no handler. The injector looks up the hosts that a fault hits
+when the fault starts. Faults of one disk or host may overlap: they are counted, and the one that
+ends last restores the disk or starts the host.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ Heal = Callable[[], None]
 class Injector:
     """The faults of one run; a context manager that heals on exit.
 
-    ``skipped`` lists the faults that did not start, with the reason: a role nobody held, a guarded
-    fault outside the budget.
+    ``skipped`` lists the faults that did not start, and why: no node had the role that a target
+    names, or the no-loss budget did not allow a guarded fault. ``armed`` is True until all faults
+    are healed; no fault starts afterwards.
     """
 
     def __init__(self, world: World, trace: Trace, budget: Budget | None = None) -> None:
@@ -44,7 +46,7 @@ class Injector:
         self._trace = trace
         self._active: dict[int, tuple[Fault, list[Heal]]] = {}
         self._started = 0
-        self.armed = True  # until heal_all
+        self.armed = True
         self._shared: dict[tuple[str, str], int] = {}
         self._topics: dict[str, str] = {}
         self._partitions: dict[str, PartitionChanged] = {}
@@ -54,10 +56,10 @@ class Injector:
         trace.subscribe(ControllerActive, self._on_controller)
 
     def arm(self, faults: Iterable[Fault], ready_us: int = 0) -> None:
-        """Schedule faults; times count from ``ready_us``.
+        """Schedule faults; their times count from the simulated time ``ready_us``.
 
         Raises:
-            FaultError: one is not valid.
+            FaultError: a fault is not valid.
         """
         for fault in faults:
             validate(fault)
@@ -67,11 +69,14 @@ class Injector:
                 self.watch(fault.when, fault.at_us, self._start_armed, fault)
 
     def watch(self, when: When, after_us: int, act: Callable[..., None], what: Any) -> None:
-        """Call ``act(what, node)`` so long after the fact that meets a condition."""
+        """Call ``act(what, node)`` ``after_us`` after a fact of ``node`` has met a condition."""
         _Watch(self, when, after_us, act, what)
 
     def start(self, fault: Fault, node: str | None = None) -> bool:
-        """Start a fault now; ``node`` is what ``@node`` stands for. False if it was skipped."""
+        """Start a fault now; return False if it is skipped.
+
+        ``node`` is what the target ``@node`` stands for.
+        """
         targets = self._resolve(fault, fault.targets, node)
         others = self._resolve(fault, fault.others, node)
         if targets is None or others is None:
@@ -97,7 +102,7 @@ class Injector:
         return True
 
     def heal_all(self) -> None:
-        """End every fault, start what is down, and let none start any more."""
+        """End every fault, start the hosts that are down, and let no fault start any more."""
         self.armed = False
         for number in list(self._active):
             self._end(number)
@@ -171,13 +176,13 @@ class Injector:
         return [self.world.hosts[name] for name in names]
 
     def share(self, key: tuple[str, str], delta: int) -> int:
-        """Count the faults that keep a disk broken or a host down; return how many there are."""
+        """Count a fault that starts or ends to break a disk or host; return how many there are."""
         self._shared[key] = self._shared.get(key, 0) + delta
         return self._shared[key]
 
 
 class _Watch:
-    """Waits for the n-th fact that meets a condition."""
+    """Calls a function after the n-th fact that meets a condition."""
 
     def __init__(
         self, injector: Injector, when: When, after_us: int, act: Callable[..., None], what: Any
@@ -313,7 +318,7 @@ def _disk(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[He
 
 
 def _break(disk: Disk, fault: Fault, prefix: str, on: bool) -> None:
-    """Begin or end what a fault does to a disk."""
+    """Start or end the effect of a fault on a disk."""
     if fault.kind == "slow-disk":
         disk.slow(fault.parameter("factor") if on else 1)
     elif fault.kind == "disk-stall":

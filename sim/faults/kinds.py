@@ -1,12 +1,13 @@
-"""Faults as data: what breaks, when, for how long; and the checks of what a user wrote.
+"""Faults as data: what breaks, when and for how long; and the checks of what a user wrote.
 
-A :class:`Fault` is frozen and says nothing about how it is done: that is :mod:`kafkasim.sim.faults.injector`. It
-starts at a time, or on a condition (a :class:`When`: the n-th fact of a kind with given fields).
-Times count from the moment the cluster is ready.
+A :class:`Fault` is frozen. How it is done is in :mod:`kafkasim.sim.faults.injector`. It starts at a
+time, or after a condition is met (a :class:`When`: the n-th fact of a kind with given fields).
+Times count from the moment at which the cluster is ready.
 
-Targets are hosts, racks or data centres. A broker can also be named by its role at the moment the
-fault starts: ``leader:TOPIC-PARTITION``, ``follower:TOPIC-PARTITION`` (the first member of the ISR
-that does not lead), ``active-controller``, and ``@node``, the node of the fact that set it off.
+Targets are hosts, racks or data centres. A broker can also be named by its role at the moment at
+which the fault starts: ``leader:TOPIC-PARTITION``, ``follower:TOPIC-PARTITION`` (the first member
+of the ISR that does not lead), ``active-controller``, and ``@node``, the node of the fact that met
+the condition.
 """
 
 from __future__ import annotations
@@ -34,38 +35,33 @@ class FaultError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The ``count``-th fact of a kind on ``node`` (None: anywhere) whose fields have these values.
+    """A condition: the ``count``-th fact of a kind whose fields have these values.
 
-    ``topic`` may be asked of every kind that has a ``topic_id``.
+    The field ``topic`` may be asked of every kind that has a ``topic_id``.
     """
 
-    fact: str
+    fact: str  # the kind
     fields: tuple[tuple[str, Any], ...] = ()
-    node: str | None = None
+    node: str | None = None  # which records the fact; None is any
     count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault. ``targets`` are the places it hits, ``others`` the far side of a link.
-
-    ``at_us`` counts from ready; with ``when`` it is the delay after the condition. ``duration_us``
-    None lasts until the end of the safety phase. A ``guarded`` fault is dropped at its time if the
-    no-loss budget does not allow it.
-    """
+    """One fault of a run."""
 
     kind: str
-    targets: tuple[str, ...]
-    others: tuple[str, ...] = ()
-    at_us: int = 0
+    targets: tuple[str, ...]  # the places that it hits
+    others: tuple[str, ...] = ()  # the far side of a link
+    at_us: int = 0  # after the cluster is ready or, with ``when``, after the condition is met
     when: When | None = None
-    duration_us: int | None = None
+    duration_us: int | None = None  # None: until the end of the safety phase
     parameters: tuple[tuple[str, Parameter], ...] = ()
-    guarded: bool = False
-    until: When | None = None  # ends it, if its duration has not yet
+    guarded: bool = False  # it does not start if the no-loss budget does not allow it then
+    until: When | None = None  # ends it, unless its duration has
 
     def parameter(self, name: str) -> Any:
-        """Return a parameter, or the default of its kind."""
+        """Return the value of a parameter, or its default."""
         for known, found in self.parameters:
             if known == name:
                 return found
@@ -80,7 +76,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a parameter may be; a default of None means it must be given or may stay open."""
+    """The values that a parameter may have; without a default it is ``required`` or may be None."""
 
     type: type
     default: Parameter | None = None
@@ -92,13 +88,13 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a kind of fault takes: a link has two sides, ``duration`` is needed, optional or no."""
+    """What a fault of one kind must and may say."""
 
-    link: bool = False
-    duration: str = "optional"
+    link: bool = False  # it has two sides
+    duration: str = "optional"  # or "required", or "none"
     parameters: Mapping[str, Allowed] = ()  # type: ignore[assignment]
     stops: bool = False  # the process ends
-    loses_data: bool = False  # what was not flushed is gone
+    loses_data: bool = False  # writes that were not flushed are lost
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", dict(self.parameters))
@@ -111,7 +107,7 @@ _MESSAGES = {
 }
 
 _PREFIX = {"path": Allowed(str, "")}
-"""The files below it fail: those of one log directory, or all."""
+"""Files below this path fail: one log directory, or all of the disk."""
 
 KINDS: dict[str, Kind] = {
     "gc-pause": Kind(duration="required"),
@@ -158,7 +154,7 @@ ROLES = ("leader:", "follower:", "active-controller", "@node")
 
 
 def validate(fault: Fault, places: Mapping[str, Any] | None = None) -> None:
-    """Check a fault; ``places`` are the names a target may have besides the roles.
+    """Check a fault; ``places`` are the names that a target may have besides the roles.
 
     Raises:
         FaultError: one line that names the field and what is allowed.
@@ -187,7 +183,7 @@ def validate(fault: Fault, places: Mapping[str, Any] | None = None) -> None:
 
 
 def validate_when(when: When, key: str = "when") -> None:
-    """Check a condition; ``key`` is what errors call it.
+    """Check a condition; errors name it by ``key``.
 
     Raises:
         FaultError: one line that names the field and what is allowed.

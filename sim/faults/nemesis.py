@@ -1,8 +1,8 @@
 """The nemesis: draws a schedule of faults for a cluster, from a random stream of its own.
 
-A schedule is plain data, drawn before the run: it does not depend on what happens, so a new draw in
-the model moves no fault. Its faults are guarded: at its time, one that would leave the no-loss
-budget is dropped (:mod:`kafkasim.sim.faults.budget`).
+A schedule is plain data, drawn before the run. It does not depend on what happens in the run, so a
+new draw in the model moves no fault. Its faults are guarded: a fault that would leave the no-loss
+budget (:mod:`kafkasim.sim.faults.budget`) at its time does not start.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ WEIGHTS: dict[str, int] = {
     "clock-step": 3,
     "clock-drift": 2,
 }
-"""How often each kind is drawn, unless a scenario says otherwise. Kinds that no claim survives by
-itself (disk-failure, disk-full, disk-read-error, flush-error, bit-rot) and whole racks are drawn
-only if asked for."""
+"""How often each kind is drawn, unless a scenario says otherwise.
+
+Kinds that break a claim by themselves (disk-failure, disk-full, disk-read-error, flush-error,
+bit-rot) and the loss of whole racks are drawn only if a scenario asks for them."""
 
 PURPOSES = ("raft-fetch", "heartbeat", "alter-partition", "replica-fetch")
 
@@ -45,18 +46,17 @@ PURPOSES = ("raft-fetch", "heartbeat", "alter-partition", "replica-fetch")
 class Nemesis:
     """What a schedule is drawn from.
 
-    ``servers`` are the hosts that break, ``clients`` the far sides that a link may have besides.
-    Faults start within ``duration_us``, on average every ``mean_gap_us``, and end within it; each
-    lasts from ``shortest_us`` to ``longest_us``.
+    Raises:
+        FaultError: there is no server, a weight is not valid, or no kind of fault can be drawn.
     """
 
-    servers: Sequence[str]
-    duration_us: int
-    clients: Sequence[str] = ()
-    racks: Sequence[str] = ()
-    mean_gap_us: int = 8 * SECOND
-    shortest_us: int = SECOND // 2
-    longest_us: int = 15 * SECOND
+    servers: Sequence[str]  # the hosts that break
+    duration_us: int  # faults start and end within it
+    clients: Sequence[str] = ()  # other hosts that the far side of a link may be
+    racks: Sequence[str] = ()  # that can be lost as a whole
+    mean_gap_us: int = 8 * SECOND  # between the starts of two faults
+    shortest_us: int = SECOND // 2  # a fault lasts from this
+    longest_us: int = 15 * SECOND  # to this
     weights: Mapping[str, int] = field(default_factory=lambda: WEIGHTS)
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Nemesis:
             raise FaultError("weights", "no kind of fault can be drawn")
 
     def draw(self, rng: random.Random) -> tuple[Fault, ...]:
-        """Return a schedule, in the order of time. The same stream gives the same schedule."""
+        """Return a schedule, ordered by time. The same random stream gives the same schedule."""
         weights = self._possible()
         total = sum(list(weights.values()))
         faults: list[Fault] = []
@@ -90,7 +90,7 @@ class Nemesis:
                     break
 
     def _possible(self) -> dict[str, int]:
-        """Return the weights of what this cluster can suffer."""
+        """Return the weights of the kinds that this cluster can suffer."""
         others = len(self.servers) + len(self.clients) > 1
         return {
             kind: weight
@@ -114,7 +114,7 @@ class Nemesis:
 
 
 def _draw_parameters(kind: str, rng: random.Random) -> tuple[tuple[str, Parameter], ...]:
-    """Return parameters for a kind; one draw whatever the kind, so that kinds can be exchanged."""
+    """Return parameters for a fault; it costs one draw, whatever the kind."""
     draw = rng.random()
     if kind == "slow-link":
         return (("extra-us", 1000 + int(draw * 500_000)),)

@@ -1,14 +1,15 @@
 """The network: TCP connections between hosts, over a topology, under a list of fault rules.
 
-Each direction of a connection is FIFO. A packet takes the route's latency, 0–10 % jitter from the
-link's own stream, and its time on the sender's interface. Loss is a stall: the packet is sent again
-after 200 ms, doubling up to 120 s, and all behind it waits, in order. A receiver that does not read
-lets the socket buffers fill, then the sender's packets wait for room. An end (FIN or RST) queues
-behind data and is not retransmitted after a reset; data for an end that is gone is answered by a
-reset, and by silence while its machine has no power. After 924 s without progress (tcp_retries2)
-the sender's end gives up.
+Each direction of a connection is FIFO. A packet takes the latency of the route, 0 to 10 % of jitter
+from the link's own random stream, and its time on the sender's network card. Loss is a stall: the
+packet is sent again after 200 ms, doubling up to 120 s, and all behind it waits, in order. A
+receiver that does not read lets the socket buffers fill; then the sender's packets wait for room.
 
-Only packets leaving under a rule, or behind one that waits, take the slow path.
+An end (FIN or RST) queues behind data. A reset is not retransmitted. Data for an end that is gone
+is answered by a reset, or not at all while the machine there has no power. After 924 s without
+progress (Linux's tcp_retries2) the sender's end gives up.
+
+A packet takes the slow path only if a rule is active, or if another packet waits in front of it.
 Not modelled: lost acknowledgements, congestion windows, segments, queues inside the network.
 """
 
@@ -30,7 +31,7 @@ GIVE_UP_US = 924_000_000
 
 
 class Wire(Protocol):
-    """What records the messages sent (sim/trace/recording.py), if anything does."""
+    """Records the messages that are sent (:class:`kafkasim.sim.trace.recording.WireTrace`)."""
 
     def record(
         self,
@@ -49,13 +50,13 @@ class Wire(Protocol):
 
 
 class Network:
-    """All connections of a world. Hosts are known by their cards, by name and by address."""
+    """All connections of a world; hosts are known by their cards, by name and by address."""
 
     def __init__(self, kernel: Kernel, paths: Paths) -> None:
         self.kernel = kernel
         self.paths = paths
         self.buffer_bytes = BUFFER_BYTES
-        self.exchanges = 0  # requests answered so far; hosts count them
+        self.exchanges = 0  # requests answered so far; effect runners count them
         self.cards: dict[str, NetworkCard] = {}
         self.endpoints: dict[str, NetworkCard] = {}
         self.connector = Connector(kernel, paths, self.endpoints)
@@ -113,9 +114,9 @@ class Network:
         self.wire.record(now, *names, client.connection, correlation, size, message)
 
     def finish(self, socket: Socket, reason: str, delay_us: int) -> None:
-        """End a connection from one side: both queue behind data sent.
+        """End a connection from one side, ``delay_us`` from now; the end queues behind data sent.
 
-        Of data that still waits, a close lets a drawn prefix arrive, a reset nothing.
+        Of data that still waits, ``closed`` lets a drawn prefix arrive, ``reset`` nothing.
         """
         socket.dead = True
         self._forget_unread(socket)
@@ -134,13 +135,13 @@ class Network:
         self._enqueue(socket, packet)
 
     def vanish(self, socket: Socket) -> None:
-        """Let one end disappear without a word: its machine lost power."""
+        """Let one end disappear in silence: its machine lost power."""
         socket.dead = True
         socket.queue.clear()
         socket.inbox.clear()
 
     def room_made(self, sender: Socket) -> None:
-        """Continue a sender whose peer has read."""
+        """Let a sender go on whose peer has read."""
         if sender.queue and not sender.retransmit_us and not sender.held:
             self._pump(sender)
 
@@ -150,7 +151,7 @@ class Network:
             self._pump(socket)
 
     def _pump(self, socket: Socket) -> None:
-        """Let leave what may leave, in order."""
+        """Send the packets that may leave, in order."""
         now = self.kernel._now
         queue = socket.queue
         while queue:
@@ -213,7 +214,7 @@ class Network:
             event.socket.retransmit_us = 0
 
     def _serialise(self, socket: Socket, size: int, departs: int) -> int:
-        """Return when the last byte has left the sender's interface."""
+        """Return when the last byte has left the sender's network card."""
         taken = size // socket.bytes_per_us
         if not taken:
             return departs
@@ -225,7 +226,7 @@ class Network:
     # ------------------------------------------------------------------------------- receiving
 
     def arrive(self, packet: Packet) -> None:
-        """Let a packet arrive, whatever is in its way; hosts do it in place where nothing is."""
+        """Let a packet arrive, whatever is in its way; a receiver takes it itself if nothing is."""
         socket = packet.socket
         receiver = socket.receiver
         if socket.dead:
@@ -273,7 +274,7 @@ class Network:
             self.end(socket, packet.message)
 
     def end(self, socket: Socket, reason: str) -> None:
-        """Tell an end that its connection is gone."""
+        """End a connection at one end, and tell its process."""
         if not socket.dead:
             socket.dead = True
             socket.queue.clear()
@@ -281,7 +282,7 @@ class Network:
             socket.receiver.ended(socket, reason)
 
     def end_both(self, socket: Socket) -> None:
-        """Reset a connection from the middle: both ends hear it now, what travels is lost."""
+        """Reset a connection from outside: both ends hear it now, packets on the way are lost."""
         peer = socket.peer
         for end in (socket, peer):
             if end is not None and not end.dead:
@@ -289,7 +290,7 @@ class Network:
                 self.end(end, "reset")
 
     def _forget_unread(self, socket: Socket) -> None:
-        """Nobody will read what lies in the buffer of this end: it no longer counts."""
+        """Discount the packets in the buffer of this end, which nobody will read."""
         sender = socket.peer
         if sender is not None:
             for packet in socket.inbox:

@@ -1,4 +1,4 @@
-"""The paths between hosts: their routes, the jitter of each link, and the rules that disturb them."""
+"""The paths between hosts: routes, the jitter of each link, and the rules that disturb them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Where hosts are: a networkx graph of hosts, racks and data centres, and the routes between them.
+"""Where hosts are: a graph of hosts, racks and data centres, and the routes between them.
 
-A rack stands for an availability zone (Kafka's broker.rack) and a data centre for a region. The
-graph is a tree by default: host — rack — dc — wide area, with edge latencies such that two hosts of
-a rack are 0.25 ms apart, of different racks 1 ms, of different data centres 60 ms, one way. Extra
-links may be added; a route is the path of least latency, its bandwidth the least on the path.
-Routes are looked up in a cache, which lives until the graph changes.
+A rack stands for an availability zone (Kafka's broker.rack) and a data centre for a region. By
+default the graph is a tree: host, rack, data centre, wide area. Two hosts of one rack are 0.25 ms
+apart, of different racks 1 ms, of different data centres 60 ms, one way. Links may be added and
+removed. A route is the path of least latency; its bandwidth is the least on the path. Routes are
+cached until the graph changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WIDE_AREA = "wide-area"
 
 
 class Route(NamedTuple):
-    """One way between two hosts: latency, span of the jitter above it, bandwidth."""
+    """The way from one host to another: latency, the span of the jitter above it, bandwidth."""
 
     latency_us: int
     jitter_us: int
@@ -33,7 +33,10 @@ class Route(NamedTuple):
 
 
 class Topology:
-    """The graph. ``on_change`` is called after every change; ``jitter_percent`` is of latency."""
+    """The graph of one world; ``on_change`` is called after every change of it.
+
+    ``jitter_percent`` is the span of the jitter, as a percentage of the latency of a route.
+    """
 
     def __init__(self, jitter_percent: int = 10) -> None:
         self.graph: nx.Graph = nx.Graph()
@@ -66,7 +69,11 @@ class Topology:
         self._changed()
 
     def hosts(self, name: str) -> tuple[str, ...]:
-        """Return the hosts a name stands for: a host, a rack, or a data centre."""
+        """Return the hosts that a name stands for: a host, a rack, or a data centre.
+
+        Raises:
+            LookupError: the name is none of these.
+        """
         if name in self._place:
             return (name,)
         found = tuple([host for host, place in self._place.items() if name in place])

@@ -1,0 +1,1 @@
+"""The trace of a run: recorded facts, their digest, Parquet tables and the manifest."""

@@ -1,12 +1,12 @@
 """The trace: all that happened in a run, totally ordered.
 
 :meth:`Trace.record` is the hottest call of a simulation. It numbers the fact, keeps its row
-``(seq, t_us, node, kind, fields)`` in a buffer and tells whoever subscribed to its type. Full
-buffers go into the digest and, if the run has a directory, to its Parquet table, so memory stays
+``(seq, t_us, node, kind, fields)`` in a buffer and calls the subscribers of its type. Full buffers
+go into the digest and, if the run has a directory, into its Parquet table, so that memory stays
 flat.
 
-The digest is sha256 over the ``repr`` of the rows, one a line, whatever the size of the buffers:
-rows are made of int, str, bool, None and tuples, whose ``repr`` is the same in every Python, while
+The digest is sha256 over the ``repr`` of the rows, one a line, whatever the size of the buffers.
+Rows are made of int, str, bool, None and tuples, whose ``repr`` is the same in every Python, while
 Arrow's buffers of equal arrays differ.
 """
 
@@ -51,7 +51,7 @@ class Trace:
         self._batch_rows = batch_rows
         self._flush_at = batch_rows - 1  # the seq that fills the buffer
         self._check_types = check_types
-        # Per kind of fact: its name, what makes its row, who wants to hear of it.
+        # By type of fact: its name, the function that makes its row, its subscribers.
         self._kinds: dict[type, tuple[str, Callable[[Any], Any], tuple[Subscriber, ...]]] = {
             kind: (kind.__name__, row, ()) for kind, row in ROW.items()
         }
@@ -85,22 +85,22 @@ class Trace:
         """Call ``callback(seq, t_us, node, fact)`` at every later fact of this type.
 
         Callbacks run in the order in which they subscribed, after the fact has its place in the
-        trace. One that records facts itself is allowed: they come behind.
+        trace. A callback may record facts itself: they come behind.
 
         Raises:
-            KeyError: ``fact_type`` is no kind of fact.
+            KeyError: ``fact_type`` is no type of fact.
         """
         kind, row, subscribers = self._kinds[fact_type]
         self._kinds[fact_type] = (kind, row, (*subscribers, callback))
 
     def unsubscribe(self, fact_type: type, callback: Subscriber) -> None:
-        """Undo a :meth:`subscribe`; a callback that is not there is not an error."""
+        """Undo a :meth:`subscribe`; a callback that is not subscribed is no error."""
         kind, row, subscribers = self._kinds[fact_type]
         kept = tuple([known for known in subscribers if known != callback])
         self._kinds[fact_type] = (kind, row, kept)
 
     def close(self) -> None:
-        """Write what is buffered and end the file. Nothing can be recorded afterwards."""
+        """Write the buffered rows and end the file. Nothing can be recorded afterwards."""
         if self.closed:
             return
         self._flush()
@@ -201,7 +201,7 @@ _ELEMENTS: dict[str, type] = {"list<int64>": int, "list<string>": str}
 
 
 def _check(rows: list[Row]) -> None:
-    """Refuse values that Arrow would convert or ``repr`` would show in another way."""
+    """Assert that Arrow converts no value, and that ``repr`` shows it alike in every Python."""
     for seq, t_us, node, kind, fields in rows:
         assert type(t_us) is int, f"row {seq}: t_us of {kind} is {t_us!r}"
         assert type(node) is str, f"row {seq}: node of {kind} is {node!r}"

@@ -1,12 +1,13 @@
 """What a run leaves on disk: Parquet tables, the manifest and the wall times.
 
 A run directory holds ``trace.parquet`` (and ``wire.parquet`` if asked for), ``manifest.json`` and
-``timing.json``. The manifest is written last, under a temporary name and then renamed: it is the
-commit marker, and a directory without one is an unfinished run. Wall times go into ``timing.json``
-alone, so a repeated run writes the same bytes everywhere else.
+``timing.json``. The manifest is written last, under a temporary name, and then renamed: it is the
+commit marker, and a directory without one is an unfinished run. Wall times are in ``timing.json``
+alone, so that a repeated run writes the same bytes everywhere else.
 
-Strings are dictionary encoded, columns that count upwards are delta encoded, all is compressed
-with zstd; statistics are kept for ``seq`` and ``t_us`` only, since every kind of row is everywhere.
+Strings are dictionary encoded, columns that count upwards are delta encoded, and all columns are
+compressed with zstd. Statistics are kept for ``seq`` and ``t_us`` only: every row group holds every
+kind of row, so that those of other columns would exclude nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _DELTA = {
     "record_ids",
     "offsets",
 }
-"""Columns whose values mostly rise in steps; a dictionary of them would be as large as they are."""
+"""Columns whose values mostly rise in steps; a dictionary would be as large as the column."""
 
 _FIELDS: dict[str, tuple[str, ...]] = {
     name: tuple(fact.__dataclass_fields__)  # type: ignore[attr-defined]
@@ -69,7 +70,7 @@ def arrow_schema(columns: Mapping[str, str]) -> Any:
 
 
 class TableWriter:
-    """Streams batches into one Parquet file; the same batches give the same bytes."""
+    """Streams tables into one Parquet file; the same tables give the same bytes."""
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         self.path = path
@@ -128,7 +129,7 @@ class FactWriter:
 def fact_table(rows: Sequence[tuple[int, int, str, str, tuple[Any, ...]]], schema: Any) -> Any:
     """Convert trace rows to an Arrow table with all columns of the trace.
 
-    The fields of one kind are converted together, column by column; a column of the wide table
+    The fields of one kind are converted together, column by column. A column of the wide table
     is then gathered from the kinds that have it.
     """
     places: dict[str, list[int]] = {}
@@ -216,7 +217,7 @@ MANIFEST_KEYS = (
     "digest",
     "reason",
 )
-"""What every manifest holds; a run adds what its verdict needs (claim, permits, outside budget…)."""
+"""The keys of every manifest; a run adds those of its verdict (claim, permits and others)."""
 
 
 def write_manifest(directory: Path, manifest: Mapping[str, Any]) -> None:
@@ -235,7 +236,7 @@ def read_manifest(directory: Path | str) -> dict[str, Any]:
     """Return the manifest of a run directory.
 
     Raises:
-        ManifestError: it is missing, no JSON, incomplete, or of another schema version.
+        ManifestError: the manifest is missing, no JSON, incomplete, or of another schema version.
     """
     path = Path(directory) / MANIFEST_FILE
     try:
@@ -258,12 +259,12 @@ def read_manifest(directory: Path | str) -> dict[str, Any]:
 
 
 def write_timing(directory: Path, timing: Mapping[str, Any]) -> None:
-    """Write the wall times of a run, which a repeated run does not repeat."""
+    """Write the wall times of a run, which differ when it is repeated."""
     _write_atomically(directory / TIMING_FILE, _json(timing))
 
 
 def config_digest(configuration: Any) -> str:
-    """Return a digest of a configuration made of JSON values; the order of keys is irrelevant."""
+    """Return a digest of a configuration made of JSON values, whatever the order of its keys."""
     text = json.dumps(configuration, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Small processes to drive hosts with: they log what happens to them as (simulated ms-ish, what)."""
+"""Small processes to drive hosts with: they log what happens to them as (simulated µs, what)."""
 
 from __future__ import annotations
 

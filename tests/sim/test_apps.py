@@ -62,7 +62,7 @@ def run(application):
     return driver.log
 
 
-# ---------------------------------------------------------------------------- asyncio over host time
+# -------------------------------------------------------------------------- asyncio over host time
 
 
 def test_sleep_ends_at_its_deadline():
@@ -214,7 +214,7 @@ def test_abandoned_async_generator_is_closed():
     assert run(application) == [(1000, "closed")]
 
 
-# ----------------------------------------------------------------------------------- the client port
+# --------------------------------------------------------------------------------- the client port
 
 
 def test_call_is_handed_over_and_ends_with_its_reply():
@@ -323,7 +323,7 @@ def test_application_records_facts():
     assert driver.facts == [HostResumed()]
 
 
-# -------------------------------------------------------------------------------------------- crashes
+# ------------------------------------------------------------------------------------------ crashes
 
 
 async def with_finally(driver, wait):
@@ -396,7 +396,7 @@ def test_step_that_ends_its_own_process_goes_on_unheard():
     assert (driver.calls, driver.facts, driver.log) == ([], [], [])
 
 
-# ------------------------------------------------------------------------------------------- failures
+# ----------------------------------------------------------------------------------------- failures
 
 
 def test_failure_of_an_application_ends_the_run():
@@ -519,7 +519,7 @@ def test_every_method_of_an_event_loop_is_there_or_refused():
     assert inherited == []
 
 
-# ----------------------------------------------------------------------------------------- on a host
+# --------------------------------------------------------------------------------------- on a host
 
 
 class Echo(Process):

@@ -30,7 +30,7 @@ from kafkasim.sim.world import World
 SECOND = 1_000_000
 PLACES = {"broker-1": None, "broker-2": None, "rack-a": None}
 
-# ----------------------------------------------------------------------------------- validation
+# --------------------------------------------------------------------------------- validation
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_roles_are_places_everywhere():
         assert validate(Fault("crash", (name,), when=when), PLACES) is None
 
 
-# --------------------------------------------------------------------------- the injector in a world
+# ------------------------------------------------------------------------- the injector in a world
 
 
 class Idle(Process):
@@ -277,7 +277,7 @@ def test_every_kind_starts_and_heals_without_a_trace_left(kind):
     assert not host.paused
 
 
-# ------------------------------------------------------------------------------------- the nemesis
+# ----------------------------------------------------------------------------------- the nemesis
 
 NEMESIS = Nemesis(("broker-1", "broker-2", "broker-3"), 600 * SECOND, clients=("producer-1",))
 
@@ -318,7 +318,7 @@ def test_invalid_nemesis_names_the_field(options, message):
         Nemesis(**({"servers": ("broker-1",), "duration_us": SECOND} | options))
 
 
-# -------------------------------------------------------------------------------------- the budget
+# ------------------------------------------------------------------------------------ the budget
 
 P0 = ("id", 0)
 BROKERS = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
