@@ -183,18 +183,9 @@ class KafkaConsumer:
 
     def _advance(self, now: int) -> None:
         """Run one pass of poll(): group, positions, records, fetches."""
-        coordinator = self.coordinator
-        ready = True
-        if coordinator is not None:
-            if self.subscription.auto_assigned:
-                if not coordinator.settled:
-                    ready = coordinator.step(now)
-                    if not self._poll.outstanding:
-                        return
-            elif coordinator.lookup.channel is None:
-                coordinator.lookup.find(now)
-            if ready:
-                coordinator.commits.auto_commit(now)
+        ready = self.coordinator is None or self.coordinator.poll(now)
+        if not self._poll.outstanding:
+            return
         if ready and not self.subscription.has_all_positions:
             self._update_positions(now)
         try:

@@ -19,6 +19,7 @@ from kafkasim.model.client.net.metadata import Metadata
 from kafkasim.model.client.producer.accumulator import RecordAccumulator
 from kafkasim.model.client.producer.partitioner import StickyPartitioner, positive_hash
 from kafkasim.model.client.producer.sender import Sender
+from kafkasim.model.client.producer.transaction_manager import TransactionManager
 from kafkasim.model.config import ProducerConfig
 from kafkasim.model.effects import Reply
 from kafkasim.model.facts import SendFailed
@@ -79,7 +80,10 @@ class KafkaProducer:
         self.connections = Connections(process, name, config, bootstrap, "produce")
         self.metadata = Metadata(self.connections, rules, auto_create=True)
         self.accumulator = RecordAccumulator(config, self._on_release)
-        self.sender = Sender(config, rules, self.metadata, self.accumulator)
+        transactions: TransactionManager | None = None
+        if config.enable_idempotence:
+            transactions = TransactionManager(self.connections, rules)
+        self.sender = Sender(config, rules, self.metadata, self.accumulator, transactions)
         self.metadata.listeners.append(self._on_metadata)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._keys: dict[str, tuple[int, int]] = {}  # (hash, bytes) of keys used before

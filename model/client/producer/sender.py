@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.channel import Channel, Failed
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.client.net.connections import backoff_us
-from kafkasim.model.client.producer.transaction_manager import TransactionManager
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import INVALID_METADATA, RETRIABLE, Errors
 from kafkasim.model.facts import Acked, SendFailed
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.net.metadata import Metadata
     from kafkasim.model.client.producer.accumulator import RecordAccumulator
     from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
+    from kafkasim.model.client.producer.transaction_manager import TransactionManager
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ProducerConfig
 
@@ -83,7 +83,10 @@ class InFlightProduce:
 
 
 class Sender:
-    """Drains batches to the leaders of their partitions and handles the responses."""
+    """Drains batches to the leaders of their partitions and handles the responses.
+
+    ``transactions`` is None for a producer without idempotence.
+    """
 
     def __init__(
         self,
@@ -91,6 +94,7 @@ class Sender:
         rules: ClientRules,
         metadata: Metadata,
         accumulator: RecordAccumulator,
+        transactions: TransactionManager | None,
     ) -> None:
         connections = metadata.connections
         connections.connected.append(self._on_connected)
@@ -107,11 +111,11 @@ class Sender:
         self._guarantee_order = self._max_in_flight == 1
         self._nodes: dict[int, Node] = {}
         self._leaders: dict[PartitionQueue, Node] = {}  # where each queue is drained to
-        self._transactions: TransactionManager | None = None
+        self._transactions = transactions
         self._may_send: Callable[[ProducerBatch, int], bool] | None = None
-        if config.enable_idempotence:
-            self._transactions = TransactionManager(connections, rules, self.drain_all)
-            self._may_send = self._transactions.may_send
+        if transactions is not None:
+            transactions.id_assigned.append(self.drain_all)
+            self._may_send = transactions.may_send
         self._wake = NEVER
         self._key = ("sender", connections.name)
         self._expiry_armed = False

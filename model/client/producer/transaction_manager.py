@@ -33,18 +33,13 @@ MAX_INT = 2**31 - 1
 
 
 class TransactionManager:
-    """The idempotent half of Kafka's class.
+    """The idempotent half of Kafka's class."""
 
-    ``on_producer_id(now)`` is called when a producer id was assigned.
-    """
-
-    def __init__(
-        self, connections: Connections, rules: ClientRules, on_producer_id: Callable[[int], None]
-    ) -> None:
+    def __init__(self, connections: Connections, rules: ClientRules) -> None:
         self._connections = connections
         self._process = connections.process
         self._rules = rules
-        self._on_producer_id = on_producer_id
+        self.id_assigned: list[Callable[[int], None]] = []  # called with ``now``
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = -1
         self.work_pending = False  # resolve_sequences() has something to do
@@ -79,7 +74,8 @@ class TransactionManager:
         self.producer_epoch = response.producer_epoch
         if self.work_pending:
             self.resolve_sequences(now)
-        self._on_producer_id(now)
+        for callback in self.id_assigned:
+            callback(now)
 
     def _retry(self, deadline: int) -> None:
         self._process.timers.arm(self._key, deadline, "main", self._on_retry)

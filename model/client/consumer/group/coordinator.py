@@ -77,7 +77,7 @@ class ConsumerCoordinator:
         self._offset_fetcher = offset_fetcher
         self._poll = poll
         self._process = poll.process
-        self.lookup = lookup = CoordinatorLookup(metadata.connections, config.group_id, poll)
+        self._lookup = lookup = CoordinatorLookup(metadata.connections, config.group_id, poll)
         self._heartbeat = Heartbeat(config, lookup, membership, self, poll)
         self.commits = OffsetCommits(
             config, rules, lookup, membership, self, subscription, metadata, poll
@@ -103,12 +103,33 @@ class ConsumerCoordinator:
         """Note that the application polls (pollHeartbeat)."""
         self._heartbeat.last_poll_us = now
 
-    def step(self, now: int) -> bool:
-        """Do what the group needs next; return whether the assignment is in use."""
+    def poll(self, now: int) -> bool:
+        """Do what the group needs next (ConsumerCoordinator.poll).
+
+        Return whether the assignment is in use; a poll() that has ended with an event returns
+        False. A consumer without a subscription needs the coordinator for its commits only.
+        """
+        if self._subscription.auto_assigned:
+            settled = (
+                self._membership.state is MemberState.STABLE
+                and not self._rejoin_needed
+                and self._lookup.channel is not None
+                and self._assignment is None
+                and not self._in_callback
+            )
+            if not settled and not self._step(now):
+                return False
+        elif self._lookup.channel is None:
+            self._lookup.find(now)
+        self.commits.auto_commit(now)
+        return True
+
+    def _step(self, now: int) -> bool:
+        """Do one step of a rebalance; return whether there is nothing to do."""
         if self._in_callback:
             return False
-        if self.lookup.channel is None:
-            self.lookup.find(now)
+        if self._lookup.channel is None:
+            self._lookup.find(now)
             return False
         if self._join_in_flight or self._join_response is not None:
             if self._join_response is not None:
@@ -122,17 +143,6 @@ class ConsumerCoordinator:
             self._rejoin(now)
             return False
         return True
-
-    @property
-    def settled(self) -> bool:
-        """Whether step() has nothing to do."""
-        return (
-            self._membership.state is MemberState.STABLE
-            and not self._rejoin_needed
-            and self.lookup.channel is not None
-            and self._assignment is None
-            and not self._in_callback
-        )
 
     def _changed(self) -> bool:
         """Return whether the subscription or, for the leader, its partitions have changed.
@@ -233,11 +243,11 @@ class ConsumerCoordinator:
     # Join and sync.
 
     def _send_join(self, now: int) -> None:
-        channel = self.lookup.channel
+        channel = self._lookup.channel
         assert channel is not None, self._config.group_id
         if self._join_started_us is None:
             self._join_started_us = now
-        self._membership.state = MemberState.PREPARING_REBALANCE
+        self._membership.begin_join()
         self._joined_topics = self._subscription.topics
         self._join_in_flight = True
         self._rejoin_needed = False
@@ -274,14 +284,12 @@ class ConsumerCoordinator:
         if membership.state is not MemberState.PREPARING_REBALANCE:  # left the group meanwhile
             self._retry_join(now, at_once=True)
             return
-        membership.state = MemberState.COMPLETING_REBALANCE
-        membership.generation_id = response.generation_id
-        membership.member_id = response.member_id
+        membership.joined(response.generation_id, response.member_id)
         self._heartbeat.enable(now)
         assignments: tuple[tuple[str, Partitions], ...] = ()
         if response.leader == response.member_id and not response.skip_assignment:
             assignments = self._assign(response, now)
-        if self.lookup.channel is None:
+        if self._lookup.channel is None:
             self._retry_join(now)
             return
         self._join_in_flight = True
@@ -294,7 +302,7 @@ class ConsumerCoordinator:
             response.protocol_name,
             assignments,
         )
-        self.lookup.channel.send(request, now, self._on_sync)
+        self._lookup.channel.send(request, now, self._on_sync)
 
     def _assign(self, response: JoinGroupResponse, now: int) -> tuple[tuple[str, Partitions], ...]:
         """Assign the partitions of all members' topics, as the leader of the group."""
@@ -312,7 +320,7 @@ class ConsumerCoordinator:
         self._join_in_flight = False
         if isinstance(response, SyncGroupResponse) and not response.error:
             if self._membership.state is MemberState.COMPLETING_REBALANCE:
-                self._membership.state = MemberState.STABLE
+                self._membership.synced()
                 self._join_attempts = 0
                 self._assignment = response.assignment
             else:
@@ -324,7 +332,7 @@ class ConsumerCoordinator:
     def _on_join_error(self, response: Any, now: int) -> None:
         """Retry a JoinGroup or SyncGroup that failed, or fail the poll()."""
         if isinstance(response, Failed):
-            self.lookup.mark_unknown(now)
+            self._lookup.mark_unknown(now)
             self._retry_join(now)
             return
         error: Errors = response.error
@@ -338,17 +346,16 @@ class ConsumerCoordinator:
             self._retry_join(now, at_once=True)
         elif error in RETRIABLE:
             if error in UNKNOWN_COORDINATOR:
-                self.lookup.mark_unknown(now)
+                self._lookup.mark_unknown(now)
             self._retry_join(now)
         else:
-            self._membership.state = MemberState.UNJOINED
+            self._membership.fail_join()
             self._rejoin_needed = True
             self._poll.fail(KafkaError(error.name, f"group {self._config.group_id}"))
 
     def _retry_join(self, now: int, at_once: bool = False) -> None:
         self._rejoin_needed = True
-        if not self._membership.stable:
-            self._membership.state = MemberState.UNJOINED
+        self._membership.fail_join()
         if not at_once:
             self._join_attempts += 1
             wait = backoff_us(self._config, self._join_attempts, self._process.rng)
@@ -407,7 +414,7 @@ class ConsumerCoordinator:
         A static member (group.instance.id) sends none: the group keeps its place.
         """
         membership = self._membership
-        channel = self.lookup.channel
+        channel = self._lookup.channel
         sent = False
         if (
             self._config.group_instance_id is None
@@ -424,7 +431,7 @@ class ConsumerCoordinator:
     def close_connections(self) -> None:
         """Stop the heartbeat and close the connections to the coordinator."""
         self._heartbeat.disable()
-        self.lookup.close()
+        self._lookup.close()
 
 
 def _ignore(_response: Any, _now: int) -> None:

@@ -53,6 +53,27 @@ class Membership:
         """Whether the group does not count this member: its partitions may be others' already."""
         return self.generation_id < 0 or not self.member_id
 
+    def begin_join(self) -> None:
+        """Wait for the response to a JoinGroup."""
+        self.state = MemberState.PREPARING_REBALANCE
+
+    def joined(self, generation_id: int, member_id: str) -> None:
+        """Wait for the assignment of a new generation: JoinGroup has succeeded."""
+        assert self.state is MemberState.PREPARING_REBALANCE, self.state
+        self.state = MemberState.COMPLETING_REBALANCE
+        self.generation_id = generation_id
+        self.member_id = member_id
+
+    def synced(self) -> None:
+        """Have the assignment of the generation: SyncGroup has succeeded."""
+        assert self.state is MemberState.COMPLETING_REBALANCE, self.state
+        self.state = MemberState.STABLE
+
+    def fail_join(self) -> None:
+        """Give a join up. A member that is stable stays so."""
+        if self.state is not MemberState.STABLE:
+            self.state = MemberState.UNJOINED
+
     def reset(self, keep_member_id: bool) -> None:
         """Forget the generation, and the member id unless it is kept."""
         self.state = MemberState.UNJOINED
