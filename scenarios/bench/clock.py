@@ -1,0 +1,76 @@
+"""CPU seconds of the phases of a run, and of what is done between two slices of it."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.runner import ScenarioRun
+
+SLICE_US = 1_000_000
+
+
+class TimedRun:
+    """One run, with the CPU time of its boot and of its workload.
+
+    ``between()`` runs after every simulated second, and its CPU time is not counted.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        directory: Path | None = None,
+        between: Callable[[], None] | None = None,
+    ) -> None:
+        self.run = ScenarioRun(scenario, seed, directory, [])
+        self.boot_seconds = 0.0  # CPU, until the cluster is ready
+        self.load_seconds = 0.0  # CPU, of the scenario's whole duration
+        self.seconds = 0.0  # CPU, of everything
+        self._duration_us = scenario.duration
+        self._between = between
+        self._apart = 0.0  # CPU seconds spent in ``between``
+        self._phases: dict[str, float] = {}
+        self._exchanges: dict[str, int] = {}
+        self.run.trace.subscribe(facts.Phase, self._on_phase)
+        if between is not None:
+            self.run.world.at(SLICE_US, self._slice, None)
+
+    def execute(self) -> Result:
+        """Run it, and note what it cost."""
+        gc.collect()  # the world of the run before this one
+        began = time.process_time()
+        result = self.run.execute()
+        self.seconds = time.process_time() - began - self._apart
+        self.boot_seconds = self._phases["ready"] - began
+        self.load_seconds = self._phases["liveness"] - self._phases["safety"]
+        return result
+
+    @property
+    def ms_per_simulated_second(self) -> float:
+        """CPU milliseconds per simulated second of the workload."""
+        return self.load_seconds * 1e9 / self._duration_us
+
+    @property
+    def exchanges_per_simulated_second(self) -> float:
+        """Requests that were answered per simulated second of the workload."""
+        made = self._exchanges["liveness"] - self._exchanges["safety"]
+        return made * 1e6 / self._duration_us
+
+    def _on_phase(self, _seq: int, _t_us: int, _node: str, fact: Any) -> None:
+        self._phases[fact.phase] = time.process_time() - self._apart
+        self._exchanges[fact.phase] = self.run.world.network.exchanges
+
+    def _slice(self, _: None) -> None:
+        assert self._between is not None
+        began = time.process_time()
+        self._between()
+        self._apart += time.process_time() - began
+        world = self.run.world
+        world.at(world.now + SLICE_US, self._slice, None)
