@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from tests.fidelity.conversations import all_answers
-from tests.fidelity.kafka import VERSIONS, NoKafka, running
+from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
 from tests.fidelity.sides import SETTINGS, RealSide
 
 ANSWERS = Path(__file__).parent / "answers"

@@ -13,7 +13,7 @@ from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from tests.fidelity.adapter import VERSIONS, from_wire, to_wire
-from tests.fidelity.kafka import BROKERS, RealCluster
+from tests.fidelity.real_kafka import BROKERS, RealCluster
 from tests.fidelity.wire import Connection, Schemas
 from tests.model.broker_cluster import Cluster
 
