@@ -61,7 +61,7 @@ def fill(log: UnifiedLog, count: int, epoch: int = 0, timestamp: int = 1000) -> 
         log.append_as_leader(batch(log.log_end_offset, timestamp=timestamp), epoch, timestamp)
 
 
-def ids(log: UnifiedLog) -> list[tuple[int, object]]:
+def record_ids(log: UnifiedLog) -> list[tuple[int, object]]:
     """All records as (offset, id)."""
     return [
         (found.base_offset + index, record.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from storage_support import at, barriers, batch, config, fill, flushed, ids, make_log
+from storage_support import at, barriers, batch, config, fill, flushed, make_log, record_ids
 
 from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.errors import NONE, Errors
@@ -48,7 +48,7 @@ def test_first_batch_of_an_epoch_is_assigned_durably() -> None:
 def test_leader_refuses(sent: object, error: Errors) -> None:
     log = make_log(settings=config(max_message_bytes=200, segment_bytes=150))
     assert log.append_as_leader(sent, 0, 0) == AppendResult(error, None, -1, -1)  # type: ignore[arg-type]
-    assert (log.log_end_offset, ids(log)) == (0, [])
+    assert (log.log_end_offset, record_ids(log)) == (0, [])
 
 
 def test_compacted_topic_refuses_null_keys() -> None:
@@ -83,14 +83,14 @@ def test_follower_refuses_what_lies_below_its_end() -> None:
     fill(log, 3)
     assert log.append_as_follower((at(2, 0, 2),)).error is Errors.UNKNOWN_SERVER_ERROR
     assert log.append_as_follower((at(3, 0, 3), at(3, 0, 3))).error is Errors.UNKNOWN_SERVER_ERROR
-    assert ids(log) == [(0, 0), (1, 1), (2, 2)]
+    assert record_ids(log) == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_follower_refuses_a_corrupt_batch_with_all_that_came_along() -> None:
     log = make_log()
     sent = (at(0, 0, 0), corrupted(at(1, 0, 1)))
     assert log.append_as_follower(sent).error is Errors.CORRUPT_MESSAGE
-    assert ids(log) == []
+    assert record_ids(log) == []
 
 
 def test_follower_leaves_out_newer_epochs_and_all_behind_them() -> None:
@@ -245,7 +245,7 @@ def test_truncate_cuts_segments_epochs_and_offsets() -> None:
     flushed(log)
     log.update_high_watermark(5)
     assert log.truncate_to(3)
-    assert ids(log) == [(0, 0), (1, 1), (2, 2)]
+    assert record_ids(log) == [(0, 0), (1, 1), (2, 2)]
     assert log.epochs.entries == [(1, 0)]
     assert (log.high_watermark, log.recovery_point, log.log_end_offset) == (3, 3, 3)
 
@@ -254,7 +254,7 @@ def test_truncate_inside_a_batch_cuts_it_whole() -> None:
     log = make_log()
     log.append_as_leader(batch(0, 1, 2), 0, 0)
     assert log.truncate_to(1)
-    assert (ids(log), log.log_end_offset) == ([], 1)
+    assert (record_ids(log), log.log_end_offset) == ([], 1)
 
 
 def test_truncate_at_the_end_only_trims_the_epochs() -> None:
@@ -263,7 +263,7 @@ def test_truncate_at_the_end_only_trims_the_epochs() -> None:
     fill(log, 2, epoch=1)
     log.epochs.assign(3, 2)
     assert not log.truncate_to(2)
-    assert (ids(log), log.epochs.entries) == ([(0, 0), (1, 1)], [(1, 0)])
+    assert (record_ids(log), log.epochs.entries) == ([(0, 0), (1, 1)], [(1, 0)])
 
     class Untrimmed(StorageRules):
         def trims_epochs_beyond_end(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from storage_support import at, batch, config, fill, flushed, ids, make_log
+from storage_support import at, batch, config, fill, flushed, make_log, record_ids
 
 from kafkasim.model.facts import LogStart
 from kafkasim.model.storage.files import Corrupt, MemoryFiles
@@ -32,7 +32,7 @@ def damage(files: MemoryFiles, path: str, index: int) -> None:
 
 def test_clean_start_trusts_the_files() -> None:
     log = make_log(stopped(), SMALL, high_watermark=4, recovery_point=2)
-    assert [offset for offset, _ in ids(log)] == [0, 1, 2, 3, 4]
+    assert [offset for offset, _ in record_ids(log)] == [0, 1, 2, 3, 4]
     assert (log.high_watermark, log.log_end_offset, log.recovery_point) == (4, 5, 5)
     assert log.epochs.entries == [(1, 0), (2, 2)]
 
@@ -54,7 +54,7 @@ def test_unclean_start_cuts_at_the_first_damaged_batch() -> None:
     files = stopped(7)
     damage(files, "orders-0/00000000000000000002.log", 1)
     log = make_log(files, SMALL, clean=False, recovery_point=2, high_watermark=6)
-    assert [offset for offset, _ in ids(log)] == [0, 1, 2]
+    assert [offset for offset, _ in record_ids(log)] == [0, 1, 2]
     assert (log.log_end_offset, log.recovery_point, log.high_watermark) == (3, 2, 3)
     assert log.epochs.entries == [(1, 0)]
     assert [path for path in files.paths("") if path.endswith(".log")] == [
@@ -133,7 +133,7 @@ def test_segment_that_overlaps_or_has_an_older_epoch_is_dropped() -> None:
 def test_log_that_ends_below_its_start_is_emptied() -> None:
     log = make_log(stopped(), SMALL, log_start_offset=8, high_watermark=9)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (8, 8, 8)
-    assert (ids(log), log.epochs.entries) == ([], [])
+    assert (record_ids(log), log.epochs.entries) == ([], [])
 
 
 def test_empty_active_segment_keeps_the_end() -> None:
@@ -188,7 +188,7 @@ def test_retention_rolls_the_active_segment_when_all_is_due() -> None:
     fill(log, 3, timestamp=100)
     log.update_high_watermark(3)
     assert log.delete_old_segments(5000) == 2
-    assert (log.log_start_offset, log.log_end_offset, ids(log)) == (3, 3, [])
+    assert (log.log_start_offset, log.log_end_offset, record_ids(log)) == (3, 3, [])
     assert log.delete_old_segments(5000) == 0
     assert make_log(files, log_start_offset=3, clean=False).log_end_offset == 3
 
