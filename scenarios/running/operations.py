@@ -161,11 +161,10 @@ class Operations:
 
     def _install(self, operation: OperationTable, node: str) -> None:
         """Give a node another release and the properties that the operator changes with it."""
-        before, version = self.cluster.version(node), operation.kafka_version
+        settings, version = self.cluster.settings, operation.kafka_version
         assert version is not None, operation
-        self.cluster.versions[node] = version
-        own = {**self.cluster.own_config.get(node, {}), **operation.config}
-        self.cluster.own_config[node] = {k: own[k] for k in own if k not in operation.remove}
+        before = settings.version(node)
+        settings.install(node, version, operation.config, operation.remove)
         changed = ", ".join([f"{k} = {operation.config[k]}" for k in sorted(operation.config)])
         told = f"{before} to {version}" + (f", {changed}" if changed else "")
         self._record("upgrade", (node, Errors.NONE, told))
@@ -221,7 +220,7 @@ class Operations:
     def _call(self, operation: OperationTable) -> None:
         if self._healed:
             return
-        host = self.cluster.admin_host
+        host = self.cluster.clients.admin_host
 
         async def application(port: Any) -> None:
             target = operation.topic or operation.node or operation.group or "all"

@@ -1,7 +1,7 @@
-"""Run a stored run again and compare it row by row with what is stored.
+"""Run a stored run again and compare its trace row by row with the stored one.
 
-The manifest holds what decides a run: the scenario as data, the seed, the variants. Nothing else
-may: a difference at equal code is nondeterminism, and the first differing row is where to look.
+The manifest holds all that decides a run: the scenario as data, the seed and the variants. A
+difference with equal code is nondeterminism, and the first differing row is where to look.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ ROWS_AT_ONCE = 16_384
 
 @dataclass(frozen=True)
 class Difference:
-    """The first row that differs; None on the side whose trace had already ended."""
+    """The first row that differs; a side is None if its trace ended before."""
 
     stored: dict[str, Any] | None
     replayed: dict[str, Any] | None
 
     def lines(self) -> list[str]:
-        """Return the place and the differing fields with both sides."""
+        """Return where the rows differ, the differing fields, and both rows."""
         one = self.stored or self.replayed
         assert one is not None, self
         place = f"row {one['seq']}, t={one['t_us']} µs: {one['kind']} of {one['node']}"
@@ -65,7 +65,7 @@ class Replay:
 
     @property
     def identical(self) -> bool:
-        """Whether all rows are the same and the digest is what the manifest says."""
+        """Whether all rows are equal and the digest is the manifest's."""
         return self.difference is None and self.result.digest == self.manifest["digest"]
 
 
@@ -74,7 +74,7 @@ def stored_scenario(directory: Path) -> tuple[Scenario, dict[str, Any]]:
 
     Raises:
         ManifestError: there is no usable manifest.
-        ScenarioError: its scenario is not one for this code.
+        ScenarioError: this code cannot read its scenario.
     """
     manifest = read_manifest(directory)
     place = str(directory / "manifest.json")
@@ -84,7 +84,7 @@ def stored_scenario(directory: Path) -> tuple[Scenario, dict[str, Any]]:
 
 
 def added_variants(scenario: Scenario, manifest: dict[str, Any]) -> list[str]:
-    """Return the variants that were given beside the scenario's own."""
+    """Return the variants that were given in addition to the scenario's own."""
     own = len(scenario.cluster.variants)
     return list(manifest["variants"][own:])
 
@@ -94,7 +94,7 @@ def replay(directory: Path) -> Replay:
 
     Raises:
         ManifestError: manifest or trace is missing, damaged or of another schema.
-        ScenarioError: the stored scenario is not one for this code.
+        ScenarioError: this code cannot read the stored scenario.
     """
     scenario, manifest = stored_scenario(directory)
     stored = open_trace(directory)
@@ -141,7 +141,7 @@ def first_difference(stored: Any, replayed: Any) -> Difference | None:
 
 
 def _slices(trace: Any) -> Iterator[Any]:
-    """Yield a trace in pieces of equal size, whatever its row groups."""
+    """Yield a trace in pieces of ROWS_AT_ONCE rows, whatever its row groups."""
     held: list[Any] = []
     count = 0
     for batch in trace.iter_batches(batch_size=ROWS_AT_ONCE):
@@ -157,7 +157,7 @@ def _slices(trace: Any) -> Iterator[Any]:
 
 
 def shown(row: dict[str, Any]) -> str:
-    """Return a row as its kind and the fields that the kind has, long lists cut."""
+    """Return a row as text: its kind and the kind's fields, with long lists cut."""
     names = [field.name for field in fields(FACTS[row["kind"]])]
     values = ", ".join(f"{name}={_short(row[name])}" for name in names)
     return f"{row['kind']}({values})"

@@ -91,7 +91,7 @@ class ScenarioRun:
         if not self._until(lambda: self.progress.unfenced() == brokers, BOOT_LIMIT_US):
             self.missing = [f"unfenced brokers: {self.progress.unfenced()} of {brokers}"]
             return False
-        self.cluster.start_admin(self._create_topics)
+        self.cluster.clients.start_admin(self._create_topics)
         names = [topic.name for topic in self.scenario.topics]
         if not self._until(lambda: self._has_topics(names), BOOT_LIMIT_US):
             self.missing = [f"topics: {self.progress.missing_partitions() or names}"]
@@ -121,7 +121,7 @@ class ScenarioRun:
 
     def _safety(self) -> None:
         self._phase("safety", "")
-        self.cluster.start_clients()
+        self.cluster.clients.start_workloads()
         self.faults.arm(self.ready_us)
         self.world.run(self.ready_us + self.scenario.duration)
 

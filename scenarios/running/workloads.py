@@ -1,23 +1,24 @@
-"""Applications: what producers send and how consumers process and commit.
+"""Applications: what producers send, and how consumers process and commit.
 
-They are ordinary asyncio code against a client port, as a user would write it; a paused host pauses
-them, a crash discards them without running their ``finally``. :class:`Control` is what the runner
-tells them and what outlives a crashed application: the next record number, so that every record
-value of a run is unique.
+They are ordinary asyncio code against a client port, as a user would write it. A paused host pauses
+them; a crash discards them without running their ``finally``. A restarted host calls the
+application again with a new port. :class:`Control` outlives that: the next record number of each
+producer is in it, so every record of a run has a value of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from bisect import bisect_left
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from kafkasim.model.facts import Processed
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
-from kafkasim.scenarios.running.keys import key_source
-
-Poll = tuple[str, Any]
+from kafkasim.sim.apps.client_port import ClientPort
 
 
 class Control:
@@ -26,90 +27,88 @@ class Control:
     def __init__(self) -> None:
         self.producing = True
         self.stuck: dict[str, tuple[int, int]] = {}  # node -> (µs after its start, for µs)
-        self.consuming = True
-        self.topic_ids: dict[str, str] = {}
-        self.next_record: dict[str, int] = {}
-        self.flushed: dict[str, bool] = {}
-        self.failures: dict[str, str] = {}
+        self.topic_ids: dict[str, str] = {}  # topic -> its newest id
+        self.next_record: dict[str, int] = {}  # producer -> number of its next record
+        self.flushed: dict[str, bool] = {}  # producer -> whether it has sent all its records
+        self.failures: dict[str, str] = {}  # node -> the last exception of a call
 
 
-def producer_application(
-    node: str, index: int, spec: ProducerTable, topic: str, control: Control, rng: random.Random
-) -> Any:
-    """Return an application that sends ``spec.rate`` records a second until told to stop."""
+@dataclass(frozen=True, kw_only=True)
+class ProducerApplication:
+    """Sends ``table.rate`` records a second to ``topic`` until the runner ends it."""
 
-    def application(port: Any) -> Coroutine[Any, Any, None]:
-        return _produce(port, node, index, spec, topic, control, rng)
+    node: str
+    number: int  # makes its record values unique
+    table: ProducerTable
+    topic: str
+    control: Control
+    rng: random.Random
 
-    return application
-
-
-async def _produce(
-    port: Any, node: str, index: int, spec: ProducerTable, topic: str, control: Control,
-    rng: random.Random,
-) -> None:  # fmt: skip
-    control.flushed[node] = False
-    draw_key = key_source(spec.keys, rng)
-    period = 1 / spec.rate
-    begin = now = port.now_us / 1e6
-    stop = None if spec.stop is None else begin + (spec.stop - spec.start) / 1e6
-    # Producers of one rate do not tick in step.
-    due = begin + period * rng.random()
-    while control.producing and (stop is None or due < stop):
-        if due > now:
-            await asyncio.sleep(due - now)
-            if not control.producing:
-                break
-        number = control.next_record.get(node, 0)
-        control.next_record[node] = number + 1
-        try:
-            await port.call(
-                "producer.send", topic, draw_key(), index << 32 | number, spec.value_size, None,
-                False,
-            )  # fmt: skip
-        except Exception as error:  # send() itself failed: no metadata or no memory in max.block.ms
-            control.failures[node] = str(error)
-        # A constant rate: what a pause or a full buffer held back is not made up for.
-        now = port.now_us / 1e6
-        due = max(due + period, now)
-    await port.call("producer.flush")
-    control.flushed[node] = True
+    async def __call__(self, port: ClientPort) -> None:
+        """Send, then flush."""
+        table, control, node = self.table, self.control, self.node
+        control.flushed[node] = False
+        draw_key = key_source(table.keys, self.rng)
+        period = 1 / table.rate
+        begin = now = port.now_us / 1e6
+        stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
+        due = begin + period * self.rng.random()  # producers of one rate do not send in step
+        while control.producing and (stop is None or due < stop):
+            if due > now:
+                await asyncio.sleep(due - now)
+                if not control.producing:
+                    break
+            number = control.next_record.get(node, 0)
+            control.next_record[node] = number + 1
+            value = self.number << 32 | number
+            try:
+                await port.call(
+                    "producer.send", self.topic, draw_key(), value, table.value_size, None, False
+                )
+            except Exception as error:  # no metadata or no memory within max.block.ms
+                control.failures[node] = str(error)
+            # The rate is constant: sends that a pause or a full buffer delayed are not made up for.
+            now = port.now_us / 1e6
+            due = max(due + period, now)
+        await port.call("producer.flush")
+        control.flushed[node] = True
 
 
-def consumer_application(
-    node: str, spec: ConsumerGroupTable, topics: list[str], control: Control, rng: random.Random
-) -> Any:
-    """Return an application that polls, processes and commits until told to stop."""
+@dataclass(frozen=True, kw_only=True)
+class ConsumerApplication:
+    """One member of a group: polls, processes and commits for ever."""
 
-    def application(port: Any) -> Coroutine[Any, Any, None]:
-        return _Consumer(port, node, spec, topics, control, rng).run()
+    node: str
+    table: ConsumerGroupTable
+    topics: tuple[str, ...]
+    control: Control
+    rng: random.Random
 
-    return application
+    def __call__(self, port: ClientPort) -> Coroutine[Any, Any, None]:
+        """Return the poll loop of one incarnation."""
+        return _PollLoop(port, self).run()
 
 
-class _Consumer:
-    """One member's poll loop."""
+class _PollLoop:
+    """The poll loop of one incarnation of a member."""
 
-    def __init__(
-        self, port: Any, node: str, spec: ConsumerGroupTable, topics: list[str], control: Control,
-        rng: random.Random,
-    ) -> None:  # fmt: skip
+    def __init__(self, port: ClientPort, member: ConsumerApplication) -> None:
         self.port = port
-        self.node = node
-        self.spec = spec
-        self.topics = topics
-        self.control = control
-        self.rng = rng
+        self.node = member.node
+        self.table = member.table
+        self.topics = member.topics
+        self.control = member.control
+        self.rng = member.rng
         self.begin_us = port.now_us
-        self.worker: asyncio.Queue[tuple[Any, Any]] = asyncio.Queue()
+        self.handed_over: asyncio.Queue[tuple[Any, Any]] = asyncio.Queue()
 
     async def run(self) -> None:
         """Poll for ever; processing happens here, or in a worker for ``handover``."""
-        if self.spec.handover:
+        if self.table.handover:
             worker = asyncio.ensure_future(self._work())
             worker.set_name(f"{self.node}-worker")
-        await self.port.call("consumer.subscribe", tuple(self.topics))
-        while self.control.consuming:
+        await self.port.call("consumer.subscribe", self.topics)
+        while True:
             records = await self._poll()
             if records:
                 await self._get_stuck()
@@ -126,38 +125,38 @@ class _Consumer:
         """poll() with a rebalance listener that commits what is processed."""
         kind, payload = await self.port.call("consumer.poll", 1000)
         while kind != "records":
-            if kind == "revoked" and self.spec.commit in ("sync", "async"):
+            if kind == "revoked" and self.table.commit in ("sync", "async"):
                 await self._commit()
             kind, payload = await self.port.call("consumer.continue")
         assert isinstance(payload, dict), payload
         return payload
 
     async def _handle(self, records: dict[Any, Any]) -> None:
-        if self.spec.commit == "first":
+        if self.table.commit == "first":
             await self._commit()
         for tp, batch in records.items():
-            if self.spec.handover:
-                self.worker.put_nowait((tp, batch))
+            if self.table.handover:
+                self.handed_over.put_nowait((tp, batch))
             else:
                 await self._process(tp, batch)
-        if self.spec.commit == "sync":
+        if self.table.commit == "sync":
             await self._commit()
-        elif self.spec.commit == "async":
+        elif self.table.commit == "async":
             self.port.post("consumer.commit_async", None)
 
     async def _process(self, tp: Any, batch: Any) -> None:
-        if self.spec.processing.high:
-            busy = sum(self.spec.processing.draw(self.rng) for _ in batch)
+        if self.table.processing.high:
+            busy = sum(self.table.processing.draw(self.rng) for _ in batch)
             await asyncio.sleep(busy / 1e6)
         topic_id = self.control.topic_ids[tp.topic]
         base, last = batch[0][0], batch[-1][0]
         self.port.record(
-            Processed(self.spec.group, self.node, topic_id, tp.partition, base, last + 1)
+            Processed(self.table.group, self.node, topic_id, tp.partition, base, last + 1)
         )
 
     async def _work(self) -> None:
         while True:
-            tp, batch = await self.worker.get()
+            tp, batch = await self.handed_over.get()
             await self._process(tp, batch)
 
     async def _commit(self) -> None:
@@ -165,3 +164,17 @@ class _Consumer:
             await self.port.call("consumer.commit_sync", None)
         except Exception as error:  # CommitFailed after a rebalance: processed again elsewhere
             self.control.failures[self.node] = str(error)
+
+
+def key_source(spec: str, rng: random.Random) -> Callable[[], str | None]:
+    """Return the function that draws the next key of ``none``, ``uniform:N`` or ``zipf:N:S``."""
+    kind, *arguments = spec.split(":")
+    if kind == "none":
+        return lambda: None
+    names = [f"key-{index}" for index in range(int(arguments[0]))]
+    if kind == "uniform":
+        return lambda: names[int(rng.random() * len(names))]
+    exponent = float(arguments[1])
+    # Integer weights: a running sum of floats differs between Python versions.
+    weights = list(accumulate(int(1e9 / (rank + 1) ** exponent) for rank in range(len(names))))
+    return lambda: names[bisect_left(weights, int(rng.random() * weights[-1]) + 1)]

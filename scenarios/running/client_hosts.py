@@ -1,0 +1,126 @@
+"""The client hosts of a run: producers, consumers and the operator's admin client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from kafkasim.model.client.process import ClientProcess
+from kafkasim.model.client.producer.producer import producer_config as derived_config
+from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable, Scenario
+from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication
+from kafkasim.scenarios.variants.releases import CONSUMER, PRODUCER
+from kafkasim.sim.apps.client_port import Application, launch
+from kafkasim.sim.host.lifecycle import Host
+from kafkasim.sim.world import World
+
+STUCK_FOR_US = 600_000_000
+"""How long a stuck member stays away from poll() unless ``stuck-for`` says otherwise."""
+
+
+class ClientHosts:
+    """One host for each producer and each member of a group, and ``admin-1``."""
+
+    def __init__(
+        self, world: World, scenario: Scenario, rules: ClientRules, bootstrap: Sequence[str]
+    ) -> None:
+        """Add the hosts to the world; ``bootstrap`` are the names of the brokers."""
+        self.control = Control()
+        self._world = world
+        self._scenario = scenario
+        self._rules = rules
+        self._bootstrap = tuple(bootstrap)
+        self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
+        self._add_workloads()
+        self.admin_host = world.add_host("admin-1")
+
+    def start_workloads(self) -> None:
+        """Start every workload, each at its own time from now."""
+        for after_us, start in self._starts:
+            self._world.at(self._world.now + after_us, start)
+
+    def start_admin(self, application: Application) -> None:
+        """Start the admin client with an application on it."""
+        self._run(self.admin_host, {"admin": ClientConfig()}, application)
+
+    def _add_workloads(self) -> None:
+        producers = consumers = 0
+        for workload in self._scenario.workload:
+            for number in range(workload.count):
+                if workload.kind == "producer":
+                    producers += 1
+                    self._add_producer(producers, workload)
+                else:
+                    consumers += 1
+                    self._add_consumer(consumers, workload, is_first=number == 0)
+
+    def _add_producer(self, number: int, table: ProducerTable) -> None:
+        node = f"producer-{number}"
+        application = ProducerApplication(
+            node=node,
+            number=number,
+            table=table,
+            topic=table.topic or self._scenario.topics[0].name,
+            control=self.control,
+            rng=self._world.streams.stream(node, "application"),
+        )
+        config = producer_config(self._scenario, table.config, node)
+        self._add(node, table, {"producer": config}, application)
+
+    def _add_consumer(self, number: int, table: ConsumerGroupTable, *, is_first: bool) -> None:
+        node = f"consumer-{number}"
+        defaults = CONSUMER.get(self._scenario.cluster.kafka_version, {})
+        properties = {**defaults, "group.id": table.group, "client.id": node, **table.config}
+        if table.commit != "auto":
+            properties.setdefault("enable.auto.commit", False)
+        if table.stuck_at is not None and is_first:
+            self.control.stuck[node] = (table.stuck_at, table.stuck_for or STUCK_FOR_US)
+        application = ConsumerApplication(
+            node=node,
+            table=table,
+            topics=tuple(table.topics or [self._scenario.topics[0].name]),
+            control=self.control,
+            rng=self._world.streams.stream(node, "application"),
+        )
+        config = ConsumerConfig.from_properties(properties)
+        self._add(node, table, {"consumer": config}, application)
+
+    def _add(
+        self,
+        node: str,
+        table: ProducerTable | ConsumerGroupTable,
+        configs: Mapping[str, ClientConfig],
+        application: Application,
+    ) -> None:
+        host = self._world.add_host(node, rack=table.rack or "rack-0")
+
+        def start() -> None:
+            if not host.alive:
+                self._run(host, configs, application)
+
+        self._starts.append((table.start, start))
+
+    def _run(
+        self, host: Host, configs: Mapping[str, ClientConfig], application: Application
+    ) -> None:
+        """Start a client process; each incarnation of it gets the application anew."""
+
+        def attach(started: Host) -> None:
+            launch(started, application)
+
+        host.on_start.append(attach)
+        host.start(partial(self._process, host.name, configs))
+
+    def _process(
+        self, name: str, configs: Mapping[str, ClientConfig], files: Any, rng: Any, now: int
+    ) -> ClientProcess:
+        return ClientProcess(name, self._bootstrap, configs, self._rules, files, rng, now)
+
+
+def producer_config(scenario: Scenario, properties: Mapping[str, Any], node: str) -> ProducerConfig:
+    """Return a producer's configuration with the defaults of the scenario's Kafka version."""
+    defaults = PRODUCER.get(scenario.cluster.kafka_version, {})
+    return derived_config({"client.id": node, **defaults, **properties})

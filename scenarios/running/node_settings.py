@@ -1,0 +1,90 @@
+"""The release, properties, rules and rack of each server, and what operators change of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafkasim.model.broker.rules import BrokerRules
+from kafkasim.model.config import BrokerConfig
+from kafkasim.scenarios.language.tables import ClusterTable, NodeTable
+from kafkasim.scenarios.language.vocabulary import VERSIONS
+from kafkasim.scenarios.variants.releases import BROKER, with_version
+from kafkasim.scenarios.variants.rules import Rules
+
+UNCHANGED = NodeTable.model_validate({})
+"""The table of a node that the scenario does not mention."""
+
+
+class NodeSettings:
+    """What a server is started with. An upgrade changes it for the node's next start."""
+
+    def __init__(self, cluster: ClusterTable, variants: Rules) -> None:
+        self._cluster = cluster
+        self._variants = variants
+        self._rules: dict[str, Rules] = {}  # release -> rules with the variants in force
+        self._installed: dict[str, str] = {}  # node -> release that an operator installed
+        self._altered: dict[str, dict[str, Any]] = {}  # node -> properties that an operator set
+
+    def version(self, node: str) -> str:
+        """Return the release that a node runs, or will run once it is started."""
+        own = self._table(node).kafka_version
+        return self._installed.get(node) or own or self._cluster.kafka_version
+
+    def config(self, node: str) -> BrokerConfig:
+        """Return a server's configuration: release, cluster, node, operator, the last one wins."""
+        return BrokerConfig.from_properties({
+            **BROKER.get(self.version(node), {}),
+            **self._cluster.config,
+            **self._table(node).config,
+            **self._altered.get(node, {}),
+        })  # fmt: skip
+
+    def rules(self, node: str | None = None) -> Rules:
+        """Return the rules of a node's release, or of the cluster's, with the variants in force."""
+        version = self._cluster.kafka_version if node is None else self.version(node)
+        rules = self._rules.get(version)
+        if rules is None:
+            rules = self._rules[version] = with_version(self._variants, version)
+        return rules
+
+    def broker_rules(self, node: str) -> BrokerRules:
+        """Return those of a node's rules that a broker needs."""
+        rules = self.rules(node)
+        return BrokerRules(
+            rules.replication,
+            rules.storage,
+            rules.raft,
+            rules.group,
+            rules.zk_controller,
+            rules.controller.supported_features(),
+        )
+
+    def rack(self, node: str, number: int) -> str | None:
+        """Return the rack of the ``number``-th node of a kind, from 1; None without racks."""
+        racks = self._cluster.racks
+        around = racks[(number - 1) % len(racks)] if racks else None
+        return self._table(node).rack or around
+
+    def formatted_features(self) -> dict[str, int]:
+        """Return the features that kafka-storage format sets: what the oldest node supports."""
+        cluster = self._cluster
+        own = [node.kafka_version or cluster.kafka_version for node in cluster.nodes.values()]
+        oldest = min([cluster.kafka_version, *own], key=VERSIONS.index)
+        rules = with_version(self._variants, oldest)
+        return {**rules.controller.bootstrap_features(), **cluster.features}
+
+    def install(
+        self, node: str, version: str, config: Mapping[str, Any], remove: Iterable[str]
+    ) -> None:
+        """Give a node another release and other properties, from its next start on.
+
+        ``remove`` names properties that an earlier call set and that are dropped now.
+        """
+        self._installed[node] = version
+        altered = {**self._altered.get(node, {}), **config}
+        dropped = list(remove)
+        self._altered[node] = {key: altered[key] for key in altered if key not in dropped}
+
+    def _table(self, node: str) -> NodeTable:
+        return self._cluster.nodes.get(node, UNCHANGED)
