@@ -1,0 +1,1 @@
+"""What Kafka does, as machines that a world runs: README.md is the door."""

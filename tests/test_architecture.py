@@ -78,10 +78,7 @@ GLOBAL_RANDOM = {
     "expovariate", "getrandbits", "seed", "lognormvariate", "normalvariate", "betavariate",
 }  # fmt: skip
 
-LONG_FILES: dict[str, int] = {
-    "model.messages": 650,  # a table: one class per message
-    "model.facts": 650,  # a table: one class per fact
-}
+LONG_FILES: dict[str, int] = {}
 """A ratchet: files over 450 lines and their limit. Lower it when one shrinks; add none."""
 
 LONG_FUNCTIONS: dict[str, int] = {}
