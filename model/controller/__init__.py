@@ -1,0 +1,1 @@
+"""Controllers of a cluster's metadata: KRaft's, and that of a ZooKeeper cluster."""

@@ -63,7 +63,7 @@ class FakeRaft:
         return self.log_end_offset - 1
 
     def lead(self, leader_id: int, now: int = 0) -> None:
-        """Let ``leader_id`` win the next epoch; what is not committed is cut off if it is not us."""
+        """Let ``leader_id`` win the next epoch; a loser drops what is not committed."""
         self.epoch += 1
         self.leader_id = leader_id
         if leader_id == self.node_id:

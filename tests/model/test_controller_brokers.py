@@ -1,4 +1,4 @@
-"""Registration, heartbeats, fencing and controlled shutdown (facts 1.8, 2.3)."""
+"""Registration, heartbeats, fencing and controlled shutdown (KAFKA.md, 1.8 and 2.3)."""
 
 from __future__ import annotations
 

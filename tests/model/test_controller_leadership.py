@@ -1,4 +1,4 @@
-"""Losing and winning the leadership of the quorum: what is parked, what is reverted, what is kept."""
+"""Losing and winning the leadership of the quorum: parked, reverted and kept state."""
 
 from __future__ import annotations
 

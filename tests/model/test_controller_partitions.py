@@ -1,4 +1,4 @@
-"""AlterPartition, elections on request and on time, over a controller (facts 1.6, 1.8)."""
+"""AlterPartition, elections on request and on time, over a controller (KAFKA.md, 1.6 and 1.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas move in ZooKeeper mode: the phases, their resumption, cancellation, refusals (KIP-455)."""
+"""Reassignments in ZooKeeper mode: phases, resumption, cancellation, refusals (KIP-455)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Which changes of topics' and brokers' settings are allowed (IncrementalAlterConfigs).
 
-Models the validation in ConfigurationControlManager and, in ZooKeeper mode, ConfigAdminManager. Of a
-broker only the settings in :data:`DYNAMIC` can be changed while it runs. Others need a restart; as in
-Kafka they are refused with INVALID_REQUEST. Left out: append and subtract, client metrics, groups,
-policies.
+Models the validation in ConfigurationControlManager and, in ZooKeeper mode, ConfigAdminManager. Of
+a broker only the settings in :data:`DYNAMIC` can be changed while it runs. All others need a
+restart and are refused with INVALID_REQUEST, as in Kafka. Left out: append and subtract, client
+metrics, groups, policies.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def broker_id_of(name: str) -> int:
 def config_problem(
     resource: AlterableConfig, image: MetadataImage, config: BrokerConfig
 ) -> tuple[Errors, str]:
-    """Return why a resource's settings cannot change so: the error and its message.
+    """Return the error and the message with which a change of settings is refused.
 
-    The error is NONE if they can. ``config`` is the static configuration of a broker.
+    The error is NONE if the change is allowed. ``config`` is the static configuration of a broker.
     """
     if resource.resource_type == TOPIC:
         return _topic_problem(resource, image)

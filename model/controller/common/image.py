@@ -1,12 +1,13 @@
-"""The metadata image: what a replay of the metadata log says (org.apache.kafka.image.*).
+"""The metadata image: the state after a replay of the metadata log (org.apache.kafka.image.*).
 
-One process owns one image and replays committed records into it; the active controller has a second
-one that also holds what is not committed yet. Replay is the only mutation. The values inside
-(:class:`BrokerImage`, :class:`PartitionRegistration`) are never changed in place, so
-:meth:`MetadataImage.copy` is shallow below the topics.
+Every process owns one image and replays committed records into it. The active controller has a
+second one, which also holds records that are not committed yet. In ZooKeeper mode a broker fills
+the same image from UpdateMetadata. The values inside (:class:`BrokerImage`,
+:class:`PartitionRegistration`) are never changed in place, so :meth:`MetadataImage.copy` is shallow
+below the topics.
 
-Unlike Kafka's image this one is not persistent (a new object per delta): a :class:`MetadataDelta`
-applies to the image at once and only remembers what it touched. Left out: ACLs, quotas, SCRAM.
+Kafka makes a new image for each delta. Here a :class:`MetadataDelta` applies records to the one
+image at once and notes what they touched. Left out: ACLs, quotas, SCRAM.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from kafkasim.model.records import RecordBatch
 from kafkasim.model.values import value
 
 EVERY_BROKER = -1
-"""In place of a broker id: the cluster-wide default of a dynamic broker setting."""
+"""Stands in place of a broker id for the cluster-wide default of a dynamic broker setting."""
 
 
 @value
@@ -51,12 +52,16 @@ class BrokerImage:
     fenced: bool
     in_controlled_shutdown: bool
     features: tuple[tuple[str, int, int], ...] = ()
-    directories: tuple[str, ...] = ()  # ids of the online log directories; () is unknown
+    directories: tuple[str, ...] = ()  # the ids of its online log directories; (): unknown
 
 
 @value
 class PartitionRegistration:
-    """A partition as the controller sees it. leader −1: offline; then |ISR| is 1 without ELR."""
+    """The state of a partition (PartitionRegistration).
+
+    ``leader`` is −1 if there is none; without ELR the ISR then has one member.
+    ``leader_recovery_state`` is RECOVERED or RECOVERING.
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -76,7 +81,7 @@ class PartitionRegistration:
 
     @property
     def reassigning(self) -> bool:
-        """Whether a reassignment is in progress."""
+        """Whether a reassignment of the partition is in progress."""
         return bool(self.adding_replicas or self.removing_replicas)
 
     def merge(self, record: PartitionChangeRecord) -> PartitionRegistration:
@@ -116,7 +121,7 @@ class TopicImage:
 
 
 class MetadataImage:
-    """All metadata up to and including the record at ``offset``, written in ``epoch``."""
+    """All metadata up to and including the record at ``offset``, which was written in ``epoch``."""
 
     __slots__ = (
         "broker_configs",
@@ -167,7 +172,7 @@ class MetadataImage:
         return self.features.get(ELR_FEATURE, 0) > 0
 
     def copy(self) -> MetadataImage:
-        """Return an image that can go its own way from here."""
+        """Return an independent copy."""
         twin = MetadataImage()
         twin.offset = self.offset
         twin.epoch = self.epoch
@@ -183,7 +188,7 @@ class MetadataImage:
         return twin
 
     def contents(self) -> tuple[Any, ...]:
-        """Return all that the image says as one comparable value (REPLAY, META)."""
+        """Return the whole image as one value that can be compared (invariants REPLAY, META)."""
         return (
             self.offset,
             self.epoch,
@@ -196,7 +201,7 @@ class MetadataImage:
         )
 
     def apply(self, record: Any, offset: int, epoch: int) -> None:
-        """Replay one record that stands at ``offset`` of the log, written in ``epoch``."""
+        """Replay the record at ``offset`` of the log, which was written in ``epoch``."""
         assert offset > self.offset, f"replay of {record} at {offset} after {self.offset}"
         _REPLAY[type(record)](self, record, offset)
         self.offset = offset
@@ -305,10 +310,11 @@ _REPLAY: dict[type, Callable[[MetadataImage, Any, int], None]] = {
 
 
 class MetadataDelta:
-    """Applies records to ``image`` at once and remembers what they touched, in first-touch order.
+    """Applies records to ``image`` at once and notes what they touched, in order of the first
+    touch.
 
-    A delta may batch records over several leader epochs: only the final state of a partition is in
-    ``changed_partitions`` (MetadataDelta, 2.3).
+    A delta may cover several leader epochs of a partition. ``changed_partitions`` has only the
+    final state (MetadataDelta; KAFKA.md, 2.3).
     """
 
     __slots__ = (
@@ -332,7 +338,7 @@ class MetadataDelta:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing but the offset moved."""
+        """Whether the records have touched nothing but the offset."""
         return not (
             self.changed_partitions
             or self.new_topics
@@ -343,7 +349,7 @@ class MetadataDelta:
         )
 
     def apply_batch(self, batch: RecordBatch) -> None:
-        """Apply a committed batch; a control batch only moves nothing but Raft's own state."""
+        """Apply a committed batch. A control batch belongs to Raft and is skipped."""
         if batch.control:
             return
         offset = batch.base_offset
@@ -372,7 +378,7 @@ class MetadataDelta:
             self.changed_brokers[record.broker_id] = image.brokers.get(record.broker_id)
 
     def forget_topic(self, topic_id: str) -> None:
-        """Note that a topic goes; what was noted of it before does not count any more."""
+        """Note that a topic is deleted, and drop what was noted about it before."""
         topic = self.image.topics[topic_id]
         for partition in topic.partitions:
             self.changed_partitions.pop((topic_id, partition), None)
@@ -387,7 +393,7 @@ _BROKER_RECORDS = frozenset(
 
 
 def _settings(configs: dict[Any, dict[str, str]]) -> list[Any]:
-    """All settings in one order; a resource without any is as one that is not there."""
+    """Return all settings in one order; a resource without settings equals a missing one."""
     return sorted((key, sorted(entries.items())) for key, entries in configs.items() if entries)
 
 

@@ -1,9 +1,10 @@
 """Places the replicas of new partitions (org.apache.kafka.metadata.placement.StripedReplicaPlacer).
 
-Leaders go round the racks and, within a rack, round its unfenced brokers; followers alternate over
-the other racks. A fenced broker may hold a follower, when its rack has no unfenced one left, but
-never comes first. Start points are drawn from the controller's own random stream, and drawn again
-after as many partitions as there are unfenced brokers, so that stripes do not repeat.
+The leaders of successive partitions go round the racks and, within a rack, round its unfenced
+brokers. The followers alternate over the other racks. A fenced broker never leads; it may follow if
+its rack has no unfenced broker left. The starting points come from the controller's own random
+stream. They are drawn again after as many partitions as there are unfenced brokers, so that stripes
+do not repeat.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def assignment_problem(replicas: Sequence[int], image: MetadataImage) -> str | N
 
 
 class _Racks:
-    """RackList: where the next stripe begins."""
+    """Where the next stripe begins (RackList)."""
 
     __slots__ = ("_epoch", "_offset", "_racks", "_rng", "_unfenced")
 
@@ -88,8 +89,8 @@ class _Racks:
         if self._epoch == self._unfenced:
             self._shuffle()
         racks = self._racks
-        # One step per round of the racks: stepping with them would let one broker of a rack lead
-        # whenever there are as many racks as brokers in each.
+        # One step per round of the racks. With a step per partition a single broker of each rack
+        # would lead everything if there are as many racks as brokers in a rack.
         step = self._epoch // len(racks)
         queues = [_rotated(unfenced, step) + _rotated(fenced, step) for unfenced, fenced in racks]
         first = self._offset % len(racks)

@@ -1,11 +1,11 @@
 """The records of the metadata log (metadata/src/main/resources/common/metadata/*.json).
 
-They travel as ``Record.value`` objects of batches on ``__cluster_metadata-0``; replaying them into
-a :class:`~kafkasim.model.controller.common.image.MetadataImage` is the only way in which metadata changes.
+A record is the ``value`` of a ``Record`` in a batch of ``__cluster_metadata-0``. In KRaft mode the
+metadata changes only by replaying records into a ``MetadataImage``.
 
-Left out on purpose: ACLs, quotas, delegation tokens, transactions of the metadata
-log (an event with more records than a batch may hold is not atomic, as in QuorumController).
-``reason`` and ``unclean`` are not Kafka's: they carry into the trace why a partition changed.
+Left out on purpose: ACLs, quotas, delegation tokens, and transactions of the metadata log (an event
+with more records than a batch may hold is not atomic). The fields ``reason`` and ``unclean`` are
+not Kafka's: they tell the trace why a partition changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_LEADER = -1
 """The partition has no leader: it is offline."""
 
 NO_LEADER_CHANGE = -2
-"""In a PartitionChangeRecord: the leader, and with it the leader epoch, stays."""
+"""In a PartitionChangeRecord: leader and leader epoch stay."""
 
 OWN_OFFSET = -1
 """In a RegisterBrokerRecord: the broker epoch is the record's own offset."""
@@ -34,8 +34,11 @@ METADATA_VERSION = "metadata.version"
 
 
 def placement(default: Any = ()) -> Any:
-    """A field of log directories. It is not part of the repr, by which the trace's digest knows a
-    record: most clusters have none. Who compares metadata asks :func:`placed`, too."""
+    """Return a field of log directories, which the record's repr leaves out.
+
+    :func:`chain_digest` adds the directories to the repr where there are any, so that clusters
+    without them keep their digests.
+    """
     return field(default=default, repr=False)
 
 
@@ -47,8 +50,11 @@ def placed(record: Any) -> tuple[str, ...]:
 
 @value
 class RegisterBrokerRecord:
-    """A broker registered. It starts fenced. ``broker_epoch`` −1 stands for the record's offset;
-    an incarnation that registers again keeps its epoch (KAFKA-16952)."""
+    """A broker registered. A new incarnation starts fenced.
+
+    ``broker_epoch`` −1 stands for the record's own offset. An incarnation that registers again
+    keeps its epoch (KAFKA-16952).
+    """
 
     broker_id: int
     incarnation_id: str
@@ -63,7 +69,7 @@ class RegisterBrokerRecord:
 
 @value
 class UnregisterBrokerRecord:
-    """A broker's registration is gone."""
+    """A broker was unregistered."""
 
     broker_id: int
     broker_epoch: int
@@ -71,13 +77,17 @@ class UnregisterBrokerRecord:
 
 @value
 class BrokerRegistrationChangeRecord:
-    """``fenced``: −1 unfence, 0 no change, +1 fence; ``in_controlled_shutdown``: 0 or +1."""
+    """A broker's state changed.
+
+    ``fenced``: −1 unfences, 0 is no change, +1 fences. ``in_controlled_shutdown``: 0 is no change,
+    +1 begins the shutdown.
+    """
 
     broker_id: int
     broker_epoch: int
     fenced: int = 0
     in_controlled_shutdown: int = 0
-    log_dirs: tuple[str, ...] = placement()  # those left online; () is no change
+    log_dirs: tuple[str, ...] = placement()  # those still online; () is no change
 
 
 @value
@@ -97,7 +107,7 @@ class RemoveTopicRecord:
 
 @value
 class PartitionRecord:
-    """A partition in full."""
+    """The whole state of a partition."""
 
     topic_id: str
     partition: int
@@ -117,10 +127,11 @@ class PartitionRecord:
 
 @value
 class PartitionChangeRecord:
-    """What changed of a partition; None (and −2, −1 for the ints) means no change.
+    """A change of a partition. None, or −2 of ``leader`` and −1 of the recovery state, is no
+    change.
 
-    It always raises the partition epoch; it raises the leader epoch if it names a leader, be it the
-    same one.
+    Replaying it raises the partition epoch by one, and the leader epoch too if it names a leader,
+    even the same one.
     """
 
     topic_id: str
@@ -140,7 +151,7 @@ class PartitionChangeRecord:
 
 @value
 class ConfigRecord:
-    """A topic's own setting under Kafka's property name; ``value`` None removes it."""
+    """A topic's setting, under Kafka's property name; ``value`` None removes it."""
 
     topic: str
     name: str
@@ -149,7 +160,10 @@ class ConfigRecord:
 
 @value
 class BrokerConfigRecord:
-    """A broker's dynamic setting; ``broker_id`` −1 is the default of all; ``value`` None removes."""
+    """A broker's dynamic setting; ``value`` None removes it.
+
+    ``broker_id`` −1 is the default of all brokers.
+    """
 
     broker_id: int
     name: str
@@ -158,7 +172,7 @@ class BrokerConfigRecord:
 
 @value
 class ProducerIdsRecord:
-    """A block of producer ids went to a broker; the next block starts at ``next_producer_id``."""
+    """A broker got a block of producer ids; the next block starts at ``next_producer_id``."""
 
     broker_id: int
     broker_epoch: int
@@ -175,11 +189,15 @@ class FeatureLevelRecord:
 
 @value
 class NoOpRecord:
-    """Moves the high watermark of an idle log (metadata.max.idle.interval.ms)."""
+    """Changes nothing; it moves the high watermark of an idle log
+    (metadata.max.idle.interval.ms)."""
 
 
 def chain_digest(digest: int, batch: RecordBatch) -> int:
-    """Return the digest after a committed batch: equal logs give equal digests (META)."""
+    """Return the digest of a log after a committed batch, from the digest before it.
+
+    Equal logs have equal digests (invariant META).
+    """
     values = [record.value for record in batch.records]
     text = repr((batch.base_offset, batch.leader_epoch, values))
     directories = [found for each in values if (found := placed(each))]

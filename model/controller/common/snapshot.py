@@ -1,12 +1,13 @@
-"""The metadata image as records and back, and when a node takes a snapshot of it.
+"""Snapshots of the metadata image: when one is due, writing one as records, and loading one.
 
-Models ImageWriter and the ``write`` methods of org.apache.kafka.image, MetadataDelta's handling of a
-loaded snapshot (finishSnapshot: what the snapshot does not name is gone) and SnapshotGenerator,
-which every controller and every broker has: a snapshot is due after
-metadata.log.max.record.bytes.between.snapshots of records or, when something is published,
-metadata.log.max.snapshot.interval.ms after the last one.
+Models ImageWriter and the ``write`` methods of org.apache.kafka.image, MetadataDelta.finishSnapshot
+(what a loaded snapshot does not name is gone), and SnapshotGenerator, which every controller and
+every broker has. A snapshot is due after metadata.log.max.record.bytes.between.snapshots of
+records, or metadata.log.max.snapshot.interval.ms after the last one, as soon as something is
+published.
 
-:class:`DigestRecord` is not Kafka's: it carries the chain by which replicas are compared (META).
+:class:`DigestRecord` is not Kafka's. It carries the digest of the log below the snapshot, by which
+the invariant META compares controllers and brokers.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class DigestRecord:
 
 @value
 class Snapshot:
-    """What a listener is given to load: the values stand for all below ``end_offset``."""
+    """A snapshot to load. ``values`` stand for all records below ``end_offset``."""
 
     end_offset: int
     epoch: int
@@ -44,7 +45,7 @@ class Snapshot:
 
 
 class SnapshotGenerator:
-    """Counts what was published since the last snapshot (SnapshotGenerator)."""
+    """Counts the bytes published since the last snapshot (SnapshotGenerator)."""
 
     __slots__ = ("_bytes", "_interval_us", "_max_bytes", "_since_us")
 
@@ -55,7 +56,7 @@ class SnapshotGenerator:
         self._since_us = now
 
     def published(self, size: int, now: int) -> bool:
-        """Count published bytes; return whether a snapshot is due, and begin to count anew."""
+        """Count ``size`` published bytes; return whether a snapshot is due, and reset if it is."""
         self._bytes += size
         late = self._interval_us and now - self._since_us >= self._interval_us
         if self._bytes < self._max_bytes and not late:
@@ -64,13 +65,13 @@ class SnapshotGenerator:
         return True
 
     def reset(self, now: int) -> None:
-        """Begin to count anew: a snapshot was loaded."""
+        """Count from zero: a snapshot was taken or loaded."""
         self._bytes = 0
         self._since_us = now
 
 
 def image_values(image: MetadataImage, digest: int) -> list[Any]:
-    """Return the records whose replay gives ``image``, behind the digest."""
+    """Return the digest's record and the records whose replay gives ``image``."""
     values: list[Any] = [DigestRecord(digest)]
     values += [FeatureLevelRecord(name, level) for name, level in image.features.items()]
     for broker in image.brokers.values():
@@ -100,7 +101,10 @@ def image_values(image: MetadataImage, digest: int) -> list[Any]:
 
 
 def load_snapshot(delta: MetadataDelta, snapshot: Snapshot) -> int:
-    """Replace the image of ``delta`` by a snapshot's, note what differs, and return the digest."""
+    """Replace the image of ``delta`` by that of a snapshot; return the snapshot's digest.
+
+    ``delta`` then names everything that differs between the two.
+    """
     image = delta.image
     fresh = MetadataImage()
     digest, *records = snapshot.values
@@ -112,7 +116,7 @@ def load_snapshot(delta: MetadataDelta, snapshot: Snapshot) -> int:
     _compare(image, fresh, delta)
     for name in MetadataImage.__slots__:
         known, loaded = getattr(image, name), getattr(fresh, name)
-        if isinstance(known, dict):  # replicas hold on to it
+        if isinstance(known, dict):  # other parts hold a reference to it
             known.clear()
             known.update(loaded)
         else:
@@ -143,7 +147,7 @@ def _partitions(topic: TopicImage) -> list[Any]:
 
 
 def _compare(old: MetadataImage, new: MetadataImage, delta: MetadataDelta) -> None:
-    """Note in ``delta`` all in which ``new`` differs from ``old``."""
+    """Note in ``delta`` everything in which ``new`` differs from ``old``."""
     for topic_id in old.topics:
         if topic_id not in new.topics:
             delta.forget_topic(topic_id)

@@ -2,9 +2,9 @@
 
 Models the validation and placement in ReplicationControlManager (createTopics, createPartitions,
 deleteTopics). The KRaft controller turns a plan into records; in ZooKeeper mode it is written into
-znodes. For each topic: name, existence, settings, then a manual assignment or the replication factor
-and the number of partitions, then placement. A topic that is refused does not affect the others of
-the request. Left out: create-topic policies, validate-only requests, quotas.
+znodes. The checks of a topic are its name, its existence, its settings, then a manual assignment or
+the replication factor and the number of partitions, then placement. A refused topic does not affect
+the others of the request. Left out: create-topic policies, validate-only requests, quotas.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The controller of a KRaft cluster (org.apache.kafka.controller)."""

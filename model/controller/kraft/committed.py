@@ -1,9 +1,9 @@
-"""What a controller knows to be committed, and the facts that follow from it.
+"""The image of the committed metadata, and the facts about its changes.
 
-Fed on the raft lane, at the moment the high watermark passes: the Raft leader's facts therefore
-enter the trace before anybody else can learn of the commit. A new leader also commits what its
-predecessor appended; if the predecessor had committed it too but could not tell, both report it.
-Readers of the trace go by metadata offset and ignore an offset they have seen.
+Lane ``raft`` feeds it when the high watermark rises. The Raft leader records the facts at that
+moment, before any other node can learn of the commit. A new leader also commits records that the
+leader before it appended; if that one had committed them as well, both record them. Readers of the
+trace ignore a metadata offset that they have seen before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ from kafkasim.model.records import RecordBatch
 
 
 class CommittedMetadata:
-    """The image of all committed records, with the digest that chains them."""
+    """The image of all committed records, and a digest of them.
+
+    Equal logs have equal digests, by which the invariant META compares controllers and brokers.
+    """
 
     __slots__ = ("_created", "config", "digest", "end_offset", "image", "out")
 
@@ -51,7 +54,7 @@ class CommittedMetadata:
         self._created: _CreatedTopics | None = None  # of the batch being applied, when needed
 
     def apply(self, batch: RecordBatch, report: bool) -> None:
-        """Replay a committed batch; ``report`` its changes as facts if this node leads the quorum."""
+        """Replay a committed batch; record its changes as facts if ``report`` is True."""
         assert batch.base_offset >= self.end_offset, f"{batch} applied after {self.end_offset}"
         image = self.image
         self._created = None
@@ -72,7 +75,7 @@ class CommittedMetadata:
         self.out.append(MetadataCommitted(batch.last_offset, batch.leader_epoch, self.digest))
 
     def load(self, snapshot: Snapshot) -> None:
-        """Take a snapshot for all that was committed below its end."""
+        """Replace the image by a snapshot of everything committed below the snapshot's end."""
         self.digest = load_snapshot(MetadataDelta(self.image), snapshot)
         self.end_offset = snapshot.end_offset
         self.out.append(MetadataCommitted(snapshot.end_offset - 1, snapshot.epoch, self.digest))
@@ -159,7 +162,7 @@ class _CreatedTopics:
 
 
 def _before(image: MetadataImage, record: Any) -> Any:
-    """Return what a record is about to remove."""
+    """Return the broker or topic that a record is about to remove, or None."""
     if type(record) is UnregisterBrokerRecord:
         return image.brokers[record.broker_id]
     return image.topics[record.topic_id] if type(record) is RemoveTopicRecord else None

@@ -6,8 +6,8 @@ has in addition. There are two images while it is active: the committed one, whi
 feeds, and the one of the active controller, which also holds records that are not committed yet.
 To resign is therefore to drop the second; to become active costs one copy.
 
-Raft calls the listener on lane ``raft``. What concerns lane ``controller`` goes through one inbox, so
-that commits and changes of leadership keep their order. Left out: the migration from ZooKeeper,
+Raft calls the listener on lane ``raft``. What concerns lane ``controller`` goes through one inbox,
+so that commits and changes of leadership keep their order. Left out: the migration from ZooKeeper,
 quotas.
 """
 
@@ -53,10 +53,11 @@ METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"  # Uuid.METADATA_TOPIC_ID
 class Controller(Process):
     """A voter of the metadata quorum or a standby.
 
-    ``voters``: the addresses of the voters, by id. ``rules``: an object with ``controller``, ``raft``
-    and ``storage``. ``features`` and ``directory_id``: the feature levels of the bootstrap metadata
-    and the id of the metadata log's directory, as kafka-storage format has set them. ``whole``: the
-    process that this controller is part of, in combined mode; its broker joins ``listeners``.
+    ``voters``: the addresses of the voters, by id. ``rules``: an object with ``controller``,
+    ``raft`` and ``storage``. ``features`` and ``directory_id``: the feature levels of the bootstrap
+    metadata and the id of the metadata log's directory, as kafka-storage format has set them.
+    ``whole``: the process that this controller is part of, in combined mode; its broker joins
+    ``listeners``.
     """
 
     default_lane = LANE

@@ -1,8 +1,9 @@
 """The managers of an active controller, and which of them serves which request.
 
 Each handler here is one of QuorumController's write events: it asks the managers for records and a
-response, and changes nothing itself. :class:`~kafkasim.model.controller.kraft.active.ActiveController`
-appends the records, replays them, and sends the response when they are committed.
+response, and changes nothing itself.
+:class:`~kafkasim.model.controller.kraft.active.ActiveController` appends the records, replays them,
+and sends the response when they are committed.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Managers:
     # Brokers.
 
     def on_registration(self, request: BrokerRegistrationRequest, now: int) -> ControllerResult:
-        """Register an incarnation, or refuse a second one while the session of the first is valid."""
+        """Register an incarnation, unless the session of another one is valid."""
         cluster, image = self.cluster, self.image
         error = cluster.may_register(request, now)
         if error != Errors.NONE:

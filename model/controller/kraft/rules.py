@@ -1,6 +1,7 @@
-"""The controller's decisions that Kafka once got wrong or that a KIP changed, as named methods.
+"""Decisions of the KRaft controller that Kafka got wrong once or a KIP changed, as named methods.
 
-A variant (scenarios/variants) subclasses :class:`ControllerRules` and overrides one of them. Every
+A variant (scenarios/variants) is a subclass of :class:`ControllerRules` that overrides single
+methods; each method names the fault that its override brings back (KAFKA.md, 8.2 and 8.3). Every
 method is a pure function of its arguments.
 """
 
@@ -19,10 +20,11 @@ METADATA_VERSION_4_0_IV3 = 25
 
 
 class ControllerRules:
-    """Kafka 4.0 with the fixes of the fact sheet, section 0.1."""
+    """Kafka 4.0 with the fixes of KAFKA.md, 0.1."""
 
     def bootstrap_features(self) -> dict[str, int]:
-        """Return the feature levels that the first active controller writes into an empty log."""
+        """Return the feature levels that the first active controller writes into an empty log, by
+        feature."""
         return {METADATA_VERSION: METADATA_VERSION_4_0_IV0}
 
     def supported_features(self) -> tuple[tuple[str, int, int], ...]:
@@ -37,18 +39,25 @@ class ControllerRules:
     def is_valid_leader(
         self, replica: int, isr: tuple[int, ...], elr: tuple[int, ...], active: bool
     ) -> bool:
-        """Return whether a clean election may choose ``replica``: active and in the target ISR,
-        or, with an empty ISR, in the ELR (KIP-966)."""
+        """Return whether a clean election may choose ``replica``.
+
+        ``active``: its broker is unfenced and not shutting down. It must be in the target ISR or,
+        if that is empty, in the ELR (KIP-966).
+        """
         return active and (replica in isr or (not isr and replica in elr))
 
     def may_elect_unclean(self, enabled: bool, isr: tuple[int, ...]) -> bool:
-        """Return whether a replica outside the ISR may be elected: only where the topic's
-        unclean.leader.election.enable says so (B30)."""
+        """Return whether a replica outside the ISR may be elected.
+
+        ``enabled``: the topic's unclean.leader.election.enable, or an operator, allows it (B30).
+        """
         return enabled
 
     def may_elect_last_known(self, active: bool) -> bool:
-        """Return whether the last known leader may be elected once ISR and ELR are empty; it must
-        be alive (0.1 d; B31 leaves out the test)."""
+        """Return whether the last known leader may be elected when ISR and ELR are empty.
+
+        Its broker must be active (KAFKA.md, 0.1 d; B31 omits the check).
+        """
         return active
 
     def leader_epoch_bump(
@@ -57,13 +66,17 @@ class ControllerRules:
         target_isr: tuple[int, ...],
         target_replicas: tuple[int, ...],
     ) -> bool:
-        """Return whether a change that keeps the leader raises the leader epoch all the same: if a
-        reassignment removed replicas, but not on an ISR shrink (KAFKA-15021)."""
+        """Return whether a change that keeps the leader raises the leader epoch all the same.
+
+        It does if a reassignment removes replicas, and does not if the ISR shrinks (KAFKA-15021).
+        """
         return any(replica not in target_replicas for replica in partition.replicas)
 
     def reassignment_is_complete(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> bool:
-        """Return whether a reassignment to ``replicas`` is done: all of them are in the ISR, of
-        which the removed ones do not count any more (KAFKA-15665; any one of them sufficed, B29).
+        """Return whether a reassignment to ``replicas`` is done: all of them are in ``isr``.
+
+        ``isr`` has no replicas that are being removed. Before KAFKA-15665 one target in the ISR
+        sufficed (B29).
         """
         return bool(isr) and all(replica in isr for replica in replicas)
 
@@ -72,10 +85,10 @@ class ControllerRules:
     def alter_partition_epoch_order(
         self, broker_id: int, data: AlterPartitionData, partition: PartitionRegistration
     ) -> Errors:
-        """Compare the request's epochs with ours, in Kafka's order of checks.
+        """Return the error of an AlterPartition for its epochs and its sender, in Kafka's order.
 
-        A leader that is ahead of us knows a newer controller: the answer is NOT_CONTROLLER, so that
-        it asks again, and not that it is fenced (KAFKA-14154, B23).
+        A leader that is ahead of this controller knows a newer one. NOT_CONTROLLER makes it ask
+        that one; FENCED_LEADER_EPOCH would make it give up (KAFKA-14154, B23).
         """
         if data.leader_epoch > partition.leader_epoch:
             return Errors.NOT_CONTROLLER
@@ -90,9 +103,12 @@ class ControllerRules:
         return Errors.NONE
 
     def eligible_for_isr(self, broker: BrokerImage | None, broker_epoch: int) -> bool:
-        """Return whether a broker may be in a proposed ISR: registered, unfenced, not shutting down
-        (KIP-841, B24), and the incarnation the leader has seen fetching (KIP-903, B25); −1 is a
-        leader that does not know the epoch."""
+        """Return whether a broker may be in a proposed ISR.
+
+        It is registered (``broker`` is not None), unfenced and not shutting down (KIP-841, B24),
+        and it is the incarnation that the leader saw fetching (KIP-903, B25). ``broker_epoch`` is
+        −1 if the leader does not know the incarnation.
+        """
         return (
             broker is not None
             and not broker.fenced
@@ -103,23 +119,34 @@ class ControllerRules:
     # Registration and heartbeats (ClusterControlManager, BrokerHeartbeatManager).
 
     def fences_previous_incarnation(self, previous: BrokerImage) -> bool:
-        """Return whether a new incarnation's registration first does what fencing the previous one
-        does: leave ISRs and leaderships (0.1 e, KAFKA-18106, B84)."""
+        """Return whether a new incarnation's registration first fences the previous incarnation.
+
+        True takes the previous one out of ISRs and leaderships (KAFKA.md, 0.1 e; KAFKA-18106, B84).
+        """
         return True
 
     def is_unclean_restart(self, previous: BrokerImage, request: BrokerRegistrationRequest) -> bool:
-        """Return whether the previous incarnation did not stop cleanly: the epoch in the clean
-        shutdown file is not the registered one (KAFKA-18635)."""
+        """Return whether the previous incarnation stopped uncleanly.
+
+        True if the broker epoch in the clean shutdown file is not the registered one (KAFKA-18635).
+        """
         return request.previous_broker_epoch != previous.epoch
 
     def may_unfence(
         self, broker: BrokerImage, want_fence: bool, metadata_offset: int, log_end_offset: int
     ) -> bool:
-        """Return whether a fenced broker is let in: it wants to, and has replayed its registration.
-        Comparing with the log's end would chase a moving target (KAFKA-13959, B44)."""
+        """Return whether a fenced broker is unfenced: it asks for it and has replayed its
+        registration.
+
+        ``metadata_offset`` is the last offset that the broker has replayed. The end of the log,
+        with which B44 compares, moves with every record (KAFKA-13959).
+        """
         return not want_fence and metadata_offset >= broker.epoch
 
     def may_shut_down(self, leads: bool, shutdown_offset: int, lowest_active_offset: int) -> bool:
-        """Return whether a broker in controlled shutdown may stop: it leads nothing, and every
-        active broker has replayed the change that moved its leaderships (1.8)."""
+        """Return whether a broker in controlled shutdown may stop.
+
+        ``leads``: it still leads a partition. ``shutdown_offset`` is the end of the change that
+        moved its leaderships, and every active broker must have replayed that (KAFKA.md, 1.8; B32).
+        """
         return not leads and shutdown_offset <= lowest_active_offset

@@ -1,11 +1,12 @@
-"""ZkAdminManager: topics are created, grown and deleted by writing znodes; the controller's
-watches see it.
-Settings are written below /config and announced below /config/changes to all brokers.
+"""Operators' requests that write znodes: topics and settings (ZkAdminManager, ConfigAdminManager).
 
-Only the active controller serves these requests, on a thread of its own (lane ``zk-admin``; in Kafka
-it is the request handler's). Checks and placement are those of the KRaft controller, on the
-broker's metadata cache; that a topic exists is what ZooKeeper says. Left out: waiting for the
-leaders of new topics (DelayedCreatePartitions).
+Topics are created, grown and deleted by writing znodes, which the controller watches. Settings are
+written below /config and announced to all brokers below /config/changes.
+
+Only the broker that is the controller serves these requests, on lane ``zk-admin``; in Kafka they
+block a request handler. Checks and placement are those of the KRaft controller, against the
+broker's metadata cache; ZooKeeper decides whether a topic exists. Left out: waiting for the leaders
+of new topics (DelayedCreatePartitions).
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ class ZkAdminManager:
         return [UsableBroker(b.id, b.rack, False) for _, b in sorted(self.image.brokers.items())]
 
     def serve(self, request: Any, answer: Answer) -> None:
-        """Serve a request that was sent or forwarded to this broker as the controller."""
+        """Serve a request that was sent or forwarded to this broker as the controller.
+
+        ``answer(response, now)`` is called once, or never if the broker stops first.
+        """
         controller = self.controller
         if isinstance(request, SERVED):
 
@@ -112,7 +116,8 @@ class ZkAdminManager:
         return self._alter_configs(request)
 
     def _create(self, request: CreateTopicsRequest) -> Steps:
-        """Write settings, then the assignment, of each topic (AdminZkClient.createTopic…)."""
+        """Write the settings and then the assignment of each topic
+        (AdminZkClient.createTopicWithAssignment); return the response."""
         topics, planned = self.topics.create_topics(request)
         results = {name: (error, message) for name, error, message in planned}
         for topic in topics:
@@ -138,7 +143,7 @@ class ZkAdminManager:
         return CreateTopicsResponse(tuple([(name, *outcome) for name, outcome in results.items()]))
 
     def _create_partitions(self, request: CreatePartitionsRequest) -> Steps:
-        """Write the assignment of each topic with the new partitions (createPartitions)."""
+        """Write the new partitions of each topic (createPartitions); return the response."""
         times = Counter([topic.topic for topic in request.topics])
         results: list[tuple[str, Errors, str]] = []
         for topic in request.topics:
@@ -177,7 +182,7 @@ class ZkAdminManager:
         return Errors.UNKNOWN_SERVER_ERROR, written.error.name
 
     def _delete(self, request: DeleteTopicsRequest) -> Steps:
-        """Name the topics under /admin/delete_topics."""
+        """Name the topics under /admin/delete_topics; return the response."""
         _, response = self.topics.delete_topics(request)
         fine = [name for name, _, error, _ in response.results if error is NONE]
         known = yield tuple([Exists(topic_path(name)) for name in fine])
@@ -191,7 +196,7 @@ class ZkAdminManager:
         return DeleteTopicsResponse(NONE, tuple(results))
 
     def _alter_configs(self, request: IncrementalAlterConfigsRequest) -> Steps:
-        """Change settings, each resource on its own (incrementalAlterConfigs)."""
+        """Change settings, resource by resource (incrementalAlterConfigs); return the response."""
         results: list[tuple[str, str, Errors, str]] = []
         for resource in request.resources:
             error, message = config_problem(resource, self.image, self.config)
@@ -201,7 +206,10 @@ class ZkAdminManager:
         return IncrementalAlterConfigsResponse(NONE, tuple(results))
 
     def _write_settings(self, resource: AlterableConfig) -> Steps:
-        """Read, change and write a resource's settings, the last writer wins; announce it."""
+        """Read, change and write a resource's settings, and announce the change.
+
+        The write is not conditional: of two writers the last one wins.
+        """
         kind, name = resource.resource_type, resource.resource_name
         path = config_path(name) if kind == TOPIC else broker_config_path(name)
         (found,) = yield (GetData(path),)

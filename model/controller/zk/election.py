@@ -79,7 +79,7 @@ class ControllerElection:
         yield from self.elect()
 
     def maybe_resign(self) -> Steps:
-        """Read /controller and set a watch; resign if this broker is not the controller any more."""
+        """Read /controller and set a watch; resign if another broker is the controller."""
         was_active = self.is_active
         yield from self._read_controller()
         if was_active and not self.is_active:

@@ -1,0 +1,1 @@
+"""The parts of an active KRaft controller: each returns records and responses."""

@@ -1,8 +1,8 @@
 """Broker registrations (org.apache.kafka.controller.ClusterControlManager).
 
-Says whether a registration is accepted and which records it takes; the rest of what a new
-incarnation causes (leaving ISRs) is :mod:`kafkasim.model.controller.kraft.managers.replication`'s. Left out: cluster id,
-feature ranges, listeners, controller registrations.
+Decides whether a registration is accepted and returns its record. What else a new incarnation
+causes (its predecessor leaves ISRs) is in ``replication.py``. Left out: cluster id, listeners,
+controller registrations.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from kafkasim.model.messages import BrokerRegistrationRequest
 
 
 class ClusterControlManager:
-    """The registered brokers of the active controller's image."""
+    """Judges registrations against the active controller's image; changes nothing itself."""
 
     def __init__(self, image: MetadataImage, heartbeats: BrokerHeartbeatManager) -> None:
         self.image = image
         self.heartbeats = heartbeats
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> Errors:
-        """Return STALE_BROKER_EPOCH unless the request comes from the registered incarnation."""
+        """Return STALE_BROKER_EPOCH if ``broker_epoch`` is not the registered one, else NONE."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.epoch != broker_epoch:
             return Errors.STALE_BROKER_EPOCH
         return Errors.NONE
 
     def may_register(self, request: BrokerRegistrationRequest, now: int) -> Errors:
-        """Refuse a second incarnation while the session of the first is valid, and a release that
-        does not support what is finalized."""
+        """Return why a registration is refused, NONE if it is accepted.
+
+        DUPLICATE_BROKER_REGISTRATION: the session of another incarnation is valid.
+        INVALID_REGISTRATION: the log directories are not the broker's own. UNSUPPORTED_VERSION: the
+        broker does not support a finalized feature level.
+        """
         previous = self.image.brokers.get(request.broker_id)
         if (
             previous is not None
@@ -49,15 +53,18 @@ class ClusterControlManager:
         return Errors.NONE
 
     def _may_have(self, broker_id: int, directories: tuple[str, ...]) -> bool:
-        """Return whether these directories are real, distinct, and nobody else's."""
+        """Return whether the directories are distinct, not reserved, and not another broker's."""
         known = [each for other in self.image.brokers.values() if other.id != broker_id
                  for each in other.directories]  # fmt: skip
         distinct = len(dict.fromkeys(directories)) == len(directories)
         return distinct and not any(each in known or each in RESERVED for each in directories)
 
     def default_directory(self, broker_id: int) -> str:
-        """Return where a new replica on a broker lies, as far as the controller can say
-        (defaultDir): in its only directory, or the broker is to choose."""
+        """Return the log directory of a new replica on a broker (defaultDir).
+
+        It is the broker's only directory, UNASSIGNED if the broker is to choose one of several, or
+        MIGRATING if the broker has reported none.
+        """
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             return UNASSIGNED
@@ -67,16 +74,19 @@ class ClusterControlManager:
         return directories[0] if len(directories) == 1 else UNASSIGNED
 
     def directories(self, replicas: tuple[int, ...]) -> tuple[str, ...]:
-        """Return the directories of new replicas; () if none of their brokers has told any."""
+        """Return the directories of new replicas; () if no broker has reported its directories."""
         return named([self.default_directory(replica) for replica in replicas])
 
     def may_unregister(self, broker_id: int) -> Errors:
-        """Refuse to unregister who is not registered."""
+        """Return BROKER_ID_NOT_REGISTERED if the broker is not registered, else NONE."""
         known = broker_id in self.image.brokers
         return Errors.NONE if known else Errors.BROKER_ID_NOT_REGISTERED
 
     def registration(self, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
-        """Return the record: fenced for a new incarnation, as it was for a repeated request."""
+        """Return the record of a registration.
+
+        A new incarnation starts fenced; one that registers again keeps its epoch and state.
+        """
         previous = self.image.brokers.get(request.broker_id)
         if previous is not None and previous.incarnation_id == request.incarnation_id:
             return RegisterBrokerRecord(

@@ -1,7 +1,8 @@
-"""The finalized levels of features, and who supports which (FeatureControlManager, KIP-584).
+"""The finalized levels of features (FeatureControlManager, KIP-584).
 
-A level can be finalized once the active controller and every registered broker support it, fenced
-ones too: they may come back. A broker that does not support what is finalized is not registered.
+A level can be finalized once the active controller and every registered broker support it. Fenced
+brokers count, because they may come back. A broker that does not support a finalized level is not
+registered.
 
 Left out: downgrades (a lower level is refused), the supported levels of the other controllers
 (RegisterControllerRecord), --dry-run.
@@ -22,13 +23,16 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 Ranges = tuple[tuple[str, int, int], ...]
-"""(feature, lowest, highest level): what a release supports."""
+"""What a release supports: (feature, lowest level, highest level) of each feature."""
 
 ELR_NEEDS_METADATA_VERSION = 23  # 4.0-IV1
 
 
 def unsupported(ranges: Ranges, levels: Mapping[str, int]) -> str | None:
-    """Return the first feature whose level is outside the ranges; level 0 needs no support."""
+    """Return the first feature whose level is outside ``ranges``, None if there is none.
+
+    Level 0 means that a feature is off; every release supports it.
+    """
     known = {name: (low, high) for name, low, high in ranges}
     for name, level in levels.items():
         low, high = known.get(name, (0, 0))
@@ -38,14 +42,20 @@ def unsupported(ranges: Ranges, levels: Mapping[str, int]) -> str | None:
 
 
 class FeatureControlManager:
-    """Finalizes levels. ``own`` is what the active controller's release supports."""
+    """Finalizes levels; changes nothing itself.
+
+    ``own`` is what the active controller's release supports.
+    """
 
     def __init__(self, image: MetadataImage, own: Ranges) -> None:
         self.image = image
         self.own = own
 
     def update(self, request: UpdateFeaturesRequest) -> tuple[list[Any], UpdateFeaturesResponse]:
-        """Return the records that finalize all of the levels, or none and what is wrong."""
+        """Return the records that finalize all levels of a request, and the response.
+
+        If one level cannot be finalized, there are no records, and the response says why.
+        """
         records: list[Any] = []
         after = {**self.image.features, **dict(request.updates)}
         for name, level in request.updates:

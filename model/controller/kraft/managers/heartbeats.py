@@ -1,7 +1,8 @@
-"""When each broker was last heard (org.apache.kafka.controller.BrokerHeartbeatManager).
+"""The sessions of brokers (org.apache.kafka.controller.BrokerHeartbeatManager).
 
-Soft state of the active controller, by its own monotonic clock: a new active controller starts with
-every unfenced broker just heard. A session lasts broker.session.timeout.ms from the last contact.
+A session lasts broker.session.timeout.ms from the broker's last heartbeat, by the active
+controller's monotonic clock. It is soft state: a new active controller begins with a new session
+for every unfenced broker.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ NEVER = 2**63 - 1
 
 
 class BrokerHeartbeatState:
-    """What is known of one registered broker."""
+    """The session of one registered broker, and its progress in the metadata log."""
 
     __slots__ = ("controlled_shutdown_offset", "fenced", "last_contact_us", "metadata_offset")
 
@@ -20,12 +21,12 @@ class BrokerHeartbeatState:
         self.fenced = fenced
         self.last_contact_us = now
         self.metadata_offset = -1
-        # Offset of the change that moved its leaderships; −1: not in controlled shutdown.
+        # The offset of the change that moved its leaderships, −1 if it is not shutting down.
         self.controlled_shutdown_offset = -1
 
 
 class BrokerHeartbeatManager:
-    """Contacts, sessions and metadata offsets of the registered brokers."""
+    """Sessions and metadata offsets of the registered brokers."""
 
     __slots__ = ("_brokers", "session_timeout_us")
 
@@ -36,11 +37,14 @@ class BrokerHeartbeatManager:
         }
 
     def register(self, broker_id: int, fenced: bool, now: int) -> None:
-        """Start anew with a broker that registered."""
+        """Begin the session of a broker that registered."""
         self._brokers[broker_id] = BrokerHeartbeatState(fenced, now)
 
     def touch(self, broker_id: int, fenced: bool, metadata_offset: int, now: int) -> None:
-        """Take note of a heartbeat."""
+        """Extend a broker's session by a heartbeat, which leaves it fenced or not.
+
+        ``metadata_offset`` is the last offset that the broker has replayed.
+        """
         broker = self._brokers[broker_id]
         broker.last_contact_us = now
         broker.metadata_offset = metadata_offset
@@ -49,7 +53,7 @@ class BrokerHeartbeatManager:
             broker.controlled_shutdown_offset = -1
 
     def fence(self, broker_id: int) -> None:
-        """Take note that a broker was fenced, for whatever reason."""
+        """Note that the controller fenced a broker."""
         broker = self._brokers[broker_id]
         broker.fenced = True
         broker.controlled_shutdown_offset = -1
@@ -59,7 +63,7 @@ class BrokerHeartbeatManager:
         self._brokers.pop(broker_id, None)
 
     def has_valid_session(self, broker_id: int, now: int) -> bool:
-        """Return whether the broker is unfenced and was heard within its session."""
+        """Return whether the broker is unfenced and its session has not ended."""
         broker = self._brokers.get(broker_id)
         return (
             broker is not None
@@ -77,24 +81,28 @@ class BrokerHeartbeatManager:
         return stale
 
     def next_check_us(self) -> int | None:
-        """Return when the next session ends; None if every broker is fenced."""
+        """Return when the next session ends, in microseconds; None if every broker is fenced."""
         contacts = [each.last_contact_us for each in self._brokers.values() if not each.fenced]
         return min(contacts) + self.session_timeout_us if contacts else None
 
     # Controlled shutdown.
 
     def shutdown_offset(self, broker_id: int) -> int:
-        """Return the offset of a broker's shutdown record, −1 if this controller wrote none."""
+        """Return the offset of the change that moved a broker's leaderships, −1 if this controller
+        made none."""
         return self._brokers[broker_id].controlled_shutdown_offset
 
     def start_shutdown(self, broker_id: int, offset: int) -> None:
-        """Remember the end of the batch that moved the broker's leaderships; the first one counts."""
+        """Note ``offset``, the end of the change that moved the broker's leaderships.
+
+        Only the first change of a shutdown counts.
+        """
         broker = self._brokers[broker_id]
         if broker.controlled_shutdown_offset < 0:
             broker.controlled_shutdown_offset = offset
 
     def lowest_active_offset(self, image: MetadataImage) -> int:
-        """Return the lowest metadata offset that an active broker has reported."""
+        """Return the lowest metadata offset that an active broker has reported, or NEVER."""
         offsets = [
             self._brokers[broker_id].metadata_offset
             for broker_id in image.brokers

@@ -1,10 +1,10 @@
 """Replicas by log directory (ReplicationControlManager: handleDirectoriesOffline,
 handleAssignReplicasToDirs; KIP-858).
 
-A replica leads only while its directory is one of those that its broker has online; that is decided
-where builders are made. Here directories go offline and replicas are assigned to directories. As in
-Kafka the ISR of an AlterPartition is not compared with directories: the change that took a replica
-out of the ISR has raised the partition epoch, so what was proposed before it is refused.
+Directories go offline, and brokers report in which directory a replica is. That a replica in an
+offline directory cannot lead is decided in ``ReplicationControlManager.builder``. As in Kafka, the
+ISR of an AlterPartition is not compared with directories: the change that took a replica out of the
+ISR has raised the partition epoch, so an ISR proposed before that change is refused.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ REASON = "dir-offline"
 
 
 class LogDirControlManager:
-    """Generates what follows from the state of log directories; changes nothing itself."""
+    """Returns the records that follow from the state of log directories; changes nothing itself."""
 
     def __init__(self, image: MetadataImage, replication: ReplicationControlManager) -> None:
         self.image = image
         self.replication = replication
 
     def take_offline(self, broker: BrokerImage, offline: tuple[str, ...]) -> list[Any]:
-        """Return the records by which a broker's replicas in these directories leave ISRs and
+        """Return the records that take a broker's replicas in ``offline`` out of ISRs and
         leaderships; none for directories that are offline already."""
         new = [each for each in broker.directories if each in offline]
         if not new:
@@ -53,8 +53,11 @@ class LogDirControlManager:
     def assign(
         self, request: AssignReplicasToDirsRequest
     ) -> tuple[list[PartitionChangeRecord], AssignReplicasToDirsResponse]:
-        """Note where a broker's replicas lie; the requester's epoch has been checked. Those in a
-        directory that has failed meanwhile leave ISRs and leaderships at once."""
+        """Return the records of the directories that a broker's replicas are in, and the response.
+
+        A replica in a directory that has failed meanwhile leaves ISR and leadership at once. The
+        caller has checked the broker epoch.
+        """
         broker_id = request.broker_id
         online = self.image.brokers[broker_id].directories
         records: list[PartitionChangeRecord] = []
@@ -90,7 +93,8 @@ class LogDirControlManager:
         partition: PartitionRegistration,
         records: list[Any],
     ) -> None:
-        """Take one replica out of the ISR and the leadership (generateLeaderAndIsrUpdates)."""
+        """Add the record that takes one replica out of ISR and leadership
+        (generateLeaderAndIsrUpdates)."""
         is_active = self.image.is_active
         builder = self.replication.builder(
             topic, partition, lambda each: each != broker_id and is_active(each)

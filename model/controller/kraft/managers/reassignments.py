@@ -1,10 +1,10 @@
 """Moves replicas (the reassignment half of ReplicationControlManager; KIP-455).
 
-A reassignment is one change of the partition: its replicas become the targets and behind them those
-to be removed. The brokers do the rest by replicating; whichever later change finds all targets in
-the ISR completes it (:mod:`kafkasim.model.controller.kraft.elections`). Cancelling goes back to the replicas that
-were not being added (PartitionReassignmentRevert). Left out: directories, throttles (which are the
-brokers').
+A reassignment begins with one change of the partition: its replicas become the targets, followed by
+those to be removed. Then the brokers replicate. The first later change that finds all targets in
+the ISR completes the reassignment (``PartitionChangeBuilder``). Cancelling restores the replicas
+that were not being added (PartitionReassignmentRevert). Left out: directories in the request.
+Throttles are the brokers' (``model/replication``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ class ReassignmentControlManager:
     def alter(
         self, request: AlterPartitionReassignmentsRequest
     ) -> tuple[list[Any], AlterPartitionReassignmentsResponse]:
-        """Judge each partition on its own."""
+        """Return the records of the reassignments that begin or are cancelled, and the response.
+
+        Each partition is judged on its own.
+        """
         records: list[Any] = []
         results = []
         for asked in request.partitions:
@@ -100,7 +103,7 @@ class ReassignmentControlManager:
     def ongoing(
         self, request: ListPartitionReassignmentsRequest
     ) -> ListPartitionReassignmentsResponse:
-        """Return the reassignments in progress, of all partitions or of those asked for."""
+        """Return the response with the reassignments in progress: all, or those asked for."""
         found = []
         for topic, number, partition in self.replication.partitions():
             tp = TopicPartition(topic.name, number)

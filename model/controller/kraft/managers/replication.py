@@ -1,11 +1,11 @@
 """Partitions as the active controller changes them (ReplicationControlManager).
 
-Every method returns the records of an event, and where a request asked for it the response; nothing
-here changes the image. Elections are :mod:`kafkasim.model.controller.kraft.elections`; which of them is allowed is
-:mod:`kafkasim.model.controller.kraft.rules`.
+Every method returns the records of an event, and for a request also its response. Nothing here
+changes the image. ``partition_change.py`` computes the next state of one partition, and
+``rules.py`` decides which elections are allowed.
 
-Left out: adding partitions. Reassignments are :mod:`kafkasim.model.controller.kraft.managers.reassignments`, log
-directories :mod:`kafkasim.model.controller.kraft.managers.log_dirs`.
+Partition creation is in ``topics.py``, reassignment in ``reassignments.py``, and log directories
+are in ``log_dirs.py``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from kafkasim.model.controller.common.records import (
     PartitionChangeRecord,
     UnregisterBrokerRecord,
 )
-from kafkasim.model.controller.kraft.elections import Election, PartitionChangeBuilder
 from kafkasim.model.controller.kraft.managers.heartbeats import BrokerHeartbeatManager
+from kafkasim.model.controller.kraft.partition_change import Election, PartitionChangeBuilder
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.directories import is_online
 from kafkasim.model.errors import Errors
@@ -48,13 +48,13 @@ from kafkasim.model.records import TopicPartition
 UNCLEAN = "unclean.leader.election.enable"
 MIN_ISR = "min.insync.replicas"
 PREFERRED_TYPE = 0
-MAX_ELECTIONS = 1000  # of one balancing event (MAX_ELECTIONS_PER_IMBALANCE)
+MAX_ELECTIONS = 1000  # in one event of the balance task (MAX_ELECTIONS_PER_IMBALANCE)
 
 Partitions = Iterator[tuple[TopicImage, int, PartitionRegistration]]
 
 
 class ReplicationControlManager:
-    """Generates partition changes from the active controller's image."""
+    """Returns partition changes for the active controller's image; changes nothing itself."""
 
     def __init__(
         self,
@@ -68,12 +68,13 @@ class ReplicationControlManager:
         self.rules = rules
         self.default_directory = default_directory
 
-    # What a broker's change of state does.
+    # A broker changes its state.
 
     def fence(self, broker_id: int, reason: str = "fenced", unclean: bool = False) -> list[Any]:
-        """Return the records that fence a broker: it leaves ISRs and leaderships (handleBrokerFenced).
+        """Return the records that fence a broker and take it out of ISRs and leaderships
+        (handleBrokerFenced).
 
-        ``unclean``: its previous incarnation did not stop cleanly, so it leaves the ELR as well.
+        ``unclean``: the incarnation did not stop cleanly, so the broker leaves the ELR as well.
         """
         broker = self.image.brokers[broker_id]
         records: list[Any] = self._leave(broker_id, reason, unclean)
@@ -82,7 +83,8 @@ class ReplicationControlManager:
         return records
 
     def unfence(self, broker_id: int) -> list[Any]:
-        """Return the records that unfence a broker and elect leaders where there is none."""
+        """Return the records that unfence a broker and elect leaders for leaderless partitions
+        (handleBrokerUnfenced)."""
         broker = self.image.brokers[broker_id]
         is_active = self.image.is_active
         records: list[Any] = [
@@ -97,7 +99,8 @@ class ReplicationControlManager:
         return records
 
     def unregister(self, broker_id: int) -> list[Any]:
-        """Return the records that forget a broker (handleBrokerUnregistered)."""
+        """Return the records that unregister a broker and take it out of ISRs and leaderships
+        (handleBrokerUnregistered)."""
         broker = self.image.brokers[broker_id]
         records: list[Any] = self._leave(broker_id, "unregistered", False)
         records.append(UnregisterBrokerRecord(broker_id, broker.epoch))
@@ -123,8 +126,11 @@ class ReplicationControlManager:
         request: BrokerHeartbeatRequest,
         heartbeats: BrokerHeartbeatManager,
     ) -> tuple[list[Any], bool, bool]:
-        """Return the records of the transition, whether the broker is fenced, and whether it shall
-        shut down (BrokerHeartbeatManager.calculateNextBrokerState)."""
+        """Return the records of a heartbeat, whether the broker is fenced then, and whether it may
+        shut down (BrokerHeartbeatManager.calculateNextBrokerState).
+
+            fenced ──► active ──► controlled shutdown ──► fenced, may shut down
+        """
         if broker.fenced:
             if request.want_shut_down:
                 return [], True, True
@@ -152,7 +158,10 @@ class ReplicationControlManager:
     def alter_partition(
         self, request: AlterPartitionRequest
     ) -> tuple[list[PartitionChangeRecord], AlterPartitionResponse]:
-        """Judge each partition on its own; the requester's epoch has been checked."""
+        """Return the records of the ISR changes that are accepted, and the response.
+
+        Each partition is judged on its own. The caller has checked the broker epoch.
+        """
         records: list[PartitionChangeRecord] = []
         results = tuple(
             [self._alter(request.broker_id, data, records) for data in request.partitions]
@@ -181,7 +190,7 @@ class ReplicationControlManager:
         if record is not None:
             records.append(record)
             after = partition.merge(record)
-            if after.leader != broker_id:  # it completed a reassignment that removes the leader
+            if after.leader != broker_id:  # the change completed a reassignment without the leader
                 return _refused(data, Errors.NEW_LEADER_ELECTED)
         return AlterPartitionResult(
             data.topic_id,
@@ -220,7 +229,10 @@ class ReplicationControlManager:
     def elect_leaders(
         self, request: ElectLeadersRequest
     ) -> tuple[list[PartitionChangeRecord], ElectLeadersResponse]:
-        """Hold the elections asked for; asked for all, say nothing of those not needed."""
+        """Return the records of the elections that a request asks for, and the response.
+
+        A request for all partitions gets no results for those that need no election.
+        """
         wanted = request.partitions
         if wanted is None:
             wanted = tuple(TopicPartition(t.name, number) for t, number, _ in self.partitions())
@@ -260,8 +272,8 @@ class ReplicationControlManager:
         return Errors.NONE
 
     def balance_leaders(self) -> list[PartitionChangeRecord]:
-        """Elect preferred leaders for brokers that lead too few of the partitions they should
-        (leader.imbalance.per.broker.percentage), MAX_ELECTIONS at most."""
+        """Return the elections of preferred leaders for brokers that lead too few of their
+        partitions (leader.imbalance.per.broker.percentage), at most MAX_ELECTIONS."""
         preferred: dict[int, int] = {}
         missing: dict[int, int] = {}
         for _, _, partition in self.partitions():
@@ -282,8 +294,8 @@ class ReplicationControlManager:
         return records
 
     def elect_unclean(self) -> list[PartitionChangeRecord]:
-        """Elect anybody for leaderless partitions of topics that allow it
-        (unclean.leader.election.interval.ms)."""
+        """Return the unclean elections for leaderless partitions whose topics allow them (the task
+        of unclean.leader.election.interval.ms)."""
         records: list[PartitionChangeRecord] = []
         for topic, number, partition in self.partitions():
             if partition.leader == NO_LEADER:
@@ -292,10 +304,11 @@ class ReplicationControlManager:
                     _add(records, builder.build(topic.topic_id, number, "unclean"))
         return records
 
-    # The inside.
+    # Shared by the events.
 
     def _leave(self, broker_id: int, reason: str, unclean: bool) -> list[Any]:
-        """Take a broker out of all ISRs and leaderships (generateLeaderAndIsrUpdates)."""
+        """Return the records that take a broker out of all ISRs and leaderships
+        (generateLeaderAndIsrUpdates)."""
         is_active = self.image.is_active
         records: list[Any] = []
         for topic, number, partition in self.partitions():
@@ -312,7 +325,11 @@ class ReplicationControlManager:
     def builder(
         self, topic: TopicImage, partition: PartitionRegistration, is_active: Callable[[int], bool]
     ) -> PartitionChangeBuilder:
-        """Return the builder of a change under the topic's settings."""
+        """Return the builder of a change of a partition, under its topic's settings.
+
+        ``is_active(broker)`` says which brokers may lead. A replica in an offline log directory may
+        not.
+        """
         own = self.image.configs.get(topic.name, {})
         every = self.image.broker_configs.get(EVERY_BROKER)
         if every:
@@ -336,7 +353,8 @@ class ReplicationControlManager:
     def _acceptor(
         self, partition: PartitionRegistration, is_active: Callable[[int], bool]
     ) -> Callable[[int], bool]:
-        """Let only those lead whose log directory is online (LeaderAcceptor)."""
+        """Return ``is_active`` restricted to replicas whose log directory is online
+        (LeaderAcceptor)."""
         brokers = self.image.brokers
 
         def accepts(replica: int) -> bool:

@@ -1,0 +1,1 @@
+"""What the ZooKeeper controller does about each kind of change and request."""

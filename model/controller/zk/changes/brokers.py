@@ -116,7 +116,7 @@ class BrokerChanges:
             self._record(gone[broker], broker, epochs[broker], racks[broker], change)
 
     def replicas_offline(self, replicas: list[Replica]) -> Steps:
-        """Elect other leaders first, then take the replicas out of ISRs (onReplicasBecomeOffline)."""
+        """Elect other leaders, then take the replicas out of ISRs (onReplicasBecomeOffline)."""
         context = self.context
         for_deletion = [key for key in replicas if context.deleting(key[0].topic)]
         others = [key for key in replicas if not context.deleting(key[0].topic)]

@@ -152,7 +152,7 @@ class Reassignments:
         return current.reassign_to(replicas)
 
     def _trigger(self, wanted: dict[TopicPartition, ReplicaAssignment]) -> Steps:
-        """Begin reassignments, except of topics being deleted (maybeTriggerPartitionReassignment)."""
+        """Begin reassignments, except of deleted topics (maybeTriggerPartitionReassignment)."""
         context = self.context
         outcomes: dict[TopicPartition, Outcome] = {}
         for tp, assignment in wanted.items():

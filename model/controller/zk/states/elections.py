@@ -1,7 +1,8 @@
 """Which replica is to lead: the elections of the partition state machine, as pure functions.
 
-Models PartitionLeaderElectionAlgorithms and Election.scala. An election returns the next data of the
-partition's state znode, with the leader epoch raised by one, or None if no replica can be elected.
+Models PartitionLeaderElectionAlgorithms and Election.scala. An election returns the next data of
+the partition's state znode, with the leader epoch raised by one, or None if no replica can be
+elected.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def elect(
 ) -> LeaderAndIsr | None:
     """Return the state after an election, or None if no replica can be elected.
 
-    ``unclean_enabled`` allows a leader from outside the ISR where the ISR has no online member; then
-    the leader recovers (KIP-704) unless ``recovery_supported`` is False.
+    ``unclean_enabled`` allows a leader from outside the ISR where the ISR has no online member;
+    then the leader recovers (KIP-704) unless ``recovery_supported`` is False.
     """
     assignment = context.assignments[tp]
     state, isr, replicas = known.state, known.state.isr, assignment.replicas

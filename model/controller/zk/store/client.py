@@ -1,12 +1,10 @@
-"""KafkaZkClient: requests to ZooKeeper in batches, repeated until the connection allows them.
+"""A broker's requests to ZooKeeper, in batches that are retried until connected (KafkaZkClient).
 
-What Kafka's threads wait for (retryRequestsUntilConnected), they get as a Post to their own lane. A
-request whose connection was lost may have been executed: it is sent again all the same once there
-is a connection, and who asks must recognise his own write (see
-:meth:`kafkasim.model.controller.zk.controller.KafkaController.register` for the controller's). When the
-session expires everything that waits fails with SESSIONEXPIRED.
-
-``last_zxid`` is the newest transaction that an answer told of. Lane ``zookeeper``.
+Kafka's threads block here (retryRequestsUntilConnected); in the model the results are posted to the
+caller's lane. A request whose connection was lost may have been executed. It is sent again all the
+same, so a caller must recognise its own earlier write; see ``KafkaController._register`` and
+``ControllerElection._take_epoch``. When the session expires, all waiting requests fail with
+SESSIONEXPIRED.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ Results = tuple[ZkResult, ...]
 
 
 class ZkOwner(Protocol):
-    """Who hears of the session, on lane ``zookeeper``."""
+    """What the broker is told about its session, on lane ``zookeeper``."""
 
     def on_session(self, now: int) -> None:
         """A session began."""
@@ -43,7 +41,7 @@ class ZkOwner(Protocol):
 
 
 class Batch:
-    """Requests that one caller waits for together."""
+    """Requests whose results one caller gets together."""
 
     __slots__ = ("done", "lane", "missing", "ops", "results")
 
@@ -56,7 +54,10 @@ class Batch:
 
 
 class KafkaZkClient:
-    """The one ZooKeeper client of a broker."""
+    """The one ZooKeeper client of a broker.
+
+    ``last_zxid`` is the newest transaction that a reply has named, −1 before the first.
+    """
 
     def __init__(
         self,
@@ -77,11 +78,11 @@ class KafkaZkClient:
 
     @property
     def session_id(self) -> int:
-        """The session's id, 0 when there is none."""
+        """The id of the session, 0 if there is none."""
         return self.client.session_id
 
     def start(self, now: int) -> None:
-        """Open a session. On lane ``zookeeper``, as :meth:`close` and :meth:`reinitialise`."""
+        """Open a session. On lane ``zookeeper``, like :meth:`close` and :meth:`reinitialise`."""
         self.client.start(now)
 
     def reinitialise(self, _: Any, now: int) -> None:
@@ -90,12 +91,12 @@ class KafkaZkClient:
             self.client.reinitialise(now)
 
     def close(self, done: Callable[[int], None], now: int) -> None:
-        """End the session: its ephemeral znodes go at once; ``done(now)`` when they are gone."""
+        """End the session and its ephemeral znodes; call ``done(now)`` when it has ended."""
         self.closed = True
         self.client.close(now, done)
 
     def ask(self, ops: tuple[Op, ...], lane: str, done: Callable[[Any, int], None]) -> None:
-        """Send requests; ``done(results, now)`` runs on ``lane``. Callable on any lane."""
+        """Send requests; call ``done(results, now)`` on ``lane``. Callable on any lane."""
         self.process.out.append(Post(LANE, self._begin, Batch(ops, lane, done)))
 
     # ---------------------------------------------------------------------------- lane zookeeper
@@ -151,7 +152,7 @@ class KafkaZkClient:
         self.process.out.append(Post(batch.lane, batch.done, results))
 
     def on_state(self, state: SessionState, now: int) -> None:
-        """Hear of the session from the client library."""
+        """React to a new state of the session, which the client library reports."""
         if self.closed:
             return
         if state is SessionState.CONNECTED:
@@ -172,6 +173,6 @@ class KafkaZkClient:
             self.owner.on_expired(now)
 
     def on_watch(self, event: WatchEvent, now: int) -> None:
-        """Hand a watch event on."""
+        """Pass a watch event on to the broker."""
         if not self.closed:
             self.owner.on_watch(event, now)

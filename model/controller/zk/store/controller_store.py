@@ -45,7 +45,7 @@ Written = dict[TopicPartition, Leadership]
 
 
 class ControllerStore:
-    """ZooKeeper as the controller uses it; methods that return :data:`Steps` are parts of an event."""
+    """ZooKeeper as the controller uses it. Methods that return Steps are parts of an event."""
 
     def __init__(
         self, out: list[Any], context: ControllerContext, rules: ZkControllerRules
@@ -129,7 +129,7 @@ class ControllerStore:
     # ------------------------------------------------------------------------- partition states
 
     def read_states(self, partitions: list[TopicPartition]) -> Steps:
-        """Return the leaderships in ZooKeeper (getTopicPartitionStates); missing ones are left out."""
+        """Return the leaderships that ZooKeeper has (getTopicPartitionStates)."""
         results = yield tuple([GetData(state_path(tp)) for tp in partitions])
         found: Written = {}
         for tp, result in zip(partitions, results, strict=True):

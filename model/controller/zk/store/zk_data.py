@@ -82,7 +82,7 @@ class ReplicaAssignment:
         return bool(self.adding or self.removing)
 
     def reassign_to(self, target: tuple[int, ...]) -> ReplicaAssignment:
-        """Return the assignment during a reassignment to ``target``: targets first, then the rest."""
+        """Return the assignment while moving to ``target``: the targets, then the rest."""
         origins = self.origins
         every = tuple(dict.fromkeys((*target, *origins)))
         return ReplicaAssignment(
@@ -117,7 +117,7 @@ class LeaderAndIsr:
 
 @value
 class IsrChange:
-    """Data of ``/isr_change_notification/isr_change_N``: partitions whose leader wrote the state."""
+    """Data of ``/isr_change_notification/isr_change_N``: partitions with a new state."""
 
     partitions: tuple[TopicPartition, ...]
 

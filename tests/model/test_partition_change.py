@@ -1,4 +1,4 @@
-"""PartitionChangeBuilder: facts 1.8, KIP-704 (recovery state), KIP-966 (eligible leader replicas)."""
+"""PartitionChangeBuilder (KAFKA.md, 1.8; recovery state: KIP-704; ELR: KIP-966)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kafkasim.model.controller.common.image import PartitionRegistration
 from kafkasim.model.controller.common.records import PartitionChangeRecord
-from kafkasim.model.controller.kraft.elections import Election, PartitionChangeBuilder
+from kafkasim.model.controller.kraft.partition_change import Election, PartitionChangeBuilder
 from kafkasim.model.controller.kraft.rules import ControllerRules
 
 

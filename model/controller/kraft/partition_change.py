@@ -1,11 +1,15 @@
 """Computes the next state of one partition (org.apache.kafka.controller.PartitionChangeBuilder).
 
-Pure: no state beyond its arguments. The caller says what the ISR should become and which kind of
-election may be held; :meth:`PartitionChangeBuilder.build` answers with the change record, or None
-if nothing changes. Covers eligible leader replicas (KIP-966), the leader recovery state (KIP-704)
-and reassignments in progress: a change after which all target replicas are in the ISR completes
-the reassignment (PartitionReassignmentReplicas). A replica that is added gets the default log
-directory of its broker (KIP-858).
+A builder is pure: it depends on its arguments only. The caller sets the target ISR and the kind of
+election; :meth:`PartitionChangeBuilder.build` returns the record of the change, or None if nothing
+changes.
+
+    target ISR, replicas ──► complete a reassignment ──► update the ELR ──► elect ──► record
+
+It covers eligible leader replicas (KIP-966), the leader recovery state (KIP-704) and reassignments:
+a change after which all target replicas are in the ISR completes the reassignment
+(PartitionReassignmentReplicas). An added replica gets the default log directory of its broker
+(KIP-858).
 """
 
 from __future__ import annotations
@@ -28,15 +32,18 @@ T = TypeVar("T")
 
 
 class Election(Enum):
-    """Which elections a change may hold."""
+    """The kind of election that a change may hold (PartitionChangeBuilder.Election)."""
 
-    ONLINE = "online"  # a valid leader only
-    PREFERRED = "preferred"  # the first replica if it is valid
-    UNCLEAN = "unclean"  # as ONLINE, and then any active replica
+    ONLINE = "online"  # the current leader if it is valid, else the first valid replica
+    PREFERRED = "preferred"  # the first replica of the assignment if it is valid, else as ONLINE
+    UNCLEAN = "unclean"  # as ONLINE, else the first active replica
 
 
 class PartitionChangeBuilder:
-    """One change of one partition; set the targets, then build once."""
+    """One change of one partition. Set the targets, then call :meth:`build` once.
+
+    ``is_active(broker)``: the broker may lead, as far as its state and its log directory go.
+    """
 
     __slots__ = (
         "default_directory",
@@ -83,11 +90,14 @@ class PartitionChangeBuilder:
         self.unclean_shutdown_replicas: tuple[int, ...] = ()
         self.elr = partition.elr
         self.last_known_elr = partition.last_known_elr
-        self.target_directory: tuple[int, str] | None = None  # where a replica lies
+        self.target_directory: tuple[int, str] | None = None  # (replica, its log directory)
         self.default_directory: Callable[[int], str] = lambda _: UNASSIGNED
 
     def build(self, topic_id: str, partition: int, reason: str) -> PartitionChangeRecord | None:
-        """Return the change, or None if there is nothing to change."""
+        """Return the record of the change, or None if nothing changes.
+
+        ``reason`` goes into the trace. A completed reassignment and an unclean election replace it.
+        """
         before = self.partition
         if self._complete_reassignment():
             reason = "reassignment"
@@ -100,14 +110,14 @@ class PartitionChangeBuilder:
         if leader != before.leader or self.rules.leader_epoch_bump(before, isr, replicas):
             leader_change = leader
         if leader != NO_LEADER and leader not in isr:
-            # Unclean, or out of the ELR: the new leader stands alone, whoever else was in sync.
+            # Elected uncleanly or from the ELR: the leader is the only member of the new ISR.
             isr = (leader,)
             self.elr = () if unclean else tuple(r for r in self.elr if r != leader)
             if unclean:
                 recovery = RECOVERING
                 self.last_known_elr = ()
         if not isr and not self.elr_enabled:
-            isr = before.isr  # without ELR the last member stays, be it dead
+            isr = before.isr  # without ELR the last member stays, even if it is dead
         last_known = self.last_known_elr
         if self.elr_enabled and not isr and before.leader != NO_LEADER:
             last_known = (before.leader,)
@@ -129,7 +139,7 @@ class PartitionChangeBuilder:
         return None if _is_no_op(record) else record
 
     def _directories(self, replicas: tuple[int, ...]) -> tuple[str, ...] | None:
-        """Return the log directories of the replicas if they change (setAssignmentChanges)."""
+        """Return the log directories of the replicas, None if they stay (setAssignmentChanges)."""
         before, target = self.partition, self.target_directory
         if target is None and replicas == before.replicas:
             return None
@@ -142,7 +152,7 @@ class PartitionChangeBuilder:
         return _changed(directories, before.directories)
 
     def _complete_reassignment(self) -> bool:
-        """Drop the removed replicas once the target ones may do without them."""
+        """Drop the replicas being removed if the reassignment is done; return whether it is."""
         removing = self.target_removing
         if not removing and not self.target_adding:
             return False
@@ -155,7 +165,8 @@ class PartitionChangeBuilder:
         return True
 
     def _populate_elr(self) -> None:
-        """Put into the ELR who leaves the ISR while it is below min ISR (KIP-966)."""
+        """Move replicas that leave the ISR into the ELR while the ISR is below min.insync.replicas
+        (KIP-966)."""
         if not self.elr_enabled:
             return
         before = self.partition
@@ -198,7 +209,8 @@ class PartitionChangeBuilder:
         )
 
     def _last_known_leader(self) -> int | None:
-        """Return who led last, if nobody in sync is left to elect (balanced recovery)."""
+        """Return the last known leader if ISR and ELR are empty and it may be elected, else None
+        (KIP-966, balanced recovery)."""
         known = self.partition.last_known_elr
         if not self.elr_enabled or self.target_isr or self.elr or len(known) != 1:
             return None
