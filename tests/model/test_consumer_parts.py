@@ -137,7 +137,7 @@ def test_a_heartbeat_of_an_older_generation_means_nothing() -> None:
 def test_heartbeats_end_when_the_application_does_not_poll() -> None:
     parts = Parts()
     parts.heartbeat.enable(0)
-    parts.heartbeat.last_poll_us = -CONFIG.max_poll_interval_ms * 1000
+    parts.heartbeat.on_poll(-CONFIG.max_poll_interval_ms * 1000)
     parts.run(3_000_000)
     assert parts.log == ["poll timeout"]
 

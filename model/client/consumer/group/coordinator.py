@@ -1,15 +1,15 @@
-"""Membership in a group: Kafka's AbstractCoordinator and ConsumerCoordinator (eager protocol).
+"""A consumer's membership in its group: Kafka's ConsumerCoordinator (eager protocol).
 
 A rebalance has three parts, which poll() drives one after the other:
 
     prepare   commit if auto-commit is on, then give the partitions up (revoked, or lost if the
               group has dropped this member)
-    join      JoinGroup; the leader assigns; SyncGroup
+    join      JoinGroup, the leader assigns, SyncGroup (``join.py``)
     complete  take the new assignment
 
 The connection to the coordinator and the heartbeat are on the lane ``heartbeat``, so that
 heartbeats go on while the application works. A member whose application does not poll for
-max.poll.interval.ms leaves the group. A JoinGroup response is handled inside poll() only.
+max.poll.interval.ms leaves the group.
 
 Not modelled: cooperative rebalancing (KIP-429), the protocol of KIP-848. A leader that lacks the
 metadata of another member's topic assigns without it, and rebalances when it has it.
@@ -19,26 +19,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.channel import Failed
 from kafkasim.model.client.consumer.group.commits import OffsetCommits
 from kafkasim.model.client.consumer.group.committed import CommittedOffsets
 from kafkasim.model.client.consumer.group.heartbeat import Heartbeat
+from kafkasim.model.client.consumer.group.join import GroupJoin, Partitions
 from kafkasim.model.client.consumer.group.lookup import CoordinatorLookup
 from kafkasim.model.client.consumer.group.membership import Membership, MemberState
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.client.net.connections import backoff_us
-from kafkasim.model.errors import RETRIABLE, Errors
+from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ConsumerAssigned, ConsumerRevoked, Rebalanced
 from kafkasim.model.group.assignors import ASSIGNORS
-from kafkasim.model.messages import (
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    Subscription,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.messages import JoinGroupResponse, LeaveGroupRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,14 +42,13 @@ if TYPE_CHECKING:
     from kafkasim.model.config import ConsumerConfig
 
 CLOSE_TIMEOUT_US = 30_000_000
-JOIN_TIMEOUT_EXTRA_US = 5_000_000  # AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE
-UNKNOWN_COORDINATOR = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR)
-
-Partitions = tuple[TopicPartition, ...]
 
 
 class ConsumerCoordinator:
-    """Joins, keeps and leaves the group; the only writer of its :class:`Membership`."""
+    """Joins, keeps and leaves the group.
+
+    It and its :class:`GroupJoin` are the only writers of the :class:`Membership`.
+    """
 
     def __init__(
         self,
@@ -78,22 +68,17 @@ class ConsumerCoordinator:
         self._poll = poll
         self._process = poll.process
         self._lookup = lookup = CoordinatorLookup(metadata.connections, config.group_id, poll)
-        self._heartbeat = Heartbeat(config, lookup, membership, self, poll)
+        self._heartbeat = heartbeat = Heartbeat(config, lookup, membership, self, poll)
         self.commits = OffsetCommits(
             config, rules, lookup, membership, self, subscription, metadata, poll
         )
         self.committed = CommittedOffsets(
             config, rules, lookup, subscription, metadata, offset_fetcher, poll
         )
+        self._join = GroupJoin(config, lookup, membership, heartbeat, self, self._assign, poll)
         self._rejoin_needed = True
         self._needs_prepare = True
         self._in_callback = False  # the application handles an event of the rebalance
-        self._join_in_flight = False  # JoinGroup or SyncGroup
-        self._join_attempts = 0
-        self._join_not_before = 0
-        self._join_started_us: int | None = None
-        self._join_response: Any = None  # arrived while no poll() was outstanding
-        self._assignment: Partitions | None = None  # synced, not yet completed
         self._joined_topics: tuple[str, ...] = ()
         self._assigned_counts: dict[str, int] | None = None  # partitions that a leader assigned
 
@@ -101,7 +86,7 @@ class ConsumerCoordinator:
 
     def on_poll(self, now: int) -> None:
         """Note that the application polls (pollHeartbeat)."""
-        self._heartbeat.last_poll_us = now
+        self._heartbeat.on_poll(now)
 
     def poll(self, now: int) -> bool:
         """Do what the group needs next (ConsumerCoordinator.poll).
@@ -114,7 +99,7 @@ class ConsumerCoordinator:
                 self._membership.state is MemberState.STABLE
                 and not self._rejoin_needed
                 and self._lookup.channel is not None
-                and self._assignment is None
+                and self._join.assignment is None
                 and not self._in_callback
             )
             if not settled and not self._step(now):
@@ -131,12 +116,10 @@ class ConsumerCoordinator:
         if self._lookup.channel is None:
             self._lookup.find(now)
             return False
-        if self._join_in_flight or self._join_response is not None:
-            if self._join_response is not None:
-                response, self._join_response = self._join_response, None
-                self._handle_join(response, now)
+        if self._join.under_way:
+            self._join.handle_late_response(now)
             return False
-        if self._assignment is not None:
+        if self._join.assignment is not None:
             self._complete(now)
             return False
         if self._rejoin_needed or self._changed():
@@ -170,7 +153,7 @@ class ConsumerCoordinator:
         """Join anew: the coordinator has dropped this member (resetStateOnResponseError)."""
         self._membership.reset(keep_member_id)
         self._rejoin_needed = True
-        self._assignment = None
+        self._join.take_assignment()
 
     def on_fenced(self, now: int) -> None:
         """Fail the next poll(): another process has taken the group.instance.id."""
@@ -182,11 +165,10 @@ class ConsumerCoordinator:
         """Leave the group until the application polls again."""
         self._leave("consumer poll timeout has expired.", now, _ignore)
 
-    # Prepare.
+    # Prepare and join.
 
     def _rejoin(self, now: int) -> None:
-        if now < self._join_not_before:
-            self._poll.wake_at(self._join_not_before)
+        if not self._join.backoff_is_over(now):
             return
         known = self._metadata
         for topic in self._subscription.topics:
@@ -206,103 +188,32 @@ class ConsumerCoordinator:
             self._subscription.assign(())
             self._send_join(now)
             return
-        lost, tell_revoked = self._membership.lost, self._revocation(partitions)
+        owner = self._membership.copy()  # it may change before the application continues
 
         def revoked(_at: int) -> None:
             self._in_callback = False
             self._needs_prepare = False
-            tell_revoked()
+            self._drop_assignment(partitions, owner)
 
         self._in_callback = True
-        self._poll.end_with_event("lost" if lost else "revoked", partitions, revoked)
+        self._poll.end_with_event("lost" if owner.lost else "revoked", partitions, revoked)
 
-    def _revocation(self, partitions: Partitions) -> Callable[[], None]:
-        """Return what drops an assignment in the name of the generation that owns it now.
-
-        The membership may change before the application has given the partitions up.
-        """
-        membership = self._membership
-        lost, generation, member_id = (
-            membership.lost,
-            membership.generation_id,
-            membership.member_id,
+    def _drop_assignment(self, partitions: Partitions, owner: Membership) -> None:
+        """Give all partitions up, in the name of the membership that owned them."""
+        for tp in partitions:
+            self._offset_fetcher.positioned(self._subscription.assignment[tp], "none")
+        self._subscription.assign(())
+        self._assigned_counts = None
+        names = tuple([str(tp) for tp in partitions])
+        generation, member_id = owner.generation_id, owner.member_id
+        self._process.out.append(
+            ConsumerRevoked(self._config.group_id, member_id, generation, names, owner.lost)
         )
-
-        def drop() -> None:
-            for tp in partitions:
-                self._offset_fetcher.positioned(self._subscription.assignment[tp], "none")
-            self._subscription.assign(())
-            names = tuple([str(tp) for tp in partitions])
-            self._process.out.append(
-                ConsumerRevoked(self._config.group_id, member_id, generation, names, lost)
-            )
-            self._assigned_counts = None
-
-        return drop
-
-    # Join and sync.
 
     def _send_join(self, now: int) -> None:
-        channel = self._lookup.channel
-        assert channel is not None, self._config.group_id
-        if self._join_started_us is None:
-            self._join_started_us = now
-        self._membership.begin_join()
         self._joined_topics = self._subscription.topics
-        self._join_in_flight = True
         self._rejoin_needed = False
-        config = self._config
-        subscription = Subscription(self._subscription.topics, (), self._membership.generation_id)
-        request = JoinGroupRequest(
-            config.group_id,
-            config.session_timeout_ms,
-            config.max_poll_interval_ms,
-            self._membership.member_id,
-            config.group_instance_id,
-            "consumer",
-            tuple([(name, subscription) for name in config.partition_assignment_strategy]),
-            config.client_id,
-        )
-        # The response waits for the slowest member, for max.poll.interval.ms at most.
-        slowest_us = config.max_poll_interval_ms * 1000 + JOIN_TIMEOUT_EXTRA_US
-        timeout_us = max(channel.request_timeout_us, slowest_us)
-        channel.send(request, now, self._on_join, timeout_us)
-
-    def _on_join(self, response: Any, now: int) -> None:
-        self._join_in_flight = False
-        if self._poll.outstanding:
-            self._handle_join(response, now)
-            self._poll.wake(now)
-        else:
-            self._join_response = response
-
-    def _handle_join(self, response: Any, now: int) -> None:
-        membership = self._membership
-        if not isinstance(response, JoinGroupResponse) or response.error:
-            self._on_join_error(response, now)
-            return
-        if membership.state is not MemberState.PREPARING_REBALANCE:  # left the group meanwhile
-            self._retry_join(now, at_once=True)
-            return
-        membership.joined(response.generation_id, response.member_id)
-        self._heartbeat.enable(now)
-        assignments: tuple[tuple[str, Partitions], ...] = ()
-        if response.leader == response.member_id and not response.skip_assignment:
-            assignments = self._assign(response, now)
-        if self._lookup.channel is None:
-            self._retry_join(now)
-            return
-        self._join_in_flight = True
-        request = SyncGroupRequest(
-            self._config.group_id,
-            response.generation_id,
-            response.member_id,
-            self._config.group_instance_id,
-            "consumer",
-            response.protocol_name,
-            assignments,
-        )
-        self._lookup.channel.send(request, now, self._on_sync)
+        self._join.send(self._joined_topics, now)
 
     def _assign(self, response: JoinGroupResponse, now: int) -> tuple[tuple[str, Partitions], ...]:
         """Assign the partitions of all members' topics, as the leader of the group."""
@@ -316,65 +227,19 @@ class ConsumerCoordinator:
     def _counts(self, topics: tuple[str, ...]) -> dict[str, int]:
         return {topic: self._metadata.partition_counts.get(topic, 0) for topic in topics}
 
-    def _on_sync(self, response: Any, now: int) -> None:
-        self._join_in_flight = False
-        if isinstance(response, SyncGroupResponse) and not response.error:
-            if self._membership.state is MemberState.COMPLETING_REBALANCE:
-                self._membership.synced()
-                self._join_attempts = 0
-                self._assignment = response.assignment
-            else:
-                self._retry_join(now, at_once=True)
-        else:
-            self._on_join_error(response, now)
-        self._poll.wake(now)
-
-    def _on_join_error(self, response: Any, now: int) -> None:
-        """Retry a JoinGroup or SyncGroup that failed, or fail the poll()."""
-        if isinstance(response, Failed):
-            self._lookup.mark_unknown(now)
-            self._retry_join(now)
-            return
-        error: Errors = response.error
-        if error is Errors.MEMBER_ID_REQUIRED:
-            self._membership.member_id = response.member_id
-            self._retry_join(now, at_once=True)
-        elif error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
-            self.reset_generation(keep_member_id=error is Errors.ILLEGAL_GENERATION)
-            self._retry_join(now, at_once=True)
-        elif error is Errors.REBALANCE_IN_PROGRESS:
-            self._retry_join(now, at_once=True)
-        elif error in RETRIABLE:
-            if error in UNKNOWN_COORDINATOR:
-                self._lookup.mark_unknown(now)
-            self._retry_join(now)
-        else:
-            self._membership.fail_join()
-            self._rejoin_needed = True
-            self._poll.fail(KafkaError(error.name, f"group {self._config.group_id}"))
-
-    def _retry_join(self, now: int, at_once: bool = False) -> None:
-        self._rejoin_needed = True
-        self._membership.fail_join()
-        if not at_once:
-            self._join_attempts += 1
-            wait = backoff_us(self._config, self._join_attempts, self._process.rng)
-            self._join_not_before = now + wait
-
     # Complete.
 
     def _complete(self, now: int) -> None:
         """Take the new assignment and tell the application."""
-        assert self._assignment is not None, self._config.group_id
-        partitions, self._assignment = self._assignment, None
+        partitions = self._join.take_assignment()
+        assert partitions is not None, self._config.group_id
         if any(tp.topic not in self._subscription.topics for tp in partitions):
             self._rejoin_needed = True
             return
         self._needs_prepare = True
         self._subscription.assign(partitions)
         self.commits.on_assigned(now)
-        assert self._join_started_us is not None, self._config.group_id
-        took_us, self._join_started_us = now - self._join_started_us, None
+        took_us = self._join.end(now)
         owned = tuple(sorted(partitions))
         group_id, membership = self._config.group_id, self._membership
         member_id, generation = membership.member_id, membership.generation_id
@@ -398,7 +263,7 @@ class ConsumerCoordinator:
         def committed(_error: Errors, at: int) -> None:
             partitions = tuple(self._subscription.assignment)
             if partitions:
-                self._revocation(partitions)()
+                self._drop_assignment(partitions, self._membership)
             if not self._leave("the consumer is being closed", at, left):
                 done()
 

@@ -42,7 +42,7 @@ class Heartbeat:
         self._interval_us = config.heartbeat_interval_ms * 1000
         self._session_us = config.session_timeout_ms * 1000
         self._max_poll_us = config.max_poll_interval_ms * 1000
-        self.last_poll_us = 0  # set by every poll()
+        self._last_poll_us = 0
         self._next_us = 0
         self._session_deadline = 0
         self._in_flight = False
@@ -59,6 +59,10 @@ class Heartbeat:
         self._next_us = now + self._interval_us
         self._session_deadline = now + self._session_us
         self._arm(now)
+
+    def on_poll(self, now: int) -> None:
+        """Note that the application polls: max.poll.interval.ms starts afresh."""
+        self._last_poll_us = now
 
     def disable(self) -> None:
         """Send no more heartbeats: the consumer closes."""
@@ -79,7 +83,7 @@ class Heartbeat:
             self._arm(now)
 
     def _arm(self, now: int) -> None:
-        poll_deadline = self.last_poll_us + self._max_poll_us
+        poll_deadline = self._last_poll_us + self._max_poll_us
         deadline = min(self._next_us, self._session_deadline, poll_deadline)
         self._process.timers.arm(self._key, max(deadline, now), LANE, self._run)
 
@@ -95,7 +99,7 @@ class Heartbeat:
         elif now >= self._session_deadline:
             lookup.mark_unknown(now)
             return
-        if now >= self.last_poll_us + self._max_poll_us:
+        if now >= self._last_poll_us + self._max_poll_us:
             self._member.on_poll_timeout(now)
             self._enabled = False
             return

@@ -1,10 +1,10 @@
 """What a consumer is in its group: state, generation and member id.
 
 :class:`Membership` models AbstractCoordinator's MemberState and Generation. The ConsumerCoordinator
-is its only writer; the other parts read it, and tell the coordinator through :class:`MemberEvents`
-what a response or a timeout means for the membership. A membership of another protocol (KIP-848)
-would be a second writer of this state and a second MemberEvents; heartbeats apart, the parts would
-stay as they are.
+and its GroupJoin write it. Heartbeats and commits only read it; through :class:`MemberEvents` they
+tell the coordinator what a response or a timeout means for the membership. A membership of another
+protocol (KIP-848) would write this state and take these events in their place, with heartbeats of
+its own; commits, positions and fetches would stay as they are.
 """
 
 from __future__ import annotations
@@ -52,6 +52,14 @@ class Membership:
     def lost(self) -> bool:
         """Whether the group does not count this member: its partitions may be others' already."""
         return self.generation_id < 0 or not self.member_id
+
+    def copy(self) -> Membership:
+        """Return the membership as it is now."""
+        copied = Membership()
+        copied.state = self.state
+        copied.generation_id = self.generation_id
+        copied.member_id = self.member_id
+        return copied
 
     def begin_join(self) -> None:
         """Wait for the response to a JoinGroup."""

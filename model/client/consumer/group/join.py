@@ -1,0 +1,200 @@
+"""A member's way into a generation: JoinGroup and SyncGroup, as AbstractCoordinator sends them.
+
+A JoinGroup response is handled inside poll() only. After an error the member joins again: at once
+if the coordinator asked for that, else after a backoff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.channel import Failed
+from kafkasim.model.client.consumer.group.membership import MemberState
+from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.model.client.net.connections import backoff_us
+from kafkasim.model.errors import RETRIABLE, Errors
+from kafkasim.model.messages import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    Subscription,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kafkasim.model.records import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasim.model.client.consumer.group.heartbeat import Heartbeat
+    from kafkasim.model.client.consumer.group.lookup import CoordinatorLookup
+    from kafkasim.model.client.consumer.group.membership import MemberEvents, Membership
+    from kafkasim.model.client.consumer.poll import Poll
+    from kafkasim.model.config import ConsumerConfig
+
+JOIN_TIMEOUT_EXTRA_US = 5_000_000  # AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE
+UNKNOWN_COORDINATOR = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR)
+
+Partitions = tuple[TopicPartition, ...]
+Assign = Callable[[JoinGroupResponse, int], tuple[tuple[str, Partitions], ...]]
+"""The leader's part: (response, now) -> ((member id, partitions), …)."""
+
+
+class GroupJoin:
+    """The JoinGroup and SyncGroup of one member."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        lookup: CoordinatorLookup,
+        membership: Membership,
+        heartbeat: Heartbeat,
+        member: MemberEvents,
+        assign: Assign,
+        poll: Poll,
+    ) -> None:
+        self._config = config
+        self._lookup = lookup
+        self._membership = membership
+        self._heartbeat = heartbeat
+        self._member = member
+        self._assign = assign
+        self._poll = poll
+        self._process = poll.process
+        self.assignment: Partitions | None = None  # synced and not yet taken
+        self._in_flight = False  # JoinGroup or SyncGroup
+        self._response: Any = None  # of a JoinGroup, arrived while no poll() was outstanding
+        self._attempts = 0
+        self._not_before = 0
+        self._started_us: int | None = None  # when the first JoinGroup of the rebalance was sent
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a response is expected, or waits for the next poll()."""
+        return self._in_flight or self._response is not None
+
+    def take_assignment(self) -> Partitions | None:
+        """Return the assignment that has arrived, once."""
+        assignment, self.assignment = self.assignment, None
+        return assignment
+
+    def handle_late_response(self, now: int) -> None:
+        """Handle the response that has waited for a poll(), if there is one."""
+        if self._response is not None:
+            response, self._response = self._response, None
+            self._handle_join(response, now)
+
+    def backoff_is_over(self, now: int) -> bool:
+        """Return whether a JoinGroup may be sent; wake the poll() later if not."""
+        if now < self._not_before:
+            self._poll.wake_at(self._not_before)
+            return False
+        return True
+
+    def send(self, topics: tuple[str, ...], now: int) -> None:
+        """Join with a subscription to ``topics``. The coordinator must be known."""
+        channel, membership, config = self._lookup.channel, self._membership, self._config
+        assert channel is not None, config.group_id
+        if self._started_us is None:
+            self._started_us = now
+        membership.begin_join()
+        self._in_flight = True
+        subscription = Subscription(topics, (), membership.generation_id)
+        request = JoinGroupRequest(
+            config.group_id,
+            config.session_timeout_ms,
+            config.max_poll_interval_ms,
+            membership.member_id,
+            config.group_instance_id,
+            "consumer",
+            tuple([(name, subscription) for name in config.partition_assignment_strategy]),
+            config.client_id,
+        )
+        # The response waits for the slowest member, for max.poll.interval.ms at most.
+        slowest_us = config.max_poll_interval_ms * 1000 + JOIN_TIMEOUT_EXTRA_US
+        timeout_us = max(channel.request_timeout_us, slowest_us)
+        channel.send(request, now, self._on_join, timeout_us)
+
+    def end(self, now: int) -> int:
+        """End the rebalance; return how many microseconds it took from its first JoinGroup."""
+        assert self._started_us is not None, self._config.group_id
+        took_us, self._started_us = now - self._started_us, None
+        return took_us
+
+    def _on_join(self, response: Any, now: int) -> None:
+        self._in_flight = False
+        if self._poll.outstanding:
+            self._handle_join(response, now)
+            self._poll.wake(now)
+        else:
+            self._response = response
+
+    def _handle_join(self, response: Any, now: int) -> None:
+        membership = self._membership
+        if not isinstance(response, JoinGroupResponse) or response.error:
+            self._on_error(response, now)
+            return
+        if membership.state is not MemberState.PREPARING_REBALANCE:  # left the group meanwhile
+            self._retry(now, at_once=True)
+            return
+        membership.joined(response.generation_id, response.member_id)
+        self._heartbeat.enable(now)
+        assignments: tuple[tuple[str, Partitions], ...] = ()
+        if response.leader == response.member_id and not response.skip_assignment:
+            assignments = self._assign(response, now)
+        if self._lookup.channel is None:
+            self._retry(now)
+            return
+        self._in_flight = True
+        request = SyncGroupRequest(
+            self._config.group_id,
+            response.generation_id,
+            response.member_id,
+            self._config.group_instance_id,
+            "consumer",
+            response.protocol_name,
+            assignments,
+        )
+        self._lookup.channel.send(request, now, self._on_sync)
+
+    def _on_sync(self, response: Any, now: int) -> None:
+        self._in_flight = False
+        if not isinstance(response, SyncGroupResponse) or response.error:
+            self._on_error(response, now)
+        elif self._membership.state is MemberState.COMPLETING_REBALANCE:
+            self._membership.synced()
+            self._attempts = 0
+            self.assignment = response.assignment
+        else:
+            self._retry(now, at_once=True)
+        self._poll.wake(now)
+
+    def _on_error(self, response: Any, now: int) -> None:
+        """Join again after a request that failed, or fail the poll()."""
+        if isinstance(response, Failed):
+            self._lookup.mark_unknown(now)
+            self._retry(now)
+            return
+        error: Errors = response.error
+        if error is Errors.MEMBER_ID_REQUIRED:
+            self._membership.member_id = response.member_id
+            self._retry(now, at_once=True)
+        elif error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
+            self._member.reset_generation(keep_member_id=error is Errors.ILLEGAL_GENERATION)
+            self._retry(now, at_once=True)
+        elif error is Errors.REBALANCE_IN_PROGRESS:
+            self._retry(now, at_once=True)
+        elif error in RETRIABLE:
+            if error in UNKNOWN_COORDINATOR:
+                self._lookup.mark_unknown(now)
+            self._retry(now)
+        else:
+            self._membership.fail_join()
+            self._member.request_rejoin()
+            self._poll.fail(KafkaError(error.name, f"group {self._config.group_id}"))
+
+    def _retry(self, now: int, at_once: bool = False) -> None:
+        self._member.request_rejoin()
+        self._membership.fail_join()
+        if not at_once:
+            self._attempts += 1
+            wait = backoff_us(self._config, self._attempts, self._process.rng)
+            self._not_before = now + wait
