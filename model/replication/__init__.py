@@ -1,0 +1,1 @@
+"""Replication: the partitions of one broker, their leaders and their followers."""

@@ -1,8 +1,8 @@
-"""AlterPartitionManager: a leader's ISR changes on their way to the controller (KIP-497).
+"""AlterPartitionManager: sends proposed ISR changes to the controller (KIP-497).
 
-One request is in flight per broker, one item waits per partition; everything that waits goes into
-the next request. Requests are retried without limit by the controller channel; a top-level error
-pauses for 50 ms. Lane ``alter-partition``.
+A broker has one request in flight, a partition at most one proposal queued. All queued proposals go
+into the next request. The link to the controller retries without limit; after a top-level error the
+manager pauses for 50 ms. It runs on lane ``alter-partition``.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ RETRY_US = 50_000
 
 
 class ControllerLink(Protocol):
-    """A channel to whoever is the active controller (NodeToControllerChannelManager)."""
+    """A channel to the active controller (NodeToControllerChannelManager)."""
 
     def send(self, message: Any, now: int, done: Done) -> None:
-        """Send; ``done`` gets the response, after retries."""
+        """Send a request; ``done(response, now)`` gets the response, after retries."""
         ...
 
 
 class BrokerIdentity(Protocol):
-    """What the manager needs of its broker."""
+    """The broker that sends the requests."""
 
     timers: Timers
     broker_id: int
@@ -43,7 +43,7 @@ class BrokerIdentity(Protocol):
 
 
 class AlterPartitionManager:
-    """Queue and sender of AlterPartition."""
+    """Queues proposals and sends them; an :class:`IsrChannel`."""
 
     def __init__(self, process: BrokerIdentity, link: ControllerLink) -> None:
         self.process = process
@@ -54,7 +54,7 @@ class AlterPartitionManager:
     def submit(
         self, data: AlterPartitionData, leader: IsrProposer, pending: IsrState, now: int
     ) -> bool:
-        """Queue a change; False when one of this partition is queued or in flight already."""
+        """Queue a proposal; return False if one of the partition is queued or in flight."""
         key = (data.topic_id, data.partition)
         if key in self.unsent:
             return False

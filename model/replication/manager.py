@@ -1,8 +1,8 @@
 """ReplicaManager: the partitions of one broker and the parts that work on them.
 
-Models kafka.server.ReplicaManager. The manager itself applies metadata; everything else is done by a
-part with a name of its own: producing, fetching, offsets, deletion, roles, fetchers, logs and
-directories. The package's README has the way of a record through them.
+Models kafka.server.ReplicaManager. The manager itself only applies metadata. Its parts do the rest:
+producing, fetching, offsets, deletion, roles, fetchers, logs and directories. The package's README
+shows the way of a record through them.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 class ReplicaManager:
     """Owns the table of partitions and builds the parts.
 
-    ``controller`` is the way to the active controller. ``offsets_committed(partition, offset)``
-    hears of each new high watermark of ``__consumer_offsets``.
+    ``controller`` is the link to the active controller. ``offsets_committed(partition, offset)`` is
+    called at each new high watermark of ``__consumer_offsets``.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What replication needs of the broker it lives in."""
+"""BrokerProcess: what replication needs of the broker process that it runs in."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kafkasim.model.storage.files import DiskError
 
 
 class BrokerProcess(Process):
-    """The broker, seen from replication. :class:`kafkasim.model.broker.Broker` implements it."""
+    """A broker process, seen from replication; the brokers of both modes implement it."""
 
     broker_id: int
     broker_epoch: int  # −1 before the registration
 
     def knows_partition(self, tp: TopicPartition) -> bool:
-        """Return whether the metadata cache has the partition."""
+        """Return whether the partition is in the metadata cache."""
         raise NotImplementedError
 
     def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
@@ -26,11 +26,14 @@ class BrokerProcess(Process):
         raise NotImplementedError
 
     def assign_directory(self, topic_id: str, partition: int, directory_id: str, now: int) -> None:
-        """Tell the controller in which directory a replica lies (DirectoryEventHandler)."""
+        """Tell the controller which log directory holds a replica (DirectoryEventHandler)."""
         raise NotImplementedError
 
     def count_request(
         self, api: str, failed: bool, received_us: int, started_us: int, now: int
     ) -> None:
-        """Add a completed request to the statistics."""
+        """Add a completed request to the statistics: it arrived, was served and ended.
+
+        ``failed``: the response carries an error. Times are microseconds; ``now`` is the end.
+        """
         raise NotImplementedError

@@ -1,10 +1,12 @@
-"""Replication throttles: a rate for chosen replicas while they catch up (KIP-73).
+"""Replication throttles: a limited rate for chosen replicas while they catch up (KIP-73).
 
-Models ReplicationQuotaManager. Which replicas: the topic's leader. and
-follower.replication.throttled.replicas, ``*`` or ``partition:broker,…``; how fast: the brokers'
-leader. and follower.replication.throttled.rate, in bytes a second over eleven windows of one
-second. A replica that is in sync is never held back: a throttle that is lower than what is produced
-may keep one from ever getting there, but it takes no member out of an ISR.
+Models ReplicationQuotaManager. The topic settings leader.replication.throttled.replicas and
+follower.replication.throttled.replicas choose the replicas: ``*`` or ``partition:broker,…``. The
+broker settings leader.replication.throttled.rate and follower.replication.throttled.rate limit
+them, in bytes a second, measured over eleven windows of one second.
+
+A replica in sync is never throttled. A rate below that of produced bytes may keep a replica from
+ever joining the ISR, but it pushes no member out.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ EVERY = "*"
 
 
 def is_throttled(replicas: str, partition: int, broker_id: int) -> bool:
-    """Return whether a setting …throttled.replicas names the replica."""
+    """Return whether a setting …throttled.replicas names the replica of ``broker_id``."""
     return replicas == EVERY or f"{partition}:{broker_id}" in replicas.split(",")
 
 
 class ReplicationQuota:
-    """The bytes that throttled replicas moved lately, against a rate."""
+    """The bytes that throttled replicas moved in the last windows, against a rate."""
 
     __slots__ = ("_samples", "broker_id", "rate")
 
@@ -40,14 +42,14 @@ class ReplicationQuota:
         self._samples: deque[list[int]] = deque()  # [start of the window, bytes]
 
     def record(self, size: int, now: int) -> None:
-        """Count bytes that were moved."""
+        """Count ``size`` bytes that were moved."""
         samples = self._samples
         if not samples or now - samples[-1][0] >= WINDOW_US:
             samples.append([now, 0])
         samples[-1][1] += size
 
     def exceeded(self, now: int) -> bool:
-        """Return whether more was moved than the rate allows."""
+        """Return whether the replicas moved more than the rate allows."""
         samples = self._samples
         while samples and now - samples[0][0] >= WINDOWS * WINDOW_US:
             samples.popleft()
@@ -57,23 +59,23 @@ class ReplicationQuota:
         return sum([size for _, size in samples]) * 1_000_000 > self.rate * elapsed
 
     def sends(self, partition: Partition, replica: int, now: int) -> bool:
-        """Return whether a leader may send records to a follower (shouldLeaderThrottle)."""
+        """Return whether the leader may send records to a follower (shouldLeaderThrottle)."""
         leader = partition.leadership
         in_sync = leader is not None and replica in leader.isr
         return in_sync or not self._leads_throttled(partition) or not self.exceeded(now)
 
     def sent(self, partition: Partition, size: int, now: int) -> None:
-        """Count what a leader sends."""
+        """Count ``size`` bytes that the leader sends of a partition."""
         if self._leads_throttled(partition):
             self.record(size, now)
 
     def fetches(self, state: FetchState, now: int) -> bool:
-        """Return whether a follower may fetch a partition (shouldFollowerThrottle)."""
+        """Return whether the follower may fetch a partition (shouldFollowerThrottle)."""
         in_sync = state.lag <= 0
         return in_sync or not self._follows_throttled(state.partition) or not self.exceeded(now)
 
     def fetched(self, state: FetchState, size: int, now: int) -> None:
-        """Count what a follower has fetched."""
+        """Count ``size`` bytes that the follower fetched of a partition."""
         if self._follows_throttled(state.partition):
             self.record(size, now)
 

@@ -1,9 +1,11 @@
 """ReplicationRules: the decisions of replication that Kafka once got wrong or that a KIP changed.
 
-A variant subclasses :class:`ReplicationRules` and overrides single methods; the model itself holds
-no switches. Every method states the fault that its override would bring back (facts, section 8).
-The methods read the partition they are given and never change it, but for
-:meth:`reset_remote_replicas`, whose very effect is the decision.
+The model has no switches: a variant (`scenarios/variants/`) subclasses :class:`ReplicationRules`
+and overrides single methods. Each docstring names the fault that an override brings back, by its
+number in KAFKA.md, section 8. A rule reads what it is given and changes nothing, except
+:meth:`ReplicationRules.reset_remote_replicas`, whose effect is the decision.
+
+The rule which batches a follower appends is ``StorageRules.follower_accepts``.
 """
 
 from __future__ import annotations
@@ -44,12 +46,16 @@ class LeaderView(Protocol):
 
 
 class ReplicationRules:
-    """What Kafka 4.0 does, with the fixes of the fact sheet's section 0.1."""
+    """The rules of Kafka 4.0, with the fixes that KAFKA.md, 0.1 lists."""
 
     # ------------------------------------------------------------------------ leader: ISR and HW
 
     def may_join_isr(self, leader: LeaderView, remote: RemoteReplica) -> bool:
-        """Whether a caught-up follower may be proposed for the ISR (B06, B24, B25)."""
+        """Return whether the leader may propose a follower for the ISR (isFollowerInSync).
+
+        Its log must reach the high watermark and the start of this leader epoch (KAFKA-7128). A
+        follower below that start may lack records that an earlier leader had exposed (B06).
+        """
         leo = remote.leo
         return (
             leo >= leader.log.high_watermark
@@ -58,22 +64,29 @@ class ReplicationRules:
         )
 
     def is_eligible(self, leader: LeaderView, remote: RemoteReplica) -> bool:
-        """Whether the replica's broker may be in an ISR: KIP-841, KIP-903 (B24, B25)."""
+        """Return whether a follower's broker may be in an ISR (isReplicaIsrEligible).
+
+        It must be neither fenced nor in controlled shutdown (KIP-841, B24), and the follower must
+        have fetched as the incarnation that is registered (KIP-903, B25).
+        """
         broker = leader.brokers.get(remote.id)
         return (
             broker is not None
             and not broker.fenced
             and not broker.in_controlled_shutdown
-            # −1: not known, there by an old follower, here always in ZooKeeper mode
+            # −1: unknown. Old followers send no epoch, and ZooKeeper mode has none.
             and (remote.broker_epoch == broker.epoch or -1 in (remote.broker_epoch, broker.epoch))
         )
 
     def is_caught_up(self, remote: RemoteReplica, leader_end: int, now: int, lag_us: int) -> bool:
-        """Whether a follower is within replica.lag.time.max.ms of the leader's end."""
+        """Return whether a follower is at the leader's log end, or was within ``lag_us`` of now.
+
+        ``lag_us`` is replica.lag.time.max.ms in microseconds (ReplicaState.isCaughtUp).
+        """
         return remote.leo == leader_end or now - remote.last_caught_up_us <= lag_us
 
     def out_of_sync(self, leader: LeaderView, now: int) -> tuple[int, ...]:
-        """Return the committed ISR's members to be removed for lag."""
+        """Return the members of the committed ISR that are not caught up (getOutOfSyncReplicas)."""
         leader_end = leader.log.log_end_offset
         lag_us = leader.lag_us
         remotes = leader.remotes
@@ -87,7 +100,11 @@ class ReplicationRules:
         )
 
     def high_watermark(self, leader: LeaderView, now: int) -> int:
-        """Return the high watermark that the known log ends allow (B18, B20)."""
+        """Return the high watermark that the known log ends allow (maybeIncrementLeaderHW).
+
+        It is the smallest log end of the maximal ISR. A caught-up follower outside the ISR holds it
+        back, too, if it may join (shouldWaitForReplicaToJoinIsr): else it could never reach it.
+        """
         log = leader.log
         leader_end = smallest = log.log_end_offset
         members: tuple[int, ...] | None = None
@@ -105,38 +122,62 @@ class ReplicationRules:
         return smallest
 
     def members_for_high_watermark(self, leader: LeaderView) -> tuple[int, ...]:
-        """Return whose log ends hold the high watermark back: the maximal ISR (B20)."""
+        """Return the replicas whose log ends hold the high watermark back: the maximal ISR.
+
+        The controller may have admitted a proposed replica before the leader hears of it. Without
+        that replica the high watermark exposes records that the next leader lacks (B20).
+        """
         return leader.maximal_isr
 
     def high_watermark_is_frozen(self, leader: LeaderView) -> bool:
-        """Whether the high watermark stands still below the min ISR (B18, KAFKA-15583)."""
+        """Return whether the high watermark must not advance: the ISR is below min.insync.replicas.
+
+        Otherwise consumers see records that fewer than min.insync.replicas brokers hold
+        (KAFKA-15583, B18).
+        """
         return len(leader.isr) < leader.min_isr
 
     def starts_leadership(self, known_epoch: int, leader_epoch: int) -> bool:
-        """Whether metadata begins a new leadership: only a new leader epoch does (B17)."""
+        """Return whether metadata begins a new leadership: only a higher leader epoch does.
+
+        A leader that starts anew at each partition change forgets its followers' progress, and the
+        high watermark stands still (KAFKA-13790, B17).
+        """
         return leader_epoch > known_epoch
 
     def reset_remote_replicas(self, leader: LeaderView, was_leader: bool, now: int) -> None:
-        """Forget what followers had told under an older leader epoch (0.1 c, B05)."""
+        """Forget the followers' progress that the leader knew under an older leader epoch.
+
+        A follower may have truncated since. Members of the ISR count as caught up now, which gives
+        them replica.lag.time.max.ms to fetch; the others do not. ``was_leader``: this broker led
+        the epoch before, too. Kafka then keeps the log ends (KAFKA.md, 0.1 c; B05).
+        """
         isr = leader.isr
         for replica, remote in leader.remotes.items():
             remote.reset(now if replica in isr else LONG_AGO)
 
     def assigns_epoch_at_election(self) -> bool:
-        """Whether a new leader records (epoch, LEO) before it writes (KAFKA-7415, B07)."""
+        """Return whether a new leader adds its epoch to the epoch cache before it writes anything.
+
+        Without the entry it cannot answer where the epoch before it ended (KAFKA-7415, B07).
+        """
         return True
 
     def isr_member_epoch(self, broker_epoch: int) -> int:
-        """Return the broker epoch that AlterPartition names for a member (KIP-903, B25).
+        """Return the broker epoch that AlterPartition carries for a member of the ISR (KIP-903).
 
-        −1 says nothing: the controller then takes whatever incarnation is registered.
+        With −1 the controller cannot tell incarnations apart and admits a broker that has restarted
+        with an empty log since (B25).
         """
         return broker_epoch
 
     # ------------------------------------------------------------------- leader: fetch and produce
 
     def check_leader_epoch(self, requested: int, current: int) -> Errors:
-        """Compare a request's leader epoch with ours; −1 asks for no check (B04, KIP-320)."""
+        """Return the error for a request that names another leader epoch (KIP-320, B04).
+
+        ``requested`` is −1 when the client names none: then there is nothing to check.
+        """
         if requested == -1 or requested == current:
             return NONE
         if requested < current:
@@ -146,61 +187,81 @@ class ReplicationRules:
     def is_stale_replica_epoch(
         self, brokers: dict[int, BrokerImage], replica: int, epoch: int
     ) -> bool:
-        """Whether a fetch comes from an older incarnation of the follower (KIP-903, B25)."""
+        """Return whether a fetch comes from an older incarnation of the follower (KIP-903, B25).
+
+        ``epoch`` is the follower's broker epoch, −1 from an old follower.
+        """
         if epoch == -1:
             return False
         broker = brokers.get(replica)
         return broker is not None and epoch < broker.epoch
 
     def enough_replicas(self, leader: LeaderView) -> bool:
-        """Whether acks=all may be appended: the committed ISR reaches the min ISR."""
+        """Return whether a batch with acks=all may be appended: the ISR has min.insync.replicas."""
         return len(leader.isr) >= leader.min_isr
 
     def after_append_error(self, leader: LeaderView) -> Errors:
-        """Return the answer to acks=all once its offset is committed."""
+        """Return the answer to acks=all when the high watermark has reached its offset.
+
+        The ISR may have shrunk since the append; the record stays committed all the same.
+        """
         if len(leader.maximal_isr) >= leader.min_isr:
             return NONE
         return Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def required_offset(self, last_offset: int, duplicate: bool) -> int:
-        """Return the high watermark that acks=all waits for, duplicates too (RM:963)."""
+        """Return the high watermark that acks=all waits for.
+
+        A duplicate waits, too: its first attempt may not be committed yet (KAFKA.md, 1.7).
+        """
         return last_offset + 1
 
     def lookup_reply(self, epoch: int, end_offset: int) -> tuple[int, int]:
-        """Return what OffsetsForLeaderEpoch answers: which epoch ended, and where (KIP-279, B03).
+        """Return the answer to OffsetsForLeaderEpoch: an epoch and where it ended (KIP-279).
 
-        Without the epoch (−1) a follower cannot see that the leader never had the one it asked for.
+        Without the epoch (−1) a follower cannot see that the leader never had the epoch it asked
+        for, and keeps records that the leader lacks (B03).
         """
         return epoch, end_offset
 
     def offset_after_failed_read(self) -> int | None:
-        """Return the offset that a failed read tells of the follower: none (KAFKA-8400, B12)."""
+        """Return the log end to record for a follower whose read failed; None: no change.
+
+        An error says nothing of the follower's log (KAFKA-8400, B12).
+        """
         return None
 
     def session_keeps_epoch(self) -> bool:
-        """Whether an incremental session remembers the leader epoch (KAFKA-9338, B13)."""
+        """Return whether a fetch session remembers the leader epoch of each partition.
+
+        Otherwise an incremental fetch is not fenced (KAFKA-9338, B13).
+        """
         return True
 
     def consumer_bound(self, log: UnifiedLog, isolation_level: int) -> int:
-        """Return up to where a consumer may read: HW, or LSO, as it is now (B16).
+        """Return the offset up to which a consumer may read: the high watermark or, with
+        ``isolation_level`` 1 (read_committed), the last stable offset.
 
-        Kafka bounds the read by the position of the HW in its segment; a position that was cached
-        before a roll lets a read at the HW see the whole new segment (KAFKA-9196, KAFKA-9835).
+        Kafka bounds a read by the position of that offset in its segment. A position that was
+        cached before a roll lets a read at the high watermark see the whole new segment
+        (KAFKA-9196, KAFKA-9835, B16).
         """
         return log.last_stable_offset if isolation_level else log.high_watermark
 
     def fetch_send_delay_us(self, broker_id: int) -> int:
-        """Return how long after a follower's read a broker sends its bytes: at once (B83).
+        """Return how many microseconds a broker waits before it sends a follower what it read.
 
-        Kafka sends a slice of the file, so a stalled send carries what stands there by then. With
-        a delay the answer's records are read again, at the same offsets, when it is over.
+        Kafka sends a slice of the file, so a stalled send carries the bytes that are there by then,
+        perhaps of a newer leader epoch (KAFKA-18723, B83). With a delay the records are read again,
+        at the same offsets, when it is over.
         """
         return 0
 
     def may_be_read_from(self, leader: LeaderView, remote: RemoteReplica, offset: int) -> bool:
-        """Whether a consumer at ``offset`` may be sent to a follower (KIP-392, B73).
+        """Return whether the leader may send a consumer at ``offset`` to a follower (KIP-392).
 
-        Only to one in the ISR whose broker is alive, else it is stuck behind that one's HW.
+        The follower must be in the ISR, alive, and hold the offset. Otherwise the consumer waits
+        behind a high watermark that does not advance (B73).
         """
         broker = leader.brokers.get(remote.id)
         return (
@@ -213,38 +274,52 @@ class ReplicationRules:
     # ---------------------------------------------------------------------------------- follower
 
     def truncates_on_fetch(self, log: UnifiedLog) -> bool:
-        """Whether a follower finds out by its fetches where it diverged (KIP-595).
+        """Return whether a follower learns from its fetches where its log diverged (KIP-595).
 
-        Else it is in lookup mode: it asks for epochs and truncates first, and its fetches carry no
-        last fetched epoch. B01–B04, B07 and B13 show in that mode only.
+        Otherwise it is in lookup mode: it asks for the ends of epochs, truncates, and then fetches
+        without a last fetched epoch. B01 to B04, B07 and B13 show in that mode only.
         """
         return True
 
     def looks_up_epochs(self, log: UnifiedLog) -> bool:
-        """Whether lookup mode asks the leader where to cut (KIP-101); else at the HW (B01, B02).
+        """Return whether a follower in lookup mode asks its leader where to truncate (KIP-101).
 
-        A log without epochs has nothing to ask for.
+        Otherwise it truncates to its own high watermark, which may be behind what was acknowledged
+        (B01, B02). A log without epochs has nothing to ask for.
         """
         return log.epochs.latest_epoch >= 0
 
     def accepts_lookup_reply(self, sent: OffsetForLeaderEpochPartition, leader_epoch: int) -> bool:
-        """Whether an OffsetsForLeaderEpoch reply belongs to the present leader epoch (KIP-320)."""
+        """Return whether the reply to a lookup may be used: it was sent in this leader epoch.
+
+        ``leader_epoch`` is the epoch that the fetcher follows now (KIP-320).
+        """
         return sent.current_leader_epoch == leader_epoch
 
     def uses_reply_of_removed(self) -> bool:
-        """Whether a reply counts whose partition left the fetcher meanwhile (KAFKA-13207, B14)."""
+        """Return whether a reply is used whose partition has left the fetcher (KAFKA-13207, B14).
+
+        The partition may lead by now; such a reply would truncate a leader's log.
+        """
         return False
 
     def accepts_fetch_reply(
         self, sent: FetchPartition, fetch_offset: int, leader_epoch: int
     ) -> bool:
-        """Whether a reply belongs to the present fetch state (0.1 a; B14, B82)."""
+        """Return whether the reply to ``sent`` may be used (KAFKA.md, 0.1 a).
+
+        The fetcher must still stand at the same offset, in the same leader epoch. Kafka compares
+        the offset alone (KAFKA-18991, B82).
+        """
         return sent.fetch_offset == fetch_offset and sent.current_leader_epoch == leader_epoch
 
     def truncation_offset(
         self, log: UnifiedLog, leader_epoch: int, leader_end: int, fetch_offset: int
     ) -> int:
-        """Return where a diverging follower cuts its log (getOffsetTruncationState)."""
+        """Return the offset at which a follower truncates its log (getOffsetTruncationState).
+
+        The leader says that ``leader_epoch`` ended at ``leader_end``; each is −1 if unknown.
+        """
         log_end = log.log_end_offset
         if leader_end == -1:
             return fetch_offset
@@ -258,12 +333,19 @@ class ReplicationRules:
         return min(end, leader_end, log_end)
 
     def truncation_is_complete(self, log: UnifiedLog, leader_epoch: int, leader_end: int) -> bool:
-        """Whether one cut is enough: not while the leader's epoch is unknown here (KIP-279)."""
+        """Return whether the follower may fetch after this truncation (KIP-279).
+
+        If its log lacks the leader's epoch, the follower asks again with a lower one.
+        """
         if leader_end == -1 or leader_epoch == -1:
             return True
         epoch, end = log.epochs.end_offset_for(leader_epoch, log.log_end_offset)
         return epoch in (-1, leader_epoch) or end == -1
 
     def follower_hw_from_diverging(self, response: FetchPartitionResponse) -> int | None:
-        """Return the high watermark to take from a diverging reply: none (B10)."""
+        """Return the high watermark that a follower takes from a reply that says where it diverged.
+
+        None: it keeps its own. The leader's would expose records that the follower is about to
+        truncate (KAFKA-14704, B10).
+        """
         return None

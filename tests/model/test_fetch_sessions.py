@@ -1,10 +1,12 @@
 """Incremental fetch sessions (KIP-227) against their slow twin, full fetches, and their errors.
 
-The twin: one schedule of appends, fetches, elections, ISR changes and time is served once to
-followers that keep sessions and once to followers whose every fetch is full (session epoch −1, which
-takes the other code path of the leader). Logs, high watermarks, ISRs and what a leader knows of its
-followers must agree after every step. In a session a leader takes note of an idle follower's fetches
-late (model/replication/requests/fetch_sessions.py), so "caught up" is compared as rules.is_caught_up sees it."""
+One schedule of appends, fetches, elections, ISR changes and time runs twice: once with followers
+that keep sessions, once with followers whose every fetch is full (session epoch −1). Logs, high
+watermarks, ISRs and what a leader knows of its followers must agree after every step.
+
+In a session a leader records an idle follower's fetches late (requests/fetch_sessions.py), so
+"caught up" is compared as ReplicationRules.is_caught_up sees it.
+"""
 
 from __future__ import annotations
 
@@ -378,7 +380,7 @@ def test_a_re_election_leaves_a_parked_fetch_waiting(leader: Leader) -> None:
 
 
 def test_a_follower_outside_the_isr_is_looked_at_in_every_fetch(leader: Leader) -> None:
-    """It may become eligible by a change of its broker alone, of which the partition hears nothing."""
+    """It may become eligible by a change of its broker alone, which no partition is told of."""
     brokers = leader.node.image.brokers
     leader.node.adopt(registration(1, 1, 1, (1,)), leader.trio.now)
     eligible = brokers[2]

@@ -1,4 +1,4 @@
-"""The replica fetcher: what it does with replies (facts 1.4, 0.1 a and b)."""
+"""The replica fetcher: what it does with replies (KAFKA.md, 1.4 and 0.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A leader's duties: epochs, followers' progress, high watermark, ISR (facts 1.3, 1.5, 1.6)."""
+"""A leader's duties: epochs, followers' progress, high watermark, ISR (KAFKA.md, 1.3, 1.5, 1.6)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_fetch_of_an_older_incarnation_is_refused() -> None:  # KIP-903
     assert trio.nodes[1].leader.remotes[2].leo == -1
 
 
-def test_new_epoch_of_the_same_leader_forgets_its_followers() -> None:  # 0.1 c, B05
+def test_new_epoch_of_the_same_leader_forgets_its_followers() -> None:  # B05
     trio = Trio()
     trio.tell()
     trio.settle()

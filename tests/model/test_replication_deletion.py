@@ -1,4 +1,4 @@
-"""DeleteRecords (KIP-107; facts 1.7): the leader, the low watermark, the admin client."""
+"""DeleteRecords (KIP-107; KAFKA.md, 1.7): the leader, the low watermark, the admin client."""
 
 from __future__ import annotations
 

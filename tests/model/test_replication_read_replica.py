@@ -1,4 +1,4 @@
-"""Fetch from the closest replica (KIP-392): the leader's choice, the follower's range, the client."""
+"""Fetch from the closest replica (KIP-392): the leader's choice, the follower, the client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that Kafka got wrong once: each override brings its fault back, in the smallest schedule."""
+"""Rules that Kafka got wrong once: each override brings its fault back in a small schedule."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_stalled_send_carries_what_stands_there_by_then() -> None:  # B83, KAF
     ]
     trio.registration = registration(1, 1, 0)
     trio.deliver(key)
-    assert trio.log(3) == []  # epoch 2 is above the fetch's (0.1 b)
+    assert trio.log(3) == []  # epoch 2 is above the epoch of the fetch (KAFKA-18723)
 
 
 def test_isr_members_carry_their_incarnations() -> None:  # B25, KIP-903

@@ -1,4 +1,4 @@
-"""Lookup mode: OffsetsForLeaderEpoch before the first fetch (KIP-101, KIP-279; facts 1.4, 8.1)."""
+"""Lookup mode: OffsetsForLeaderEpoch before the first fetch (KAFKA.md, 1.4 and 8.1)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The follower's side: threads that copy partitions from their leaders."""

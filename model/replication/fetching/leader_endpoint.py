@@ -22,11 +22,14 @@ class LeaderEndpoint:
 
     def __init__(self, process: Process, address: str, lane: str, timeout_ms: int) -> None:
         self.channel = Channel(process, address, "replica-fetch", lane, timeout_ms, patient=True)
-        self.waiting = False  # for an answer
+        self.waiting = False  # for a response
         self.stopped = False
 
     def ask(self, message: Any, now: int, done: Callable[[Any, int], None]) -> None:
-        """Send a request; ``done`` gets the response or a ``Failed``, nothing after :meth:`stop`."""
+        """Send a request; ``done(response, now)`` gets the response, or a Failed without one.
+
+        After :meth:`stop` it is not called any more.
+        """
         assert not self.waiting, message
         self.waiting = True
 

@@ -1,8 +1,7 @@
 """ReplicaFetcher: one thread that copies partitions from one leader.
 
-Models AbstractFetcherThread and ReplicaFetcherThread. A partition is truncating (lookup mode,
-:mod:`kafkasim.model.replication.fetching.truncation`), fetching (in every request), delayed after an
-error, or failed. Requests are incremental (KIP-227), one is in flight at a time.
+Models AbstractFetcherThread and ReplicaFetcherThread. The states of a partition are in
+`fetch_state.py`. Requests are incremental (KIP-227), and one is in flight at a time.
 
 Left out: tiered storage, moves between log directories.
 """

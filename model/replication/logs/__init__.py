@@ -1,0 +1,1 @@
+"""The logs of a broker on disk: opening, checkpoints, retention, clean close."""

@@ -1,10 +1,12 @@
-"""The logs of a broker's directories: opening, checkpoints, retention, clean close (LogManager).
+"""LogManager: opens and deletes the logs of a broker, writes checkpoints, closes cleanly.
 
-A new log goes to the online directory with the fewest logs. A directory that fails is offline until
-the process ends, and is written no more; the others go on. The high-watermark checkpoint is
-ReplicaManager's in Kafka; it lives here, beside its siblings. Logs of partitions that metadata no
-longer assigns to this broker stay on disk unused, as do second logs of one partition, which end
-Kafka's start (Duplicate log directories). Left out: moves between directories (future logs).
+Models kafka.log.LogManager. A new log goes to the online directory with the fewest logs. A
+directory that fails is offline until the process ends and is not written any more; the others stay
+in use. The high-watermark checkpoint is here, beside the other two; Kafka's ReplicaManager has it.
+
+Left out: moves between directories (future logs). A log stays on disk, unused, if metadata no
+longer assigns its partition to this broker (a stray log) or if another directory has a log of the
+same partition (Kafka does not start with such duplicates).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkasim.model.directories import UNASSIGNED, roots
-from kafkasim.model.effects import Barrier, Flush
+from kafkasim.model.effects import Barrier, Flush, Handler
 from kafkasim.model.facts import LogDeleted, LogDirOffline, LogLoaded, LogPlaced
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.logs.clean_close import CleanClose
@@ -30,18 +32,18 @@ if TYPE_CHECKING:
     from kafkasim.model.storage.rules import StorageRules
 
 LANE = "scheduler"
-PERIODIC = (
+PERIODIC_TASKS = (
     "log-retention",
     "log-flusher",
     "recovery-point-checkpoint",
     "producer-expiration",
     "highwatermark-checkpoint",
 )
-INITIAL_TASK_DELAY_US = 30_000_000
+INITIAL_TASK_DELAY_US = 30_000_000  # log.initial.task.delay.ms
 
 
 class LogManager:
-    """Opens logs, and writes what a restart needs to know about them."""
+    """The logs of one broker. ``partitions`` is the live table of hosted partitions."""
 
     def __init__(
         self,
@@ -61,7 +63,7 @@ class LogManager:
             for path, root in zip(paths, roots(log_dirs), strict=True)
         ])  # fmt: skip
         self.several = len(self.directories) > 1
-        self._placed: dict[TopicPartition, LogDirectory] = {}  # where the hosted logs lie
+        self._placed: dict[TopicPartition, LogDirectory] = {}  # the directory of each opened log
         for directory in self.directories:
             try:
                 pending = directory.load(process.rng)
@@ -83,18 +85,20 @@ class LogManager:
 
     @property
     def clean_epoch(self) -> int | None:
-        """The broker epoch of a clean stop that all directories agree on, or None
-        (readBrokerEpochFromCleanShutdownFiles)."""
+        """The broker epoch of the last clean stop; None if the stop was not clean everywhere.
+
+        Models LogManager.readBrokerEpochFromCleanShutdownFiles.
+        """
         first = self.directories[0].clean_epoch
         same = all(each.online and each.clean_epoch == first for each in self.directories)
         return first if same else None
 
     def directory_ids(self) -> tuple[str, ...]:
-        """Return the ids of the online directories; none where there is only one."""
+        """Return the ids of the online directories; none if the broker has a single directory."""
         return tuple(sorted([each.id for each in self.online])) if self.several else ()
 
     def directory_of(self, tp: TopicPartition) -> LogDirectory | None:
-        """Return the online directory of a hosted log."""
+        """Return the directory of a hosted log, None if it is offline or the log is not open."""
         directory = self._placed.get(tp)
         return directory if directory and directory.online else None
 
@@ -103,7 +107,7 @@ class LogManager:
         return [tp for tp, placed in self._placed.items() if placed is directory]
 
     def fail(self, error: DiskError) -> LogDirectory | None:
-        """Take the directory of a file offline; return it, or None if it was offline before."""
+        """Take the directory of the failed file offline; return None if it was offline before."""
         for directory in self.online:
             if directory.holds(error.path):
                 self._offline(directory, error)
@@ -125,9 +129,10 @@ class LogManager:
         now: int,
         assigned: str | None = None,
     ) -> UnifiedLog | None:
-        """Load a log or create it; None if it is, or may be, in a directory that failed.
+        """Load or create a log; return None if it is, or may be, in a directory that failed.
 
-        ``assigned``: the directory that metadata has for it, None where any will do.
+        ``overrides`` are the topic's own settings. ``assigned`` is the id of the directory that the
+        metadata names, None if any directory will do.
         """
         process = self.process
         directory = self._choose(tp, topic_id, assigned)
@@ -136,14 +141,14 @@ class LogManager:
         try:
             known = directory.on_disk.pop(tp, None)
             path, files = directory.log_path(tp), directory.files
-            if known is not None and known != topic_id:  # another topic of that name: a stray
+            if known is not None and known != topic_id:  # a deleted topic's of that name
                 for each in files.paths(path + "/"):
                     files.delete(each)
                 known = None
-            # A power loss may leave batches without partition.metadata: a log all the same.
-            nameless = known is None and bool(files.paths(path + "/"))
-            clean = not nameless and (known is None or directory.clean_epoch is not None)
-            existed = known is not None or nameless
+            # A power loss may leave batches without partition.metadata: that is a log, too.
+            unidentified = known is None and bool(files.paths(path + "/"))
+            clean = not unidentified and (known is None or directory.clean_epoch is not None)
+            existed = known is not None or unidentified
             log = self._load(directory, tp, topic_id, overrides, existed, clean, now)
         except DiskError as error:
             process.log_dir_failed(error, now)
@@ -157,22 +162,25 @@ class LogManager:
     def _choose(
         self, tp: TopicPartition, topic_id: str, assigned: str | None
     ) -> LogDirectory | None:
-        """Return where a log lies or shall lie (createLogInAssignedDirectoryId, getOrCreateLog)."""
+        """Return the directory that has the log or shall have it; None: that may be a failed one.
+
+        Models Partition.createLogInAssignedDirectoryId and LogManager.getOrCreateLog.
+        """
         if not self.several:
             return self.directories[0]
         online = self.online
         wanted = [directory for directory in online if directory.id == assigned]
-        lies = [each for each in online if each.on_disk.get(tp) == topic_id] or [
+        holding = [each for each in online if each.on_disk.get(tp) == topic_id] or [
             each for each in online if each.files.paths(each.log_path(tp) + "/")
             and tp not in each.on_disk
         ]  # fmt: skip
         for directory in wanted:
-            if directory in lies:
+            if directory in holding:
                 return directory
-        if lies:
-            return lies[0]
+        if holding:
+            return holding[0]
         if not wanted and assigned not in (None, UNASSIGNED) and online != [*self.directories]:
-            return None  # it may lie in one that is offline
+            return None  # the log may be in a directory that is offline
         count = {each: len(self.placed_in(each)) + len(each.on_disk) for each in online}
         return wanted[0] if wanted else min(online, key=count.__getitem__, default=None)
 
@@ -218,8 +226,10 @@ class LogManager:
         return log
 
     def delete(self, partition: Partition, now: int) -> None:
-        """Rename the log of a partition that is hosted no longer out of the way (asyncDelete); its
-        files go after file.delete.delay.ms."""
+        """Rename the log's directory to …-delete; delete its files after file.delete.delay.ms.
+
+        Models LogManager.asyncDelete. A new log of the same partition can be created at once.
+        """
         unique = f"{self.process.rng.getrandbits(128):032x}"
         directory = f"{partition.log.directory}.{unique}{DELETED}"
         files = self.process.files
@@ -269,17 +279,13 @@ class LogManager:
             if directory.endswith(DELETED):
                 self._delete_later(directory, config.log_segment_delete_delay_ms, now)
 
-    def _rearm(self, key: str, period_ms: int, task: str, now: int) -> None:
-        handler = getattr(self, task)
+    def _rearm(self, key: str, period_ms: int, handler: Handler, now: int) -> None:
         self.process.timers.arm(key, now + period_ms * 1000, LANE, handler)
 
     def _retention(self, now: int) -> None:
-        self._rearm(
-            "log-retention",
-            self.settings.current.log_retention_check_interval_ms,
-            "_retention",
-            now,
-        )
+        """Delete old segments (LogManager.cleanupLogs)."""
+        period_ms = self.settings.current.log_retention_check_interval_ms
+        self._rearm("log-retention", period_ms, self._retention, now)
         wall_ms = self.process.wall_ms(now)
         for partition in self._hosted():
             if "delete" in partition.log.config.cleanup_policy:
@@ -292,18 +298,21 @@ class LogManager:
                         return
 
     def _flush_due(self, now: int) -> None:
-        """LogManager.flushDirtyLogs; log.flush.scheduler.interval.ms is effectively one second."""
+        """Flush the logs whose flush.ms is over (LogManager.flushDirtyLogs).
+
+        log.flush.scheduler.interval.ms is effectively one second.
+        """
         wall_ms = self.process.wall_ms(now)
         finite = False
         for partition in self._hosted():
             if partition.log.config.flush_ms < 2**62:
                 finite = True
                 partition.log.flush_if_due(wall_ms)
-        self._rearm("log-flusher", 1000 if finite else 30_000, "_flush_due", now)
+        self._rearm("log-flusher", 1000 if finite else 30_000, self._flush_due, now)
 
     def _expire_producers(self, now: int) -> None:
         period_ms = self.settings.current.producer_id_expiration_check_interval_ms
-        self._rearm("producer-expiration", period_ms, "_expire_producers", now)
+        self._rearm("producer-expiration", period_ms, self._expire_producers, now)
         wall_ms = self.process.wall_ms(now)
         for partition in self._hosted():
             partition.log.remove_expired_producers(wall_ms)
@@ -311,24 +320,20 @@ class LogManager:
     def _checkpoint(self, now: int) -> None:
         """Write recovery points and log starts."""
         period_ms = max(self.settings.current.log_flush_offset_checkpoint_interval_ms, 1)
-        self._rearm("recovery-point-checkpoint", period_ms, "_checkpoint", now)
+        self._rearm("recovery-point-checkpoint", period_ms, self._checkpoint, now)
         for directory in self.online:
             self._flush(directory, self._write_offsets, now)
 
     def _checkpoint_high_watermarks(self, now: int) -> None:
-        self._rearm(
-            "highwatermark-checkpoint",
-            self.settings.current.replica_high_watermark_checkpoint_interval_ms,
-            "_checkpoint_high_watermarks",
-            now,
-        )
+        period_ms = self.settings.current.replica_high_watermark_checkpoint_interval_ms
+        self._rearm("highwatermark-checkpoint", period_ms, self._checkpoint_high_watermarks, now)
         for directory in self.online:
             self._flush(directory, self._write_high_watermarks, now)
 
     def checkpoint_recovery_points(self, tp: TopicPartition) -> None:
-        """A truncation lowered a recovery point: say so before the log grows again.
+        """Make recovery points durable after a truncation, before the log of ``tp`` grows again.
 
-        Else recovery trusts segments that were written anew (LogManager.truncateTo).
+        Otherwise a recovery would trust segments that were rewritten since (LogManager.truncateTo).
         """
         self.process.out.append(Barrier((self._write_recovery_points(self._placed[tp]),)))
 
@@ -383,16 +388,16 @@ class LogManager:
         The error is None unless the only directory failed; of several, one that fails now is left
         without a marker.
         """
-        for key in PERIODIC:
+        for key in PERIODIC_TASKS:
             self.process.timers.cancel(key)
-        open_ends = self.online
+        closing = self.online
 
         def closed(directory: LogDirectory, error: DiskError | None, at: int) -> None:
-            open_ends.remove(directory)
-            if not open_ends:
+            closing.remove(directory)
+            if not closing:
                 done(None if self.several else error, at)
 
-        for directory in list(open_ends):
+        for directory in list(closing):
             self._close(directory, broker_epoch, partial(closed, directory), now)
 
     def _close(
@@ -416,13 +421,12 @@ class LogManager:
         def write_marker() -> tuple[str, ...]:
             return (write_clean_marker(directory.files, directory.root, broker_epoch),)
 
-        closing = CleanClose(self.process.out, logs, done)
-        closing.begin(write_checkpoints, write_marker, now)
+        CleanClose(self.process.out, logs, done).begin(write_checkpoints, write_marker, now)
 
     def _recover_unopened(self, directory: LogDirectory, now: int) -> list[UnifiedLog]:
-        """Recover what nobody has asked for since an unclean start.
+        """Recover the logs that were not opened since an unclean start.
 
-        Kafka does it at the start, with all logs (loadLogs); the marker vouches for these too.
+        Kafka recovers all logs at the start (loadLogs); the clean-shutdown marker covers them.
         """
         found: list[UnifiedLog] = []
         for tp, topic_id in list(directory.on_disk.items()):

@@ -116,7 +116,7 @@ class DelayedOperations:
             deletion.try_complete(self.tp, now)
 
     def mark_dirty(self) -> None:
-        """Let followers' sessions look at the partition again: something they must hear of changed."""
+        """Let the followers' sessions look at the partition again: they must hear of a change."""
         for entry in self.session_entries:
             if entry.clean:
                 entry.mark_dirty()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 
 class IsrState:
-    """An ISR as the leader sees it; build one with :func:`committed` or with a proposal's method."""
+    """An ISR as the leader sees it: committed (:func:`committed`) or with a proposal in flight."""
 
     __slots__ = ("change", "isr", "last", "maximal", "moving", "proposed", "reason")
 

@@ -232,10 +232,10 @@ class LeaderState:
         return -1 if remote is None else self.rules.isr_member_epoch(remote.broker_epoch)
 
     def on_alter_result(self, pending: IsrState, result: AlterPartitionResult, now: int) -> None:
-        """Take the controller's answer to ``pending`` (submitAlterPartition, handleAlterPartition…).
+        """Take the controller's answer to the proposal ``pending`` (submitAlterPartition).
 
-        Newer metadata may have replaced the proposal meanwhile: then the metadata stands. Kafka does
-        not tick its meter in that case; the trace has the success all the same.
+        Ignore the answer if newer metadata replaced the proposal meanwhile. Kafka does not tick its
+        meter then; the trace records a success all the same.
         """
         if self.state is not pending:
             if result.error is NONE and self.leading and result.leader_epoch == self.leader_epoch:

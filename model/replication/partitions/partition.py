@@ -246,7 +246,7 @@ class Partition:
     def append_as_follower(
         self, batches: tuple[RecordBatch, ...], fetch_epoch: int
     ) -> AppendResult:
-        """Append what a fetch under ``fetch_epoch`` brought; the log decides which batches it takes.
+        """Append fetched batches; the log leaves out those of a newer epoch than ``fetch_epoch``.
 
         An empty log whose start lies inside the first batch starts anew at that batch
         (Partition.appendRecordsToFollowerOrFutureReplica, UnexpectedAppendOffsetException).

@@ -1,0 +1,1 @@
+"""The requests about partitions: produce, fetch, offsets, deletion; and those that wait."""

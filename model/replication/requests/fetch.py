@@ -1,9 +1,9 @@
 """Fetch requests: read, record a follower's progress, then answer or wait for ``min_bytes``.
 
-Models ReplicaManager.fetchMessages, DelayedFetch and the contexts of KIP-227 (FetchContext): a fetch
-without a session names all its partitions, one in a session only what changed. Followers fetch in
-sessions, consumers without. A follower serves consumers, too, up to its own high watermark
-(KIP-392).
+Models ReplicaManager.fetchMessages, DelayedFetch and the contexts of KIP-227 (FetchContext). A
+fetch without a session names all its partitions; a fetch in a session names only what changed.
+Followers fetch in sessions, consumers without. A follower serves consumers, too, up to its own high
+watermark (KIP-392).
 
 Left out: quotas of clients.
 """

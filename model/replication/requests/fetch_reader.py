@@ -206,8 +206,8 @@ class FetchReader:
     ) -> bool:
         """Return whether what happened to ``asked`` ends the wait of a fetch (DelayedFetch).
 
-        New records do if they make ``min_bytes``. A new leader epoch ends a consumer's wait at once;
-        a follower is fenced in the answer that new records or the end of its time bring.
+        New records end it if they make ``min_bytes``. A new leader epoch ends a consumer's wait at
+        once. A follower's fetch waits on and is fenced when it is answered (Kafka: at once, too).
         """
         partition = self._hosted.online.get(asked.tp)
         if partition is None:

@@ -17,8 +17,8 @@ NO_PREFERENCE = -1
 def preferred_read_replica(leader: LeaderState, rack: str, offset: int) -> int:
     """Return the follower that a consumer of ``rack`` is sent to, −1 to be served by the leader.
 
-    A leader in the same rack serves the consumer itself. Otherwise the consumer goes to the follower
-    of that rack with the largest log end offset; among equals to the one that was caught up last.
+    A leader in the same rack serves the consumer itself. Otherwise the follower of that rack with
+    the largest log end offset does; among equals, the one that was caught up last.
     """
     brokers = leader.brokers
     here = brokers.get(leader.leader_id)
