@@ -8,6 +8,7 @@ import pytest
 
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import NoOpRecord
+from kafkasim.model.controller.kraft.ports import Listeners
 from kafkasim.model.effects import Exit, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ControllerActive, MetadataCommitted
@@ -171,3 +172,27 @@ def test_periodic_events_stop_with_the_leadership_raft_lost() -> None:
     assert h.controller.image.contents() == before
     refused = h.send(BrokerHeartbeatRequest(1, h.controller.image.brokers[1].epoch, 1, True, False))
     assert h.answers[refused].error == REFUSED
+
+
+def test_other_listeners_are_told_after_the_controller_in_the_order_they_joined() -> None:
+    told: list[tuple[str, int]] = []
+
+    class Other:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def on_leader_change(self, leader_id: int, epoch: int, now: int) -> None:
+            told.append((self.name, leader_id))
+
+        def on_commit(self, batches: object, high_watermark: int, now: int) -> None:
+            told.append((self.name, high_watermark))
+
+        def on_snapshot(self, end_offset: int, epoch: int, values: object, now: int) -> None:
+            told.append((self.name, end_offset))
+
+    listeners = Listeners(Other("controller"))
+    listeners.add(Other("broker"))
+    listeners.on_leader_change(2, 1, 0)
+    listeners.on_commit((), 7, 0)
+    listeners.on_snapshot(9, 1, [], 0)
+    assert told == [(name, value) for value in (2, 7, 9) for name in ("controller", "broker")]

@@ -89,10 +89,11 @@ class BrokerQueue:
 
 
 class ControllerChannelManager:
-    """The queues of all live brokers."""
+    """The queues of all live brokers. ``answered(broker, request, response)`` gets each answer."""
 
-    def __init__(self, process: Process, answered: Answered) -> None:
+    def __init__(self, process: Process, events: EventQueue, answered: Answered) -> None:
         self.process = process
+        self.events = events
         self.answered = answered
         self.queues: dict[int, BrokerQueue] = {}
 
@@ -101,22 +102,22 @@ class ControllerChannelManager:
         if broker.id not in self.queues:
             self.queues[broker.id] = BrokerQueue(self.process, broker, self.answered)
 
-    def remove(self, broker: int, now: int) -> None:
+    def remove(self, broker: int) -> None:
         """Close the queue to a broker, if there is one."""
         queue = self.queues.pop(broker, None)
         if queue is not None:
-            queue.stop(now)
+            queue.stop(self.events.now)
 
-    def shutdown(self, now: int) -> None:
+    def shutdown(self) -> None:
         """Close all queues."""
         for broker in list(self.queues):
-            self.remove(broker, now)
+            self.remove(broker)
 
-    def send(self, broker: int, request: Any, now: int) -> None:
+    def send(self, broker: int, request: Any) -> None:
         """Queue a request to a broker; one without a queue gets nothing."""
         queue = self.queues.get(broker)
         if queue is not None:
-            queue.put(request, now)
+            queue.put(request, self.events.began)
 
 
 class RequestBatch:
@@ -131,13 +132,11 @@ class RequestBatch:
         context: ControllerContext,
         channels: ControllerChannelManager,
         rules: ZkControllerRules,
-        events: EventQueue,
     ) -> None:
         self.broker_id = broker_id
         self.context = context
         self.channels = channels
         self.rules = rules
-        self.events = events
         self._leader_and_isr: dict[int, dict[TopicPartition, ControlPartition]] = {}
         self._stop: dict[int, dict[TopicPartition, StopReplicaPartition]] = {}
         self._update_brokers: dict[int, None] = {}
@@ -220,10 +219,10 @@ class RequestBatch:
 
     def send(self) -> None:
         """Queue the requests of this batch and begin a new one (sendRequestsToBrokers)."""
-        context, send, now = self.context, self.channels.send, self.events.began
+        context, send = self.context, self.channels.send
         for broker, partitions in self._leader_and_isr.items():
             if broker in context.brokers:
-                send(broker, self._leader_and_isr_request(broker, partitions), now)
+                send(broker, self._leader_and_isr_request(broker, partitions))
         if self._update_brokers:
             alive = tuple(
                 [
@@ -235,11 +234,11 @@ class RequestBatch:
             for broker in self._update_brokers:
                 if broker in context.brokers:
                     head = self._head(broker)
-                    send(broker, UpdateMetadataRequest(*head, states, alive), now)
+                    send(broker, UpdateMetadataRequest(*head, states, alive))
         for broker, stops in self._stop.items():
             if broker in context.brokers:
                 request = StopReplicaRequest(*self._head(broker), tuple(stops.values()))
-                send(broker, request, now)
+                send(broker, request)
         self.new_batch()
 
     def _head(self, broker: int) -> tuple[int, int, int]:

@@ -102,8 +102,8 @@ class KafkaController:
         self.election = ControllerElection(info.id, zk, context, store, self)
         self.events = events = EventQueue(process, zk, LANE, self.election.maybe_resign)
         self.loading = ContextLoader(context, store, rules, config)
-        self.channels = ControllerChannelManager(process, self._on_answer)
-        batch = self.batch = RequestBatch(info.id, context, self.channels, rules, events)
+        self.channels = ControllerChannelManager(process, events, self._on_answer)
+        batch = self.batch = RequestBatch(info.id, context, self.channels, rules)
         self.partitions = PartitionStateMachine(
             context,
             store,
@@ -124,8 +124,8 @@ class KafkaController:
             partitions, replicas, deletion, watches_isr=not config.alter_partition_enabled,
         )  # fmt: skip
         self.broker_changes = BrokerChanges(
-            context, store, batch, self.channels, self.rules, self.events,
-            self.loading, partitions, replicas, deletion, self.reassignments,
+            context, store, batch, self.channels, self.rules,
+            partitions, replicas, deletion, self.reassignments,
         )  # fmt: skip
         self.topic_changes = TopicChanges(
             context, store, self.loading, partitions, replicas, deletion
@@ -320,5 +320,5 @@ class KafkaController:
     def resigned(self) -> None:
         """Stop being active (onControllerResignation)."""
         self.leader_elections.stop()
-        self.channels.shutdown(self.events.now)
+        self.channels.shutdown()
         self.context.reset()

@@ -15,13 +15,11 @@ from kafkasim.model.facts import BrokerRegistration
 if TYPE_CHECKING:
     from kafkasim.model.controller.zk.changes.reassignments import Reassignments
     from kafkasim.model.controller.zk.channels import ControllerChannelManager, RequestBatch
-    from kafkasim.model.controller.zk.events import EventQueue
     from kafkasim.model.controller.zk.rules import ZkControllerRules
     from kafkasim.model.controller.zk.states.deletion import TopicDeletionManager
     from kafkasim.model.controller.zk.states.partition_states import PartitionStateMachine
     from kafkasim.model.controller.zk.states.replica_states import ReplicaStateMachine
     from kafkasim.model.controller.zk.store.controller_store import ControllerStore
-    from kafkasim.model.controller.zk.store.loading import ContextLoader
     from kafkasim.model.controller.zk.store.zk_data import BrokerInfo
 
 
@@ -35,8 +33,6 @@ class BrokerChanges:
         batch: RequestBatch,
         channels: ControllerChannelManager,
         rules: ZkControllerRules,
-        events: EventQueue,
-        loading: ContextLoader,
         partitions: PartitionStateMachine,
         replicas: ReplicaStateMachine,
         deletion: TopicDeletionManager,
@@ -47,8 +43,6 @@ class BrokerChanges:
         self.batch = batch
         self.channels = channels
         self.rules = rules
-        self.events = events
-        self.loading = loading
         self.partitions = partitions
         self.replicas = replicas
         self.deletion = deletion
@@ -57,14 +51,14 @@ class BrokerChanges:
     def process(self) -> Steps:
         """Compare the registered brokers with those in the context."""
         found = yield from self.store.brokers()
-        known, channels, now = self.context.broker_epochs, self.channels, self.events.now
+        known, channels = self.context.broker_epochs, self.channels
         new = tuple([b for b in found if b not in known])
         dead = tuple([b for b in known if b not in found])
         bounced = tuple(
             [b for b in found if b in known and self.rules.is_bounced(known[b], found[b][1])]
         )
         for broker in (*bounced, *dead):
-            channels.remove(broker, now)
+            channels.remove(broker)
         for broker in (*new, *bounced):
             channels.add(found[broker][0])
         if new:
@@ -85,7 +79,7 @@ class BrokerChanges:
             info, epoch = found[broker]
             context.brokers[broker] = info
             context.broker_epochs[broker] = epoch
-        self.loading.record_registered(brokers)
+        self.store.record_registered(brokers)
         self.store.because("unfenced")
         self.batch.send_update_metadata(others, ())
         self.batch.send_update_metadata(brokers, context.leaderships)

@@ -22,7 +22,7 @@ from kafkasim.model.controller.zk.store.zk_data import (
     partitions_path,
     state_path,
 )
-from kafkasim.model.facts import PartitionChanged, ZkControllerWrite
+from kafkasim.model.facts import BrokerRegistration, PartitionChanged, ZkControllerWrite
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.zookeeper.ops import (
     Check,
@@ -83,6 +83,15 @@ class ControllerStore:
         return {
             info.id: (info, epoch) for info, epoch in sorted(found, key=lambda each: each[0].id)
         }
+
+    def record_registered(self, brokers: tuple[int, ...]) -> None:
+        """Record in the trace that brokers are registered, the oldest registration first."""
+        context = self.context
+        for broker in sorted(brokers, key=lambda each: context.broker_epochs[each]):
+            epoch, rack = context.broker_epochs[broker], context.brokers[broker].rack
+            self.out.append(
+                BrokerRegistration(epoch, broker, epoch, "registered", False, False, rack)
+            )
 
     # ------------------------------------------------------------------------------ any writes
 

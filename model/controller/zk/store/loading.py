@@ -14,7 +14,7 @@ from kafkasim.model.controller.zk.store.zk_data import (
     config_path,
     topic_path,
 )
-from kafkasim.model.facts import BrokerRegistration, TopicCreated
+from kafkasim.model.facts import TopicCreated
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.zookeeper.ops import Delete, GetData, ZkError
 
@@ -52,7 +52,7 @@ class ContextLoader:
         brokers = yield from store.brokers()
         for broker, (info, epoch) in brokers.items():
             context.brokers[broker], context.broker_epochs[broker] = info, epoch
-        self.record_registered(tuple(brokers))
+        store.record_registered(tuple(brokers))
         names = yield from store.children(TOPICS)
         yield from self.read_topics(names)
         yield from store.load_states(list(context.assignments))
@@ -74,15 +74,6 @@ class ContextLoader:
                 down = any(not context.online(broker, tp) for tp, broker in every)
                 if down or context.is_reassigning(topic):
                     context.topics_ineligible[topic] = None
-
-    def record_registered(self, brokers: tuple[int, ...]) -> None:
-        """Record in the trace that brokers are registered, the oldest registration first."""
-        context = self.context
-        for broker in sorted(brokers, key=lambda each: context.broker_epochs[each]):
-            epoch, rack = context.broker_epochs[broker], context.brokers[broker].rack
-            self.store.out.append(
-                BrokerRegistration(epoch, broker, epoch, "registered", False, False, rack)
-            )
 
     def read_topics(self, names: list[str]) -> Steps:
         """Read assignments, ids and settings of topics; return the partitions found."""
