@@ -103,7 +103,7 @@ class RaftClient:
         self._peers = Peers(context, self.voter_sets, observer)
         self._timer = ElectionTimer(context, self.voter_sets, self._on_election_timeout)
         snapshot_store = SnapshotStore(process.files, log.directory)
-        self._replicated = replicated = ReplicatedLog(log, snapshot_store, self.voter_sets)
+        self.replicated_log = replicated = ReplicatedLog(log, snapshot_store, self.voter_sets)
         log.on_disk_error = self._on_disk_error
         self._delivery = Delivery(quorum, replicated, listener)
         self._elections = Elections(
@@ -158,17 +158,12 @@ class RaftClient:
     @property
     def high_watermark(self) -> int:
         """Everything below is committed, as far as this replica knows."""
-        return self._replicated.high_watermark
+        return self.replicated_log.high_watermark
 
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record will get."""
         return self.log.log_end_offset
-
-    @property
-    def last_log_epoch(self) -> int:
-        """The epoch of the last record, of the newest snapshot if the log is empty, or 0."""
-        return self._replicated.last_epoch
 
     def describe_quorum(self, now: int) -> DescribeQuorumResponse | None:
         """Return what the leader knows of voters and observers; None if this is no leader."""
@@ -185,12 +180,12 @@ class RaftClient:
         Raises:
             DiskError: the newest snapshot cannot be read.
         """
-        latest = self._replicated.truncate_to_latest_snapshot(now)
+        latest = self.replicated_log.truncate_to_latest_snapshot(now)
         if latest is not None:
             self.snapshots.arm_cleaning(now)
             self._delivery.load_snapshot(latest, now)
-        self._replicated.read_voters(now)
-        last_epoch = self._replicated.last_epoch
+        self.replicated_log.read_voters(now)
+        last_epoch = self.replicated_log.last_epoch
         context = self._context
         state = self.quorum.initialize(last_epoch)
         role = context.rules.restart_role(self._store.state, context.node_id, last_epoch)

@@ -175,7 +175,7 @@ def test_the_epoch_of_a_log_that_is_all_snapshot_is_the_snapshots():
     world.heal()
     world.run_until(lambda: world.nodes[other].loaded)
     raft = world.nodes[other].raft
-    assert (raft.last_log_epoch, raft.log_end_offset, raft.high_watermark) == (1, 26, 26)
+    assert (raft.replicated_log.last_epoch, raft.log_end_offset, raft.high_watermark) == (1, 26, 26)
 
 
 def test_fetch_snapshot_is_refused_in_kafkas_words():

@@ -160,7 +160,7 @@ def test_roll(properties: dict[str, int], timestamps: list[int], bases: list[int
 def test_roll_when_an_index_is_full_or_offsets_do_not_fit() -> None:
     log = make_log()
     fill(log, 1)
-    log.segments[-1].full = True
+    log.segments[-1].index_full = True
     fill(log, 1)
     log.append_as_follower((at(2**31 + 5, 0, 1),))
     assert [segment.base_offset for segment in log.segments] == [0, 1, 2**31 + 5]

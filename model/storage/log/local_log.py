@@ -93,7 +93,7 @@ class LocalLog:
         segments = self.segments
         segment = segments[-1]
         if offset >= segment.base_offset:
-            bases = segment.bases
+            bases = segment.base_offsets
             if bases and bases[-1] == offset:  # the last batch: most fetches ask for it
                 batch = segment.batches[-1]
                 fits = batch.size <= max_bytes or min_one

@@ -55,36 +55,38 @@ class Segment:
 
     __slots__ = (
         "_files",
+        "_index_interval_bytes",
         "_last_indexed_ms",
+        "_unindexed_bytes",
         "base_offset",
-        "bases",
+        "base_offsets",
         "batches",
         "first_timestamp_ms",
-        "full",
+        "index_full",
         "index_path",
-        "interval",
         "largest_timestamp_ms",
         "log_path",
         "size",
         "time_index_path",
-        "unindexed",
     )
 
-    def __init__(self, files: Files, directory: str, base_offset: int, interval: int) -> None:
+    def __init__(
+        self, files: Files, directory: str, base_offset: int, index_interval_bytes: int
+    ) -> None:
         name = f"{directory}/{base_offset:020d}"
         self._files = files
-        self.interval = interval  # index.interval.bytes
+        self._index_interval_bytes = index_interval_bytes
         self.base_offset = base_offset
         self.log_path = name + ".log"
         self.index_path = name + ".index"
         self.time_index_path = name + ".timeindex"
         self.batches: list[RecordBatch] = []
-        self.bases: list[int] = []
+        self.base_offsets: list[int] = []
         self.size = 0
-        self.full = False  # an index has no room left
+        self.index_full = False  # an index has no room left
         self.first_timestamp_ms = -1  # of the first batch, for segment.ms
         self.largest_timestamp_ms = -1
-        self.unindexed = 0  # bytes since the last index entry
+        self._unindexed_bytes = 0  # appended since the last index entry
         self._last_indexed_ms = -1
 
     @property
@@ -112,20 +114,20 @@ class Segment:
         self._files.append(self.log_path, batch, size)
         # _remember, in place: the hottest call of a log.
         timestamp = batch.max_timestamp_ms
-        if not self.bases:
+        if not self.base_offsets:
             self.first_timestamp_ms = timestamp if timestamp >= 0 else now_ms
         if timestamp > self.largest_timestamp_ms:
             self.largest_timestamp_ms = timestamp
         self.batches.append(batch)
-        self.bases.append(batch.base_offset)
+        self.base_offsets.append(batch.base_offset)
         self.size += size
 
     def index(self, last_offset: int, position: int, size: int) -> None:
         """Count an append of ``size`` bytes at ``position``; add an index entry if it is due."""
-        if self.unindexed > self.interval:
+        if self._unindexed_bytes > self._index_interval_bytes:
             self._add_index_entry(last_offset, position)
-            self.unindexed = 0
-        self.unindexed += size
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size
 
     def read(
         self, offset: int, max_bytes: int, upper_bound: int, min_one: bool
@@ -135,7 +137,7 @@ class Segment:
         The bounds are those of :meth:`LocalLog.read`.
         """
         batches = self.batches
-        first = bisect_right(self.bases, offset) - 1
+        first = bisect_right(self.base_offsets, offset) - 1
         if first < 0 or batches[first].last_offset < offset:
             first += 1
         end = first
@@ -159,7 +161,7 @@ class Segment:
         return (
             self.size + size > segment_bytes
             or (timestamp if timestamp >= 0 else now_ms) - self.first_timestamp_ms > segment_ms
-            or self.full
+            or self.index_full
             or last.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         )
 
@@ -212,7 +214,7 @@ class Segment:
 
     def truncate_to(self, offset: int) -> None:
         """Cut the batch that contains ``offset`` and all that follow."""
-        kept = bisect_left(self.bases, offset)
+        kept = bisect_left(self.base_offsets, offset)
         if kept and self.batches[kept - 1].last_offset >= offset:
             kept -= 1
         if kept == len(self.batches):
@@ -231,19 +233,19 @@ class Segment:
 
     def _remember(self, batch: RecordBatch, now_ms: int) -> None:
         timestamp = batch.max_timestamp_ms
-        if not self.bases:
+        if not self.base_offsets:
             self.first_timestamp_ms = timestamp if timestamp >= 0 else now_ms
         if timestamp > self.largest_timestamp_ms:
             self.largest_timestamp_ms = timestamp
         self.batches.append(batch)
-        self.bases.append(batch.base_offset)
+        self.base_offsets.append(batch.base_offset)
         self.size += batch.size
 
     def _forget(self) -> None:
         self.batches = []
-        self.bases = []
+        self.base_offsets = []
         self.size = 0
-        self.full = False
+        self.index_full = False
         self.first_timestamp_ms = -1
         self.largest_timestamp_ms = -1
 
@@ -254,7 +256,7 @@ class Segment:
             self._last_indexed_ms = self.largest_timestamp_ms
             entry = (self.largest_timestamp_ms, last_offset)
             files.append(self.time_index_path, entry, TIME_ENTRY_BYTES)
-        self.full = (
+        self.index_full = (
             files.count(self.index_path) * OFFSET_ENTRY_BYTES >= MAX_INDEX_BYTES
             or files.count(self.time_index_path) * TIME_ENTRY_BYTES >= MAX_INDEX_BYTES
         )
@@ -262,7 +264,7 @@ class Segment:
     def _rebuild_indexes(self) -> None:
         for path in (self.index_path, self.time_index_path):
             _create_empty(self._files, path)
-        self.unindexed = 0
+        self._unindexed_bytes = 0
         self._last_indexed_ms = -1
         position = 0
         for batch in self.batches:

@@ -276,10 +276,7 @@ class UnifiedLog:
         for batch in batches:
             local.append(batch, now_ms)
             producers.update(batch)
-        if segment.unindexed > segment.interval:
-            segment.index(last.last_offset, position, size)
-        else:
-            segment.unindexed += size
+        segment.index(last.last_offset, position, size)
         local.force_if_due()
 
     def roll(self, base_offset: int) -> Segment:
