@@ -96,6 +96,23 @@ class ClassicMember:
                 return subscription
         raise AssertionError(f"{self.member_id} does not support {protocol}: {self.protocols}")
 
+    def update(
+        self, rebalance_timeout_ms: int, session_timeout_ms: int, protocols: Protocols
+    ) -> None:
+        """Take over what a JoinGroup says of the member."""
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+
+    def park_sync(self, parked: Parked) -> None:
+        """Park the member's SyncGroup; a sync that was parked before gets no answer."""
+        self.awaiting_sync = parked
+
+    def take_sync(self) -> Parked | None:
+        """Return the parked sync, and park it no longer; None if there is none."""
+        parked, self.awaiting_sync = self.awaiting_sync, None
+        return parked
+
 
 class ClassicGroup:
     """A group of the classic protocol."""
@@ -191,7 +208,11 @@ class ClassicGroup:
             known = self.static_members.get(member.instance_id)
             assert known is None, f"{self.group_id}: {member.instance_id} is {known}"
             self.static_members[member.instance_id] = member.member_id
+        preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
+        if preparing and self.previous_state is ClassicGroupState.EMPTY:
+            self.new_member_added = True
         self.members[member.member_id] = member
+        member.is_new = parked is not None
         self.park_join(member, parked)
         self.pending_join.pop(member.member_id, None)
 
@@ -234,6 +255,14 @@ class ClassicGroup:
         if was_leader:
             self.leader = new_id
         return new
+
+    def hand_out(self, member_id: str) -> None:
+        """Remember a member id that was handed out, until its JoinGroup or its removal."""
+        self.pending_join[member_id] = None
+
+    def release_instance(self, instance_id: str) -> None:
+        """Forget which member has an instance id; the member stays."""
+        del self.static_members[instance_id]
 
     def park_join(self, member: ClassicMember, parked: Parked | None) -> None:
         """Set or clear the parked join of a member, and keep the count."""
@@ -294,6 +323,21 @@ class ClassicGroup:
             self.transition_to(ClassicGroupState.EMPTY, now_ms)
         self.pending_sync.clear()
         self.new_member_added = False
+
+    def await_sync(self, member: ClassicMember) -> None:
+        """Expect a member's SyncGroup: it belongs to the generation that has begun."""
+        member.is_new = False
+        self.pending_sync[member.member_id] = None
+
+    def sync_arrived(self, member_id: str) -> bool:
+        """Expect a member's SyncGroup no longer; return whether none is outstanding."""
+        self.pending_sync.pop(member_id, None)
+        return not self.pending_sync
+
+    def take_new_member_added(self) -> bool:
+        """Return whether a member was added since the last call, in the initial delay."""
+        added, self.new_member_added = self.new_member_added, False
+        return added
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Return whether a member with these protocols may join.

@@ -114,7 +114,7 @@ class ClassicMembership:
             self.static.replace(shard, group, old, new_id, parked, request, now)
         else:
             if known is not None:  # only a variant keeps the old member beside the new one
-                del group.static_members[instance_id]
+                group.release_instance(instance_id)
             self._add(shard, group, new_id, parked, request, now)
 
     def _join_known(
@@ -185,14 +185,13 @@ class ClassicMembership:
             return
         assert group is not None, request
         member = group.members[request.member_id]
-        group.pending_sync.pop(request.member_id, None)
-        if not group.pending_sync:
+        if group.sync_arrived(request.member_id):
             self.runtime.cancel(("group-sync", group.group_id))
         if group.state is ClassicGroupState.STABLE:
             self.runtime.respond(parked, synced(group, member))
             return
         assert group.state is ClassicGroupState.COMPLETING_REBALANCE, (group.group_id, group.state)
-        member.awaiting_sync = parked
+        member.park_sync(parked)
         if group.leader == request.member_id:
             given = dict(request.assignments)
             assignments = {member_id: given.get(member_id, ()) for member_id in group.members}

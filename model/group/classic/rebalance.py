@@ -103,8 +103,7 @@ class ClassicRebalance:
         for member in group.members.values():
             self.answer_join(group, member)
             self.arm_session(shard, group, member, now)
-            member.is_new = False
-            group.pending_sync[member.member_id] = None
+            group.await_sync(member)
         generation = group.generation
         self.runtime.arm(
             ("group-sync", group.group_id),
@@ -142,8 +141,7 @@ class ClassicRebalance:
         """
 
         def on_delay(at: int) -> None:
-            if group.new_member_added and remaining_ms != 0:
-                group.new_member_added = False
+            if remaining_ms != 0 and group.take_new_member_added():
                 next_ms = min(self.initial_delay_ms, remaining_ms)
                 left_ms = max(remaining_ms - delay_ms, 0)
                 self._delay_initial(shard, group, next_ms, left_ms, at)
@@ -168,12 +166,6 @@ class ClassicRebalance:
 
         Its session is five minutes at first: it sends no heartbeat before its join is answered.
         """
-        member.is_new = True
-        if (
-            group.state is ClassicGroupState.PREPARING_REBALANCE
-            and group.previous_state is ClassicGroupState.EMPTY
-        ):
-            group.new_member_added = True
         group.add(member, protocol_type, parked)
         self._arm_member(shard, group, member, NEW_MEMBER_JOIN_TIMEOUT_MS, now)
 
@@ -205,7 +197,7 @@ class ClassicRebalance:
         now: int,
     ) -> None:
         """Remember a handed-out member id (KIP-394); a rebalance waits for it for one session."""
-        group.pending_join[member_id] = None
+        group.hand_out(member_id)
         self.runtime.arm(
             ("group-session", group.group_id, member_id),
             now + session_timeout_ms * 1000,
@@ -298,9 +290,8 @@ class ClassicRebalance:
         """
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, ())
-            parked = member.awaiting_sync
+            parked = member.take_sync()
             if parked is not None:
-                member.awaiting_sync = None
                 self.runtime.respond(parked, synced(group, member))
                 self.arm_session(shard, group, member, now)
 
@@ -313,8 +304,7 @@ class ClassicRebalance:
         """
         for member in group.members.values():
             member.assignment = ()
-            parked = member.awaiting_sync
+            parked = member.take_sync()
             if parked is not None:
-                member.awaiting_sync = None
                 self.runtime.respond(parked, sync_error(error))
                 self.arm_session(shard, group, member, now)

@@ -71,12 +71,11 @@ class StaticMembers:
         self, shard: GroupShard, group: ClassicGroup, old: ClassicMember, new_id: str, now: int
     ) -> ClassicMember:
         """Move a static member to ``new_id``; requests parked under the old id are fenced."""
-        join, sync = old.awaiting_join, old.awaiting_sync
+        join, sync = old.awaiting_join, old.take_sync()
         if join is not None:
             self.runtime.respond(join, join_error(Errors.FENCED_INSTANCE_ID, old.member_id))
         if sync is not None:
             self.runtime.respond(sync, sync_error(Errors.FENCED_INSTANCE_ID))
-        old.awaiting_sync = None
         self.runtime.cancel(("group-session", group.group_id, old.member_id))
         member = group.replace_static_member(old, new_id)
         self.rebalance.arm_session(shard, group, member, now)
@@ -123,7 +122,7 @@ class StaticMembers:
             group.park_join(member, None)
             self.runtime.respond(parked, join_error(client_error(error), ""))
         if group.members.get(member.member_id) is member and shard.context.is_active:
-            member.rebalance_timeout_ms, member.session_timeout_ms, member.protocols = before
+            member.update(*before)
             self._swap(shard, group, member, old_id, now)
 
 
@@ -131,7 +130,5 @@ def update_member(
     group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest, parked: Parked
 ) -> None:
     """Store the timeouts and protocols of a JoinGroup in its member, and park it."""
-    member.rebalance_timeout_ms = request.rebalance_timeout_ms
-    member.session_timeout_ms = request.session_timeout_ms
-    member.protocols = request.protocols
+    member.update(request.rebalance_timeout_ms, request.session_timeout_ms, request.protocols)
     group.park_join(member, parked)
