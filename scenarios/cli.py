@@ -1,8 +1,7 @@
-"""The console script ``kafkasim``: commands, exit codes, and one clear line for every mistake.
+"""The console script ``kafkasim``: its commands, its exit codes, and errors on one line of stderr.
 
-Exit codes: 0 as expected, 1 our own crash, 2 bad usage or input, 10 safety, 11 liveness,
-12 nondeterminism. This module and ``scenarios/commands`` are where scenarios and analysis meet;
-nothing else of scenarios knows analysis.
+This module and ``scenarios/commands`` are the only ones of scenarios that import analysis. The
+commands and exit codes are described in ``scenarios/commands/README.md``.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def main() -> None:
 
 
 def invoke(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; errors are told on stderr."""
+    """Run one command and return its exit code; error messages go to stderr."""
     command = typer.main.get_command(app)
     try:
         code = command.main(

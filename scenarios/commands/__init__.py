@@ -1,1 +1,1 @@
-"""The commands of ``kafkasim``, a module per family; ``scenarios/cli.py`` puts them together."""
+"""The commands of ``kafkasim``, a module for each family; README.md describes them."""

@@ -18,7 +18,7 @@ from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import ScenarioError
 from kafkasim.scenarios.showing.state import MomentError
 from kafkasim.scenarios.variants.variant import VariantError
-from kafkasim.sim.trace.store import MANIFEST_FILE, ManifestError
+from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, ManifestError
 
 OK = 0
 CRASH = 1
@@ -128,16 +128,26 @@ def make_directory(path: Path) -> Path:
     return path
 
 
+def existing_directory(path: Path) -> Path:
+    """Return a directory that a command reads.
+
+    Raises:
+        InputError: there is no such directory.
+    """
+    if not path.is_dir():
+        raise InputError(f"{path}: no such directory; give the directory of a run (run --out DIR)")
+    return path
+
+
 def run_directory(path: Path) -> Path:
     """Return the directory of a stored run; ``path`` may also name the trace in it.
 
     Raises:
         InputError: there is no such directory, or no finished run in it.
     """
-    if path.is_file() and path.name in ("trace.parquet", "manifest.json"):
+    if path.is_file() and path.name in (TRACE_FILE, MANIFEST_FILE):
         path = path.parent
-    if not path.is_dir():
-        raise InputError(f"{path}: no such directory; give the directory of a run (run --out DIR)")
+    existing_directory(path)
     if not (path / MANIFEST_FILE).is_file():
         raise InputError(
             f"{path}: no finished run in this directory (no {MANIFEST_FILE}); give the directory of"

@@ -19,6 +19,7 @@ from kafkasim.scenarios.commands.common import (
     SAFETY,
     InputError,
     console,
+    existing_directory,
     make_directory,
     one_line,
     run_directory,
@@ -26,7 +27,7 @@ from kafkasim.scenarios.commands.common import (
     say_json,
     status,
 )
-from kafkasim.scenarios.commands.runs import Settings, Variants, job
+from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
 from kafkasim.scenarios.commands.views import RunDirectory
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.showing.state import last_moment, moment_us
@@ -49,7 +50,7 @@ Master = Annotated[str, typer.Option(help="The Spark master, e.g. spark://host:7
 
 @contextmanager
 def input_errors() -> Iterator[None]:
-    """Turn what analysis says about its input into the command line's one line."""
+    """Turn errors about the user's input into :class:`InputError`."""
     from kafkasim.analysis.runs import BadInput
     from kafkasim.analysis.spark.java import JavaMissing
 
@@ -61,7 +62,7 @@ def input_errors() -> Iterator[None]:
 
 @contextmanager
 def fleet_progress() -> Iterator[Callable[[int, int, Mapping[str, int]], None]]:
-    """Show how many runs are done and what they showed; yields the fleet's callback."""
+    """Show a progress bar on stderr; yields the callback that a fleet reports its runs to."""
     err = Console(stderr=True)
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                TextColumn("{task.fields[verdicts]}"))  # fmt: skip
@@ -79,7 +80,7 @@ def run_fleet(
     names: Sequence[str], seeds: range, settings: Sequence[str], variants: Sequence[str],
     out: Path, master: str, twin: bool = False,
 ) -> Summary:  # fmt: skip
-    """Check the scenarios, run all seeds of all and return what the fleet did.
+    """Check the scenarios, then run every seed of each on Spark; return what the fleet did.
 
     Raises:
         InputError: the output directory or Java cannot be used.
@@ -87,7 +88,7 @@ def run_fleet(
         VariantError: an unknown variant, or two that do not go together.
     """
     for name in names:
-        job(name, list(settings), list(variants), twin)
+        run_request(name, list(settings), list(variants), twin)
     make_directory(out)
     with input_errors():
         from kafkasim.analysis.fleet import Configuration
@@ -99,7 +100,7 @@ def run_fleet(
 
 
 def judge(directory: Path, skip_bad: bool = False) -> Verdicts:
-    """Return the verdicts of all runs below a directory.
+    """Judge all runs below a directory with the checks of ``analysis``.
 
     Raises:
         InputError: there is no run, or a damaged one.
@@ -143,29 +144,29 @@ def fleet(
 ) -> int:
     """Run many seeds of scenarios as Spark tasks, then judge them all in one job.
 
-    A fleet that was stopped goes on where it was: the same command skips every run that is there
-    with the same code and configuration. One run in a hundred is repeated outside Spark and
+    The same command resumes a fleet that was stopped: it skips every run that exists already with
+    the same code and configuration. One run in a hundred is repeated outside Spark and
     compared.
     """
     seeds = range(seed_from, seed_from + runs)
     summary = run_fleet(scenarios, seeds, settings or [], variant or [], out, master, twin)
     verdicts = judge(out)
-    bites = [bite(name, verdicts) for name in scenarios] if twin else []
-    failure = max((one.exit_code for one in bites), default=0) if twin else verdicts.exit_code
+    twins = [twin_outcome(name, verdicts) for name in scenarios] if twin else []
+    failure = max((one.exit_code for one in twins), default=0) if twin else verdicts.exit_code
     code = summary.exit_code or failure
     if json:
         told = {**summary_json(summary), "verdict": verdicts.to_json(), "exit_code": code}
-        say_json(told | ({"twins": [asdict(one) for one in bites]} if twin else {}))
+        say_json(told | ({"twins": [asdict(one) for one in twins]} if twin else {}))
         return code
     show(verdicts)
-    for line in (*summary_lines(summary), *(one.line() for one in bites)):
+    for line in (*summary_lines(summary), *(one.line() for one in twins)):
         say(line)
     return code
 
 
 @dataclass(frozen=True)
-class Bite:
-    """How many runs of a scenario's twin failed with everything that the scenario names."""
+class TwinOutcome:
+    """How many runs of a twin failed with every anomaly that its scenario names."""
 
     scenario: str
     claim: str
@@ -175,23 +176,23 @@ class Bite:
 
     @property
     def exit_code(self) -> int:
-        """0 when the check was seen to bite, as for ``run --twin``."""
+        """0 if some run failed as the scenario says, as for ``run --twin``."""
         return OK if self.failed_as_named else SAFETY
 
     def line(self) -> str:
-        """Return this in words."""
+        """Return the line that the command prints."""
         wanted = ", ".join(self.fails)
         if not self.failed_as_named:
             return (
                 f"twin of {self.scenario}: did NOT fail with {wanted} in {self.runs} runs:"
-                " the check does not bite"
+                " nothing shows that the check works"
             )
         counts = f"{self.failed_as_named} of {self.runs} runs failed as they must"
         return f"twin of {self.scenario}: {counts} ({wanted}): {self.claim}"
 
 
-def bite(name: str, verdicts: Verdicts) -> Bite:
-    """Return what the runs of a scenario's twin showed."""
+def twin_outcome(name: str, verdicts: Verdicts) -> TwinOutcome:
+    """Return how many runs of a scenario's twin failed as the scenario says."""
     scenario = library.scenario(name)[0]
     assert scenario.twin is not None, name
     label = f"{scenario.name}-twin"
@@ -201,11 +202,13 @@ def bite(name: str, verdicts: Verdicts) -> Bite:
         for run in mine
         if run.verdict == "fail" and all(one in run.anomalies for one in scenario.twin.fails)
     ]
-    return Bite(scenario.name, scenario.twin.claim, scenario.twin.fails, len(mine), len(failed))
+    return TwinOutcome(
+        scenario.name, scenario.twin.claim, scenario.twin.fails, len(mine), len(failed)
+    )
 
 
 def summary_json(summary: Summary) -> dict[str, Any]:
-    """Return what a fleet did as JSON values."""
+    """Return what a fleet did, for ``--json``."""
     return {
         "out": str(summary.out), "runs": summary.total, "ran": summary.ran,
         "skipped": summary.skipped, "wall_seconds": summary.seconds, "events": summary.rows,
@@ -215,7 +218,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """Return what a fleet did in words."""
+    """Return the lines about what a fleet did."""
     ran = f"{summary.ran} runs in {summary.seconds:.0f} s ({summary.skipped} were there already)"
     repeated = f"{summary.replayed} repeated outside Spark, {len(summary.mismatches)} different"
     lines = [f"{ran}, {summary.rows} events; {repeated}; all in {summary.out}"]
@@ -242,8 +245,8 @@ def check(
     return verdicts.exit_code
 
 
-class Kind(StrEnum):
-    """What can be drawn."""
+class Picture(StrEnum):
+    """The pictures that can be drawn."""
 
     isr_flapping = "isr-flapping"
     fleet = "fleet"
@@ -251,14 +254,16 @@ class Kind(StrEnum):
 
 
 def plot(
-    kind: Annotated[Kind, typer.Argument(help="isr-flapping and latency: a run; fleet: a fleet.")],
+    kind: Annotated[
+        Picture, typer.Argument(help="isr-flapping and latency: a run; fleet: a fleet.")
+    ],
     directory: FleetDirectory,
     out: Annotated[
         Path | None, typer.Option(help="The picture; PNG and SVG are written. [default: DIR/KIND]")
     ] = None,
 ) -> int:
     """Draw a picture of a run or a fleet."""
-    run_directory(directory)
+    existing_directory(directory)
     if out is not None:
         make_directory(out.parent)
     for path in draw(kind.value, directory, None if out is None else out.with_suffix("")):
@@ -290,7 +295,7 @@ def metrics(
     with input_errors():
         from kafkasim.analysis.runs import find_runs
 
-        find_runs(directory)  # a file that is no trace is named before anything reads it
+        find_runs(directory)  # names a file that is no trace before anything else reads it
     manifest = read_manifest(directory)
     at_us = moment_us(at, manifest, last_moment(directory)) - int(manifest.get("ready_us", 0))
     with input_errors():

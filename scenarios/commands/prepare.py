@@ -1,4 +1,4 @@
-"""``kafkasim prepare``: once after an installation, so that Spark starts in less time ever after."""
+"""``kafkasim prepare``: once after an installation, so that Spark starts faster from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kafkasim run`` and ``kafkasim replay``: one scenario, one seed or several, in this process."""
+"""``kafkasim run`` and ``kafkasim replay``: one seed of a scenario or several, in this process."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ Variants = Annotated[
 
 
 @dataclass
-class Job:
-    """What the user asked to run."""
+class RunRequest:
+    """The scenario that the user asked for, with all that decides a run besides the seed."""
 
     name: str
     scenario: Scenario
@@ -68,11 +68,11 @@ class Job:
     twin: bool
 
     def replay_command(self, seed: int, out: Path | None = None) -> str:
-        """Return the command that runs one seed of this again."""
+        """Return the command that runs one seed of this request again."""
         return report.command(seed, self.name, self.settings, self.given, self.twin, out)
 
     def run(self, seed: int, directory: Path | None) -> Result:
-        """Run one seed.
+        """Run one seed; its files go to ``directory``, None keeps none.
 
         Raises:
             Crashed: the simulator failed.
@@ -86,14 +86,14 @@ class Job:
             raise Crashed(self.replay_command(seed)) from error
 
 
-def job(
+def run_request(
     name: str,
     settings: list[str] | None,
     variants: list[str] | None,
     twin: bool = False,
     allow_unmodelled: bool = False,
-) -> Job:
-    """Read and check all that decides a run besides the seed.
+) -> RunRequest:
+    """Read the scenario and check everything that decides a run besides the seed.
 
     Raises:
         ScenarioError: an unknown scenario, a wrong key or value, no twin.
@@ -108,7 +108,7 @@ def job(
         typer.echo(note, err=True)
     wanted = [*added, *given]
     compose([*scenario.cluster.variants, *wanted])
-    return Job(name, scenario, list(settings or []), given, wanted, twin)
+    return RunRequest(name, scenario, list(settings or []), given, wanted, twin)
 
 
 def run(
@@ -130,7 +130,7 @@ def run(
         bool, typer.Option("--json", help="Print one JSON object (with --runs: a list) only.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Tell the story of the run in Kafka's words.")
+        bool, typer.Option("--explain", help="Tell what happened: faults, elections, ISRs, losses.")
     ] = False,
     allow_unmodelled: Annotated[
         bool,
@@ -144,7 +144,7 @@ def run(
     Prints a line for a run that went as expected and a screen for one that did not, with the
     command that replays it. Durations count from the moment the cluster is ready.
     """
-    asked = job(scenario, settings, variant, twin, allow_unmodelled)
+    asked = run_request(scenario, settings, variant, twin, allow_unmodelled)
     if out is not None:
         make_directory(out)
     if twin:
@@ -157,7 +157,7 @@ def run(
     return _run_many(asked, range(seed, seed + runs), out, json, explain)
 
 
-def _run_many(asked: Job, seeds: range, out: Path | None, json: bool, explain: bool) -> int:
+def _run_many(asked: RunRequest, seeds: range, out: Path | None, json: bool, explain: bool) -> int:
     results = []
     with progress_bar(asked.scenario.name, len(seeds)) as advance:
         for seed in seeds:
@@ -179,20 +179,20 @@ def _run_many(asked: Job, seeds: range, out: Path | None, json: bool, explain: b
     return exit_code(results)
 
 
-def _run_kept(asked: Job, seed: int, out: Path | None) -> tuple[Result, Path]:
-    """Run one seed with its trace on disk: a failure without ``--out`` must have one too."""
+def _run_kept(asked: RunRequest, seed: int, out: Path | None) -> tuple[Result, Path]:
+    """Run one seed with its trace on disk, where ``--explain`` and a failure need it."""
     place = out or Path(gettempdir()) / "kafkasim" / f"{asked.scenario.name}-{seed}"
     with status(f"{asked.scenario.name}, seed {seed} …"):
         return asked.run(seed, place), place
 
 
 def _drop(result: Result, out: Path | None, place: Path) -> None:
-    """Remove a trace that nobody asked for and no failure needs."""
+    """Remove the trace, unless the user asked for it or the run failed."""
     if out is None and result.verdict != "fail":
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _show(asked: Job, result: Result, json: bool, explain: bool, place: Path) -> None:
+def _show(asked: RunRequest, result: Result, json: bool, explain: bool, place: Path) -> None:
     if json:
         say_json(result.summary())
         return
@@ -207,7 +207,7 @@ def _show(asked: Job, result: Result, json: bool, explain: bool, place: Path) ->
                 say(line)
 
 
-def _screen(asked: Job, result: Result, told: list[str]) -> str:
+def _screen(asked: RunRequest, result: Result, told: list[str]) -> str:
     return report.screen(result, asked.replay_command(result.seed), told)
 
 
@@ -219,44 +219,47 @@ def _story(place: Path) -> None:
 # ------------------------------------------------------------------------------------- the twin
 
 
-def bites(scenario: Scenario, result: Result) -> bool:
-    """Return whether a twin's run failed with everything that the scenario names."""
+def fails_as_named(scenario: Scenario, result: Result) -> bool:
+    """Return whether a run of the twin failed with every anomaly that the scenario names."""
     assert scenario.twin is not None, scenario.name
     return result.verdict == "fail" and all(n in result.anomalies for n in scenario.twin.fails)
 
 
 def _run_twin(
-    asked: Job, first: int, runs: int | None, out: Path | None, json: bool, explain: bool
+    asked: RunRequest, first: int, runs: int | None, out: Path | None, json: bool, explain: bool
 ) -> int:
-    """Run the twin: up to its own number of seeds until one fails as named."""
+    """Run the twin, by default seed after seed until one fails as the scenario says."""
     twin = asked.scenario.twin
     assert twin is not None, asked.name
     tried: list[dict[str, Any]] = []
-    bitten = False
+    shown = False
     seeds = range(first, first + (runs or twin.seeds))
     for seed in seeds:
         place = out if runs in (None, 1) or out is None else out / f"seed-{seed}"
         result, kept = _run_kept(asked, seed, place)
-        bit = bites(asked.scenario, result)
-        bitten = bitten or bit
-        tried.append({**result.summary(), "twin": {"fails": twin.fails, "failed_as_named": bit}})
+        failed = fails_as_named(asked.scenario, result)
+        shown = shown or failed
+        tried.append({**result.summary(), "twin": {"fails": twin.fails, "failed_as_named": failed}})
         if not json:
             say(report.headline(result))
-        if not json and bit:
+        if not json and failed:
             say(_screen(asked, result, [] if explain else tell(kept, SHORT_STORY)))
         if explain and not json:
             _story(kept)
-        if bit and runs is None:
+        if failed and runs is None:
             break
     if json:
         say_json(tried[-1] if runs in (None, 1) else tried)
     else:
         wanted = ", ".join(twin.fails)
-        if bitten:
+        if shown:
             say(f"twin: failed as it must ({wanted}): {twin.claim}")
         else:
-            say(f"twin: did NOT fail with {wanted} in {len(tried)} seeds: the check does not bite")
-    return OK if bitten else SAFETY
+            say(
+                f"twin: did NOT fail with {wanted} in {len(tried)} seeds: nothing shows that the"
+                " check works"
+            )
+    return OK if shown else SAFETY
 
 
 # ------------------------------------------------------------------------------------- replay
@@ -283,16 +286,17 @@ def replay(
         })  # fmt: skip
         return OK if again.identical else NONDETERMINISM
     if not again.same_code:
-        say(f"note: stored by code {manifest['code_version']}, this is {result.code_version}:"
-            " a difference may come from that")  # fmt: skip
+        say(f"note: the run was stored by code {manifest['code_version']}, this is code"
+            f" {result.code_version}; a difference may come from that")  # fmt: skip
     if again.identical:
         say(f"identical: {result.scenario}  seed {result.seed}  {result.events} rows"
             f"  digest {result.digest[:16]}")  # fmt: skip
         return OK
-    say(f"different: {result.scenario}  seed {result.seed}  stored {manifest['rows']} rows, digest"
-        f" {manifest['digest'][:16]}; replayed {result.events} rows, digest {result.digest[:16]}")  # fmt: skip
+    stored = f"stored {manifest['rows']} rows, digest {manifest['digest'][:16]}"
+    replayed = f"replayed {result.events} rows, digest {result.digest[:16]}"
+    say(f"different: {result.scenario}  seed {result.seed}  {stored}; {replayed}")
     if again.difference is None:
-        say("the rows are all equal, so the manifest's digest was changed")
+        say("all rows are equal: somebody changed the digest in the manifest")
     else:
         for line in again.difference.lines():
             say(line)

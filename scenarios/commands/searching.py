@@ -17,7 +17,8 @@ def search(
     variant: Annotated[
         list[str] | None,
         typer.Option(
-            "--variant", help="Break this rule (repeatable): stop at the first seed that shows it."
+            "--variant",
+            help="Put this variant in force and stop at the first seed that shows it. Repeatable.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds at most.")] = 100,
@@ -28,7 +29,7 @@ def search(
     jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
 ) -> int:
-    """Draw a cluster, a workload and faults from each seed, run them and judge.
+    """Draw a cluster, a workload and faults from each seed, run them and judge the run.
 
     Without a variant all seeds run and every failure is a bug of the simulator (exit code 10). With
     one the search ends at the first seed that fails with it and passes without it (exit code 0);
@@ -66,7 +67,8 @@ def search(
 def _print_json(tally: Tally, variants: list[str], first: int, hit: Finding | None) -> None:
     say_json({
         "variants": variants, "first": first, "seeds": tally.seeds,
-        "sim_seconds": round(tally.sim_seconds, 1), "modes": tally.modes, "verdicts": tally.verdicts,
+        "sim_seconds": round(tally.sim_seconds, 1), "modes": tally.modes,
+        "verdicts": tally.verdicts,
         "found": None if hit is None else {"seed": hit.seed, "anomalies": hit.anomalies},
         "failures": [{"seed": f.seed, "verdict": f.verdict, "anomalies": f.anomalies}
                      for f in tally.findings],

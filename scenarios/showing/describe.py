@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.scenarios.showing.state import Group, Row, State
+from kafkasim.scenarios.showing.state import ClusterState, GroupView, Row
 
 UNKNOWN = "—"
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
@@ -41,7 +41,7 @@ class Selection:
 # --------------------------------------------------------------------------------------- topics
 
 
-def topics(state: State, selection: Selection) -> list[str]:
+def topics(state: ClusterState, selection: Selection) -> list[str]:
     """Return the lines of kafka-topics.sh --describe."""
     lines = []
     for created in sorted(state.topics.values(), key=lambda row: str(row["topic"])):
@@ -81,7 +81,7 @@ def _reassigning(row: Row) -> bool:
     return bool(row["adding_replicas"] or row["removing_replicas"])
 
 
-def _selected(state: State, created: Row, row: Row, selection: Selection) -> bool:
+def _selected(state: ClusterState, created: Row, row: Row, selection: Selection) -> bool:
     if not selection.conditional:
         return True
     isr, minimum = len(row["isr"]), state.min_isr(created)
@@ -94,7 +94,7 @@ def _selected(state: State, created: Row, row: Row, selection: Selection) -> boo
     )
 
 
-def _configs(state: State, created: Row) -> str:
+def _configs(state: ClusterState, created: Row) -> str:
     """Return the topic's own properties."""
     own = state.configs.get(created["topic"])
     if own is not None:
@@ -117,7 +117,7 @@ def _ids(replicas: Sequence[int]) -> str:
 # ---------------------------------------------------------------------- reassignments, log-dirs
 
 
-def reassignments(state: State) -> list[str]:
+def reassignments(state: ClusterState) -> list[str]:
     """Return the lines of kafka-reassign-partitions.sh --list."""
     lines = []
     for created in sorted(state.topics.values(), key=lambda row: str(row["topic"])):
@@ -140,7 +140,7 @@ LOG_DIR = "/var/lib/kafka/data"
 STORAGE_ERROR = "org.apache.kafka.common.errors.KafkaStorageException"
 
 
-def log_dirs(state: State, only: str | None = None) -> list[str]:
+def log_dirs(state: ClusterState, only: str | None = None) -> list[str]:
     """Return what kafka-log-dirs.sh --describe prints; the state must have followed the logs.
 
     offsetLag is how far a replica's log end is behind its leader's high watermark. Of a directory
@@ -177,7 +177,7 @@ def log_dirs(state: State, only: str | None = None) -> list[str]:
     ]
 
 
-def _paths(state: State, node: str) -> list[str]:
+def _paths(state: ClusterState, node: str) -> list[str]:
     """Return the log.dirs of a node."""
     cluster = state.manifest.get("spec", {}).get("cluster", {})
     own = cluster.get("nodes", {}).get(node, {}).get("config", {})
@@ -191,7 +191,7 @@ GROUP_COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSE
                  "CONSUMER-ID", "HOST", "CLIENT-ID")  # fmt: skip
 
 
-def groups(state: State, only: str | None = None) -> list[str]:
+def groups(state: ClusterState, only: str | None = None) -> list[str]:
     """Return the tables of kafka-consumer-groups.sh --describe, a group after the other.
 
     LOG-END-OFFSET is what Kafka prints under that name: the high watermark.
@@ -207,7 +207,7 @@ def groups(state: State, only: str | None = None) -> list[str]:
     return lines
 
 
-def _group_rows(state: State, name: str, group: Group) -> list[tuple[str, ...]]:
+def _group_rows(state: ClusterState, name: str, group: GroupView) -> list[tuple[str, ...]]:
     owners: dict[tuple[str, int], str] = {}
     for member in group.member_ids:
         for owned in group.assignments.get(member, []):
@@ -229,7 +229,7 @@ def _group_rows(state: State, name: str, group: Group) -> list[tuple[str, ...]]:
     return rows
 
 
-def _high_watermark(state: State, topic: str, partition: int) -> int | None:
+def _high_watermark(state: ClusterState, topic: str, partition: int) -> int | None:
     for topic_id, created in state.topics.items():
         if created["topic"] == topic:
             leader = state.leaders.get((topic_id, partition))
@@ -251,7 +251,7 @@ def _client_id(member_id: str) -> str:
 BROKER_COLUMNS = ("ID", "HOST", "RACK", "STATE", "EPOCH", "PROCESS", "LEADING", "REPLICAS")
 
 
-def brokers(state: State) -> list[str]:
+def brokers(state: ClusterState) -> list[str]:
     """Return the registered brokers: what the controller thinks, and how the process really is."""
     table: list[tuple[str, ...]] = [BROKER_COLUMNS]
     for broker, row in sorted(state.brokers.items()):

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
 from kafkasim.scenarios.showing.describe import UNKNOWN, aligned
-from kafkasim.scenarios.showing.state import State
+from kafkasim.scenarios.showing.state import ClusterState
 
 REPLICATION_COLUMNS = (
     "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp",
@@ -27,7 +27,7 @@ REPLICATION_COLUMNS = (
 class Quorum:
     """Who votes, who follows, and how far each of them is."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ClusterState) -> None:
         self.state = state
         spec = state.manifest.get("spec", {}).get("cluster", {})
         voters, standby = spec.get("controllers") or 0, spec.get("standby-controllers", 0)
@@ -73,7 +73,7 @@ class Quorum:
         return self.state.commits[missed][1]
 
 
-def status(state: State) -> list[str]:
+def status(state: ClusterState) -> list[str]:
     """Return the lines of kafka-metadata-quorum.sh describe --status.
 
     In ZooKeeper mode: who /controller names, and what zkServer.sh status says of each server.
@@ -100,7 +100,7 @@ def status(state: State) -> list[str]:
     )
 
 
-def replication(state: State) -> list[str]:
+def replication(state: ClusterState) -> list[str]:
     """Return the lines of kafka-metadata-quorum.sh describe --replication, the leader's first."""
     quorum = Quorum(state)
     followers = [node for node in quorum.voters if node != quorum.leader]
@@ -130,13 +130,13 @@ def _ids(nodes: Iterable[int]) -> str:
     return f"[{','.join(str(node) for node in nodes)}]"
 
 
-def _controllers_of(state: State) -> dict[int, str]:
+def _controllers_of(state: ClusterState) -> dict[int, str]:
     """Return the controllers of a run whose manifest does not name them."""
     names = sorted(node for node in state.applied if node.startswith("controller-"))
     return {controller_id(int(name.rpartition("-")[2]), 0): name for name in names}
 
 
-def _cluster_id(state: State) -> str:
+def _cluster_id(state: ClusterState) -> str:
     """Return an id as Kafka prints it, the same for every run of a scenario's seed."""
     text = f"{state.manifest.get('scenario')}/{state.manifest.get('seed')}"
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()[:16]).decode()[:22]

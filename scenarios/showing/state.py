@@ -28,7 +28,7 @@ class MomentError(ValueError):
 
 
 @dataclass
-class Replica:
+class LeaderView:
     """What the leader of a partition has told: its epoch, node and high watermark."""
 
     leader_epoch: int = -1
@@ -37,7 +37,7 @@ class Replica:
 
 
 @dataclass
-class Group:
+class GroupView:
     """A consumer group as its coordinator has it."""
 
     coordinator: str = ""
@@ -49,7 +49,7 @@ class Group:
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition)
 
 
-class State:
+class ClusterState:
     """Everything that :mod:`kafkasim.scenarios.showing.describe` prints."""
 
     def __init__(self, manifest: dict[str, Any], at_us: int) -> None:
@@ -59,8 +59,8 @@ class State:
         self.partitions: dict[Key, Row] = {}  # the newest PartitionChanged
         self.brokers: dict[int, Row] = {}  # the newest BrokerRegistration
         self.processes: dict[str, str] = {}  # node -> running, paused, crash, …
-        self.leaders: dict[Key, Replica] = {}
-        self.groups: dict[str, Group] = {}
+        self.leaders: dict[Key, LeaderView] = {}
+        self.groups: dict[str, GroupView] = {}
         self.member_nodes: dict[str, str] = {}
         self.raft: dict[str, Row] = {}  # node -> the newest RaftRole
         self.voters: dict[str, list[int]] = {}  # node -> the voters it goes by, where they changed
@@ -214,7 +214,7 @@ class State:
     # Leaders.
 
     def _exposed(self, row: Row) -> None:
-        known = self.leaders.setdefault((row["topic_id"], row["partition"]), Replica())
+        known = self.leaders.setdefault((row["topic_id"], row["partition"]), LeaderView())
         if row["leader_epoch"] >= known.leader_epoch:
             known.leader_epoch, known.node = row["leader_epoch"], row["node"]
             known.high_watermark = row["high_watermark"]
@@ -222,17 +222,17 @@ class State:
     # Groups.
 
     def _on_group_state(self, row: Row) -> None:
-        group = self.groups.setdefault(row["group"], Group())
+        group = self.groups.setdefault(row["group"], GroupView())
         group.coordinator, group.state = row["node"], row["state"]
         group.generation, group.protocol = row["generation"], row["protocol"]
         group.member_ids = list(row["member_ids"])
 
     def _on_group_assigned(self, row: Row) -> None:
-        group = self.groups.setdefault(row["group"], Group())
+        group = self.groups.setdefault(row["group"], GroupView())
         group.assignments[row["member_id"]] = list(row["assignment"])
 
     def _on_offset_committed(self, row: Row) -> None:
-        group = self.groups.setdefault(row["group"], Group())
+        group = self.groups.setdefault(row["group"], GroupView())
         group.offsets[(row["topic"], row["partition"])] = row["offset"]
 
     def _on_consumer_assigned(self, row: Row) -> None:
@@ -291,7 +291,7 @@ def last_moment(directory: Path) -> int:
     return int(times[-1].as_py()) if len(times) else 0
 
 
-def state_at(directory: Path, at: str, logs: bool = False) -> State:
+def state_at(directory: Path, at: str, logs: bool = False) -> ClusterState:
     """Return the state of a stored run at a moment; ``logs`` with what each replica's log holds.
 
     Raises:
@@ -300,7 +300,7 @@ def state_at(directory: Path, at: str, logs: bool = False) -> State:
     """
     manifest = read_manifest(directory)
     at_us = moment_us(at, manifest, last_moment(directory))
-    state = State(manifest, at_us)
+    state = ClusterState(manifest, at_us)
     if logs:
         state.follow_logs()
     for row in rows(directory, state.kinds(), at_us):

@@ -179,3 +179,11 @@ def test_a_replay_command_can_be_pasted() -> None:
     assert command(4, "a b.toml", ["x.y=[1, 2]"], ["M01"], twin=True) == (
         "kafkasim run 'a b.toml' --seed 4 --set 'x.y=[1, 2]' --variant M01 --twin --runs 1"
     )
+
+
+def test_a_directory_without_a_finished_run_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = _run(capsys, "replay", str(tmp_path))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{tmp_path}: no finished run in this directory (no manifest.json)" in err
