@@ -25,7 +25,7 @@ from kafkasim.model.client.exceptions import (
     NoOffsetForPartitionError,
 )
 from kafkasim.model.client.net.connections import Connections
-from kafkasim.model.client.net.metadata import Metadata
+from kafkasim.model.client.net.metadata import NO_LEADER, Metadata
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import FinalPosition
@@ -141,8 +141,8 @@ class KafkaConsumer:
         if state is None:
             self._refuse(call, KafkaError("ILLEGAL_STATE", f"{args[0]} is not assigned"))
             return
-        leader = self.metadata.leaders.get(state.tp, (-1, -1))
-        state.seek(args[1], -1, leader[1], False)
+        leader_epoch = self.metadata.leaders.get(state.tp, NO_LEADER).epoch
+        state.seek(args[1], -1, leader_epoch, False)
         self.offset_fetcher.positioned(state, "seek")
         self._reply(call, None)
 

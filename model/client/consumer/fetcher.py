@@ -20,6 +20,7 @@ from kafkasim.model.client.consumer.completed_fetch import CompletedFetch, Recor
 from kafkasim.model.client.consumer.offset_fetcher import isolation_level
 from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.client.exceptions import KafkaError, NoOffsetForPartitionError
+from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.errors import INVALID_METADATA, Errors
 from kafkasim.model.facts import Polled, ReadReplica
 from kafkasim.model.messages import FetchPartition, FetchRequest, FetchResponse
@@ -49,6 +50,7 @@ class NodeFetch:
         self.channel = channel
         self.in_flight = False
         self.states: list[TopicPartitionState] = []  # of the partitions to fetch from it
+        # (state, fetch offset) of the partitions of the fetch in flight
         self.requested: dict[TopicPartition, tuple[TopicPartitionState, int]] = {}
         self.done = self._on_response
 
@@ -129,7 +131,7 @@ class Fetcher:
                         self._metadata.topic_ids[tp.topic],
                         offset,
                         -1,
-                        self._metadata.leaders[tp][1],
+                        self._metadata.leaders[tp].epoch,
                         -1,
                         self._config.max_partition_fetch_bytes,
                     )
@@ -216,6 +218,7 @@ class Fetcher:
         )
 
     def _usable(self, fetch: CompletedFetch) -> bool:
+        """Return whether a partition is still to be read where the fetch goes on."""
         state = fetch.state
         if self._subscription.assignment.get(state.tp) is not state:
             return False
@@ -277,7 +280,7 @@ class Fetcher:
             if now < state.preferred_until_us:
                 self._metadata.request_update(now)
             state.clear_preferred_replica()
-        return self._metadata.leaders.get(state.tp, (-1, -1))[0]
+        return self._metadata.leaders.get(state.tp, NO_LEADER).leader
 
     def _group(self, now: int) -> None:
         """Group the assigned partitions by the node that they are fetched from."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.client.exceptions import LogTruncationError
 from kafkasim.model.client.net.connections import backoff_us
+from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.facts import Positioned
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
@@ -88,10 +89,10 @@ class OffsetFetcher:
                 self._poll.wake_at(state.retry_at)
                 continue
             leader = self._metadata.leaders.get(state.tp)
-            if leader is None or leader[0] not in self._metadata.brokers:
+            if leader is None or leader.leader not in self._metadata.brokers:
                 self._metadata.request_update(now)
                 continue
-            (resets if resetting else checks).setdefault(leader[0], []).append(state)
+            (resets if resetting else checks).setdefault(leader.leader, []).append(state)
         for node_id, states in resets.items():
             self._list_offsets(node_id, states, now)
         for node_id, states in checks.items():
@@ -104,7 +105,7 @@ class OffsetFetcher:
         """
         positioned = (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
         for tp, state in self._subscription.assignment.items():
-            epoch = self._metadata.leaders.get(tp, (-1, -1))[1]
+            epoch = self._metadata.leaders.get(tp, NO_LEADER).epoch
             if epoch <= state.leader_epoch or state.state not in positioned:
                 continue
             state.leader_epoch = epoch
@@ -122,7 +123,7 @@ class OffsetFetcher:
             state.request_in_flight = True
             earliest = state.reset_strategy == "earliest"
             timestamp = EARLIEST_TIMESTAMP if earliest else LATEST_TIMESTAMP
-            epoch = self._metadata.leaders[state.tp][1]
+            epoch = self._metadata.leaders[state.tp].epoch
             parts.append(ListOffsetsPartition(state.tp, epoch, timestamp))
         level = isolation_level(self._config)
         strategies = {state.tp: (state, state.reset_strategy) for state in states}
@@ -152,7 +153,7 @@ class OffsetFetcher:
                 continue
             # The position has no epoch (resetPositionIfNeeded): there is nothing to validate before
             # a record was read. The leader may have become unknown meanwhile.
-            _, leader_epoch = self._metadata.leaders.get(part.tp, (-1, -1))
+            leader_epoch = self._metadata.leaders.get(part.tp, NO_LEADER).epoch
             state.seek(part.offset, -1, leader_epoch, False)
             self._metadata.epoch_seen(part.tp, part.leader_epoch, now)
             self.positioned(state, strategy)
@@ -164,7 +165,7 @@ class OffsetFetcher:
         asked: dict[TopicPartition, tuple[TopicPartitionState, int, int]] = {}
         for state in states:
             state.request_in_flight = True
-            epoch = self._metadata.leaders[state.tp][1]
+            epoch = self._metadata.leaders[state.tp].epoch
             asked[state.tp] = (state, state.position, epoch)
             parts.append(OffsetForLeaderEpochPartition(state.tp, epoch, state.offset_epoch))
         channel.send(

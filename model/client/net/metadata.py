@@ -12,7 +12,7 @@ controller id.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkasim.model.client.net.connections import Connections, backoff_us
 from kafkasim.model.errors import INVALID_METADATA, Errors
@@ -21,6 +21,16 @@ from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
     from kafkasim.model.client.rules import ClientRules
+
+
+class LeaderAndEpoch(NamedTuple):
+    """A partition's leader (Metadata.LeaderAndEpoch)."""
+
+    leader: int  # node id, −1: there is none
+    epoch: int  # leader epoch, −1: unknown
+
+
+NO_LEADER = LeaderAndEpoch(-1, -1)
 
 
 class Metadata:
@@ -38,7 +48,7 @@ class Metadata:
         connections.disconnected.append(self._on_disconnected)
         self.topics: dict[str, None] = {}  # asked for, in the order of first use
         self.brokers: dict[int, str] = {}  # addresses by node id
-        self.leaders: dict[TopicPartition, tuple[int, int]] = {}  # (id or −1, epoch)
+        self.leaders: dict[TopicPartition, LeaderAndEpoch] = {}
         self.partition_counts: dict[str, int] = {}
         self.topic_ids: dict[str, str] = {}
         self.last_topic_ids: dict[str, str] = {}  # also of deleted topics: for facts
@@ -78,19 +88,15 @@ class Metadata:
         if leader is None or leader[1] < 0:
             return
         cached = self.leaders.get(tp)
-        if cached is not None and leader[1] > cached[1] and leader[0] in self.brokers:
-            self.leaders[tp] = leader
+        if cached is not None and leader[1] > cached.epoch and leader[0] in self.brokers:
+            self.leaders[tp] = LeaderAndEpoch(*leader)
             self._changed(now)
 
     def epoch_seen(self, tp: TopicPartition, epoch: int, now: int) -> None:
         """Refresh if a response named a newer leader epoch (updateLastSeenEpochIfNewer)."""
         cached = self.leaders.get(tp)
-        if cached is not None and epoch > cached[1]:
+        if cached is not None and epoch > cached.epoch:
             self.request_update(now)
-
-    def topic_partitions(self, topic: str) -> list[TopicPartition]:
-        """Return the known partitions of a topic."""
-        return [TopicPartition(topic, p) for p in range(self.partition_counts.get(topic, 0))]
 
     def close(self) -> None:
         """Stop refreshing; ignore the response in flight."""
@@ -176,14 +182,13 @@ class Metadata:
         for partition in topic.partitions:
             tp = TopicPartition(name, partition.partition)
             cached = self.leaders.get(tp)
-            if cached is None or self.rules.accepts_leader(cached[1], partition.leader_epoch):
-                self.leaders[tp] = (partition.leader, partition.leader_epoch)
+            if cached is None or self.rules.accepts_leader(cached.epoch, partition.leader_epoch):
+                self.leaders[tp] = LeaderAndEpoch(partition.leader, partition.leader_epoch)
             if partition.leader < 0 or partition.error in INVALID_METADATA:
                 incomplete = True
         return incomplete
 
     def _forget(self, topic: str) -> None:
-        for tp in self.topic_partitions(topic):
-            self.leaders.pop(tp, None)
-        self.partition_counts.pop(topic, None)
+        for partition in range(self.partition_counts.pop(topic, 0)):
+            self.leaders.pop(TopicPartition(topic, partition), None)
         self.topic_ids.pop(topic, None)

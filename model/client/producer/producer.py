@@ -217,7 +217,7 @@ class KafkaProducer:
             if sticky.partition >= 0:
                 return queue
         leaders = self.metadata.leaders
-        partitions = [p for p in range(count) if leaders[TopicPartition(topic, p)][0] >= 0]
+        partitions = [p for p in range(count) if leaders[TopicPartition(topic, p)].leader >= 0]
         partitions = partitions or list(range(count))
         known = [queues.get((topic, p)) for p in partitions]
         chosen = sticky.choose(partitions, [len(q.batches) if q else 0 for q in known])

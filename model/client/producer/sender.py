@@ -185,7 +185,7 @@ class Sender:
             if transactions is not None and batch.base_sequence == NO_SEQUENCE:
                 transactions.assign_sequence(batch)
             batch.attempts += 1
-            batch.leader_epoch = leaders[tp][1]
+            batch.leader_epoch = leaders[tp].epoch
             batch.topic_id = self._metadata.last_topic_ids.get(tp.topic, "")
             batches.append(batch)
             parts.append(ProducePartition(tp, batch.wire or batch.build()))
@@ -255,7 +255,7 @@ class Sender:
     def _complete(self, batch: ProducerBatch, base_offset: int, now: int) -> None:
         """Acknowledge a batch to the application; ``base_offset`` is −1 if unknown."""
         if self._transactions is not None:
-            self._transactions.on_completed(batch, base_offset)
+            self._transactions.on_completed(batch)
         if batch.done:
             return
         partition = batch.queue.tp.partition
@@ -355,7 +355,7 @@ class Sender:
 
     def _reenqueue(self, batch: ProducerBatch, now: int) -> None:
         leader = self._metadata.leaders.get(batch.queue.tp)
-        if leader is None or not self._rules.skips_backoff(batch.leader_epoch, leader[1]):
+        if leader is None or not self._rules.skips_backoff(batch.leader_epoch, leader.epoch):
             rng = self._process.rng
             batch.backoff_until = now + backoff_us(self._config, batch.attempts, rng)
         self._put_back(batch)
@@ -386,7 +386,7 @@ class Sender:
                 for batch in queue.batches:
                     if leader is None or batch.backoff_until <= now:
                         break
-                    if self._rules.skips_backoff(batch.leader_epoch, leader[1]):
+                    if self._rules.skips_backoff(batch.leader_epoch, leader.epoch):
                         batch.backoff_until = now
                 if node is None:
                     self._metadata.request_update(now)
@@ -396,13 +396,13 @@ class Sender:
         """Move a queue to the node of its leader; None while the leader is unknown."""
         tp = queue.tp
         leader = self._metadata.leaders.get(tp)
-        address = None if leader is None else self._metadata.brokers.get(leader[0])
+        address = None if leader is None else self._metadata.brokers.get(leader.leader)
         node = None
         if leader is not None and address is not None:
-            channel = self._connections.channel(leader[0], address)
-            node = self._nodes.get(leader[0])
+            channel = self._connections.channel(leader.leader, address)
+            node = self._nodes.get(leader.leader)
             if node is None:
-                node = self._nodes[leader[0]] = Node(leader[0], channel)
+                node = self._nodes[leader.leader] = Node(leader.leader, channel)
             node.channel = channel
         before = self._leaders.get(queue)
         if node is not before:

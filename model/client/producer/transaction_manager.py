@@ -135,8 +135,8 @@ class TransactionManager:
 
     # Results.
 
-    def on_completed(self, batch: ProducerBatch, base_offset: int) -> None:
-        """Note that a batch was acknowledged; ``base_offset`` is −1 if unknown."""
+    def on_completed(self, batch: ProducerBatch) -> None:
+        """Note that a batch was acknowledged (handleCompletedBatch)."""
         entry = batch.queue.sequences
         if batch.producer_epoch == entry.producer_epoch and batch.producer_id == entry.producer_id:
             last = batch.base_sequence + len(batch.records) - 1
@@ -144,8 +144,6 @@ class TransactionManager:
                 entry.last_acked_sequence = batch.last_sequence
             elif last > entry.last_acked_sequence or entry.last_acked_sequence - last > 1 << 30:
                 entry.last_acked_sequence = last
-        if base_offset >= 0:
-            entry.last_acked_offset = base_offset + len(batch.records) - 1
         entry.remove(batch)
 
     def on_failed(self, batch: ProducerBatch, error: Errors, adjust: bool) -> None:

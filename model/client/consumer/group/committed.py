@@ -13,6 +13,7 @@ from kafkasim.model.client.consumer.group.commits import UNKNOWN_COORDINATOR
 from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.client.exceptions import KafkaTimeoutError, NoOffsetForPartitionError
 from kafkasim.model.client.net.connections import backoff_us
+from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import OffsetFetchRequest, OffsetFetchResponse
@@ -131,7 +132,7 @@ class CommittedOffsets:
             return
         policy = self._config.auto_offset_reset
         if part.offset >= 0:
-            leader_epoch = self._metadata.leaders.get(part.tp, (-1, -1))[1]
+            leader_epoch = self._metadata.leaders.get(part.tp, NO_LEADER).epoch
             validate = self._rules.validates_position()
             state.seek(part.offset, part.leader_epoch, leader_epoch, validate)
             self._metadata.epoch_seen(part.tp, part.leader_epoch, now)
