@@ -171,7 +171,8 @@ MUTATIONS: tuple[Variant, ...] = (
         "Committed metadata is on a majority of the voters.",
     ),
     Variant(
-        "M20-zk-any-controller-epoch", "derived", (AnyControllerEpoch,),
+        "M20-zk-any-controller-epoch", "ReplicaManager.becomeLeaderOrFollower",
+        (AnyControllerEpoch,),
         "META", "zk-controller-gc-pause",
         "A broker obeys the newest controller that it knows, and no older one.",
     ),
