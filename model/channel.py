@@ -51,6 +51,8 @@ class Channel:
 
     __slots__ = (
         "_armed",
+        "_backoff_max_us",
+        "_backoff_min_us",
         "_backoff_us",
         "_key",
         "_next_correlation",
@@ -69,9 +71,6 @@ class Channel:
         "request_timeout_us",
     )
 
-    RECONNECT_BACKOFF_US = 50_000
-    RECONNECT_BACKOFF_MAX_US = 1_000_000
-
     def __init__(
         self,
         process: Process,
@@ -83,7 +82,9 @@ class Channel:
         name: str = "",
         on_open: Handler | None = None,
         on_drop: Handler | None = None,
+        reconnect_backoff_ms: tuple[int, int] = (50, 1000),
     ) -> None:
+        """``reconnect_backoff_ms`` is reconnect.backoff.ms and reconnect.backoff.max.ms."""
         self.process = process
         self.address = address
         self.purpose = purpose
@@ -98,7 +99,10 @@ class Channel:
         self._next_correlation = 0
         self._armed = False  # the timer of the oldest request, or of one answered since
         self.not_before = 0  # the end of the reconnect backoff
-        self._backoff_us = 0
+        least_ms, most_ms = reconnect_backoff_ms
+        self._backoff_min_us = least_ms * 1000
+        self._backoff_max_us = max(least_ms, most_ms) * 1000
+        self._backoff_us = 0  # the last one; 0 after a connection was established
         self._key = ("channel", name, purpose, address, lane)
         self._on_open = on_open
         self._on_drop = on_drop
@@ -244,8 +248,8 @@ class Channel:
         self._armed = False
         process.timers.cancel(self._key)
         process.timers.cancel((*self._key, "connect"))
-        doubled = self._backoff_us * 2 or self.RECONNECT_BACKOFF_US
-        self._backoff_us = min(doubled, self.RECONNECT_BACKOFF_MAX_US)
+        doubled = self._backoff_us * 2 or self._backoff_min_us
+        self._backoff_us = min(doubled, self._backoff_max_us)
         jitter = 0.8 + 0.4 * process.rng.random()
         self.not_before = now + int(self._backoff_us * jitter)
         lost, self.in_flight = self.in_flight, {}

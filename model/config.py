@@ -333,8 +333,8 @@ class ClientConfig(Config):
     metadata_max_age_ms: int = setting(300000, 0)  # then metadata is refreshed
     retry_backoff_ms: int = setting(100, 0)  # before the first retry; doubles
     retry_backoff_max_ms: int = setting(1000, 0)  # up to this
-    reconnect_backoff_ms: int = setting(50, 0)  # no effect: channels wait 50 ms
-    reconnect_backoff_max_ms: int = setting(1000, 0)  # no effect: up to 1000 ms
+    reconnect_backoff_ms: int = setting(50, 0)  # before the first new connection; doubles
+    reconnect_backoff_max_ms: int = setting(1000, 0)  # up to this
 
 
 @dataclass(frozen=True)

@@ -194,3 +194,19 @@ def test_an_owner_that_disposes_of_the_channel_hears_nothing(peer: Peer) -> None
     peer.effects()
     peer.channel.dispose()
     assert (peer.effects(), peer.log, peer.process.channels) == ([Close(1)], [], {})
+
+
+def test_the_backoff_follows_its_settings() -> None:
+    peer = Peer()
+    peer.channel = Channel(
+        peer.process, ADDRESS, "test", "main", 1000, reconnect_backoff_ms=(200, 300)
+    )
+    waits = []
+    now = 0
+    for connection in (1, 2, 3):
+        peer.send("a", now)
+        peer.process.handle(OpenFailed(connection, "refused"), now)
+        waits.append(peer.channel.not_before - now)
+        now = peer.channel.not_before
+    for wait, expected in zip(waits, (200_000, 300_000, 300_000)):
+        assert 0.8 * expected <= wait <= 1.2 * expected, waits

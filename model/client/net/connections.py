@@ -77,15 +77,17 @@ class Connections:
         A consumer's connection to its group coordinator is such a one: it is not shared with the
         fetches from the same broker.
         """
+        config = self.config
         return Channel(
             self.process,
             address,
             purpose,
             lane,
-            self.config.request_timeout_ms,
+            config.request_timeout_ms,
             name=self.name,
             on_open=partial(self._tell, self.connected, node_id),
             on_drop=partial(self._tell, self.disconnected, node_id),
+            reconnect_backoff_ms=(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
         )
 
     def least_loaded(self, now: int) -> Channel | None:

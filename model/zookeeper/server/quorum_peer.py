@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from functools import partial
 from typing import Any
 
-from kafkasim.model.effects import Exit, Post, Process, Request, Respond
+from kafkasim.model.effects import Exit, Handler, Post, Process, Request, Respond
 from kafkasim.model.facts import ZooKeeperRole
 from kafkasim.model.messages import (
     BeginQuorumEpochRequest,
@@ -96,7 +97,7 @@ class QuorumPeer(Process):
         self.leader: EnsembleLeader | None = None
         self.learner: Learner | None = None
         self._trace = SessionTrace(self.out, servers)
-        self._inbox: deque[tuple[Any, ...]] = deque()  # (handler, its arguments…) from lane raft
+        self._inbox: deque[Handler] = deque()  # from lane raft
         self._replica = Replica(self, server_id, servers, config, rules, self, now)
         self.raft = self._replica.client
 
@@ -134,28 +135,28 @@ class QuorumPeer(Process):
         That another server leads, :meth:`on_state` says.
         """
         if leader_id == self.server_id:
-            self._hand_over(self._become, ServerState.LEADING, leader_id, epoch)
+            self._hand_over(partial(self._become, ServerState.LEADING, leader_id, epoch))
 
     def on_state(self, state: ServerState, leader_id: int, epoch: int, now: int) -> None:
         """Hand over that this server looks for a leader, or follows one."""
-        self._hand_over(self._become, state, leader_id, epoch)
+        self._hand_over(partial(self._become, state, leader_id, epoch))
 
     def on_commit(self, batches: tuple[RecordBatch, ...], high_watermark: int, now: int) -> None:
         """Hand over what is committed."""
-        self._hand_over(self._apply, batches, self.raft.is_leader)
+        self._hand_over(partial(self._apply, batches, self.raft.is_leader))
 
-    def _hand_over(self, *entry: Any) -> None:
+    def _hand_over(self, handler: Handler) -> None:
+        """Have a handler called on lane ``zookeeper``, after those handed over before."""
         if not self._inbox:
             self.out.append(Post(LANE, self._drain_inbox, None))
-        self._inbox.append(entry)
+        self._inbox.append(handler)
 
     # ----------------------------------------------------------- lane zookeeper: from lane raft
 
     def _drain_inbox(self, message: None, now: int) -> None:
         inbox = self._inbox
         while inbox:
-            handler, *arguments = inbox.popleft()
-            handler(*arguments, now)
+            inbox.popleft()(now)
         self._serve_if_ready()
 
     def _become(self, state: ServerState, leader_id: int, epoch: int, now: int) -> None:
