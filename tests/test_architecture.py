@@ -64,7 +64,7 @@ BANNED_CALLS = {
 }
 """Modules that no file of these parts imports; the wall clock of a run's own timing is CLOCKS'."""
 
-CLOCKS = {"sim.trace.recording", "sim.bench_core"}
+CLOCKS = {"sim.bench_core"}
 """Modules of sim/ that measure how long a run took on the wall, for timing.json and `make bench`."""
 
 BENCHES = ("sim.bench_core",)
