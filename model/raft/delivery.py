@@ -1,7 +1,7 @@
 """What the owner of the replicated state is told: commits in order, snapshots, who leads.
 
-Models the listener contexts of KafkaRaftClient (updateListenersProgress, fireHandleCommit,
-maybeFireHandleSnapshot, fireHandleLeaderChange).
+Models KafkaRaftClient.updateListenersProgress and its ListenerContext (fireHandleCommit,
+fireHandleSnapshot, maybeFireLeaderChange).
 """
 
 from __future__ import annotations

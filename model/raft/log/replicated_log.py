@@ -86,7 +86,7 @@ class ReplicatedLog:
         """Return None if a log that ends at ``offset`` with ``epoch`` is a prefix of this one.
 
         Otherwise return (epoch, end offset): the largest epoch here that is not above the given
-        one, and where it ends here (KafkaMetadataLog.validateOffsetAndEpoch).
+        one, and where it ends here (ReplicatedLog.validateOffsetAndEpoch).
         """
         if offset == 0 and epoch == 0 and self.log.log_start_offset == 0:
             return None
@@ -97,7 +97,7 @@ class ReplicatedLog:
 
     def truncation_offset(self, epoch: int, end_offset: int) -> int:
         """Return where this log leaves the leader's, which says that ``epoch`` ends there at
-        ``end_offset`` (KafkaMetadataLog.truncateToEndOffset)."""
+        ``end_offset`` (ReplicatedLog.truncateToEndOffset)."""
         known, own_end = self.log.epochs.end_offset_for(epoch, self.end_offset)
         if known == epoch:
             return min(own_end, end_offset)

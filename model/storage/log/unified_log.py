@@ -251,7 +251,7 @@ class UnifiedLog:
 
     def _straddles(self, batch: RecordBatch) -> bool:
         """Return whether the log is empty and its start lies inside the leader's first batch
-        (Partition.doAppendRecordsToFollowerOrFutureReplica)."""
+        (Partition.appendRecordsToFollowerOrFutureReplica)."""
         end = self.local.log_end_offset
         return end == self.log_start_offset and batch.base_offset < end <= batch.last_offset
 
