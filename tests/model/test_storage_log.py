@@ -13,6 +13,7 @@ from kafkasim.model.storage.files import DiskError, DiskFull, MemoryFiles
 from kafkasim.model.storage.final_replica import final_replica
 from kafkasim.model.storage.log.segment import corrupted
 from kafkasim.model.storage.log.unified_log import AppendResult
+from kafkasim.model.storage.log.validation import AppendOrigin
 from kafkasim.model.storage.rules import StorageRules
 
 
@@ -61,7 +62,7 @@ def test_compacted_topic_refuses_null_keys() -> None:
 def test_raft_appends_control_batches_of_any_size() -> None:
     log = make_log(settings=config(max_message_bytes=0))
     control = batch_of((Record(None, "leader-change", 20, 0),), control=True)
-    assert log.append_as_leader(control, 1, 0, "raft").error is NONE
+    assert log.append_as_leader(control, 1, 0, AppendOrigin.RAFT_LEADER).error is NONE
 
 
 def test_log_append_time_replaces_timestamps() -> None:
@@ -356,7 +357,7 @@ def test_disk_error_propagates_and_leaves_the_end_right() -> None:
 def test_ground_truth_is_the_whole_log() -> None:
     log = make_log()
     log.append_as_leader(batch(7, 8, pid=1, sequence=0), 2, 0)
-    log.append_as_leader(batch_of((Record(None, "x", 9, 0),)), 3, 0, "coordinator")
+    log.append_as_leader(batch_of((Record(None, "x", 9, 0),)), 3, 0, AppendOrigin.COORDINATOR)
     log.update_high_watermark(2)
     assert final_replica(log, True, 3) == FinalReplica(
         topic_id="topic-id",

@@ -9,6 +9,7 @@ from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.records import MAX_SEQUENCE, Record, batch_of
 from kafkasim.model.storage.files import Corrupt, MemoryFiles
 from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
+from kafkasim.model.storage.log.validation import AppendOrigin
 
 
 def send(
@@ -76,7 +77,7 @@ def test_sequence_wraps() -> None:
 def test_marker_alone_leaves_an_epoch_whose_next_sequence_is_zero() -> None:
     log = make_log()
     marker = batch_of((Record(None, "abort", 9, 0),), producer_id=5, producer_epoch=1, control=True)
-    assert log.append_as_leader(marker, 0, 0, "coordinator").error is NONE
+    assert log.append_as_leader(marker, 0, 0, AppendOrigin.COORDINATOR).error is NONE
     assert state(log) == {5: (1, ())}
     assert send(log, 3, epoch=1).error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(log, 0, epoch=1).error is NONE
@@ -85,8 +86,8 @@ def test_marker_alone_leaves_an_epoch_whose_next_sequence_is_zero() -> None:
 def test_coordinator_is_checked_by_epoch_only() -> None:
     log = make_log()
     send(log, 0, epoch=1)
-    old = log.append_as_leader(batch(1, pid=5, epoch=0, sequence=1), 0, 0, "coordinator")
-    gap = log.append_as_leader(batch(1, pid=5, epoch=1, sequence=9), 0, 0, "coordinator")
+    old = log.append_as_leader(batch(1, pid=5, epoch=0, sequence=1), 0, 0, AppendOrigin.COORDINATOR)
+    gap = log.append_as_leader(batch(1, pid=5, epoch=1, sequence=9), 0, 0, AppendOrigin.COORDINATOR)
     assert (old.error, gap.error) == (Errors.INVALID_PRODUCER_EPOCH, NONE)
 
 

@@ -6,6 +6,7 @@ from storage_support import batch, config, make_log
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.storage.log.validation import AppendOrigin
 
 HOUR_MS = 3_600_000
 
@@ -15,7 +16,10 @@ def test_a_timestamp_more_than_an_hour_ahead_is_refused() -> None:  # KIP-1030
     assert log.append_as_leader(batch(1, timestamp=HOUR_MS + 5), 0, 5).error is NONE
     refused = log.append_as_leader(batch(2, timestamp=HOUR_MS + 6), 0, 5)
     assert (refused.error, log.log_end_offset) == (Errors.INVALID_TIMESTAMP, 1)
-    assert log.append_as_leader(batch(2, timestamp=HOUR_MS + 6), 0, 5, "raft").error is NONE
+    assert (
+        log.append_as_leader(batch(2, timestamp=HOUR_MS + 6), 0, 5, AppendOrigin.RAFT_LEADER).error
+        is NONE
+    )
 
 
 def test_a_timestamp_too_far_back_is_refused_where_a_bound_is_set() -> None:

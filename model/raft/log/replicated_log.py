@@ -10,6 +10,7 @@ from kafkasim.model.raft.log.snapshot_store import SnapshotId, SnapshotStore
 from kafkasim.model.raft.quorum.voters import VoterSets
 from kafkasim.model.records import RecordBatch
 from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
+from kafkasim.model.storage.log.validation import AppendOrigin
 
 
 class ReplicatedLog:
@@ -61,7 +62,7 @@ class ReplicatedLog:
         Raises:
             DiskError: the disk refused the write.
         """
-        result = self.log.append_as_leader(batch, epoch, now_ms, origin="raft")
+        result = self.log.append_as_leader(batch, epoch, now_ms, AppendOrigin.RAFT_LEADER)
         if result.batch is not None:
             self._voters.appended(result.batch, now)
         return result

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.partitions.ports import PartitionContext
     from kafkasim.model.replication.partitions.remote_replica import RemoteReplica
     from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
+    from kafkasim.model.storage.log.validation import AppendOrigin
 
 NONE = Errors.NONE
 EMPTY: tuple[RecordBatch, ...] = ()
@@ -214,7 +215,7 @@ class Partition:
     # ----------------------------------------------------------------------------------- appends
 
     def append_as_leader(
-        self, leader: LeaderState, batch: RecordBatch, now: int, origin: str
+        self, leader: LeaderState, batch: RecordBatch, now: int, origin: AppendOrigin
     ) -> AppendResult:
         """Append a client's or the coordinator's batch; the caller tries the high watermark.
 

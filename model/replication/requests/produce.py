@@ -16,6 +16,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
 from kafkasim.model.records import RecordBatch, TopicPartition
 from kafkasim.model.storage.files import DiskError
+from kafkasim.model.storage.log.validation import AppendOrigin
 
 if TYPE_CHECKING:
     from kafkasim.model.replication.partitions.hosted import HostedPartitions
@@ -194,7 +195,7 @@ class ProduceHandler:
             status.error = Errors.NOT_ENOUGH_REPLICAS
             return None
         try:
-            result = partition.append_as_leader(leader, batch, now, "client")
+            result = partition.append_as_leader(leader, batch, now, AppendOrigin.CLIENT)
         except DiskError as error:
             status.error = Errors.KAFKA_STORAGE_ERROR
             partition.mark_offline()
@@ -238,7 +239,7 @@ class ProduceHandler:
         if not self._rules.enough_replicas(leader):
             return Errors.NOT_ENOUGH_REPLICAS, -1
         try:
-            result = partition.append_as_leader(leader, batch, now, "coordinator")
+            result = partition.append_as_leader(leader, batch, now, AppendOrigin.COORDINATOR)
         except DiskError as error:
             partition.mark_offline()
             self._process.log_dir_failed(error, now)

@@ -30,7 +30,7 @@ from kafkasim.model.storage.log.epochs import LeaderEpochCache
 from kafkasim.model.storage.log.local_log import LocalLog
 from kafkasim.model.storage.log.producers import ProducerStateManager
 from kafkasim.model.storage.log.segment import Segment
-from kafkasim.model.storage.log.validation import invalid, out_of_range, stamped
+from kafkasim.model.storage.log.validation import AppendOrigin, invalid, out_of_range, stamped
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.model.values import value
 
@@ -163,18 +163,22 @@ class UnifiedLog:
     # ------------------------------------------------------------------------------- appending
 
     def append_as_leader(
-        self, batch: RecordBatch, leader_epoch: int, now_ms: int, origin: str = "client"
+        self,
+        batch: RecordBatch,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
         """Validate a new batch, give it the next offset and ``leader_epoch``, and append it.
 
-        ``origin`` is ``client`` (full validation), ``coordinator`` (records of a group or a
-        transaction) or ``raft`` (the metadata log). With an error the log stays as it was.
+        A client's batch is validated in full, a coordinator's by its producer epoch. With an error
+        the log stays as it was.
 
         Raises:
             DiskError: the disk refused the write.
         """
         size = batch.size
-        client = origin == "client"
+        client = origin is AppendOrigin.CLIENT
         if client and size > self._max_message_bytes:
             return AppendResult(Errors.MESSAGE_TOO_LARGE, None, -1, -1)
         if size > self._segment_bytes:

@@ -6,10 +6,20 @@ network is TCP, which damages nothing.
 
 from __future__ import annotations
 
+from enum import Enum
+
 from kafkasim.model.config import TopicConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.records import Record, RecordBatch
 from kafkasim.model.storage.log.segment import CorruptBatch
+
+
+class AppendOrigin(Enum):
+    """Who made a batch that a leader appends (AppendOrigin); decides what is checked."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"  # the records of a group or a transaction
+    RAFT_LEADER = "raft-leader"
 
 
 def invalid(batch: RecordBatch, compacted: bool) -> Errors:
