@@ -1,1 +1,1 @@
-"""What happens: clusters, workloads, fault scripts, invariants, the catalogue and the command line."""
+"""Building, running, judging and showing scenarios, and the command line."""

@@ -71,7 +71,7 @@ def scenario(
     """
     data, place = source(name)
     said: list[str] = [] if notes is None else notes
-    data = merge(data, Path(name).parent, place, allow_unmodelled, said)
+    data = merge(data, Path(name).parent, place, allow_unmodelled=allow_unmodelled, notes=said)
     variants: list[str] = []
     if twin:
         spec = parse(data, place).twin

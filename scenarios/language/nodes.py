@@ -55,6 +55,18 @@ def node_names(scenario: Scenario) -> list[str]:
     return names
 
 
+def candidates(selector: str, nodes: list[str], combined: int) -> list[str]:
+    """Return the hosts that an any-KIND selector draws from.
+
+    The first ``combined`` brokers count as controllers, too.
+    """
+    kind = selector.removeprefix("any-")
+    some = [node for node in nodes if node.startswith(f"{kind}-")]
+    if kind == "controller":
+        some += [f"broker-{number}" for number in range(1, combined + 1)]
+    return some
+
+
 def select(
     name: str,
     nodes: list[str],
@@ -65,15 +77,11 @@ def select(
 ) -> str:
     """Return the host or role that a name in a scenario stands for.
 
-    ``any-KIND`` becomes a drawn host of ``nodes``; the first ``combined`` brokers count as
-    controllers, too. ``coordinator:GROUP`` becomes the leader of the group's partition of
-    __consumer_offsets. Any other name is returned as it is.
+    ``any-KIND`` becomes a drawn host of :func:`candidates`. ``coordinator:GROUP`` becomes the
+    leader of the group's partition of __consumer_offsets. Any other name is returned as it is.
     """
     if name.startswith("any-"):
-        kind = name.removeprefix("any-")
-        some = [node for node in nodes if node.startswith(f"{kind}-")]
-        if kind == "controller":
-            some += [f"broker-{number}" for number in range(1, combined + 1)]
+        some = candidates(name, nodes, combined)
         return some[int(rng.random() * len(some))]
     if name.startswith("coordinator:"):
         group = name.partition(":")[2]

@@ -49,7 +49,7 @@ def parse(path: Path) -> dict[str, str]:
 
 
 def merge(
-    data: Mapping[str, Any], folder: Path, place: str, allow_unmodelled: bool, notes: list[str]
+    data: Mapping[str, Any], folder: Path, place: str, *, allow_unmodelled: bool, notes: list[str]
 ) -> dict[str, Any]:
     """Return a scenario's data with ``cluster.config-file`` read into ``cluster.config``.
 

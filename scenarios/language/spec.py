@@ -15,6 +15,9 @@ from pydantic import ValidationError
 
 from kafkasim.scenarios.language.checks.check import check
 from kafkasim.scenarios.language.tables import (
+    KEYS,
+    NAME,
+    TOPIC_NAME,
     ClusterTable,
     ConsumerGroupTable,
     ExpectTable,
@@ -110,17 +113,27 @@ def override(data: Mapping[str, Any], path: str, value: Any, source: str) -> dic
 
 
 def _one_line(error: ValidationError) -> str:
+    """Return the first mistake: the key's path, what stands there, and what is allowed."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part not in _WORKLOADS)
-    kind = first["type"]
+    kind, context = first["type"], first.get("ctx", {})
     if kind == "extra_forbidden":
         return f"{place}: unknown key; allowed: {', '.join(_allowed(first['loc']))}"
     if kind == "missing":
         return f"{place}: is missing"
-    message = str(first["msg"]).removeprefix("Value error, ")
     if kind == "value_error":
+        message = str(first["msg"]).removeprefix("Value error, ")
         return f"{place}: {message}" if place else message
-    return f"{place}: {message}, not {first['input']!r}"
+    if kind.startswith("union_tag_"):
+        tag = context.get("tag")
+        found = "is missing" if tag is None else f"{tag!r} is unknown"
+        return f"{place}.kind: {found}; allowed: {', '.join(map(repr, _WORKLOADS))}"
+    if ".literal[" in place:  # one member of a union: the other members are not in its message
+        place = place.partition(".literal[")[0]
+        return f"{place}: {first['input']!r} is none of {context['expected']} or an integer"
+    wanted = _WANTED.get(kind, str(first["msg"])).format(**context)
+    wanted = _PATTERNS.get(context.get("pattern", ""), wanted)
+    return f"{place}: {first['input']!r} is not valid; {wanted}"
 
 
 def _allowed(location: tuple[int | str, ...]) -> list[str]:
@@ -143,3 +156,25 @@ _TABLES = (
     ClusterTable, TopicTable, FaultTable, OperationTable, ExpectTable, TwinTable, WhenTable,
     NodeTable,
 )  # fmt: skip
+_WANTED = {
+    "literal_error": "allowed: {expected}",
+    "greater_than_equal": "allowed: {ge} or more",
+    "less_than_equal": "allowed: {le} or less",
+    "too_short": "give {min_length} or more",
+    "list_type": "give a list",
+    "dict_type": "give a table",
+    "model_type": "give a table",
+    "string_type": "give a string",
+    "int_parsing": "give an integer",
+    "int_type": "give an integer",
+    "bool_parsing": "give true or false",
+    "bool_type": "give true or false",
+}
+"""Pydantic's kind of error to what is allowed."""
+
+_PATTERNS = {
+    NAME: "give letters, digits and dashes",
+    TOPIC_NAME: "give letters, digits, dots, underscores and dashes",
+    KEYS: "allowed: none, uniform:N, zipf:N:S",
+}
+"""A key's pattern to what is allowed."""

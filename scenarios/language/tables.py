@@ -33,6 +33,10 @@ Properties = Annotated[dict[str, str | int | float | bool | list[str]], BeforeVa
 FAULT_KINDS = (*KINDS, "nemesis")
 OPERATION_KINDS = tuple(VERBS)
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9-]*$"
+TOPIC_NAME = r"^[A-Za-z0-9._-]+$"
+KEYS = r"^(none|uniform:[1-9][0-9]*|zipf:[1-9][0-9]*:[0-9.]+)$"
+
 
 class Table(BaseModel):
     """Base of all tables: unknown keys are errors; keys are written with dashes."""
@@ -91,7 +95,7 @@ class ClusterTable(Table):
 class TopicTable(Table):
     """A topic that exists before the workloads start."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=249)
+    name: str = Field(pattern=TOPIC_NAME, max_length=249)
     partitions: int = Field(1, ge=1, le=10000)
     replication_factor: int = Field(1, ge=1)
     assignment: list[list[int]] = []  # brokers of each partition, preferred leader first
@@ -109,7 +113,7 @@ class ProducerTable(Table):
     count: int = Field(1, ge=1, le=1000)
     topic: str | None = None
     rate: Rate = 100.0
-    keys: str = Field("none", pattern=r"^(none|uniform:[1-9][0-9]*|zipf:[1-9][0-9]*:[0-9.]+)$")
+    keys: str = Field("none", pattern=KEYS)
     value_size: Size = 100
     rack: str | None = None
     start: Duration = 0
@@ -258,7 +262,7 @@ class Scenario(Table):
     t = 0 is the moment at which all brokers are unfenced and all topics exist.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$")
+    name: str = Field(pattern=NAME)
     claim: str
     duration: Duration
     cluster: ClusterTable = Field(default_factory=lambda: ClusterTable.model_validate({}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ from kafkasim.model.client.process import ClientProcess
 from kafkasim.model.client.producer.producer import producer_config as derived_config
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable, Scenario
 from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication
 from kafkasim.scenarios.variants.releases import CONSUMER, PRODUCER
@@ -115,7 +117,12 @@ class ClientHosts:
         host.start(partial(self._process, host.name, configs))
 
     def _process(
-        self, name: str, configs: Mapping[str, ClientConfig], files: Any, rng: Any, now: int
+        self,
+        name: str,
+        configs: Mapping[str, ClientConfig],
+        files: Files,
+        rng: random.Random,
+        now: int,
     ) -> ClientProcess:
         return ClientProcess(name, self._bootstrap, configs, self._rules, files, rng, now)
 

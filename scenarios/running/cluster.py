@@ -17,6 +17,7 @@ from kafkasim.model.broker.kraft.broker import Broker
 from kafkasim.model.broker.kraft.combined import CombinedNode
 from kafkasim.model.broker.zk.broker import ZkBroker
 from kafkasim.model.controller.kraft.controller import Controller
+from kafkasim.model.storage.files import Files
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
 from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
@@ -115,7 +116,7 @@ class Cluster:
         directory_id = self._directories.get(node, (None, ""))[1]
         return node_id, directory_id, f"controller-{node.rpartition('-')[2]}"
 
-    def _format(self, node: str, files: Any) -> str:
+    def _format(self, node: str, files: Files) -> str:
         """Return the directory id that kafka-storage format writes on a disk, once for each."""
         disk, directory_id = self._directories.get(node, (None, ""))
         if disk is not files:
@@ -129,7 +130,7 @@ class Cluster:
         name, node_id = f"controller-{number}", controller_id(number, self.combined)
         rack = self.settings.rack(name, number)
 
-        def factory(files: Any, rng: random.Random, now: int) -> Controller:
+        def factory(files: Files, rng: random.Random, now: int) -> Controller:
             config, rules = self.settings.config(name), self.settings.rules(name)
             return Controller(
                 name, node_id, self.voters, config, rules, files, rng, now, self._features,
@@ -146,7 +147,7 @@ class Cluster:
         config = ZooKeeperConfig.from_properties(self.scenario.cluster.zookeeper_config)
         rules = self.settings.rules().zookeeper
 
-        def factory(files: Any, rng: random.Random, now: int) -> QuorumPeer:
+        def factory(files: Files, rng: random.Random, now: int) -> QuorumPeer:
             return QuorumPeer(name, number, self.ensemble, config, rules, files, rng, now)
 
         host = self.world.add_host(name, rack=rack or "rack-0")
@@ -167,7 +168,7 @@ class Cluster:
         node = f"broker-{broker_id}"  # a second process of it has another name
         servers = tuple(self.ensemble.values())
 
-        def factory(files: Any, rng: random.Random, now: int) -> Broker | ZkBroker:
+        def factory(files: Files, rng: random.Random, now: int) -> Broker | ZkBroker:
             config, rules = self.settings.config(node), self.settings.broker_rules(node)
             if servers:
                 return ZkBroker(name, broker_id, config, rack, servers, rules, files, rng, now)
@@ -176,7 +177,7 @@ class Cluster:
         return factory
 
     def _combined_factory(self, name: str, node_id: int, rack: str | None) -> Callable[..., Any]:
-        def factory(files: Any, rng: random.Random, now: int) -> CombinedNode:
+        def factory(files: Files, rng: random.Random, now: int) -> CombinedNode:
             config, rules = self.settings.config(name), self.settings.rules(name)
             return CombinedNode(
                 name, node_id, config, rack, self.voters, rules,

@@ -34,7 +34,9 @@ class FaultSchedule:
         self.nodes = node_names(self.scenario)
         properties = BrokerConfig.from_properties(self.scenario.cluster.config)
         self._offsets_partitions = properties.offsets_topic_num_partitions
-        self.operations = Operations(world, trace, cluster, progress, self.budget)
+        self.operations = Operations(
+            world, trace, cluster=cluster, progress=progress, budget=self.budget
+        )
 
     def excuse(self, key: PartitionKey) -> str:
         """Return why a loss in a partition is expected, or "" (KAFKA.md, 0.1)."""

@@ -29,6 +29,7 @@ from kafkasim.scenarios.language.nodes import node_names, select
 from kafkasim.scenarios.language.tables import OperationTable
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.cluster import Cluster
+from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.faults.budget import Budget
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
@@ -52,7 +53,7 @@ class Operations:
     """All that an operator does to one cluster."""
 
     def __init__(
-        self, world: World, trace: Trace, cluster: Cluster, progress: Progress, budget: Budget
+        self, world: World, trace: Trace, *, cluster: Cluster, progress: Progress, budget: Budget
     ) -> None:
         self.world = world
         self.trace = trace
@@ -222,7 +223,7 @@ class Operations:
             return
         host = self.cluster.clients.admin_host
 
-        async def application(port: Any) -> None:
+        async def application(port: ClientPort) -> None:
             target = operation.topic or operation.node or operation.group or "all"
             try:
                 outcomes = await self._calls[operation.kind](port, operation)
@@ -246,20 +247,20 @@ class Operations:
         numbers = self.progress.partitions_of(operation.topic)
         return tuple([TopicPartition(operation.topic, number) for number in numbers])
 
-    async def _elect_leader(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _elect_leader(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         election = UNCLEAN if operation.election == "unclean" else PREFERRED
         wanted = None if operation.topic is None else self._partitions(operation)
         answer = await port.call("admin.elect_leaders", election, wanted)
         results = [(str(tp), error, "") for tp, error in answer.results]
         return results or [("all", answer.error, "")]
 
-    async def _reassign(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _reassign(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         replicas = None if operation.cancel else tuple(operation.replicas)
         wanted = tuple([ReassignablePartition(tp, replicas) for tp in self._partitions(operation)])
         answer = await port.call("admin.alter_partition_reassignments", wanted)
         return [(str(tp), error, message) for tp, error, message in answer.results]
 
-    async def _alter_config(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _alter_config(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         changes: list[tuple[str, str | None]] = [*properties_text(operation.config)]
         changes += [(key, None) for key in operation.remove]
         kind, name = TOPIC, operation.topic or ""
@@ -270,7 +271,7 @@ class Operations:
         answer = await port.call("admin.incremental_alter_configs", (resource,))
         return [(f"{of}:{name}", error, message) for of, name, error, message in answer.results]
 
-    async def _create_topic(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _create_topic(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         assert operation.topic is not None, operation
         assignment = tuple([tuple(replicas) for replicas in operation.assignment])
         topic = CreatableTopic(
@@ -282,7 +283,9 @@ class Operations:
         )
         return list(await port.call("admin.create_topics", (topic,)))
 
-    async def _create_partitions(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _create_partitions(
+        self, port: ClientPort, operation: OperationTable
+    ) -> list[Outcome]:
         assert operation.topic is not None, operation
         assignment = tuple([tuple(replicas) for replicas in operation.assignment])
         wanted = CreatePartitionsTopic(operation.topic, operation.partitions, assignment)
@@ -290,34 +293,36 @@ class Operations:
         return [(name, error, message or f"{wanted.count} partitions")
                 for name, error, message in answer.results]  # fmt: skip
 
-    async def _delete_topic(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _delete_topic(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         answer = await port.call("admin.delete_topics", ((operation.topic, ""),))
         return [(name, error, message) for name, _, error, message in answer.results]
 
-    async def _delete_records(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _delete_records(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         offsets = tuple([(tp, operation.offset) for tp in self._partitions(operation)])
         results = await port.call("admin.delete_records", offsets)
         return [(str(tp), error, f"low watermark {low}") for tp, low, error in results]
 
-    async def _unregister_broker(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _unregister_broker(
+        self, port: ClientPort, operation: OperationTable
+    ) -> list[Outcome]:
         assert operation.node is not None, operation
         broker_id = int(operation.node.rpartition("-")[2])
         answer = await port.call("admin.unregister_broker", broker_id)
         return [(operation.node, answer.error, answer.message)]
 
-    async def _update_features(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _update_features(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         levels = tuple(sorted(operation.features.items()))
         answer = await port.call("admin.update_features", levels)
         told = ", ".join([f"{name} = {level}" for name, level in levels])
         return [("features", answer.error, answer.message or told)]
 
-    async def _add_voter(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _add_voter(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         assert operation.node is not None, operation
         voter, directory_id, address = self.cluster.voter(operation.node)
         answer = await port.call("admin.add_raft_voter", voter, directory_id, address)
         return [(operation.node, answer.error, f"voter {voter}")]
 
-    async def _remove_voter(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _remove_voter(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         """Remove a voter by its id and the directory id that the quorum has for it."""
         assert operation.node is not None, operation
         voter, directory_id, _ = self.cluster.voter(operation.node)
@@ -327,7 +332,7 @@ class Operations:
         answer = await port.call("admin.remove_raft_voter", voter, directory_id)
         return [(operation.node, answer.error, f"voter {voter}")]
 
-    async def _describe_quorum(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _describe_quorum(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         answer = await port.call("admin.describe_quorum")
         voters, observers = (
             ", ".join(f"{replica.id} at {replica.log_end_offset}" for replica in replicas)
@@ -337,7 +342,7 @@ class Operations:
         told += f" {answer.high_watermark}; voters {voters}; observers {observers or 'none'}"
         return [("quorum", answer.error, told)]
 
-    async def _reset_offsets(self, port: Any, operation: OperationTable) -> list[Outcome]:
+    async def _reset_offsets(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         to = OFFSETS.get(str(operation.to))
         to = int(operation.to) if to is None else to
         results = await port.call("admin.reset_offsets", operation.group, (operation.topic,), to)

@@ -33,6 +33,7 @@ from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.operations import properties_text
 from kafkasim.scenarios.variants.compose import compose
+from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import code_version, write_manifest, write_timing
 from kafkasim.sim.world import World
@@ -102,7 +103,7 @@ class ScenarioRun:
         self._phase("ready", "")
         return True
 
-    async def _create_topics(self, port: Any) -> None:
+    async def _create_topics(self, port: ClientPort) -> None:
         wanted = tuple(
             CreatableTopic(
                 t.name,

@@ -19,11 +19,10 @@ class VariantError(ValueError):
 class Variant:
     """A broken or older rule, its source, what it breaks, and the scenario that shows it.
 
-    ``rules`` are subclasses of the model's rules classes. ``source`` is a JIRA, a KIP, or Kafka's class
-    and method for a rule that is older than both.
-    ``breaks`` is the invariant or anomaly that fires first in ``scenario``; LIVE means that the
-    run does not converge, or does not meet its ``expect`` table. ``claim`` is what Kafka promises
-    and what the variant breaks.
+    ``rules`` are subclasses of the model's rules classes. ``source`` is a JIRA, a KIP, or
+    Kafka's class and method for a rule that is older than both. ``breaks`` is the invariant or
+    anomaly that fires first in ``scenario``; LIVE means that the run does not converge, or does
+    not meet its ``expect`` table. ``claim`` is what Kafka promises and the variant breaks.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Each invariant on facts written by hand: one story that keeps it, one that breaks it and only it."""
+"""Each invariant on facts written by hand: a story that keeps it, and one that breaks only it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of the scenario language names every key and kind, and its example is a scenario."""
+"""The reference of the language names every key and kind, and its example is a scenario."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sub-package of scenarios may know which: each knows those before it, and no file a circle."""
+"""Which sub-package of scenarios may know which: each knows those before it; no circles."""
 
 from __future__ import annotations
 

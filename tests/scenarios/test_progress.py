@@ -20,7 +20,8 @@ MISSING = ["orders-0: ISR [1, 2] of [1, 2, 3]"]
 def _registered(offset: int, broker: int) -> Row:
     """A registration whose broker epoch is its own metadata offset, as KRaft commits it."""
     return ("controller-1",
-            facts.BrokerRegistration(offset, broker, offset, "registered", True, False, None))  # fmt: skip
+            facts.BrokerRegistration(
+                offset, broker, offset, "registered", True, False, None))  # fmt: skip
 
 
 def _after(rows: list[Row], zookeeper: bool = False) -> Progress:

@@ -42,6 +42,38 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "not a range": ({"faults.0.at": ["5s", "2s"]}, ("faults.0.at: ", "5s is above 2s")),
     "not a rate": ({"workload.0.rate": "fast"}, ("workload.0.rate: 'fast' is not a rate",)),
+    "wrong word": (
+        {"cluster.mode": "zk"},
+        ("cluster.mode: 'zk' is not valid; allowed: 'kraft' or 'zookeeper'",),
+    ),
+    "number out of range": (
+        {"cluster.brokers": 0},
+        ("cluster.brokers: 0 is not valid; allowed: 1",),
+    ),
+    "not a name": (
+        {"name": "my scenario"},
+        ("name: 'my scenario' is not valid; give letters, digits and dashes",),
+    ),
+    "unknown kind of keys": (
+        {"workload.0.keys": "zipf"},
+        ("workload.0.keys: 'zipf' is not valid; allowed: none, uniform:N, zipf:N:S",),
+    ),
+    "unknown kind of workload": (
+        {"workload.0.kind": "reader"},
+        ("workload.0.kind: 'reader' is unknown; allowed: 'producer', 'consumer-group'",),
+    ),
+    "selector without a host": (
+        {"faults.0.node": "any-zookeeper"},
+        ("faults.0.node: any-zookeeper selects no node; allowed: broker-1",),
+    ),
+    "unknown selector": (
+        {"faults.0.node": "any-server"},
+        ("faults.0.node: no selector 'any-server'; allowed: any-broker",),
+    ),
+    "setting without an effect": (
+        {"cluster.nodes": {"broker-1": {"fsync": "2ms"}}},
+        ("cluster.nodes.broker-1.fsync: is not modelled",),
+    ),
     "unknown node": (
         {"cluster.nodes": {"broker-9": {}}},
         ("cluster.nodes.broker-9: no such node", "allowed: broker-1, broker-2, broker-3"),

@@ -6,7 +6,7 @@ import random
 
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.language.checks.allowed import some
-from kafkasim.scenarios.language.nodes import ANY, ROLES, log_dirs_of
+from kafkasim.scenarios.language.nodes import ANY, ROLES, candidates, log_dirs_of
 from kafkasim.scenarios.language.tables import FaultTable, Scenario
 from kafkasim.scenarios.language.translate import translate
 from kafkasim.sim.faults.kinds import KINDS, FaultError, validate
@@ -33,12 +33,12 @@ def check_faults(scenario: Scenario, nodes: list[str]) -> None:
                 raise ValueError(f"{place}.rack: no rack {fault.rack!r}; allowed: {racks}")
         elif fault.node is None and not fault.nodes:
             raise ValueError(f"{place}.node: is missing")
-        if fault.kind != "nemesis":
-            _check_parameters(place, fault, scenario, nodes)
         for key, names in (("node", [fault.node]), ("nodes", fault.nodes), ("peers", fault.peers)):
             for name in names:
                 if name is not None:
                     check_node(f"{place}.{key}", name, scenario, nodes)
+        if fault.kind != "nemesis":
+            _check_parameters(place, fault, scenario, nodes)
 
 
 def _check_times(place: str, fault: FaultTable) -> None:
@@ -100,5 +100,8 @@ def check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> N
             raise ValueError(f"{place}: no topic {topic!r}; allowed: {some(known)}")
         if not partition.isdigit() or int(partition) >= known[topic]:
             raise ValueError(f"{place}: {topic} has partitions 0 to {known[topic] - 1}")
-    elif name.startswith("any-") and name not in ANY:
-        raise ValueError(f"{place}: no selector {name!r}; allowed: {some(ANY)}")
+    elif name.startswith("any-"):
+        if name not in ANY:
+            raise ValueError(f"{place}: no selector {name!r}; allowed: {some(ANY)}")
+        if not candidates(name, nodes, scenario.cluster.combined):
+            raise ValueError(f"{place}: {name} selects no node; allowed: {some(nodes)}")
