@@ -44,7 +44,7 @@ Done = Callable[[Any, int], None]  # (response message or Failed, now)
 class Channel:
     """Requests to one endpoint over one connection, opened when first needed.
 
-    ``name`` tells the channels of one process apart that share purpose, endpoint and lane.
+    ``name`` distinguishes the channels of one process that share purpose, endpoint and lane.
     ``on_open(now)`` runs when a connection is up, ``on_drop(now)`` when one is gone, after
     everything in flight on it has failed.
     """

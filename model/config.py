@@ -1,7 +1,7 @@
 """Configurations under Kafka's property names, with Kafka's defaults, checked at construction.
 
 A field is the property name with underscores for dots: ``replica.lag.time.max.ms`` is
-``replica_lag_time_max_ms``. The name tells the unit: ``_ms`` milliseconds, ``_bytes`` bytes,
+``replica_lag_time_max_ms``. The name has the unit: ``_ms`` milliseconds, ``_bytes`` bytes,
 ``_seconds`` and ``_minutes`` as they say. :meth:`Config.from_properties` takes Kafka's names.
 Defaults are those of Kafka 4.0; a scenario's ``kafka-version`` selects others (KAFKA.md, 0.1).
 
@@ -232,7 +232,7 @@ class BrokerConfig(Config):
     metadata_max_retention_ms: int = setting(604800000, -1)  # of snapshots; −1 unlimited
     log_dirs: tuple[str, ...] = setting(())  # paths; none or one: a single directory
     metadata_log_dir: str = setting("")  # "": the first of log.dirs
-    log_dir_failure_timeout_ms: int = setting(30000, 1)  # to tell the controller, else halt
+    log_dir_failure_timeout_ms: int = setting(30000, 1)  # to report it to the controller, or halt
     # Log: defaults of topics
     log_segment_bytes: int = setting(1073741824, 14)
     log_roll_ms: int = setting(604800000, 1)

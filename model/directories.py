@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kafkasim.model.values import random_uuid
 
 UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAQ"
-"""The directory of a replica that its broker has not placed yet, or not told the controller of."""
+"""The directory of a replica that its broker has not placed or reported yet."""
 
 LOST = "AAAAAAAAAAAAAAAAAAAAAg"
 """The directory of a replica that is in some offline directory."""

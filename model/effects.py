@@ -16,7 +16,7 @@ durability contract:
 - What stands behind a :class:`Barrier` in ``out`` happens after the barrier's files are durable; if
   the process dies before, it never happens. So a vote goes out after it is on disk.
 - A fact (``kafkasim.model.facts``) is an effect that only the trace sees. A barrier does not delay
-  it: it tells what the process's memory says, which other lanes can read already.
+  it: it records what the process's memory says, which other lanes can read already.
 
 **Lanes.** A lane is a thread of Kafka. Every input belongs to a lane; a lane with one thread takes
 one input at a time, one with more threads (the request handlers) takes as many. A lane whose thread
@@ -90,7 +90,7 @@ class Response:
 class Closed:
     """A connection that this process opened has ended.
 
-    A server is not told of the end of an inbound connection; what it sends there is lost.
+    A server is not notified of the end of an inbound connection; what it sends there is lost.
     """
 
     connection: int
@@ -180,7 +180,7 @@ class Push:
 
 @value
 class Close:
-    """Close a connection, inbound or outbound. The peer hears of it after all data sent before."""
+    """Close a connection, inbound or outbound. The peer sees it after all data sent before."""
 
     connection: int
 
@@ -353,7 +353,7 @@ class Process:
         self.out.append(Exit("shutdown", True))
 
     def ground_truth(self) -> list[Any]:
-        """Return the facts that tell this process's state at the end of a run.
+        """Return the facts that record this process's state at the end of a run.
 
         These are FinalReplica, FinalOffset and FinalPosition.
         """

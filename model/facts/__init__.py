@@ -2,7 +2,7 @@
 
 A process appends a fact to its ``out`` like any effect; the world records facts of its own. A fact
 becomes the row ``(seq, t_us, node, kind, …its fields…)`` of one wide table, in one total order.
-``node`` is the process that told it (``broker-1``), ``kind`` the name of its class.
+``node`` is the process that recorded it (``broker-1``), ``kind`` the name of its class.
 
 The columns and the version of the schema derive from the classes, and the import fails if they do
 not fit together: a field name has one type in all kinds, and a field is an int, a str, a bool, a

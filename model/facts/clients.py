@@ -1,4 +1,4 @@
-"""Facts that producers and consumers tell."""
+"""Facts recorded by producers and consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts that group coordinators tell."""
+"""Facts recorded by group coordinators."""
 
 from __future__ import annotations
 

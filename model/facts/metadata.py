@@ -1,4 +1,4 @@
-"""Facts that the quorum, the controllers and their brokers tell of metadata."""
+"""Facts about metadata, recorded by the quorum, by controllers and by brokers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kafkasim.model.values import value
 
 @value
 class RaftRole:
-    """A voter or observer of the quorum changed its role."""
+    """A voter of the quorum changed its role."""
 
     role: str  # unattached | prospective | candidate | follower | leader | resigned
     epoch: int
@@ -16,7 +16,7 @@ class RaftRole:
 
 @value
 class VotersChanged:
-    """A replica of the metadata log uses another set of voters (KIP-853)."""
+    """A controller uses another set of voters (KIP-853)."""
 
     offset: int  # of the record in its log, committed or not; −1: the configuration's set
     voters: tuple[int, ...]
@@ -85,7 +85,7 @@ class BrokerRegistration:
     """A broker's registration changed, committed at metadata ``offset``.
 
     ``change`` is registered, fenced, unfenced, shutting-down, unregistered or dir-offline. A
-    ZooKeeper controller also tells bounced: the broker had registered anew before the controller
+    ZooKeeper controller also records bounced: the broker had registered anew before the controller
     missed it; the fact of the new registration follows.
     """
 
@@ -102,9 +102,9 @@ class BrokerRegistration:
 class PartitionChanged:
     """A partition's state after a change, committed at metadata ``offset``.
 
-    A new controller tells again what its predecessor committed and may not have told. So a reader
-    of this fact, of BrokerRegistration and of ConfigChanged ignores an offset that is not above the
-    last one that it has seen.
+    A new controller records again what its predecessor committed and may not have recorded. So a
+    reader of this fact, of BrokerRegistration and of ConfigChanged ignores an offset that is not
+    above the last one that it has seen.
 
     ``reason`` is created, lag, caught-up, fenced, unfenced, controlled-shutdown, reassignment,
     unclean, dir-offline, preferred, registered, unregistered, or loaded: a ZooKeeper controller
@@ -132,7 +132,7 @@ class PartitionChanged:
 class ZkControllerWrite:
     """A ZooKeeper controller's write took effect. Its election is the write to /controller_epoch.
 
-    The controller tells it when it has the answer, so these facts are not in the order of writing.
+    The controller records it when it has the answer, so these facts may be out of order.
     """
 
     offset: int  # the zxid of the transaction

@@ -1,4 +1,4 @@
-"""Facts that brokers tell of themselves and of their replicas."""
+"""Facts recorded by brokers, about themselves and their replicas."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class LogDirOffline:
 
 @value
 class IsrChanged:
-    """A leader's AlterPartition succeeded (IsrShrinksPerSec, IsrExpandsPerSec)."""
+    """A leader's change of the ISR succeeded (IsrShrinksPerSec, IsrExpandsPerSec)."""
 
     topic_id: str
     partition: int
@@ -150,7 +150,7 @@ class IsrChanged:
 
 @value
 class IsrUpdateFailed:
-    """The controller refused a leader's AlterPartition (FailedIsrUpdatesPerSec)."""
+    """A leader's change of the ISR was refused (FailedIsrUpdatesPerSec)."""
 
     topic_id: str
     partition: int

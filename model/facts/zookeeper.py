@@ -1,4 +1,4 @@
-"""Facts that the servers of a ZooKeeper ensemble and their clients tell."""
+"""Facts recorded by the servers of a ZooKeeper ensemble and by their clients."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class ZooKeeperRole:
 
 @value
 class ZooKeeperSession:
-    """What became of a session; the leader tells it.
+    """What became of a session; the ensemble's leader records it.
 
-    A new leader tells again what its predecessor committed and may not have told, so a reader
+    A new leader records again what its predecessor committed and may not have recorded, so a reader
     counts a zxid once.
     """
 
@@ -35,4 +35,4 @@ class ZooKeeperConnection:
 
     session_id: int
     state: str  # CONNECTED | DISCONNECTED | EXPIRED | CLOSED
-    server: str  # that told it, "" if none did
+    server: str  # that confirmed it, "" if none did

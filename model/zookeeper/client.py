@@ -1,11 +1,11 @@
 """ZooKeeper's client library: one session that outlives its connections (ZooKeeper, ClientCnxn).
 
-The client runs on one lane, ``zookeeper`` unless told otherwise; ZooKeeper has a send thread and an
+The client runs on one lane, ``zookeeper`` by default; ZooKeeper has a send thread and an
 event thread. It tries the servers in an order that it draws once. An attempt may take the session
 timeout divided by the number of servers; before each attempt but the first the client waits up to
 a second. A connected server may be silent for two thirds of the session timeout. A client that has
 sent nothing for a third of it sends a ping. Only a server can say that a session has expired, so a
-client that is cut off hears of the expiry when it reaches a server again.
+client that is cut off learns of the expiry when it reaches a server again.
 
 Requests are answered in order. When the connection ends, every unanswered request fails with
 CONNECTIONLOSS, whether the servers executed it or not. The client remembers the watches that its
@@ -60,8 +60,8 @@ class SessionState(Enum):
 
     CLOSED becomes CONNECTING by ``start``, CONNECTING becomes CONNECTED or EXPIRED by a server's
     answer, CONNECTED becomes CONNECTING when the connection ends, EXPIRED becomes CONNECTING by
-    ``reinitialise``, and ``close`` leads to CLOSED. No client is DISCONNECTED: that is what the
-    listener hears when the client leaves CONNECTED. The values stand in the trace.
+    ``reinitialise``, and ``close`` leads to CLOSED. No client is DISCONNECTED: the listener is
+    notified of it when the client leaves CONNECTED. The values stand in the trace.
     """
 
     CONNECTING = "CONNECTING"
@@ -166,7 +166,7 @@ class ZooKeeperClient:
         self.requested_timeout_ms = session_timeout_ms
         self.state = SessionState.CLOSED
         self.session_id = 0  # 0: no session
-        self.last_zxid = -1  # the newest transaction that an answer told of
+        self.last_zxid = -1  # the newest transaction in any answer
         self.connection: SessionConnection | None = None
         self.watches = ClientWatches()
         self._timeout_us = session_timeout_ms * 1000
@@ -191,7 +191,7 @@ class ZooKeeperClient:
     # ------------------------------------------------------------------- called by the owner
 
     def start(self, now: int) -> None:
-        """Open a session; the listener hears CONNECTED once a server has created it."""
+        """Open a session; the listener is notified once a server has created it."""
         assert self.state is SessionState.CLOSED, self.state
         rng = self.process.rng
         servers = self._servers
@@ -212,7 +212,7 @@ class ZooKeeperClient:
         self._send(ZkOperationRequest(op), op, callback, now)
 
     def close(self, now: int, done: Callable[[int], None] | None = None) -> None:
-        """End the session: its ephemeral znodes are deleted at once. The listener hears no more.
+        """End the session: its ephemeral znodes are deleted. The listener gets no more calls.
 
         ``done(now)`` runs when the server has confirmed it, or when the connection is lost.
         """
@@ -254,7 +254,7 @@ class ZooKeeperClient:
         )
         self._fail_outstanding(now)
         if was_connected and self.state is SessionState.CONNECTING:
-            self._tell(SessionState.DISCONNECTED, "", now)
+            self._notify(SessionState.DISCONNECTED, "", now)
 
     def on_message(self, correlation: int, message: Any, now: int) -> None:
         """Handle an answer or a watch event."""
@@ -310,7 +310,7 @@ class ZooKeeperClient:
             self._drop()
             self.state = SessionState.EXPIRED
             self.watches = ClientWatches()
-            self._tell(SessionState.EXPIRED, server, now)
+            self._notify(SessionState.EXPIRED, server, now)
             return
         self.state = SessionState.CONNECTED
         self.session_id = message.session_id
@@ -323,7 +323,7 @@ class ZooKeeperClient:
                 self.last_zxid, tuple(watches.data), tuple(watches.exist), tuple(watches.child)
             )
             self._send(request, None, None, now)
-        self._tell(SessionState.CONNECTED, server, now)
+        self._notify(SessionState.CONNECTED, server, now)
 
     def _on_result(self, xid: int, message: ZkOperationResponse, now: int) -> None:
         expected, op, callback = self._outstanding.popleft()
@@ -377,7 +377,7 @@ class ZooKeeperClient:
         for error, callback in refused:
             callback(ZkResult(error), now)
 
-    def _tell(self, state: SessionState, server: str, now: int) -> None:
+    def _notify(self, state: SessionState, server: str, now: int) -> None:
         self.process.out.append(ZooKeeperConnection(self.session_id, state.value, server))
         if self._closing is None:
             self.listener.on_state(state, now)

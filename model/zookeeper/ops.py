@@ -119,7 +119,7 @@ WRITES: tuple[type, ...] = (Create, Delete, SetData, Check, Multi)
 
 @value
 class Stat:
-    """What a client is told of a znode besides its data."""
+    """What a client gets of a znode besides its data."""
 
     czxid: int  # the transaction that created it
     mzxid: int  # the last transaction that changed its data

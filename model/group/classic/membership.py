@@ -3,8 +3,8 @@
 Kafka: GroupMetadataManager.classicGroupJoin, classicGroupSync, classicGroupHeartbeat,
 classicGroupLeave. A join is parked in its member until the join phase ends, a sync until the
 group's record is committed. Every client speaks the newest version of these requests: a dynamic
-member gets its id by MEMBER_ID_REQUIRED (KIP-394), and the leader may be told to skip the
-assignment. Static members are in static.py.
+member gets its id by MEMBER_ID_REQUIRED (KIP-394), and a static leader may skip the
+assignment (KIP-814). Static members are in static.py.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class ClassicMembership:
         if error is Errors.NONE:
             self.rebalance.transition(group, ClassicGroupState.STABLE, "assignment stored", now)
             self.rebalance.set_assignment(shard, group, assignments, now)
-            self.rebalance.trace.tell_assigned(group)
+            self.rebalance.trace.record_assigned(group)
         else:
             error = client_error(error)
             self.rebalance.reset_assignment(shard, group, error, now)
@@ -300,21 +300,25 @@ class ClassicMembership:
         for group in shard.groups.values():
             if group.protocol_type is None:
                 continue
-            self.rebalance.trace.tell_state(group, "loaded")
-            self.runtime.defer(shard.context, self._tell_assigned, (group, group.generation), now)
+            self.rebalance.trace.record_state(group, "loaded")
+            self.runtime.defer(
+                shard.context, self._on_loaded_committed, (group, group.generation), now
+            )
             for member in group.members.values():
                 self.rebalance.arm_session(shard, group, member, now)
             if len(group.members) > self.config.group_max_size:
                 self.rebalance.prepare(shard, group, "the group is over group.max.size", now)
 
-    def _tell_assigned(self, loaded: tuple[ClassicGroup, int], error: Errors, _now: int) -> None:
+    def _on_loaded_committed(
+        self, loaded: tuple[ClassicGroup, int], error: Errors, _now: int
+    ) -> None:
         """Write who owns what, once the record that was loaded is committed.
 
         Until then another leader's log may replace it.
         """
         group, generation = loaded
         if error is Errors.NONE and group.generation == generation:
-            self.rebalance.trace.tell_assigned(group)
+            self.rebalance.trace.record_assigned(group)
 
     def on_unloaded(self, shard: GroupShard) -> None:
         """Answer all parked joins and syncs with NOT_COORDINATOR; cancel the groups' timers."""

@@ -42,7 +42,7 @@ class ClassicRebalance:
     ) -> None:
         """Change a group's state, and write it to the trace."""
         group.transition_to(state, self.runtime.wall_ms(now))
-        self.trace.tell_state(group, reason)
+        self.trace.record_state(group, reason)
 
     # The join phase
 
@@ -94,7 +94,7 @@ class ClassicRebalance:
             self._arm_join(shard, group, now)
             return
         group.next_generation(self.runtime.wall_ms(now))
-        self.trace.tell_state(group, "all members joined" if group.members else "no members")
+        self.trace.record_state(group, "all members joined" if group.members else "no members")
         if not group.members:
             # If the append fails, a failover brings the previous generation back, and its members'
             # sessions expire there.

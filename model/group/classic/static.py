@@ -112,8 +112,8 @@ class StaticMembers:
         if error is Errors.NONE:
             if group.state is not ClassicGroupState.STABLE:
                 return  # a rebalance began; its end answers the join
-            self.rebalance.trace.tell_state(group, f"{member.member_id} replaced {old_id}")
-            self.rebalance.trace.tell_replaced(group, old_id, member)
+            self.rebalance.trace.record_state(group, f"{member.member_id} replaced {old_id}")
+            self.rebalance.trace.record_replaced(group, old_id, member)
             leads = group.leader == member.member_id
             self.rebalance.answer_join(group, member, skip_assignment=leads)
             return

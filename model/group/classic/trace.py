@@ -1,4 +1,4 @@
-"""What the trace hears of groups: states, and who owns which partitions."""
+"""Facts about groups: their states, and who owns which partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class GroupTrace:
     def __init__(self, out: list[Any]) -> None:
         self._out = out
 
-    def tell_state(self, group: ClassicGroup, reason: str) -> None:
+    def record_state(self, group: ClassicGroup, reason: str) -> None:
         """Write the group's state, generation and members."""
         self._out.append(
             GroupState(
@@ -27,17 +27,17 @@ class GroupTrace:
             )
         )
 
-    def tell_assigned(self, group: ClassicGroup) -> None:
+    def record_assigned(self, group: ClassicGroup) -> None:
         """Write what each member owns in this generation."""
         for member in group.members.values():
-            self._tell_assignment(group, member)
+            self._record_assignment(group, member)
 
-    def tell_replaced(self, group: ClassicGroup, old_id: str, member: ClassicMember) -> None:
+    def record_replaced(self, group: ClassicGroup, old_id: str, member: ClassicMember) -> None:
         """Write that a static member's partitions are now owned under another member id."""
         self._out.append(GroupAssigned(group.group_id, group.generation, old_id, ()))
-        self._tell_assignment(group, member)
+        self._record_assignment(group, member)
 
-    def _tell_assignment(self, group: ClassicGroup, member: ClassicMember) -> None:
+    def _record_assignment(self, group: ClassicGroup, member: ClassicMember) -> None:
         assignment = tuple([str(tp) for tp in member.assignment])
         self._out.append(
             GroupAssigned(group.group_id, group.generation, member.member_id, assignment)

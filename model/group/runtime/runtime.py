@@ -129,7 +129,10 @@ class CoordinatorRuntime:
 
 
 def client_error(error: Errors) -> Errors:
-    """Return what a client is told of a failed append (CoordinatorOperationExceptionHelper)."""
+    """Return the error that a client gets after a failed append.
+
+    Kafka: CoordinatorOperationExceptionHelper.
+    """
     return _CLIENT_ERRORS.get(error, error)
 
 

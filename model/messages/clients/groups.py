@@ -40,7 +40,7 @@ class JoinGroupRequest(Message):
 
 @value
 class Subscription:
-    """What a consumer tells the assignor of itself (ConsumerProtocolSubscription)."""
+    """What an assignor knows of a consumer (ConsumerProtocolSubscription)."""
 
     topics: tuple[str, ...]
     owned_partitions: tuple[TopicPartition, ...] = ()  # for cooperative assignors (KIP-429)

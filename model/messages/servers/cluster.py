@@ -113,7 +113,7 @@ class BrokerRegistrationResponse(Message):
 
 @value
 class AssignReplicasToDirsRequest(Message):
-    """A broker tells where it has put replicas (KIP-858); Kafka groups them by directory."""
+    """A broker reports where it has put replicas (KIP-858); Kafka groups them by directory."""
 
     broker_id: int
     broker_epoch: int

@@ -122,7 +122,7 @@ class ZkRevalidateRequest(Message):
 
 @value
 class ZkTouchRequest(Message):
-    """A follower reports the sessions that it heard from (its answer to PING)."""
+    """A follower reports the sessions whose clients are alive (its answer to PING)."""
 
     server_id: int
     sessions: tuple[int, ...]

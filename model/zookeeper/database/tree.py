@@ -61,7 +61,7 @@ class Znode:
         self.children: dict[str, None] = {}  # names, in order of creation
 
     def stat(self) -> Stat:
-        """Return what a client is told of the znode."""
+        """Return the znode's stat, as clients get it."""
         cversion = 2 * self.creates - len(self.children)
         return Stat(self.czxid, self.mzxid, self.version, cversion, self.ephemeral_owner)
 

@@ -36,21 +36,21 @@ class WatchManager:
 
     def trigger(self, changes: list[Change]) -> list[tuple[int, WatchEvent]]:
         """Remove the watches that these changes fire; return (connection, event) in order."""
-        told: list[tuple[int, WatchEvent]] = []
+        fired: list[tuple[int, WatchEvent]] = []
         if not self.data and not self.child:
-            return told
+            return fired
         for type_, path in changes:
             watchers = self.data.pop(path, {})
             if type_ == NODE_DELETED:
                 watchers = {**watchers, **self.child.pop(path, {})}
             event = WatchEvent(type_, path)
-            told += [(connection, event) for connection in watchers]
+            fired += [(connection, event) for connection in watchers]
             if type_ != NODE_DATA_CHANGED:
                 parent = parent_of(path)
                 watchers = self.child.pop(parent, {})
                 event = WatchEvent(NODE_CHILDREN_CHANGED, parent)
-                told += [(connection, event) for connection in watchers]
-        return told
+                fired += [(connection, event) for connection in watchers]
+        return fired
 
     def set_watches(
         self,

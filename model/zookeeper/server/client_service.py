@@ -12,7 +12,7 @@ a write to the leader at once, and a read waits for the session's own writes bef
 that has seen a later transaction than this server is sent away, so that its reads never go back.
 
 When the server applies a transaction it first pushes the watch events, then answers the client that
-asked for it. Connections are FIFO, so a client hears of a change before it can read its result.
+asked for it. Connections are FIFO, so a client gets the event before it can read the change.
 
 No event tells a server that a client's connection has broken. The server closes a connection that
 was silent for its session's timeout, and one whose session arrives on another connection.

@@ -42,7 +42,7 @@ class ProposalLog(Protocol):
 
 
 class LeaderEvents(Protocol):
-    """What a leader tells its server."""
+    """What a leader notifies its server of."""
 
     def on_append_refused(self, now: int) -> None:
         """The log refused a record of this server's own client: the epoch is over."""
@@ -180,7 +180,7 @@ class EnsembleLeader:
         if session.owner != server_id:
             session.owner = server_id
             client = self.database.sessions[session_id].client
-            self.trace.tell(session_id, "moved", client, server_id, -1)
+            self.trace.record(session_id, "moved", client, server_id, -1)
         return session.timeout_us // 1000
 
     def _arm_expiry(self, now: int) -> None:

@@ -2,10 +2,10 @@
 
 The follower joins the leader, and its server serves clients once it has applied everything that the
 leader had proposed at that moment (UPTODATE). The clients' writes travel over the one connection in
-order. Every half tick the follower reports the sessions that it heard from; in ZooKeeper the leader
-asks for this report by PING. The link is lost when the connection breaks, when the leader refuses a
-request, or when an answer takes longer than syncLimit ticks. Then the server sends its clients
-away, and the follower joins again after a pause.
+order. Every half tick the follower reports the sessions whose clients sent something; in ZooKeeper
+the leader asks for this report by PING. The link is lost when the connection breaks, when the
+leader refuses a request, or when an answer takes longer than syncLimit ticks. Then the server sends
+its clients away, and the follower joins again after a pause.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RETRY_US = 100_000
 
 
 class LearnerEvents(Protocol):
-    """What a learner tells its server."""
+    """What a learner notifies its server of."""
 
     def on_joined(self, now: int) -> None:
         """The leader accepted this follower; :attr:`Learner.serve_from` is known."""
@@ -68,7 +68,9 @@ class Learner:
         self.channel = Channel(
             process, leader_address, PURPOSE, "zookeeper", sync_limit_ms, patient=True
         )
-        self._heard: dict[int, None] = {}  # sessions heard from since the last report
+        self._heard: dict[
+            int, None
+        ] = {}  # sessions whose clients sent something since the last report
         self._attempt = 0  # to join; answers to requests of an earlier attempt are ignored
         self._join(now)
 
@@ -95,14 +97,14 @@ class Learner:
     # --------------------------------------------------------------------------- for the server
 
     def report(self, now: int) -> None:
-        """Tell the leader which sessions were heard from since the last report."""
+        """Report the sessions whose clients sent something since the last report."""
         if self.is_joined:
             sessions = tuple(self._heard)
             self._heard.clear()
             self._send(ZkTouchRequest(self.server_id, sessions), now, _ignore)
 
     def forget_heard(self) -> None:
-        """Leave the sessions heard from so far out of the next report: the clients are gone."""
+        """Leave the sessions so far out of the next report: their clients were sent away."""
         self._heard.clear()
 
     def stop(self, now: int) -> None:

@@ -206,12 +206,12 @@ class QuorumPeer(Process):
     def _apply_record(self, record: Any, zxid: int, leading: bool, now: int) -> None:
         kind = type(record)
         if leading and kind is CloseSession:
-            self._tell_end(record, zxid)
+            self._record_end(record, zxid)
         result, changes = self.database.apply(record, zxid)
         if self.leader is not None:
             self.leader.on_applied(record, zxid, now)
         if leading and kind is CreateSession:
-            self._trace.tell(zxid, "created", record.client, record.server_id, zxid)
+            self._trace.record(zxid, "created", record.client, record.server_id, zxid)
         self.clients.on_applied(record, result, changes, now)
 
     # ------------------------------------------- lane zookeeper: from the leader or the learner
@@ -238,27 +238,27 @@ class QuorumPeer(Process):
         learner = self.learner
         if self.leader is not None:
             self.clients.serve(self.leader)
-            self._tell_role(ServerState.LEADING, self.leader.epoch, self.server_id)
+            self._record_role(ServerState.LEADING, self.leader.epoch, self.server_id)
         elif learner is not None and learner.is_joined:
             if self.database.last_zxid >= learner.serve_from:
                 self.clients.serve(learner)
-                self._tell_role(ServerState.FOLLOWING, learner.epoch, learner.leader_id)
+                self._record_role(ServerState.FOLLOWING, learner.epoch, learner.leader_id)
 
     def _stop_serving(self, now: int) -> None:
         if self.serving:
             self.clients.stop()
             if self.learner is not None:
                 self.learner.forget_heard()
-            self._tell_role(ServerState.LOOKING, self.raft.epoch, self.raft.leader_id)
+            self._record_role(ServerState.LOOKING, self.raft.epoch, self.raft.leader_id)
 
-    def _tell_role(self, state: ServerState, epoch: int, leader_id: int) -> None:
+    def _record_role(self, state: ServerState, epoch: int, leader_id: int) -> None:
         self.out.append(ZooKeeperRole(state.value, epoch, leader_id))
 
-    def _tell_end(self, record: CloseSession, zxid: int) -> None:
+    def _record_end(self, record: CloseSession, zxid: int) -> None:
         session = self.database.sessions.get(record.session_id)
         if session is not None:
             owner = None if self.leader is None else self.leader.owner(record.session_id)
-            self._trace.tell(record.session_id, record.reason, session.client, owner, zxid)
+            self._trace.record(record.session_id, record.reason, session.client, owner, zxid)
 
     def _arm_tick(self, now: int) -> None:
         self.timers.arm(TICK_TIMER, now + self.config.tick_us // 2, LANE, self._on_tick)

@@ -47,7 +47,7 @@ class ServerState(Enum):
 
 
 class ReplicaListener(Listener, Protocol):
-    """A listener of the log that also hears when its server follows or looks for a leader."""
+    """A listener of the log that is also notified when its server follows or looks for a leader."""
 
     def on_state(self, state: ServerState, leader_id: int, epoch: int, now: int) -> None:
         """Lane ``raft``: this server is LOOKING or FOLLOWING in ``epoch``, perhaps as before."""
@@ -91,10 +91,10 @@ class Replica:
         )
 
     def _on_role(self, role: Role, now: int) -> None:
-        """Tell the listener of every role; Raft's own listener hears of leaders only.
+        """Notify the listener of every role; Raft itself notifies it of leaders only.
 
-        That this server leads, the listener hears by ``on_leader_change``, after every commit of
-        earlier epochs.
+        That this server leads, Raft says by ``on_leader_change``, after every commit of earlier
+        epochs.
         """
         following = isinstance(role, Follower)
         state = ServerState.FOLLOWING if following else ServerState.LOOKING

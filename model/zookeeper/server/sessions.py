@@ -1,4 +1,4 @@
-"""When sessions expire (SessionTrackerImpl, ExpiryQueue), and what the trace hears of them.
+"""When sessions expire (SessionTrackerImpl, ExpiryQueue), and the facts about them.
 
 The leader alone tracks sessions. It gathers their deadlines by tick: a session that nobody touched
 for its timeout expires at the end of the tick in which the timeout ran out, together with all
@@ -22,10 +22,10 @@ class SessionTrace:
         self._out = out
         self._addresses = addresses
 
-    def tell(
+    def record(
         self, session_id: int, event: str, client: str, server_id: int | None, zxid: int
     ) -> None:
-        """Write that a session was created, moved, closed or expired.
+        """Record that a session was created, moved, closed or expired.
 
         ``server_id`` is the server where it is attached, None if that is unknown; ``zxid`` is the
         record's, −1 for a move.

@@ -16,7 +16,7 @@ class Upstream(Protocol):
     """The leader of the epoch, as one server reaches it: in the same process or over a link."""
 
     def propose(self, record: Any, now: int) -> None:
-        """Ask for a record in the log; the server hears of it when the record is applied."""
+        """Ask for a record in the log; the answer follows when the record is applied."""
 
     def revalidate(self, session_id: int, now: int, done: Done) -> None:
         """Attach a session to this server; ``done(timeout_ms, now)``, with 0 if it is not open."""
