@@ -57,7 +57,7 @@ class FetchContext(Protocol):
         """Return the partitions to read."""
         ...
 
-    def park(self, operation: DelayedFetch, wanted: Wanted) -> None:
+    def park(self, operation: DelayedFetch, result: FetchResult) -> None:
         """Let the partitions know that the fetch waits for them."""
         ...
 
@@ -89,10 +89,10 @@ class SessionlessFetch:
         find = self._hosted.online.get
         return [(asked, find(asked.tp)) for asked in self._request.partitions]
 
-    def park(self, operation: DelayedFetch, wanted: Wanted) -> None:
+    def park(self, operation: DelayedFetch, result: FetchResult) -> None:
         """Wait for every partition: followers for appends, consumers for the high watermark."""
         follower = self._request.replica_id >= 0
-        for asked, partition in wanted:
+        for asked, partition, _, _ in result.reads:
             assert partition is not None, asked  # else there is an answer at once
             delayed = partition.delayed
             waiters = delayed.follower_fetches if follower else delayed.consumer_fetches
@@ -107,9 +107,7 @@ class SessionlessFetch:
     def answers(self, result: FetchResult) -> list[FetchPartitionResponse]:
         """Return an answer for every partition."""
         found: list[FetchPartitionResponse] = []
-        for (_, partition), high_watermark, answer in zip(
-            result.wanted, result.high_watermarks, result.answers, strict=True
-        ):
+        for _, partition, high_watermark, answer in result.reads:
             if answer is None:
                 assert partition is not None
                 answer = partition.nothing_new(high_watermark)
@@ -131,16 +129,17 @@ class SessionFetch:
 
     def wanted(self) -> Wanted:
         """Return the dirty partitions of the session; the others have no news."""
-        return [(entry.asked, self._partition_of(entry)) for entry in self._session.dirty]
+        return [
+            (entry.asked, entry.partition or self._attach(entry)) for entry in self._session.dirty
+        ]
 
-    def _partition_of(self, entry: CachedPartition) -> Partition | None:
-        if entry.partition is None:
-            partition = self._hosted.online.get(entry.asked.tp)
-            if partition is not None:
-                entry.attach(partition)
-        return entry.partition
+    def _attach(self, entry: CachedPartition) -> Partition | None:
+        partition = self._hosted.online.get(entry.asked.tp)
+        if partition is not None:
+            entry.attach(partition)
+        return partition
 
-    def park(self, operation: DelayedFetch, wanted: Wanted) -> None:
+    def park(self, operation: DelayedFetch, result: FetchResult) -> None:
         """Wait for every partition of the session, clean ones too."""
         for entry in list(self._session.dirty):
             entry.mark_clean_if_idle()
@@ -154,9 +153,7 @@ class SessionFetch:
         """Return what the follower was not told yet, and remember that it is told now."""
         found: list[FetchPartitionResponse] = []
         dirty = self._session.dirty
-        for (asked, partition), high_watermark, answer in zip(
-            result.wanted, result.high_watermarks, result.answers, strict=True
-        ):
+        for asked, partition, high_watermark, answer in result.reads:
             entry = self._session.entries[asked.tp]
             if answer is None:
                 assert partition is not None, asked
@@ -255,24 +252,31 @@ class FetchHandler:
             if stale:
                 session.mark_all_dirty()
             context = SessionFetch(session, self._hosted)
-        result = self._reader.read(request, context.wanted(), now, first=True, stale=stale)
+        wanted = context.wanted()
+        result = self._reader.read(request, wanted, now, first=True, stale=stale)
         if session is not None:
             session.last_fetch_us = now
-        if context.is_empty() or request.max_wait_ms <= 0 or self._is_enough(request, result, now):
+        if (
+            context.is_empty()
+            or request.max_wait_ms <= 0
+            or self._is_enough(request, wanted, result, now)
+        ):
             self._answer(item, context, result, now, now)
             return
         waiting = DelayedFetch(item, context, self._reader, self._answer, now)
-        context.park(waiting, result.wanted)
+        context.park(waiting, result)
         self._purgatory.add(waiting, request.max_wait_ms, now)
 
-    def _is_enough(self, request: FetchRequest, result: FetchResult, now: int) -> bool:
+    def _is_enough(
+        self, request: FetchRequest, wanted: Wanted, result: FetchResult, now: int
+    ) -> bool:
         """Return whether a fetch is answered with what it read. It read less than there may be:
         up to the end of a segment and at most max.partition.fetch.bytes."""
         if result.urgent or result.bytes >= request.min_bytes:
             return True
         if not result.bytes:
             return False
-        return self._reader.available_bytes(request, result.wanted, now) >= request.min_bytes
+        return self._reader.available_bytes(request, wanted, now) >= request.min_bytes
 
     def _answer(
         self, item: Request, context: FetchContext, result: FetchResult, started: int, now: int

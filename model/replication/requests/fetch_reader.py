@@ -31,29 +31,21 @@ NONE = Errors.NONE
 Wanted: TypeAlias = "list[tuple[FetchPartition, Partition | None]]"
 """What a fetch is about; None for a partition that is not hosted."""
 
+Read: TypeAlias = "tuple[FetchPartition, Partition | None, int, FetchPartitionResponse | None]"
+"""What was asked, the partition, its high watermark before the read (−1 for an unknown partition),
+and the answer; None: there was nothing to read."""
+
 
 class FetchResult:
     """What one pass over the partitions of a fetch found, in their order."""
 
-    __slots__ = ("answers", "budget", "bytes", "high_watermarks", "urgent", "wanted")
+    __slots__ = ("budget", "bytes", "reads", "urgent")
 
-    def __init__(self, wanted: Wanted, budget: int) -> None:
-        self.wanted = wanted
+    def __init__(self, budget: int) -> None:
+        self.reads: list[Read] = []
         self.budget = budget  # bytes that may still be read
         self.bytes = 0  # that were read, in all partitions
         self.urgent = False  # a partition has an answer that must not wait for more bytes
-        self.answers: list[FetchPartitionResponse | None] = []  # None: there is nothing to read
-        self.high_watermarks: list[int] = []  # from before the read; −1 for an unknown partition
-
-    def add(self, high_watermark: int, answer: FetchPartitionResponse | None) -> None:
-        """Add the next partition."""
-        self.high_watermarks.append(high_watermark)
-        self.answers.append(answer)
-
-    def refuse(self, high_watermark: int, answer: FetchPartitionResponse) -> None:
-        """Add the next partition: it is not read, and its answer says why."""
-        self.urgent = True
-        self.add(high_watermark, answer)
 
 
 class FetchReader:
@@ -103,29 +95,31 @@ class FetchReader:
         ``stale``: an older incarnation of the follower sent the fetch; it may read nothing.
         """
         replica = request.replica_id
-        result = FetchResult(wanted, min(request.max_bytes, self._max_bytes))
+        result = FetchResult(min(request.max_bytes, self._max_bytes))
+        reads = result.reads
         for asked, partition in wanted:
             if partition is None:
-                result.refuse(-1, self._missing(asked))
+                result.urgent = True
+                reads.append((asked, None, -1, self._missing(asked)))
                 continue
             high_watermark = partition.log.high_watermark
             answer = partition.check_fetch(asked, replica)
-            if answer is None and first:
+            if answer is None and first and (stale or self._selects_replicas):
                 answer = self._turn_away(partition, asked, request, stale)
             if answer is not None:
-                result.refuse(high_watermark, answer)
+                result.urgent = True
+                reads.append((asked, partition, high_watermark, answer))
                 continue
             leader_end = partition.log.log_end_offset
-            answer = self._read(partition, asked, request, result, now)
+            answer = self._read_partition(partition, asked, request, result, now)
+            reads.append((asked, partition, high_watermark, answer))
             leader = partition.leadership if first and replica >= 0 else None
             if answer is not None and answer.error is not NONE:
-                result.refuse(high_watermark, answer)
+                result.urgent = True
                 if leader is not None:
                     leader.read_failed(replica)
-                continue
-            if leader is not None:
+            elif leader is not None:
                 leader.update_follower(asked, replica, request.replica_epoch, leader_end, now)
-            result.add(high_watermark, answer)
         return result
 
     def _missing(self, asked: FetchPartition) -> FetchPartitionResponse:
@@ -140,10 +134,8 @@ class FetchReader:
         if there is one (KIP-392). Return None to read here."""
         if stale:
             return partition.fetch_error(Errors.NOT_LEADER_OR_FOLLOWER)
-        if not self._selects_replicas or request.replica_id >= 0 or request.rack_id == "":
-            return None
         leader = partition.leadership
-        if leader is None:
+        if leader is None or request.replica_id >= 0 or request.rack_id == "":
             return None
         preferred = preferred_read_replica(leader, request.rack_id, asked.fetch_offset)
         if preferred == NO_PREFERENCE:
@@ -159,7 +151,7 @@ class FetchReader:
             preferred_read_replica=preferred,
         )
 
-    def _read(
+    def _read_partition(
         self,
         partition: Partition,
         asked: FetchPartition,

@@ -212,7 +212,10 @@ class ProduceHandler:
 
     def _answer(self, item: Request, statuses: list[ProduceStatus], started: int, now: int) -> None:
         """Send the answer; acks=0 has none, and an error there closes the connection."""
-        failed = any(status.error is not NONE for status in statuses)
+        failed = False
+        for status in statuses:
+            if status.error is not NONE:
+                failed = True
         process = self._process
         if item.message.acks != 0:
             response = ProduceResponse(tuple([response_of(status) for status in statuses]))
