@@ -11,16 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.facts import (
-    FACTS,
-    ControllerActive,
-    FaultEnded,
-    FaultStarted,
-    PartitionChanged,
-    TopicCreated,
-)
+from kafkasim.model.facts import FaultEnded, FaultStarted
 from kafkasim.sim.faults.budget import Budget
+from kafkasim.sim.faults.conditions import Watch
 from kafkasim.sim.faults.kinds import KINDS, Fault, When, validate
+from kafkasim.sim.faults.roles import Roles
 
 if TYPE_CHECKING:
     from kafkasim.sim.disk.device import Disk
@@ -48,12 +43,7 @@ class Injector:
         self._started = 0
         self.armed = True
         self._shared: dict[tuple[str, str], int] = {}
-        self._topics: dict[str, str] = {}
-        self._partitions: dict[str, PartitionChanged] = {}
-        self._controller: str | None = None
-        trace.subscribe(TopicCreated, self._on_topic)
-        trace.subscribe(PartitionChanged, self._on_partition)
-        trace.subscribe(ControllerActive, self._on_controller)
+        self._roles = Roles(trace)
 
     def arm(self, faults: Iterable[Fault], ready_us: int = 0) -> None:
         """Schedule faults; their times count from the simulated time ``ready_us``.
@@ -70,7 +60,11 @@ class Injector:
 
     def watch(self, when: When, after_us: int, act: Callable[..., None], what: Any) -> None:
         """Call ``act(what, node)`` ``after_us`` after a fact of ``node`` has met a condition."""
-        _Watch(self, when, after_us, act, what)
+
+        def met(node: str) -> None:
+            self.world.at(self.world.now + after_us, act, what, node)
+
+        Watch(self._trace, self._roles, when, met)
 
     def start(self, fault: Fault, node: str | None = None) -> bool:
         """Start a fault now; return False if it is skipped.
@@ -129,47 +123,18 @@ class Injector:
     def _record(self, fact: Any) -> None:
         self._trace.record(self.world.now, "world", fact)
 
-    def _on_topic(self, _: int, __: int, ___: str, fact: TopicCreated) -> None:
-        self._topics[fact.topic_id] = fact.topic
-
-    def _on_partition(self, _: int, __: int, ___: str, fact: PartitionChanged) -> None:
-        topic = self._topics.get(fact.topic_id)
-        if topic is not None:
-            self._partitions[f"{topic}-{fact.partition}"] = fact
-
-    def _on_controller(self, _: int, __: int, node: str, fact: ControllerActive) -> None:
-        if fact.active:
-            self._controller = node
-        elif self._controller == node:
-            self._controller = None
-
     def _resolve(
         self, fault: Fault, names: tuple[str, ...], node: str | None
     ) -> tuple[str, ...] | None:
         found: dict[str, None] = {}
         for name in names:
-            place = self._by_role(name, node)
+            place = self._roles.place(name, node)
             if place is None:
                 self.skipped.append((fault, f"nobody is {name}"))
                 return None
             for host in self.world.link_faults.resolve(place):
                 found[host] = None
         return tuple(found)
-
-    def _by_role(self, name: str, node: str | None) -> str | None:
-        if name == "@node":
-            return node
-        if name == "active-controller":
-            return self._controller
-        role, colon, partition = name.partition(":")
-        if not colon:
-            return name
-        state = self._partitions.get(partition)
-        if state is None:
-            return None
-        followers = [broker for broker in state.isr if broker != state.leader]
-        broker = state.leader if role == "leader" else followers[0] if followers else -1
-        return f"broker-{broker}" if broker >= 0 else None
 
     def hosts(self, names: tuple[str, ...]) -> list[Host]:
         """Return hosts by name."""
@@ -179,39 +144,6 @@ class Injector:
         """Count a fault that starts or ends to break a disk or host; return how many there are."""
         self._shared[key] = self._shared.get(key, 0) + delta
         return self._shared[key]
-
-
-class _Watch:
-    """Calls a function after the n-th fact that meets a condition."""
-
-    def __init__(
-        self, injector: Injector, when: When, after_us: int, act: Callable[..., None], what: Any
-    ) -> None:
-        self._injector = injector
-        self._after_us = after_us
-        self._act = act
-        self._what = what
-        self._when = when
-        self._left = when.count
-        self._type = FACTS[when.fact]
-        injector._trace.subscribe(self._type, self._on_fact)
-
-    def _on_fact(self, _: int, __: int, node: str, fact: Any) -> None:
-        if not self._left or (self._when.node is not None and node != self._when.node):
-            return
-        for name, wanted in self._when.fields:
-            if self._found(fact, name) != wanted:
-                return
-        self._left -= 1
-        if not self._left:
-            injector = self._injector
-            injector._trace.unsubscribe(self._type, self._on_fact)
-            injector.world.at(injector.world.now + self._after_us, self._act, self._what, node)
-
-    def _found(self, fact: Any, name: str) -> Any:
-        if name == "topic" and not hasattr(fact, "topic"):
-            return self._injector._topics.get(fact.topic_id)
-        return getattr(fact, name)
 
 
 # -------------------------------------------------------------------------------- kind by kind

@@ -1,0 +1,40 @@
+"""Conditions: what waits for the n-th fact of a kind with given fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafkasim.model.facts import FACTS
+from kafkasim.sim.faults.kinds import When
+from kafkasim.sim.faults.roles import Roles
+from kafkasim.sim.trace.recording import Trace
+
+
+class Watch:
+    """Calls ``met(node)`` once, while the fact of ``node`` that meets a condition is recorded."""
+
+    def __init__(self, trace: Trace, roles: Roles, when: When, met: Callable[[str], None]) -> None:
+        self._trace = trace
+        self._roles = roles
+        self._when = when
+        self._met = met
+        self._left = when.count
+        self._type = FACTS[when.fact]
+        trace.subscribe(self._type, self._on_fact)
+
+    def _on_fact(self, _: int, __: int, node: str, fact: Any) -> None:
+        if not self._left or (self._when.node is not None and node != self._when.node):
+            return
+        for name, wanted in self._when.fields:
+            if self._found(fact, name) != wanted:
+                return
+        self._left -= 1
+        if not self._left:
+            self._trace.unsubscribe(self._type, self._on_fact)
+            self._met(node)
+
+    def _found(self, fact: Any, name: str) -> Any:
+        if name == "topic" and not hasattr(fact, "topic"):
+            return self._roles.topics.get(fact.topic_id)
+        return getattr(fact, name)
