@@ -1,1 +1,1 @@
-"""What it meant: fleets of runs on Spark, checks, verdicts, metrics and plots."""
+"""Fleets of runs on Spark, and what is made of stored runs: verdicts, metrics, pictures."""

@@ -1,9 +1,10 @@
-"""Gather the traces of a fleet's runs, one table per kind of fact: ``<out>/trace/kind=K/part-N.parquet``.
+"""Gather the traces of a fleet: a table per kind of fact, ``<out>/trace/kind=K/part-N.parquet``.
 
-Thousands of small files cost Spark more than their rows do, and so do a hundred columns of which a
-kind of fact has ten. A table has the columns run, seq, t_us, node and its kind's own, the runs in the
-order of their names; a kind that nobody recorded has an empty one. ``index.json`` is written last; it
-names the parts and the digest of every run inside, by which a reader knows that they are current.
+Spark pays more for thousands of small files than for their rows, and for a hundred columns of which
+a kind of fact has ten. A table has the columns run, seq, t_us, node and those of its kind, and the
+runs in the order of their names; a kind that no run recorded has an empty table. ``index.json`` is
+written last. It names the parts and the digest of every run, by which a reader knows whether the
+tables are current.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kafkasim.analysis.runs import (
     COMPACTED,
     INDEX,
     TRACE,
-    Run,
+    StoredRun,
     compacted,
     digests,
     find_runs,
@@ -38,7 +39,7 @@ HELD_ROWS = 131_072
 
 
 def compact(out: Path) -> int:
-    """Write the compacted trace of all whole runs below ``out`` unless it is current.
+    """Write the compacted trace of all whole runs below ``out``, unless it is current.
 
     Returns the number of files, 0 when no run has a trace.
     """
@@ -58,7 +59,7 @@ def compact(out: Path) -> int:
     return len(parts)
 
 
-def rows_per_run(directory: Path, runs: Sequence[Run], kind: str) -> dict[str, int]:
+def rows_per_run(directory: Path, runs: Sequence[StoredRun], kind: str) -> dict[str, int]:
     """Return how many rows of a kind of fact each run has, by name.
 
     Raises:
@@ -73,14 +74,14 @@ def rows_per_run(directory: Path, runs: Sequence[Run], kind: str) -> dict[str, i
     return counts
 
 
-def split(runs: Sequence[Run], target: Path, kinds: Sequence[str]) -> dict[str, int]:
-    """Write the rows of some kinds of all ``runs`` below ``target``; return files and their rows."""
+def split(runs: Sequence[StoredRun], target: Path, kinds: Sequence[str]) -> dict[str, int]:
+    """Write the rows of ``kinds`` of all runs below ``target``; return row counts by file."""
     columns = list(dict.fromkeys(name for kind in kinds for name in kind_columns(kind)))
     return write_kinds((_labelled(run, columns) for run in runs), target, kinds)
 
 
 def write_kinds(tables: Iterable[pa.Table], target: Path, kinds: Sequence[str]) -> dict[str, int]:
-    """Write wide tables with the column ``run`` as a table per kind; return files and their rows."""
+    """Split wide tables, which have the column ``run``, by kind; return row counts by file."""
     writers = [_KindWriter(target, kind) for kind in kinds]
     for table in _gathered(tables):
         names = table.column("kind")
@@ -101,7 +102,7 @@ def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _labelled(run: Run, columns: Sequence[str]) -> pa.Table:
+def _labelled(run: StoredRun, columns: Sequence[str]) -> pa.Table:
     mine = ["kind", *(name for name in columns if name != "run")]
     path = run.directory / TRACE
     with pq.ParquetFile(path, pre_buffer=False) as file:  # half the time of read_table
@@ -127,7 +128,7 @@ class _KindWriter:
             self._flush()
 
     def close(self) -> dict[str, int]:
-        """Write what is left; return the files and their rows."""
+        """Write the remaining rows; return row counts by file."""
         if self._held:
             self._flush()
         if self._writer is not None:

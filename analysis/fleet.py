@@ -1,14 +1,16 @@
-"""Run seeds × configurations as Spark tasks, one run per work item, and compact what they leave.
+"""Run seeds × configurations as Spark tasks, one run a task, and compact the traces they leave.
 
-A run goes to ``<out>/runs/<label>/seed-NNNNNN`` by way of ``.tmp-…`` and a rename, its manifest
-written last, so a killed fleet continues where it stopped: the same command skips every run whose
-manifest names the same scenario, seed, configuration and code. A run that crashes leaves a manifest
-with the verdict ``crash`` and the traceback.
+A worker writes a run into ``.tmp-…``, its manifest last, and renames the directory to
+``<out>/runs/<label>/seed-NNNNNN``. So a fleet that was killed can be resumed: the same command
+skips every run whose manifest names the same scenario, seed, configuration and code. A run in which
+the simulator crashes leaves a manifest with the verdict ``crash`` and the traceback.
 
-PySpark fixes PYTHONHASHSEED in its workers, which would hide an order that depends on hashes: the
-seeds of a large fleet are spread over several values of it, and one in a hundred is run again in the
-driver, whose value is another; a digest that differs is nondeterminism. The only module of analysis/
-that knows scenarios/.
+PySpark fixes PYTHONHASHSEED in its workers, which would hide an order that depends on hashes.
+Therefore the seeds of a large fleet are spread over several values of PYTHONHASHSEED, and one run
+in a hundred is repeated in the driver, which has another value. A digest that differs is
+nondeterminism.
+
+This is the only module of analysis/ that imports scenarios/.
 """
 
 from __future__ import annotations
@@ -22,12 +24,19 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.analysis.compact import compact
-from kafkasim.analysis.runs import MANIFEST, RUNS, TRACE, BadInput, Run, check_trace, read_manifest
+from kafkasim.analysis.runs import (
+    MANIFEST,
+    RUNS,
+    TRACE,
+    BadInput,
+    check_trace,
+    read_manifest,
+)
 from kafkasim.model.facts import SCHEMA_VERSION
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.tables import Scenario
@@ -41,19 +50,21 @@ HASH_SEEDS = 3
 """How many values of PYTHONHASHSEED the workers of a large fleet have."""
 
 HASH_SEED_RUNS = 500
-"""A value is a set of workers of its own, whose start takes as long as dozens of runs: it must pay."""
+"""From how many runs on another value is used: its workers start as slowly as dozens of runs."""
 
 REPLAY_EVERY = 100
+"""One run of so many is repeated in the driver."""
+
 TOKEN = ".fleet-token"
 POLL_SECONDS = 0.5
 
 Progress = Callable[[int, int, Mapping[str, int]], None]
-"""``progress(done, total, runs by verdict)``, called now and then by the driver."""
+"""``progress(done, total, runs by verdict)``, called by the driver while runs are under way."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One configuration of a fleet: a scenario with its settings, or its twin."""
+    """One configuration of a fleet, as the user names it: a scenario with settings, or its twin."""
 
     name: str
     settings: tuple[str, ...] = ()
@@ -62,8 +73,8 @@ class Configuration:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A configuration made ready: what every one of its seeds runs."""
+class FleetJob:
+    """A configuration that was read and checked; all of its seeds run this."""
 
     label: str
     scenario: Scenario
@@ -74,7 +85,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One seed gave two digests: nondeterminism."""
+    """One seed gave two digests, which is nondeterminism."""
 
     label: str
     seed: int
@@ -99,12 +110,12 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the fleet itself; verdicts have their own."""
+        """The exit code of the fleet itself; the verdicts on its runs have their own."""
         return 12 if self.mismatches else 1 if self.crashes else 0
 
 
-def prepare(configurations: Sequence[Configuration]) -> list[Job]:
-    """Resolve configurations; two that would share a directory get their digests as suffix.
+def prepare(configurations: Sequence[Configuration]) -> list[FleetJob]:
+    """Read and check configurations; two of one label get their digests as suffix.
 
     Raises:
         ScenarioError: naming file and key.
@@ -115,13 +126,14 @@ def prepare(configurations: Sequence[Configuration]) -> list[Job]:
         every = (*variants, *wanted.variants)
         digest = runner.config_digest(scenario, [*scenario.cluster.variants, *every])
         label = scenario.name + ("-twin" if wanted.twin else "")
-        jobs.append(Job(label, scenario, every, digest, wanted.twin))
+        jobs.append(FleetJob(label, scenario, every, digest, wanted.twin))
     labels = [job.label for job in jobs]
     return [
-        Job(f"{job.label}-{job.config_digest[:8]}", job.scenario, job.variants, job.config_digest,
-            job.twin) if labels.count(job.label) > 1 else job
+        replace(job, label=f"{job.label}-{job.config_digest[:8]}")
+        if labels.count(job.label) > 1
+        else job
         for job in jobs
-    ]  # fmt: skip
+    ]
 
 
 def run_fleet(
@@ -132,7 +144,7 @@ def run_fleet(
     progress: Progress | None = None,
     spark: SparkSession | None = None,
 ) -> Summary:
-    """Run every seed of every configuration, continue what was begun, compact and replay.
+    """Run all seeds of all configurations that are not done yet, repeat some, and compact.
 
     Raises:
         ScenarioError: a configuration is wrong.
@@ -144,7 +156,7 @@ def run_fleet(
     numbers = list(dict.fromkeys(seeds))
     items = [(job, seed) for seed in numbers for job in jobs]
     _sweep(out, jobs)
-    watch = _Watch(progress, out, items)
+    watch = _ProgressReporter(progress, out, items)
     todo = [(job, seed) for job, seed in items if finished(out, job, seed) is None]
     if todo:
         if spark is None:
@@ -169,12 +181,12 @@ def run_fleet(
 
 
 def place(out: Path, label: str, seed: int) -> Path:
-    """Return the directory of a run."""
+    """Return the directory of a run of a fleet."""
     return out / RUNS / label / f"seed-{seed:06d}"
 
 
-def finished(out: Path, job: Job, seed: int) -> dict[str, Any] | None:
-    """Return the manifest of a run that was done with this code and configuration, else None."""
+def finished(out: Path, job: FleetJob, seed: int) -> dict[str, Any] | None:
+    """Return the manifest of a finished run, None if it is missing or of other code or settings."""
     directory = place(out, job.label, seed)
     try:
         manifest = read_manifest(directory / MANIFEST)
@@ -192,9 +204,9 @@ def finished(out: Path, job: Job, seed: int) -> dict[str, Any] | None:
 
 
 def run_one(
-    item: tuple[str, int], jobs: Mapping[str, Job], out: str, directory: Path | None = None
+    item: tuple[str, int], jobs: Mapping[str, FleetJob], out: str, directory: Path | None = None
 ) -> tuple[str, int, str]:
-    """Run one work item in a worker and leave its directory; return label, seed and verdict."""
+    """Run one seed in a worker and store the run; return label, seed and verdict."""
     label, seed = item
     job = jobs[label]
     target = directory or place(Path(out), label, seed)
@@ -212,7 +224,7 @@ def run_one(
     return label, seed, verdict
 
 
-def _write_crash(directory: Path, job: Job, seed: int, error: Exception) -> None:
+def _write_crash(directory: Path, job: FleetJob, seed: int, error: Exception) -> None:
     shutil.rmtree(directory)
     directory.mkdir()
     manifest = {
@@ -248,15 +260,15 @@ def _code_version() -> str:
     return str(runner.code_version())  # type: ignore[attr-defined]
 
 
-def _sweep(out: Path, jobs: Sequence[Job]) -> None:
-    """Remove what attempts left that were killed."""
+def _sweep(out: Path, jobs: Sequence[FleetJob]) -> None:
+    """Remove the unfinished directories of attempts that were killed."""
     for job in jobs:
         for left in (out / RUNS / job.label).glob(".tmp-*"):
             shutil.rmtree(left, ignore_errors=True)
 
 
 def _check_shared(context: SparkContext, out: Path) -> None:
-    """Let workers read a token that the driver writes: ``out`` must be the same place for all."""
+    """Check that all workers see ``out``: they read a token that the driver writes there."""
     out.mkdir(parents=True, exist_ok=True)
     token = f"{os.getpid()}-{time.monotonic_ns()}"
     (out / TOKEN).write_text(token)
@@ -282,8 +294,8 @@ def _read_token(_: int, path: str) -> str:
 def _run_all(
     context: SparkContext,
     out: Path,
-    todo: Sequence[tuple[Job, int]],
-    watch: _Watch,
+    todo: Sequence[tuple[FleetJob, int]],
+    watch: _ProgressReporter,
 ) -> None:
     rdd = _work(context, out, todo)
     with ThreadPoolExecutor(1) as pool:
@@ -292,7 +304,7 @@ def _run_all(
             while not future.done():
                 began = time.monotonic()
                 watch.report()
-                looking = time.monotonic() - began  # a look at many runs is not free
+                looking = time.monotonic() - began  # to look at thousands of runs takes a while
                 wait_for([future], timeout=max(POLL_SECONDS, 20 * looking))
         except BaseException:
             context.cancelAllJobs()
@@ -300,8 +312,8 @@ def _run_all(
         future.result()
 
 
-def _work(context: SparkContext, out: Path, todo: Sequence[tuple[Job, int]]) -> RDD[Any]:
-    """Return one RDD of all work items, one a partition, over several PYTHONHASHSEEDs."""
+def _work(context: SparkContext, out: Path, todo: Sequence[tuple[FleetJob, int]]) -> RDD[Any]:
+    """Return an RDD of all runs, one a partition, spread over values of PYTHONHASHSEED."""
     jobs = {job.label: job for job, _ in todo}
     work = functools.partial(run_one, jobs=jobs, out=str(out))
     values = min(HASH_SEEDS, 1 + len(todo) // HASH_SEED_RUNS)
@@ -315,9 +327,10 @@ def _work(context: SparkContext, out: Path, todo: Sequence[tuple[Job, int]]) -> 
 
 
 def _with_hash_seed(rdd: RDD[Any], hash_seed: int) -> RDD[Any]:
-    """Give an RDD workers with that PYTHONHASHSEED.
+    """Return the RDD, now bound to workers with that PYTHONHASHSEED.
 
-    Their environment is fixed when the RDD's function is wrapped (asking for its id does that).
+    PySpark fixes the workers' environment when it wraps the RDD's function; asking for the RDD's
+    id makes it do so.
     """
     environment = rdd.context.environment
     before = environment["PYTHONHASHSEED"]
@@ -329,11 +342,11 @@ def _with_hash_seed(rdd: RDD[Any], hash_seed: int) -> RDD[Any]:
     return rdd
 
 
-class _Watch:
-    """Tells the progress callback how many manifests are there; each is read once."""
+class _ProgressReporter:
+    """Tells the progress callback how many runs are finished; each manifest is read once."""
 
     def __init__(
-        self, progress: Progress | None, out: Path, items: Sequence[tuple[Job, int]]
+        self, progress: Progress | None, out: Path, items: Sequence[tuple[FleetJob, int]]
     ) -> None:
         self.progress = progress
         self.out = out
@@ -358,11 +371,11 @@ class _Watch:
 
 def _replay(
     summary: Summary,
-    jobs: Sequence[Job],
+    jobs: Sequence[FleetJob],
     seeds: Sequence[int],
     manifests: Mapping[tuple[str, int], dict[str, Any] | None],
 ) -> None:
-    """Run some seeds again here, outside Spark's workers, and compare digests."""
+    """Repeat some runs in the driver, outside Spark's workers, and compare digests."""
     for job in jobs:
         for seed in seeds:
             manifest = manifests[job.label, seed]
@@ -374,9 +387,3 @@ def _replay(
                 summary.mismatches.append(
                     Mismatch(job.label, seed, str(manifest["digest"]), digest)
                 )
-
-
-__all__ = [
-    "Configuration", "Job", "Mismatch", "Progress", "Run", "Summary", "finished", "place",
-    "prepare", "run_fleet", "run_one",
-]  # fmt: skip

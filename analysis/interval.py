@@ -1,4 +1,4 @@
-"""The interval of a rate that was seen in some runs. Standard library only."""
+"""The Wilson interval of a rate. Standard library only, so the command line loads it fast."""
 
 from __future__ import annotations
 

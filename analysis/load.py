@@ -1,8 +1,7 @@
-"""Put the traces of many runs before Spark: a temporary view per kind of fact, with its schema.
+"""Give Spark the traces of many runs: a temporary view for each kind of fact, with its schema.
 
-A fleet's compacted trace is read where it is there, complete and current; else the runs' own files
-are split by kind into a scratch directory first, so that there is one way only. What a run is, and
-which are refused, stands in runs.py.
+If a fleet's compacted trace is complete and current, the views read it. Otherwise the runs' own
+files are first split by kind into a scratch directory, so the views always read the same layout.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kafkasim.analysis.checks.base import JUDGED_KINDS, SHARED
 from kafkasim.analysis.compact import split
-from kafkasim.analysis.runs import Run, by_kind, compacted, kind_columns
+from kafkasim.analysis.runs import StoredRun, by_kind, compacted, kind_columns
 from kafkasim.model.facts import COLUMNS
 
 SMALL_ROWS = 5_000_000
-"""Up to how many rows a kind is one partition, so that no check shuffles: a check is one task."""
+"""Up to so many rows each view is one partition: then no check shuffles, and each is one task."""
 
 COMPILED_ROWS = 1_000_000
-"""From how many rows on it pays to compile the query. To compile seventeen checks takes longer than
-to interpret them over a few hundred short runs (200 runs: 187 CPU s against 137)."""
+"""From so many rows on Spark compiles the query. For a few hundred short runs the compilation of
+seventeen checks takes longer than their interpretation (200 runs: 187 CPU s against 137)."""
 
 CODEGEN = "spark.sql.codegen.wholeStage"
 
@@ -39,8 +38,8 @@ _SQL_TYPES = {
 
 
 @contextmanager
-def traces(spark: SparkSession, directory: Path, runs: Sequence[Run]) -> Iterator[None]:
-    """Have the views that checks read: the kinds of fact of all runs, and what they share."""
+def traces(spark: SparkSession, directory: Path, runs: Sequence[StoredRun]) -> Iterator[None]:
+    """Provide the views that checks read, for as long as the context lasts."""
     whole = [run for run in runs if not run.crashed]
     rows = sum(int(run.manifest.get("rows", 0)) for run in whole)
     with tempfile.TemporaryDirectory(prefix="kafkasim-kinds-") as scratch:
@@ -62,7 +61,7 @@ def traces(spark: SparkSession, directory: Path, runs: Sequence[Run]) -> Iterato
 def views(
     spark: SparkSession, parts: Mapping[str, Sequence[Path]], *, small: bool = True
 ) -> Iterator[None]:
-    """Have the views over the files of each kind."""
+    """Provide the views over the files of each kind, for as long as the context lasts."""
     try:
         for kind in JUDGED_KINDS:
             frame = table(spark, kind, parts[kind])
@@ -76,8 +75,11 @@ def views(
 
 
 def table(spark: SparkSession, kind: str, files: Sequence[Path]) -> DataFrame:
-    """Return a kind's rows. Of a kind without any Spark is told so: it then plans nothing for them,
-    and many a fleet has no consumers, or no ZooKeeper."""
+    """Return the rows of a kind of fact.
+
+    A kind without rows becomes an empty query, which Spark plans away: many a fleet has no
+    consumers, or no ZooKeeper.
+    """
     types = {**COLUMNS, "run": "string"}
     columns = [(f"`{name}`", _SQL_TYPES[types[name]]) for name in kind_columns(kind)]
     if any(pq.read_metadata(file).num_rows for file in files):

@@ -1,9 +1,10 @@
-"""Metrics of a run at a time, under the names Kafka gives them in JMX (facts, section 9.4).
+"""The metrics of a run at a moment, under Kafka's JMX names (KAFKA.md, 9.4).
 
-Meters (``…PerSec``) are given as JMX gives them, as a count and a mean rate, here since t = 0 (the
-fact Phase(ready)). Gauges are the controller's truth at that time. Beside them what no broker
-tells: flapping of each replica with its reasons, time under min ISR, without a leader,
-under-replicated, shrink → expand gaps, rebalance downtime and percentiles of produce latency.
+A meter (``…PerSec``) is given as in JMX, as a count and a mean rate, here since t = 0 (the fact
+Phase(ready)). A gauge shows what the controller had committed at that moment. Beside Kafka's
+metrics there are some that no broker has: how often each replica left the ISR and why, the time
+under min ISR, without a leader and under-replicated, the gaps between shrink and expand, the
+downtime of rebalances, and percentiles of the produce latency.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kafkasim.analysis.runs import Run, find_runs
+from kafkasim.analysis.runs import StoredRun, find_runs
 from kafkasim.analysis.timeline import COLUMNS as LINE_COLUMNS
 from kafkasim.analysis.timeline import KINDS as LINE_KINDS
-from kafkasim.analysis.timeline import Change, Key, Row, Timeline, build, read_rows
+from kafkasim.analysis.timeline import Key, MembershipChange, Row, Timeline, build, read_rows
 
 REPLICA_MANAGER = "kafka.server:type=ReplicaManager"
 LOG_MANAGER = "kafka.log:type=LogManager"
@@ -87,7 +88,7 @@ def collect(directory: Path, at: int | None = None, skip_bad: bool = False) -> l
     return [of_run(run, at) for run in runs if not run.crashed]
 
 
-def of_run(run: Run, at: int | None = None) -> RunMetrics:
+def of_run(run: StoredRun, at: int | None = None) -> RunMetrics:
     """Return the metrics of one run."""
     return measure(run.name, read_rows(run.directory, KINDS, COLUMNS), at)
 
@@ -295,7 +296,7 @@ def _flapping(line: Timeline, seconds: float) -> list[Metric]:
         for change in line.changes(key)
         if change.t_us >= line.ready_us
     ]
-    per: dict[tuple[Key, int], list[Change]] = {}
+    per: dict[tuple[Key, int], list[MembershipChange]] = {}
     for change in changes:
         per.setdefault(((change.topic_id, change.partition), change.replica), []).append(change)
     found = []
@@ -313,7 +314,7 @@ def _flapping(line: Timeline, seconds: float) -> list[Metric]:
     return found
 
 
-def gaps(changes: Sequence[Change]) -> list[int]:
+def gaps(changes: Sequence[MembershipChange]) -> list[int]:
     """Return how long one replica stayed out of an ISR, each time it came back."""
     found = []
     left: int | None = None

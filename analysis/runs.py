@@ -1,8 +1,8 @@
-"""The runs below a directory, refusing what is not a whole run.
+"""The stored runs below a directory; whatever is not a whole run is refused.
 
-A run is a directory with ``manifest.json`` (written last: the commit marker) and
-``trace.parquet``. Every file is opened and its schema version compared before anything is judged,
-so that a truncated or foreign file is one clear line that names it. Needs no Spark.
+A run is a directory with ``trace.parquet`` and ``manifest.json``, which is written last and so
+marks the run as finished. Every trace is opened and its schema version compared before anything is
+judged, so a truncated or foreign file gives one clear line that names it. Needs no Spark.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NEEDED = ("scenario", "seed", "digest", "verdict")
 
 
 class BadInput(ValueError):
-    """A directory or file cannot be judged; the message is one line that names it."""
+    """A directory or file cannot be read as runs; the message is one line that names it."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """One whole run on disk: its name below the fleet's directory, and its manifest."""
+class StoredRun:
+    """A whole run on disk. ``name`` is its path below the fleet's directory."""
 
     name: str
     directory: Path
@@ -42,11 +42,11 @@ class Run:
 
     @property
     def crashed(self) -> bool:
-        """Whether the simulator itself failed, so that there is no trace."""
+        """Whether the simulator crashed in it; there is no trace then."""
         return self.manifest.get("verdict") == "crash"
 
 
-def find_runs(directory: Path, *, skip_bad: bool = False) -> tuple[list[Run], list[str]]:
+def find_runs(directory: Path, *, skip_bad: bool = False) -> tuple[list[StoredRun], list[str]]:
     """Return the whole runs below ``directory``, sorted by name, and why others were left out.
 
     Raises:
@@ -66,7 +66,7 @@ def find_runs(directory: Path, *, skip_bad: bool = False) -> tuple[list[Run], li
     runs, bad = [], []
     for place in places:
         try:
-            runs.append(Run(run_name(place, directory), place, _checked(place)))
+            runs.append(StoredRun(run_name(place, directory), place, _checked(place)))
         except BadInput as error:
             if not skip_bad:
                 raise
@@ -88,8 +88,8 @@ def kind_columns(kind: str) -> list[str]:
     return ["run", "seq", "t_us", "node", *mine]
 
 
-def compacted(directory: Path, runs: Sequence[Run]) -> dict[str, list[Path]]:
-    """Return the files of the compacted trace by kind if they hold exactly these runs, else nothing."""
+def compacted(directory: Path, runs: Sequence[StoredRun]) -> dict[str, list[Path]]:
+    """Return the compacted trace's files by kind of fact, {} if it holds other runs than these."""
     try:
         index = json.loads((directory / COMPACTED / INDEX).read_text())
     except (OSError, ValueError):
@@ -116,8 +116,8 @@ def by_kind(target: Path, parts: Iterable[str]) -> dict[str, list[Path]]:
     return found
 
 
-def digests(runs: Sequence[Run]) -> dict[str, str]:
-    """Return what a compacted trace of these runs holds: the digest of every run by name."""
+def digests(runs: Sequence[StoredRun]) -> dict[str, str]:
+    """Return the digest of every run by name; a compacted trace stores them to be compared."""
     return {run.name: str(run.manifest.get("digest")) for run in runs if not run.crashed}
 
 

@@ -1,7 +1,7 @@
-"""What one run's partitions, replicas and brokers were doing over time, from a few small facts.
+"""The partitions and hosts of one run over time, from a few kinds of fact.
 
-Read with pyarrow alone: metrics and plots look at one run or a sum of a few rows per run, for which
-a Spark session would cost more than the answer. Times are the trace's microseconds.
+Read with pyarrow alone: metrics and plots look at one run, or at a few rows of each, and a Spark
+session would cost more than the answer. Times are microseconds of the trace.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A partition's state as committed by the controller, from ``t_us`` on."""
+class CommittedState:
+    """A partition's state that the controller committed, in effect from ``t_us`` on."""
 
     t_us: int
     leader: int
@@ -35,12 +35,12 @@ class State:
 
     @property
     def under_replicated(self) -> bool:
-        """Whether the ISR is short of the replicas; those a reassignment adds are not owed yet."""
+        """Whether the ISR lacks replicas; replicas that a reassignment adds do not count yet."""
         return len(self.isr) < len(self.replicas) - len(self.adding)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MembershipChange:
     """A replica left (``joined`` False) or joined an ISR."""
 
     t_us: int
@@ -53,13 +53,13 @@ class Change:
 
 @dataclass
 class Timeline:
-    """One run: its partitions' states in order, and when brokers were paused or down."""
+    """One run: its partitions' states in order, when hosts were paused or down, and its faults."""
 
     ready_us: int = 0
     end_us: int = 0
     topics: dict[str, str] = field(default_factory=dict)
     min_isr: dict[str, int] = field(default_factory=dict)
-    partitions: dict[Key, list[State]] = field(default_factory=dict)
+    partitions: dict[Key, list[CommittedState]] = field(default_factory=dict)
     paused: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     down: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     faults: list[tuple[int, int, str, str]] = field(default_factory=list)
@@ -73,27 +73,27 @@ class Timeline:
         mine = [key for key in self.partitions if not self.name(key).startswith("__")]
         return sorted(mine, key=lambda key: (self.topics.get(key[0], key[0]), key[1]))
 
-    def spans(self, key: Key) -> Iterator[tuple[int, int, State]]:
+    def spans(self, key: Key) -> Iterator[tuple[int, int, CommittedState]]:
         """Yield (from, to, state) of a partition from its creation to the end."""
         states = self.partitions[key]
         for state, following in zip(states, [*states[1:], None]):
             yield state.t_us, self.end_us if following is None else following.t_us, state
 
-    def changes(self, key: Key) -> list[Change]:
+    def changes(self, key: Key) -> list[MembershipChange]:
         """Return every membership change of a partition's ISR after its creation."""
         found = []
         states = self.partitions[key]
         for before, after in pairwise(states):
             for replica in before.isr:
                 if replica not in after.isr:
-                    found.append(Change(after.t_us, *key, replica, False, after.reason))
+                    found.append(MembershipChange(after.t_us, *key, replica, False, after.reason))
             for replica in after.isr:
                 if replica not in before.isr:
-                    found.append(Change(after.t_us, *key, replica, True, after.reason))
+                    found.append(MembershipChange(after.t_us, *key, replica, True, after.reason))
         return found
 
     def change_times(self, key: Key) -> list[int]:
-        """Return when the ISR changed: a shrink by two replicas is one, as IsrShrinksPerSec has it."""
+        """Return when the ISR changed; losing two replicas at once counts once, as in JMX."""
         return list(dict.fromkeys(change.t_us for change in self.changes(key)))
 
 
@@ -161,7 +161,7 @@ def _partition(line: Timeline, epochs: dict[Key, int], row: Row) -> None:
     if row["partition_epoch"] <= epochs.get(key, -1):
         return  # a new controller repeats what its predecessor committed
     epochs[key] = row["partition_epoch"]
-    state = State(
+    state = CommittedState(
         row["t_us"], row["leader"], tuple(row["isr"]), tuple(row["replicas"]), row["reason"],
         row["unclean"], row["leader_epoch"], tuple(row["adding_replicas"] or ()),
     )  # fmt: skip

@@ -1,10 +1,10 @@
-"""Judge all runs of a directory with all checks, and say per run pass, fail or expected.
+"""Judge all stored runs below a directory with all checks: pass, fail or expected for each run.
 
-The checks see the trace only. What they find is *expected* when the scenario permits the anomaly,
-or when the run's manifest says that a fault outside the no-loss budget struck the partition
-(``excused_partitions``). What a run found about itself (invariants that see every host, must-see, a crash)
-and the checks did not is added under the check ``run``. Over all runs each check has its rate, with
-a Wilson 95 % interval.
+The checks see only the traces. A finding is *expected* if the scenario permits the anomaly, or if
+the run's manifest says that a fault outside the no-loss budget struck the partition
+(``excused_partitions``). While it ran, a run also judged itself with invariants that see every
+host; findings of its own that no check has are added under the check ``run``, and so is a crash.
+For each check the verdict gives the share of runs that violate it, with a Wilson 95 % interval.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.analysis.interval import wilson
-from kafkasim.analysis.runs import Run, find_runs
+from kafkasim.analysis.runs import StoredRun, find_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 RUN_CHECK = "run"
 
 NEVER_EXCUSED = ("ONELEADER", "ISRELIG", "ISRREASON", "MINISR", "no-progress")
-"""What no lost data explains. All else is judged by offset, and lost data frees offsets."""
+"""Anomalies that lost data cannot explain. The others are judged by offset, and a log that lost
+data uses the same offsets for other records."""
 
 FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression", "double-owner")
-"""What follows when the partition that holds a group's offsets loses data: the group starts from an
-older commit, or from where auto.offset.reset sends it, and counts its generations anew."""
+"""Anomalies that follow when the partition with a group's offsets loses data: the group starts from
+an older commit or where auto.offset.reset says, and its generations start from 1 again."""
 
 EXIT_CODES = {"pass": 0, "expected": 0, "crash": 1, "safety": 10, "liveness": 11}
 
 
 @dataclass(frozen=True)
-class Found:
-    """An anomaly of one partition of a run; ``expected`` says why it is excused."""
+class CheckFinding:
+    """An anomaly in one partition of a run; ``expected`` says why it is excused, "" if not."""
 
     run: str
     check: str
@@ -77,16 +78,16 @@ class Rate:
 
 @dataclass
 class Verdicts:
-    """All that was found, per run and per check."""
+    """The verdicts on all runs, the rates of all checks, and every finding."""
 
     runs: list[RunVerdict]
     rates: list[Rate]
-    found: list[Found]
+    found: list[CheckFinding]
     skipped: list[str] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
-        """0 as expected, 1 a crash, 10 safety, 11 liveness; the gravest wins."""
+        """0 as expected, 1 a crash, 10 safety, 11 liveness; the most severe of them counts."""
         failures = {run.failure for run in self.runs if run.failure}
         for name in ("crash", "safety", "liveness"):
             if name in failures:
@@ -114,13 +115,13 @@ class Verdicts:
         return table
 
     def runs_table(self, most: int = 20) -> Table:
-        """Return the runs that did not simply pass, the failed ones first."""
+        """Return the runs that did not pass, the failed ones first, as a table for the terminal."""
         from rich.table import Table
 
         table = Table(title="runs that did not pass", title_justify="left")
         for name in ("run", "verdict", "anomalies", "the first"):
             table.add_column(name)
-        first: dict[str, Found] = {}
+        first: dict[str, CheckFinding] = {}
         for one in self.found:
             if one.run not in first or (first[one.run].expected and not one.expected):
                 first[one.run] = one
@@ -135,7 +136,7 @@ class Verdicts:
         return table
 
 
-def describe(found: Found) -> str:
+def describe(found: CheckFinding) -> str:
     """Return a finding as one line."""
     where = "" if found.topic is None else f" {found.topic}-{found.partition}"
     times = f" ({found.count} times)" if found.count > 1 else ""
@@ -150,7 +151,7 @@ def judge(directory: Path, skip_bad: bool = False, spark: SparkSession | None = 
         BadInput: a run is not whole (left out with ``skip_bad``), or there is none.
     """
     runs, bad = find_runs(directory, skip_bad=skip_bad)
-    found: list[Found] = []
+    found: list[CheckFinding] = []
     if any(not run.crashed for run in runs):
         from kafkasim.analysis.load import traces
 
@@ -163,14 +164,14 @@ def judge(directory: Path, skip_bad: bool = False, spark: SparkSession | None = 
     return combine(runs, found, bad)
 
 
-def check(spark: SparkSession, runs: Sequence[Run]) -> list[Found]:
-    """Run all checks over the views of ``runs`` in one query, and excuse what is expected."""
+def check(spark: SparkSession, runs: Sequence[StoredRun]) -> list[CheckFinding]:
+    """Return the findings of all checks in ``runs``, from one query over the views."""
     manifests = {run.name: run.manifest for run in runs}
     found = []
     for row in spark.sql(query()).collect():
         manifest = manifests[row["run"]]
         topics = manifest.get("topics", {})
-        raw = Found(
+        raw = CheckFinding(
             row["run"], row["check"], row["anomaly"], row["topic_id"], row["partition"],
             row["count"], row["detail"], groups=tuple(row["groups"]),
         )  # fmt: skip
@@ -193,10 +194,11 @@ def query() -> str:
         GROUP BY run, check, anomaly, topic_id, partition, groups"""
 
 
-def excuse(found: Found, manifest: Mapping[str, Any]) -> str:
-    """Return why a finding is expected in this run, or nothing. ``found.topic`` is the id.
+def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
+    """Return why a finding is expected in this run, "" if it is not. ``found.topic`` is the id.
 
-    Its partition lost data, or the offsets of all groups concerned did, or it is permitted.
+    It is expected if the scenario permits the anomaly, if the partition lost data, or if the
+    partitions with the offsets of all groups concerned did.
     """
     topic = manifest.get("topics", {}).get(found.topic, found.topic)
     permits = manifest.get("permits", [])
@@ -220,11 +222,13 @@ def _either(manifest: Mapping[str, Any], key: str, earlier: str, default: Any) -
     return manifest.get(key, manifest.get(earlier, default))
 
 
-def combine(runs: Sequence[Run], found: Sequence[Found], bad: Sequence[str] = ()) -> Verdicts:
+def combine(
+    runs: Sequence[StoredRun], found: Sequence[CheckFinding], bad: Sequence[str] = ()
+) -> Verdicts:
     """Return the verdicts of runs from what the checks found and what the manifests say."""
     from kafkasim.analysis.checks import CHECKS
 
-    by_run: dict[str, list[Found]] = {run.name: [] for run in runs}
+    by_run: dict[str, list[CheckFinding]] = {run.name: [] for run in runs}
     for one in found:
         by_run[one.run].append(one)
     for run in runs:
@@ -236,23 +240,23 @@ def combine(runs: Sequence[Run], found: Sequence[Found], bad: Sequence[str] = ()
     return Verdicts([_verdict(run, by_run[run.name]) for run in runs], rates, every, list(bad))
 
 
-def _own(run: Run, found: Sequence[Found]) -> list[Found]:
-    """Return what the run says about itself and no check found."""
+def _own(run: StoredRun, found: Sequence[CheckFinding]) -> list[CheckFinding]:
+    """Return what the run found about itself and no check has found."""
     manifest = run.manifest
     if run.crashed:
         reason = str(manifest.get("reason", ""))
-        return [Found(run.name, RUN_CHECK, "crash", None, None, 1, reason)]
+        return [CheckFinding(run.name, RUN_CHECK, "crash", None, None, 1, reason)]
     expected = manifest.get("expected", [])
     known = {one.anomaly for one in found}
     return [
-        Found(run.name, RUN_CHECK, name, None, None, 1, "the run says so itself",
-              "the run says so" if name in expected else "")
+        CheckFinding(run.name, RUN_CHECK, name, None, None, 1, "found by the run itself",
+              "expected by the run itself" if name in expected else "")
         for name in sorted({*manifest.get("anomalies", []), *expected})
         if name not in known
     ]  # fmt: skip
 
 
-def _verdict(run: Run, found: Sequence[Found]) -> RunVerdict:
+def _verdict(run: StoredRun, found: Sequence[CheckFinding]) -> RunVerdict:
     failed = sorted({one.anomaly for one in found if not one.expected})
     excused = sorted({one.anomaly for one in found if one.expected} - set(failed))
     verdict = "fail" if failed else "expected" if excused else "pass"
@@ -266,7 +270,7 @@ def _verdict(run: Run, found: Sequence[Found]) -> RunVerdict:
     )  # fmt: skip
 
 
-def _rate(name: str, found: Sequence[Found], runs: int) -> Rate:
+def _rate(name: str, found: Sequence[CheckFinding], runs: int) -> Rate:
     violated = {one.run for one in found if one.check == name and not one.expected}
     excused = {one.run for one in found if one.check == name} - violated
     low, high = wilson(len(violated), runs)

@@ -1,14 +1,16 @@
-"""What every check shares: its form, and the views it reads.
+"""The form of a check, and the views that checks read.
 
-A check is one SQL query of Spark's built-in functions over temporary views: one per kind of fact,
-named after it (``Acked``, ``Polled``, …; columns run, seq, t_us, node and the fact's own), and those
-of ``SHARED``. It returns the offending rows of all runs with anomaly, concerned groups and a text;
-the verdict sums them up. It is linear in the trace and works per run and partition. Almost all
-partitions are in order, so the heavy checks first compare a partition as a whole, an array of record
-ids or of batches at a time, and look at single records only where these differ.
+A check is one SQL query over temporary views, with Spark's built-in functions only. There is a
+view for each kind of fact, named after it (``Acked``, ``Polled``, …; columns run, seq, t_us, node
+and the fact's own), and there are the views of ``SHARED``. A check returns the offending rows of
+all runs, each with the anomaly, the consumer groups concerned and a text; the verdict sums them up.
+A check is linear in the trace and works per run and partition. Almost all partitions are in order,
+so the expensive checks first compare whole partitions, an array of record ids or of batches at a
+time, and look at single records only where the arrays differ.
 
-SQL, not DataFrame calls: a text is parsed, analysed and planned once, where each call was analysed
-again through the gateway; that was most of the time of judging a small fleet.
+Checks are SQL and not DataFrame calls because a text is parsed, analysed and planned once. Each
+DataFrame call was analysed again through the gateway, which took most of the time of judging a
+small fleet.
 """
 
 from __future__ import annotations
@@ -18,17 +20,18 @@ JUDGED_KINDS = (
     "HighWatermark", "OffsetCommitted", "OffsetFetched", "PartitionChanged", "Phase", "Polled",
     "Positioned", "Processed", "TopicCreated", "TopicDeleted", "ZkControllerWrite",
 )  # fmt: skip
-"""The facts that checks look at: each is a view."""
+"""The kinds of fact that checks read; each is a view."""
 
 NOBODY = "CAST(array() AS ARRAY<STRING>)"
-"""No consumer group is concerned."""
+"""The groups of a finding that concerns no consumer group."""
 
 
 def offending(found: str, anomaly: str, detail: str, groups: str = NOBODY) -> str:
     """Return the query of a check.
 
-    ``found`` is a query with run, topic_id, partition and seq (the first row's text by seq is
-    shown); the others are expressions over its columns.
+    ``found`` is a query with the columns run, topic_id, partition and seq; of several rows of one
+    partition the verdict shows the text of the one with the lowest seq. ``anomaly``, ``detail``
+    and ``groups`` are SQL expressions over its columns.
     """
     return f"""
         SELECT run, topic_id, partition, seq, {anomaly} AS anomaly, {groups} AS groups,

@@ -1,4 +1,4 @@
-"""offset-regression, skipped-by-commit, double-owner: did the group keep its promises?"""
+"""offset-regression, skipped-by-commit, double-owner: do commits and assignments hold?"""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from kafkasim.analysis.checks.base import offending
 
 OFFSET_REGRESSION = offending(
     # A committed offset went backwards (client-caused), or the current coordinator answered an
-    # OffsetFetch with less than was acknowledged (server-caused); none at all is right for a topic
-    # that was deleted, whose offsets go with it.
+    # OffsetFetch with less than was acknowledged (server-caused). For a topic that was deleted no
+    # offset is the right answer, since its offsets go with it.
     """
     SELECT * FROM (
         SELECT *, last(IF(fetched, NULL, offset), true) OVER earlier AS promised,

@@ -1,4 +1,4 @@
-"""no-progress: did the run converge once everything was healed?"""
+"""no-progress: did the run converge within its limit after the faults had ended?"""
 
 from __future__ import annotations
 

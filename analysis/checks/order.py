@@ -1,4 +1,4 @@
-"""poll-skip, nonmonotonic-poll, nonmonotonic-send: did records come in order, without holes?"""
+"""poll-skip, nonmonotonic-poll, nonmonotonic-send: are records read and appended in order?"""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ HIGH_WATERMARK_MONOTONIC = offending(
 )
 
 _BROKER_REGISTRATIONS = """
-    -- Whether each broker may be in an ISR: what the controllers say, with ZooKeeper what the one of
-    -- the highest epoch says, since a deposed one wakes late.
+    -- Whether each broker may be in an ISR, as the controllers say. In ZooKeeper mode only the
+    -- controller of the highest epoch counts, since a deposed one may wake late.
     SELECT run, seq, broker, NOT fenced AND NOT shutting_down AS registered FROM (
         SELECT *, max(elected) OVER (PARTITION BY run ORDER BY seq) AS controller
         FROM (

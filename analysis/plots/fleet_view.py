@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.lines import Line2D
 
 from kafkasim.analysis.plots import style
-from kafkasim.analysis.runs import BadInput, Run, find_runs
+from kafkasim.analysis.runs import BadInput, StoredRun, find_runs
 from kafkasim.analysis.timeline import Timeline, timeline
 
 BINS = 110
@@ -46,7 +46,7 @@ def draw(directory: Path, out: Path) -> list[Path]:
     return style.save(picture(points), out)
 
 
-def point(run: Run, line: Timeline) -> Point:
+def point(run: StoredRun, line: Timeline) -> Point:
     """Return one run's point: ISR changes per minute, and partition seconds without service."""
     changes = [t_us for key in line.user_partitions() for t_us in line.change_times(key)]
     lost_us = 0

@@ -58,8 +58,10 @@ def picture(rows: Sequence[Row], subtitle: str) -> Any:
     upper.set_ylim(max(places.values(), default=0) + 0.8, -0.8)
     for key in keys:
         mine = [y for (other, _), y in places.items() if other == key]
-        upper.text(-0.075, sum(mine) / len(mine), line.name(key), ha="right", va="center",
-                   transform=upper.get_yaxis_transform(), fontweight="bold", fontsize=8.5)  # fmt: skip
+        upper.text(
+            -0.075, sum(mine) / len(mine), line.name(key), ha="right", va="center",
+            transform=upper.get_yaxis_transform(), fontweight="bold", fontsize=8.5,
+        )  # fmt: skip
     _lag(lower, line, rows, keys)
     count = sum(len(line.change_times(key)) for key in line.user_partitions())
     shown = len(line.user_partitions())

@@ -1,0 +1,1 @@
+"""How Spark is started here: which Java, which settings, what its workers have imported."""

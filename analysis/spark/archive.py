@@ -1,9 +1,9 @@
 """The class archive of Spark's JVM: classes that were parsed once are mapped afterwards (JEP 350).
 
-Spark loads some fifteen thousand classes before it has judged one run, and reading, verifying and
-linking them is half of what a small fleet waits for. :func:`make` runs a command whose JVM writes
-down what it loaded, in the environment that holds pyspark; every later session maps that file. One
-that does not fit (another Java, other jars) is passed over by the JVM, which loads as it always did.
+Spark loads some fifteen thousand classes before it has judged one run, and a small fleet spends
+half of its time on reading, verifying and linking them. :func:`make` runs a command whose JVM
+writes the classes it loaded into an archive, in the environment that holds pyspark; every later
+session maps the archive. The JVM ignores an archive that does not fit (another Java, other jars).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 QUIET = "-Xlog:cds*=off"  # an archive that does not fit is no news to a user
 IN_PLACE = "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
-"""Map at the address that was written for: to move 180 MB of classes costs seconds."""
+"""Map the archive at the address it was written for; moving 180 MB of classes takes seconds."""
 
 
 class NotArchived(RuntimeError):
@@ -35,7 +35,7 @@ def options(home: Path) -> str:
 
 
 def make(home: Path, command: Sequence[str]) -> Path:
-    """Run a command that uses Spark, with a JVM that writes its archive as it ends; return the file.
+    """Run a command that uses Spark and let its JVM write the archive as it ends; return the file.
 
     Raises:
         NotArchived: the command failed, or its JVM wrote nothing.

@@ -1,9 +1,9 @@
-"""The process that Spark forks its Python workers from, with the simulator loaded beforehand.
+"""The process that Spark forks its Python workers from, with the simulator already imported.
 
-Spark runs ``python -m kafkasim.analysis.spark.daemon pyspark.worker`` (spark.python.daemon.module). Its own daemon
-takes pyspark out of a zip, compiled anew at every start, and lets each worker load all that a run
-needs: together more than ten runs' time. Here pyspark comes from where it is installed, and what is
-loaded once is there in every worker.
+Spark starts it as ``python -m kafkasim.analysis.spark.daemon pyspark.worker``
+(spark.python.daemon.module). Spark's own daemon imports pyspark from a zip, which is compiled at
+every start, and lets each worker import the simulator: together as long as ten runs. This daemon
+imports the installed pyspark and the simulator once, before the workers are forked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def main() -> None:
-    """Load what runs need, then serve Spark's requests for workers until it ends."""
+    """Import the simulator, then serve Spark's requests for workers until Spark ends."""
     sys.path[:] = [path for path in sys.path if not path.endswith("pyspark.zip")]
     from pyspark import daemon
 

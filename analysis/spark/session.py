@@ -56,7 +56,7 @@ def _settings(where: Path, java_options: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(min(8, os.cpu_count() or 2)),
         "spark.sql.adaptive.enabled": "false",  # checks do not shuffle: there is nothing to adapt
         "spark.sql.autoBroadcastJoinThreshold": "-1",  # both sides lie together by run already
-        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",  # 128 runs: too early
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",  # default 128
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(where / "warehouse"),

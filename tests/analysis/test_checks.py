@@ -31,7 +31,7 @@ from analysis_rows import (
     zk_write,
 )
 
-from kafkasim.analysis.runs import Run
+from kafkasim.analysis.runs import StoredRun
 from kafkasim.model import facts
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def found(
     parts = by_kind(target, write_kinds(tables, target, JUDGED_KINDS))
     result: dict[str, dict[str, int]] = {name: {} for name in CASES}
     with views(spark, parts):
-        everything = check(spark, [Run(name, Path(), {}) for name in CASES])
+        everything = check(spark, [StoredRun(name, Path(), {}) for name in CASES])
     for one in everything:
         counts = result[one.run]
         counts[one.anomaly] = counts.get(one.anomaly, 0) + 1

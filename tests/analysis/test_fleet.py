@@ -82,7 +82,7 @@ def test_a_killed_fleet_continues_to_the_same_files(
 
 def test_a_crash_is_a_row(tiny: fleet.Configuration, tmp_path: Path) -> None:
     job = fleet.prepare([tiny])[0]
-    broken = fleet.Job(job.label, job.scenario, ("no-such-variant",), job.config_digest)
+    broken = fleet.FleetJob(job.label, job.scenario, ("no-such-variant",), job.config_digest)
     done = fleet.run_one(("tiny", 3), {"tiny": broken}, str(tmp_path / "out"))
     assert done == ("tiny", 3, "crash")
     manifest = json.loads((fleet.place(tmp_path / "out", "tiny", 3) / "manifest.json").read_text())

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from kafkasim.analysis.interval import wilson
-from kafkasim.analysis.runs import Run
-from kafkasim.analysis.verdict import NEVER_EXCUSED, Found, combine, excuse
+from kafkasim.analysis.runs import StoredRun
+from kafkasim.analysis.verdict import NEVER_EXCUSED, CheckFinding, combine, excuse
 from kafkasim.scenarios.judging.invariants.online import INVARIANTS
 from kafkasim.scenarios.judging.invariants.traced import NEVER_EXCUSED as IN_MEMORY_NEVER_EXCUSED
 
 
-def a_run(name: str = "r", **manifest: Any) -> Run:
+def a_run(name: str = "r", **manifest: Any) -> StoredRun:
     whole = {"scenario": "s", "seed": 1, "digest": "x", "verdict": "pass", **manifest}
-    return Run(name, Path(), whole)
+    return StoredRun(name, Path(), whole)
 
 
-def found(anomaly: str, expected: str = "", run: str = "r") -> Found:
-    return Found(run, anomaly, anomaly, "orders", 0, 1, "detail", expected)
+def found(anomaly: str, expected: str = "", run: str = "r") -> CheckFinding:
+    return CheckFinding(run, anomaly, anomaly, "orders", 0, 1, "detail", expected)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_nothing_found_passes() -> None:
         ([found("lost-write", "permitted"), found("unseen")], "fail", "safety", 10),
     ],
 )
-def test_verdict(findings: list[Found], verdict: str, failure: str, code: int) -> None:
+def test_verdict(findings: list[CheckFinding], verdict: str, failure: str, code: int) -> None:
     verdicts = combine([a_run()], findings)
     assert (verdicts.runs[0].verdict, verdicts.runs[0].failure) == (verdict, failure)
     assert verdicts.exit_code == code
@@ -77,10 +77,10 @@ def test_what_the_run_itself_found_counts() -> None:
 def test_permits_and_lost_partitions_excuse(key: str) -> None:
     """Runs that were stored before the key was renamed are read, too."""
     manifest = {"permits": ["duplicate"], key: [["id", 0, "last-replica-standing"]]}
-    loss = Found("r", "lost-write", "lost-write", "id", 0, 1, "d")
-    other = Found("r", "lost-write", "lost-write", "id", 1, 1, "d")
-    owner = Found("r", "one-leader-per-epoch", "ONELEADER", "id", 0, 1, "d")
-    twice = Found("r", "duplicate", "duplicate", "id", 1, 1, "d")
+    loss = CheckFinding("r", "lost-write", "lost-write", "id", 0, 1, "d")
+    other = CheckFinding("r", "lost-write", "lost-write", "id", 1, 1, "d")
+    owner = CheckFinding("r", "one-leader-per-epoch", "ONELEADER", "id", 0, 1, "d")
+    twice = CheckFinding("r", "duplicate", "duplicate", "id", 1, 1, "d")
     assert [excuse(one, manifest) for one in (loss, other, owner, twice)] == [
         "last-replica-standing", "", "", "permitted",
     ]  # fmt: skip
@@ -90,8 +90,8 @@ def test_permits_and_lost_partitions_excuse(key: str) -> None:
 def test_a_group_whose_offsets_were_lost_is_excused_what_follows_from_offsets(key: str) -> None:
     manifest = {key: {"g": "last-replica-standing"}}
 
-    def of(anomaly: str, *groups: str) -> Found:
-        return Found("r", anomaly, anomaly, "id", 0, 1, "d", groups=groups)
+    def of(anomaly: str, *groups: str) -> CheckFinding:
+        return CheckFinding("r", anomaly, anomaly, "id", 0, 1, "d", groups=groups)
 
     lost = "last-replica-standing"
     cases = {
