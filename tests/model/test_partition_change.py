@@ -94,7 +94,9 @@ def test_a_shrink_does_not_raise_the_leader_epoch() -> None:  # KAFKA-15021
 
 def test_a_variant_may_raise_it() -> None:
     class Before36(ControllerRules):
-        def leader_epoch_bump(self, partition: Any, target_isr: Any, target_replicas: Any) -> bool:
+        def raises_leader_epoch(
+            self, partition: Any, target_isr: Any, target_replicas: Any
+        ) -> bool:
             return any(member not in target_isr for member in partition.isr)
 
     record = build(partition(), (1, 2), Before36(), target_isr=(1, 2))

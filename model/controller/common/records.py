@@ -127,9 +127,9 @@ class PartitionRecord:
 
 @value
 class PartitionChangeRecord:
-    """A change of a partition. None, or −2 of ``leader`` and −1 of the recovery state, is no
-    change.
+    """A change of a partition.
 
+    None is no change, and neither are −2 in ``leader`` and −1 in ``leader_recovery_state``.
     Replaying it raises the partition epoch by one, and the leader epoch too if it names a leader,
     even the same one.
     """

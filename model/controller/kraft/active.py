@@ -94,7 +94,7 @@ class ActiveController:
     # Events.
 
     def serve(self, item: Request, now: int) -> None:
-        """Serve a request of one of the types in HANDLERS."""
+        """Append the records of a request, and send or park its response."""
         message = item.message
         result = HANDLERS[type(message)](self.managers, message, now)
         records, response = result.records, result.response

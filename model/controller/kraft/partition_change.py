@@ -107,7 +107,7 @@ class PartitionChangeBuilder:
         isr = self.target_isr
         replicas = self.target_replicas
         recovery = self.target_recovery_state
-        if leader != before.leader or self.rules.leader_epoch_bump(before, isr, replicas):
+        if leader != before.leader or self.rules.raises_leader_epoch(before, isr, replicas):
             leader_change = leader
         if leader != NO_LEADER and leader not in isr:
             # Elected uncleanly or from the ELR: the leader is the only member of the new ISR.

@@ -109,7 +109,7 @@ class Managers:
     def on_registration(self, request: BrokerRegistrationRequest, now: int) -> ControllerResult:
         """Register an incarnation, unless the session of another one is valid."""
         cluster, image = self.cluster, self.image
-        error = cluster.may_register(request, now)
+        error = cluster.registration_error(request, now)
         if error != Errors.NONE:
             return ControllerResult([], BrokerRegistrationResponse(error, -1))
         previous = image.brokers.get(request.broker_id)
@@ -148,7 +148,7 @@ class Managers:
 
     def on_unregister_broker(self, request: UnregisterBrokerRequest, now: int) -> ControllerResult:
         """Forget a broker; if it still runs, its heartbeats are stale from now on."""
-        error = self.cluster.may_unregister(request.broker_id)
+        error = self.cluster.unregistration_error(request.broker_id)
         if error != Errors.NONE:
             message = f"Broker ID {request.broker_id} is not currently registered"
             return ControllerResult([], UnregisterBrokerResponse(error, message))

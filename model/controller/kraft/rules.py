@@ -60,7 +60,7 @@ class ControllerRules:
         """
         return active
 
-    def leader_epoch_bump(
+    def raises_leader_epoch(
         self,
         partition: PartitionRegistration,
         target_isr: tuple[int, ...],

@@ -175,13 +175,13 @@ class ControllerContext:
 
     def remove_topic(self, topic: str) -> None:
         """Forget a topic."""
+        for key in self.replicas_of_topic(topic):
+            self.replica_states.pop(key, None)
         for tp in self.partitions_of(topic):
             del self.assignments[tp]
             self.leaderships.pop(tp, None)
             self.partition_states.pop(tp, None)
             self.reassigning.pop(tp, None)
-        for key in [key for key in self.replica_states if key[0].topic == topic]:
-            del self.replica_states[key]
         self._of_topic.pop(topic, None)
         self.topic_names.pop(self.topic_ids.pop(topic, ""), None)
         self.configs.pop(topic, None)

@@ -29,8 +29,8 @@ OK, NODEEXISTS = ZkError.OK, ZkError.NODEEXISTS
 NOBODY = -1
 
 
-class Candidate(Protocol):
-    """The controller that competes."""
+class ElectionOutcome(Protocol):
+    """What the election does to the controller that competes."""
 
     def elected(self) -> Steps:
         """Become active; the epoch in the context is this controller's."""
@@ -50,13 +50,13 @@ class ControllerElection:
         zk: KafkaZkClient,
         context: ControllerContext,
         store: ControllerStore,
-        candidate: Candidate,
+        outcome: ElectionOutcome,
     ) -> None:
         self.broker_id = broker_id
         self.zk = zk
         self.context = context
         self.store = store
-        self.candidate = candidate
+        self.outcome = outcome
         self.active_id = NOBODY
 
     @property
@@ -93,7 +93,7 @@ class ControllerElection:
 
     def _resigned(self) -> None:
         self.store.out.append(ControllerActive(self.context.epoch, False))
-        self.candidate.resigned()
+        self.outcome.resigned()
 
     def _read_controller(self) -> Steps:
         _, found = yield (Exists(CONTROLLER, watch=True), GetData(CONTROLLER))
@@ -113,7 +113,7 @@ class ControllerElection:
         self.active_id = self.broker_id
         self.store.out.append(ControllerActive(self.context.epoch, True))
         try:
-            yield from self.candidate.elected()
+            yield from self.outcome.elected()
         except ZkFailed:
             yield from self._trigger_move()
 

@@ -93,7 +93,7 @@ class BrokerAnswers:
     def on_answer(self, broker: int, request: Any, response: Any) -> None:
         """Queue the event that an answer causes, if it causes one. Called on the broker's lane."""
         if isinstance(request, LeaderAndIsrRequest):
-            if self.log_dirs.matters(broker, response):
+            if self.log_dirs.may_change_replicas(broker, response):
                 steps: Callable[[], Steps] = partial(
                     self.log_dirs.on_answer, broker, response.partitions
                 )

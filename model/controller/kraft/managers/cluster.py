@@ -31,7 +31,7 @@ class ClusterControlManager:
             return Errors.STALE_BROKER_EPOCH
         return Errors.NONE
 
-    def may_register(self, request: BrokerRegistrationRequest, now: int) -> Errors:
+    def registration_error(self, request: BrokerRegistrationRequest, now: int) -> Errors:
         """Return why a registration is refused, NONE if it is accepted.
 
         DUPLICATE_BROKER_REGISTRATION: the session of another incarnation is valid.
@@ -77,7 +77,7 @@ class ClusterControlManager:
         """Return the directories of new replicas; () if no broker has reported its directories."""
         return named([self.default_directory(replica) for replica in replicas])
 
-    def may_unregister(self, broker_id: int) -> Errors:
+    def unregistration_error(self, broker_id: int) -> Errors:
         """Return BROKER_ID_NOT_REGISTERED if the broker is not registered, else NONE."""
         known = broker_id in self.image.brokers
         return Errors.NONE if known else Errors.BROKER_ID_NOT_REGISTERED

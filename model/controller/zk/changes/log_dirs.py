@@ -55,7 +55,7 @@ class LogDirFailures:
         self.replicas.to_online(self.context.replicas_on(tuple(brokers)))
         yield from self.store.write(*[Delete(path) for path in paths])
 
-    def matters(self, broker: int, response: LeaderAndIsrResponse) -> bool:
+    def may_change_replicas(self, broker: int, response: LeaderAndIsrResponse) -> bool:
         """Return whether an answer to LeaderAndIsr may change which replicas are offline.
 
         Kafka queues an event for every answer; most change nothing.

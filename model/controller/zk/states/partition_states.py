@@ -156,8 +156,9 @@ class PartitionStateMachine:
     def _unclean_enabled(
         self, found: dict[TopicPartition, Leadership], strategy: Strategy
     ) -> Steps:
-        """Return the topics that may elect anybody, of those that have no live replica in sync;
-        their settings are read anew (collectUncleanLeaderElectionState)."""
+        """Return the topics that allow unclean elections and have a partition whose ISR has no
+        online member (collectUncleanLeaderElectionState). Their settings are read from ZooKeeper.
+        """
         if strategy is not Strategy.OFFLINE:
             return []
         online = self.context.online

@@ -40,7 +40,7 @@ class ZkOwner(Protocol):
         ...
 
 
-class Batch:
+class PendingRequests:
     """Requests whose results one caller gets together."""
 
     __slots__ = ("done", "lane", "missing", "ops", "results")
@@ -74,7 +74,7 @@ class KafkaZkClient:
         self.last_zxid = -1
         self.closed = False
         self._session = 0  # the last session that began
-        self._waiting: list[Batch] = []
+        self._waiting: list[PendingRequests] = []
 
     @property
     def session_id(self) -> int:
@@ -97,11 +97,11 @@ class KafkaZkClient:
 
     def ask(self, ops: tuple[Op, ...], lane: str, done: Callable[[Any, int], None]) -> None:
         """Send requests; call ``done(results, now)`` on ``lane``. Callable on any lane."""
-        self.process.out.append(Post(LANE, self._begin, Batch(ops, lane, done)))
+        self.process.out.append(Post(LANE, self._begin, PendingRequests(ops, lane, done)))
 
     # ---------------------------------------------------------------------------- lane zookeeper
 
-    def _begin(self, batch: Batch, now: int) -> None:
+    def _begin(self, batch: PendingRequests, now: int) -> None:
         if not batch.ops:
             self.process.out.append(Post(batch.lane, batch.done, ()))
             return
@@ -113,7 +113,7 @@ class KafkaZkClient:
         elif not self.closed:
             self._waiting.append(batch)
 
-    def _send(self, batch: Batch, now: int) -> None:
+    def _send(self, batch: PendingRequests, now: int) -> None:
         wanted = [index for index, result in enumerate(batch.results) if result is None]
         batch.missing = len(wanted)
         for index in wanted:
@@ -123,7 +123,7 @@ class KafkaZkClient:
 
             self.client.request(batch.ops[index], answered, now)
 
-    def _on_result(self, batch: Batch, index: int, result: ZkResult, now: int) -> None:
+    def _on_result(self, batch: PendingRequests, index: int, result: ZkResult, now: int) -> None:
         batch.missing -= 1
         error = result.error
         again = error is ZkError.CONNECTIONLOSS or (
@@ -146,7 +146,7 @@ class KafkaZkClient:
         if zxid > self.last_zxid:
             self.last_zxid = zxid
 
-    def _fail(self, batch: Batch) -> None:
+    def _fail(self, batch: PendingRequests) -> None:
         expired = ZkResult(ZkError.SESSIONEXPIRED)
         results = tuple([expired if result is None else result for result in batch.results])
         self.process.out.append(Post(batch.lane, batch.done, results))
