@@ -154,7 +154,7 @@ class Progress:
         self._newest = max(self._newest, fact.offset)
 
     def _on_isr_refused(self, _seq: int, _t: int, node: str, fact: facts.IsrUpdateFailed) -> None:
-        """Suspect a lost answer: the writer connected anew after the last change that was told."""
+        """Suspect a lost answer: the writer connected again after the last change in the trace."""
         key = (fact.topic_id, fact.partition)
         if self._zookeeper and fact.error == "INVALID_UPDATE_VERSION":
             found = max(self._connected.get(each, -1) for each in (node, self._controller[1]))

@@ -15,7 +15,7 @@ from kafkasim.scenarios.language.tables import Scenario
 
 CATALOGUE = Path(__file__).parents[1] / "catalogue"
 BUGS = CATALOGUE / "bugs"
-"""The scripts of the historical bugs: run by name as the others are, listed with the variants."""
+"""The scripts of the historical bugs; `kafkasim list --variants` names them."""
 
 
 def names() -> list[str]:
@@ -88,7 +88,7 @@ def scenario(
 
 
 def apply(data: Mapping[str, Any], overrides: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return the data with several keys replaced."""
+    """Return the data with several keys replaced, each named by its path."""
     result = dict(data)
     for key, value in overrides.items():
         result = override(result, key, value, place)
@@ -96,7 +96,7 @@ def apply(data: Mapping[str, Any], overrides: Mapping[str, Any], place: str) -> 
 
 
 def _value(text: str) -> Any:
-    """Read a value as TOML would, or else as the bare string it is."""
+    """Return a value as TOML or JSON reads it, else the text itself."""
     try:
         return tomllib.loads(f"v = {text}")["v"]
     except tomllib.TOMLDecodeError:

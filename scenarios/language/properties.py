@@ -1,8 +1,8 @@
 """Read a broker's server.properties into a scenario.
 
-What the model has is taken; what lies outside it (listeners, security, paths, the quorum's
-addresses) is ignored and named once; what Kafka has and the model has not is refused, so that
-nobody believes in a setting without effect, unless the user allows it.
+Properties of the model are taken. Those outside it (listeners, security, paths, the quorum's
+addresses) are ignored and named once. Properties of Kafka that are not modelled are refused, so
+that no user relies on a setting without effect, unless the user allows them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ OUTSIDE = (
     "metric", "node.id", "password.", "port", "principal.", "process.roles", "sasl.", "security.",
     "socket.", "ssl.", "telemetry.", "zookeeper.",
 )  # fmt: skip
-"""Beginnings of keys that say nothing about what is simulated."""
+"""Beginnings of properties that have no meaning in the simulation."""
 
 
 def parse(path: Path) -> dict[str, str]:
     """Read a Java properties file (without its escapes and continued lines).
 
     Raises:
-        ScenarioError: no such file, or a line that is no ``key=value``.
+        ScenarioError: no such file, or a line that is not ``key=value``.
     """
     try:
         lines = path.read_text().splitlines()
@@ -53,10 +53,10 @@ def merge(
 ) -> dict[str, Any]:
     """Return a scenario's data with ``cluster.config-file`` read into ``cluster.config``.
 
-    Keys of ``cluster.config`` stand above the file's. What was ignored is appended to ``notes``.
+    Keys of ``cluster.config`` override the file's. Ignored properties are appended to ``notes``.
 
     Raises:
-        ScenarioError: the file cannot be read, or has a key that the model has not.
+        ScenarioError: the file cannot be read, or has a property that is not modelled.
     """
     cluster = dict(data.get("cluster", {}))
     name = cluster.pop("config-file", None)

@@ -113,7 +113,7 @@ def override(data: Mapping[str, Any], path: str, value: Any, source: str) -> dic
 
 
 def _one_line(error: ValidationError) -> str:
-    """Return the first mistake: the key's path, what stands there, and what is allowed."""
+    """Return the first mistake: the key's path, its value, and what is allowed."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"] if part not in _WORKLOADS)
     kind, context = first["type"], first.get("ctx", {})
@@ -137,7 +137,7 @@ def _one_line(error: ValidationError) -> str:
 
 
 def _allowed(location: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the table that a misspelt key stands in."""
+    """Return the keys of the table that has the misspelt key."""
     model: Any = Scenario
     for part in location[:-1]:
         if isinstance(part, int):
