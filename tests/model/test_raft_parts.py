@@ -1,4 +1,4 @@
-"""The parts of a Raft client alone: transitions, tallies, timers, check quorum, the leader's log."""
+"""The parts of a Raft client alone: transitions, votes, timers, check quorum, appends."""
 
 import random
 

@@ -8,8 +8,9 @@ PRODUCER SEQUENCE V…``, ``fetched EPOCH OFFSET V…`` (as follower), ``high-wa
 broker's checkpoint files are written), ``close``, ``crash``, ``power-loss`` (each starts the log
 again), ``tear BASE`` (damages the last batch of a segment), ``state``.
 
-Lines: ``fsync`` holds up what follows, ``flush`` happens in the background; ``log@4`` is the segment
-that starts at offset 4, ``log@4:2`` one with two batches, ``producers@4`` a producer snapshot.
+Lines: ``fsync`` holds up what follows, ``flush`` happens in the background; ``log@4`` is the
+segment that starts at offset 4, ``log@4:2`` one with two batches, ``producers@4`` a producer
+snapshot.
 """
 
 import os
