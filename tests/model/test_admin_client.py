@@ -1,6 +1,8 @@
-"""Admin: create topics over a failing broker, describe until leaders are known."""
+"""Admin: what is asked again, what is the answer, and to which node a request goes."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from kafkasim.model.config import ClientConfig
 from kafkasim.model.errors import NONE, Errors
@@ -11,6 +13,9 @@ from kafkasim.model.messages import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     FindCoordinatorRequest,
@@ -106,3 +111,85 @@ def test_a_group_with_members_refuses_a_reset() -> None:
     result = h.result("reset_offsets", "g", ("t",), 3)
     assert [(offset, error) for _, offset, error in result] == [(3, Errors.UNKNOWN_MEMBER_ID)] * 2
     assert cluster.requests(ListOffsetsRequest) == []
+
+
+def test_a_call_without_any_broker_times_out() -> None:
+    cluster = Cluster()
+    cluster.down = dict.fromkeys(cluster.brokers)
+    errors = {}
+    for method, args in {
+        "describe": (("t",),),
+        "reset_offsets": ("g", ("t",), 3),
+        "delete_records": (((("t", 0), 5),),),
+    }.items():
+        h = Harness(ClientConfig(), cluster)
+        began = h.now
+        errors[method] = str(h.result(method, *args))
+        assert 55_000_000 < h.now - began <= 60_000_000
+    assert errors == {
+        "describe": "TIMED_OUT: MetadataRequest",
+        "reset_offsets": "TIMED_OUT: reset offsets of g",
+        "delete_records": "TIMED_OUT: delete records",
+    }
+
+
+def test_a_topic_that_cannot_be_created_yet_is_asked_for_again() -> None:
+    cluster = Cluster()
+    answers = [
+        CreateTopicsResponse((("n", Errors.REQUEST_TIMED_OUT, ""),)),
+        CreateTopicsResponse((("n", Errors.INVALID_PARTITIONS, "0"),)),
+    ]
+    cluster.handlers[CreateTopicsRequest] = lambda _node, _m: answers.pop(0)
+    h = Harness(ClientConfig(), cluster)
+    assert h.result("create_topics", (CreatableTopic("n", 0, 1),)) == (
+        ("n", Errors.INVALID_PARTITIONS, "0"),
+    )
+
+
+def test_a_leader_that_refuses_or_breaks_is_asked_for_offsets_again() -> None:
+    cluster = _offsets_cluster(NONE)
+    listed = cluster.handlers[ListOffsetsRequest]
+    cluster.handlers[FindCoordinatorRequest] = lambda _n, _m: FindCoordinatorResponse(
+        NONE, 1, "broker-1"
+    )
+    tp = TopicPartition("t", 0)
+    refused = (ListOffsetsPartitionResponse(tp, Errors.NOT_LEADER_OR_FOLLOWER, -1, -1, -1),)
+    script: list[Callable[[], ListOffsetsResponse | None]] = [
+        lambda: h.reset("broker-0"),
+        lambda: ListOffsetsResponse(refused),
+    ]
+    cluster.handlers[ListOffsetsRequest] = lambda n, m: script.pop()() if script else listed(n, m)
+    cluster.leaders[tp] = (-1, 0)
+    h = Harness(ClientConfig(), cluster)
+    call = h.call("reset_offsets", "g", ("t",), EARLIEST_TIMESTAMP)
+    h.run(1000)
+    assert cluster.requests(ListOffsetsRequest) == []
+    cluster.leaders[tp] = (0, 1)
+    h.run(10_000)
+    assert h.replies[call] == ((tp, 5, NONE), (TopicPartition("t", 1), 5, NONE))
+
+
+def test_records_are_deleted_at_the_leaders_and_again_where_that_was_refused() -> None:
+    cluster = Cluster(partitions=2)
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    refusals = [Errors.NOT_LEADER_OR_FOLLOWER]
+
+    def delete(node: str, m: DeleteRecordsRequest) -> DeleteRecordsResponse | None:
+        if node == "broker-0" and refusals:
+            refused = DeleteRecordsPartitionResult(first, refusals.pop(), -1)
+            return DeleteRecordsResponse((refused,))
+        results = [DeleteRecordsPartitionResult(tp, NONE, offset) for tp, offset in m.partitions]
+        return DeleteRecordsResponse(tuple(results))
+
+    cluster.handlers[DeleteRecordsRequest] = delete
+    h = Harness(ClientConfig(), cluster)
+    result = h.result("delete_records", ((first, 3), (second, 4)))
+    assert result == ((first, 3, NONE), (second, 4, NONE))
+    assert len(cluster.requests(DeleteRecordsRequest)) == 3
+
+
+def test_a_closed_admin_has_no_connection() -> None:
+    h = Harness(ClientConfig(), Cluster())
+    h.result("describe", ("t",))
+    assert h.result("close") is None
+    assert h.process.channels == {}

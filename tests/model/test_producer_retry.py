@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from kafkasim.model.errors import Errors
+from kafkasim.model.client.producer.transaction_manager import MAX_EPOCH
+from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import Acked, SendFailed
-from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
+from kafkasim.model.messages import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProducePartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Harness
 from tests.model.test_producer_send import start
@@ -196,3 +203,44 @@ def test_unknown_producer_id_after_retention_bumps() -> None:
     h.run(1000)
     assert sequences(h) == [(0, 1), (1, 0)]
     del message
+
+
+def test_a_producer_id_is_asked_for_until_a_broker_gives_one() -> None:
+    h, _ = start(linger_ms=0)
+    given = h.cluster.handlers[InitProducerIdRequest]
+    errors = [Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_LOAD_IN_PROGRESS]
+
+    def answer(node: str, m: InitProducerIdRequest) -> object:
+        return InitProducerIdResponse(errors.pop(), -1, -1) if errors else given(node, m)
+
+    h.cluster.handlers[InitProducerIdRequest] = answer
+    h.call("send", "t", None, 1, 10, 0, False)
+    h.run(50)
+    assert h.cluster.requests(ProduceRequest) == []
+    h.run(2000)
+    assert [a.record_ids for a in h.of(Acked)] == [(1,)]
+
+
+def test_a_producer_without_any_broker_asks_for_its_id_when_one_is_back() -> None:
+    h, _ = start(linger_ms=0)
+    h.cluster.down = dict.fromkeys(h.cluster.brokers)
+    h.call("send", "t", None, 1, 10, 0, False)
+    h.run(3000)
+    h.cluster.down = {}
+    h.run(5000)
+    assert [a.record_ids for a in h.of(Acked)] == [(1,)]
+
+
+def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
+    h, log = start(linger_ms=0)
+    ids = [(7, MAX_EPOCH), (8, 0)]
+    h.cluster.handlers[InitProducerIdRequest] = lambda _n, _m: InitProducerIdResponse(
+        NONE, *ids.pop(0)
+    )
+    log.script = [Errors.INVALID_RECORD]
+    h.call("send", "t", None, 1, 10, 0, False)
+    h.run(100)
+    h.call("send", "t", None, 2, 10, 0, False)
+    h.run(100)
+    assert [f.record_ids for f in h.of(SendFailed)] == [(1,)]
+    assert [(x.record_ids, x.producer_id, x.base_sequence) for x in h.of(Acked)] == [((2,), 8, 0)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from kafkasim.model.client.producer.partitioner import partition_for_key
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import Acked, SendFailed
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
+from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Cluster, Harness
 
 
@@ -162,3 +164,80 @@ def test_close_flushes_and_refuses_more() -> None:
     assert h.result("close") is None
     assert len(h.of(Acked)) == 1
     assert h.result("send", "t", None, 2, 10, None, False).error == "CLOSED"
+
+
+def test_a_key_goes_to_the_partition_of_its_hash_each_time() -> None:
+    h, _ = start(partitions=7, linger_ms=0)
+    for record_id, key in enumerate(("a", "b", "a", "b")):
+        h.call("send", "t", key, record_id, 10, None, False)
+        h.run(20)
+    a, b = (partition_for_key(key, 7) for key in (b"a", b"b"))
+    assert [(x.record_ids, x.partition) for x in h.of(Acked)] == [
+        ((0,), a),
+        ((1,), b),
+        ((2,), a),
+        ((3,), b),
+    ]
+
+
+def test_a_key_does_not_override_a_partition_that_is_given() -> None:
+    h, _ = start(partitions=7, linger_ms=0)
+    other = (partition_for_key(b"a", 7) + 1) % 7
+    h.call("send", "t", "a", 0, 10, other, False)
+    h.run(100)
+    assert [a.partition for a in h.of(Acked)] == [other]
+
+
+def test_one_request_carries_the_batches_of_a_leaders_partitions() -> None:
+    h, _ = start(partitions=4, linger_ms=5)
+    for partition in range(4):
+        h.call("send", "t", None, partition, 10, partition, True)
+    h.run(100)
+    assert sorted(len(r.partitions) for r in h.cluster.requests(ProduceRequest)) == [2, 2]
+    assert [h.replies[-call] for call in (1, 2, 3, 4)] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+
+
+def test_a_record_that_fits_in_no_request_is_refused() -> None:
+    h, _ = start(max_request_size=1000, batch_size=500)
+    error = h.result("send", "t", None, 0, 2000, None, False)
+    assert (error.error, h.cluster.requests(ProduceRequest)) == ("MESSAGE_TOO_LARGE", [])
+
+
+def test_a_record_for_a_partition_that_is_not_there_waits_for_it() -> None:
+    h, _ = start(linger_ms=0, metadata_max_age_ms=1000)
+    h.call("send", "t", None, 0, 10, 0, False)
+    h.run(100)
+    call = h.call("send", "t", None, 1, 10, 1, False)
+    h.run(100)
+    assert call not in h.replies
+    h.cluster.topics["t"] = 2
+    h.run(3000)
+    assert [a.partition for a in h.of(Acked)] == [0, 1]
+
+
+def test_records_without_a_key_avoid_partitions_without_a_leader() -> None:
+    h, _ = start(partitions=3, linger_ms=0, batch_size=100)
+    for partition in (0, 2):
+        h.cluster.leaders[TopicPartition("t", partition)] = (-1, 0)
+    for record_id in range(6):
+        h.call("send", "t", None, record_id, 60, None, False)
+        h.run(20)
+    assert {a.partition for a in h.of(Acked)} == {1}
+
+
+def test_records_without_a_key_change_partition_after_a_batch() -> None:
+    h, _ = start(partitions=3, linger_ms=0, batch_size=100)
+    for record_id in range(30):
+        h.call("send", "t", None, record_id, 60, None, False)
+        h.run(20)
+    assert {a.partition for a in h.of(Acked)} == {0, 1, 2}
+
+
+def test_close_refuses_the_sends_that_wait() -> None:
+    h, _ = start()
+    call = h.call("send", "unknown", None, 0, 10, None, False)
+    assert h.result("close") is None
+    assert (str(h.replies[call]), [f.error for f in h.of(SendFailed)]) == (
+        "CLOSED: producer closed while send waited",
+        ["CLOSED"],
+    )
