@@ -1,4 +1,4 @@
-"""lost-write, unseen, duplicate, inconsistent-offsets: is each acknowledged record delivered once?"""
+"""lost-write, unseen, duplicate, inconsistent-offsets: is each record delivered once, as sent?"""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from kafkasim.analysis.checks.base import offending
 LOST_WRITE = offending(
     # An acknowledged record is absent from the final log of its partition's leader. Records below
     # the leader's log start are excused, and so are partitions without a leader. Few records are
-    # lost, so Spark is told to hash them instead of sorting all that were acknowledged. (A left join
-    # keeps Spark's knowledge that one partition holds all rows; an inner join would shuffle.)
+    # lost, so Spark is told to hash them instead of sorting all that were acknowledged. (A left
+    # join keeps Spark's knowledge that one partition holds all rows; an inner one would shuffle.)
     """
     SELECT /*+ SHUFFLE_HASH(lost) */ run, topic_id, partition, seq, record_id, offset
     FROM acked_records

@@ -23,7 +23,7 @@ INTERNAL = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
 
 @dataclass(frozen=True)
 class Selection:
-    """Which topics and partitions to print; with a condition only partitions, as Kafka does."""
+    """Which topics and partitions to print; with a condition only partitions, as in Kafka."""
 
     topic: str | None = None
     exclude_internal: bool = False

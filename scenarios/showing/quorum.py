@@ -50,19 +50,19 @@ class Quorum:
         return self.hosts.get(node, f"broker-{node}")
 
     def applied(self, node: int) -> int | None:
-        """Return the last offset that a replica has applied, None where nothing tells."""
+        """Return the last offset that a replica has applied, None if the trace does not tell."""
         row = self.state.applied.get(self.host(node))
         return None if row is None else int(row["offset"])
 
     def lag(self, node: int) -> int | None:
-        """Return how many offsets a replica lacks of what the leader has applied."""
+        """Return how many offsets a replica is behind the leader."""
         leading, own = self.state.applied.get(self.leader_host), self.applied(node)
         if leading is None or own is None:
             return None
         return 0 if node == self.leader else max(0, int(leading["offset"]) - own)
 
     def caught_up_us(self, node: int) -> int | None:
-        """Return when a replica last had all: when the first offset was committed that it lacks."""
+        """Return when a replica was caught up last: when the first offset it lacks was committed."""
         lag = self.lag(node)
         if lag is None:
             return None

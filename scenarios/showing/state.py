@@ -29,7 +29,7 @@ class MomentError(ValueError):
 
 @dataclass
 class LeaderView:
-    """What the leader of a partition has told: its epoch, node and high watermark."""
+    """The leader of a partition by its own facts: leader epoch, node, high watermark."""
 
     leader_epoch: int = -1
     node: str = ""
@@ -50,7 +50,7 @@ class GroupView:
 
 
 class ClusterState:
-    """Everything that :mod:`kafkasim.scenarios.showing.describe` prints."""
+    """The state that ``kafkasim describe`` prints, at ``at_us`` µs of the trace."""
 
     def __init__(self, manifest: dict[str, Any], at_us: int) -> None:
         self.manifest = manifest
@@ -97,7 +97,7 @@ class ClusterState:
         }
 
     def follow_logs(self) -> None:
-        """Take into account what every replica's log holds, too."""
+        """Follow the log of every replica, too; it takes longer, and only log-dirs needs it."""
         for kind in ("Appended", "Replicated"):
             self._handlers[kind] = self._on_log_grown
         for kind in ("LogLoaded", "Truncated", "LogDeleted"):
@@ -106,7 +106,7 @@ class ClusterState:
         self._handlers["LogDirOffline"] = self._on_log_dir_offline
 
     def kinds(self) -> list[str]:
-        """Return the kinds of facts that matter."""
+        """Return the kinds of facts that :meth:`replay` takes."""
         return list(self._handlers)
 
     def replay(self, row: Row) -> None:

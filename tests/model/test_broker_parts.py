@@ -1,0 +1,284 @@
+"""The parts of a broker alone: each gets the state it needs, and a test sees what it causes."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+from kafkasim.model.broker.common.controller_link import RaftControllerNodes
+from kafkasim.model.broker.common.forwarding import AutoTopicCreation, ProducerIds
+from kafkasim.model.broker.common.socket_server import SocketServer
+from kafkasim.model.broker.incarnation import Incarnation
+from kafkasim.model.broker.kraft.assignments import AssignmentsManager
+from kafkasim.model.broker.kraft.lifecycle import BrokerLifecycle, LifecycleState
+from kafkasim.model.broker.kraft.loader import MetadataLoader
+from kafkasim.model.broker.zk.forwarding import EnvelopeForwarding
+from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache
+from kafkasim.model.channel import Failed
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.image import PartitionRegistration, TopicImage
+from kafkasim.model.controller.common.records import NoOpRecord
+from kafkasim.model.effects import Post, Process, Request
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import BrokerState
+from kafkasim.model.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    CreateTopicsRequest,
+    EnvelopeRequest,
+    MetadataRequest,
+    UpdateMetadataBroker,
+    UpdateMetadataRequest,
+)
+from kafkasim.model.records import Record, assigned, batch_of
+from kafkasim.model.storage.files import MemoryFiles
+
+CONFIG = BrokerConfig()
+
+
+class Link:
+    """A link to the controller whose requests the test answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Any, Any]] = []
+
+    def send(self, message: Any, now: int, done: Any) -> None:
+        self.sent.append((message, done))
+
+    def take(self, kind: type) -> tuple[Any, Any]:
+        message, done = self.sent.pop(0)
+        assert type(message) is kind, message
+        return message, done
+
+
+def incarnation() -> Incarnation:
+    return Incarnation(1, "broker-1", None)
+
+
+def process() -> Process:
+    return Process("broker-1", MemoryFiles(), random.Random(1), 0)
+
+
+def run_posts(out: list[Any], now: int) -> list[Any]:
+    """Run what was posted to other lanes; return the other effects."""
+    rest = []
+    while out:
+        effect = out.pop(0)
+        if type(effect) is Post:
+            effect.handler(effect.message, now)
+        else:
+            rest.append(effect)
+    return rest
+
+
+def test_requests_wait_for_the_start_and_are_dropped_at_the_end() -> None:
+    out: list[Any] = []
+    served: list[Any] = []
+    broker = incarnation()
+    apis: Any = SimpleNamespace(handle=lambda item, now: served.append((item, now)))
+    server = SocketServer(out, broker, apis, {}, "requests")
+    early, later, late = (Request(n, 1, MetadataRequest(None), 0) for n in (1, 2, 3))
+    server.on_request(early, 5)
+    assert (out, served) == ([], [])
+    server.enable_request_processing()
+    assert [(post.lane, post.message) for post in out] == [("requests", early)]
+    run_posts(out, 6)
+    server.on_request(later, 7)
+    broker.stopping = True
+    server.on_request(late, 8)
+    assert served == [(early, 6), (later, 7)]
+
+
+def test_producer_ids_come_from_blocks_and_the_next_is_prefetched() -> None:
+    link = Link()
+    ids = ProducerIds(incarnation(), link)
+    assert ids.generate(0) is None
+    assert ids.generate(0) is None  # one request is in flight
+    _, done = link.take(AllocateProducerIdsRequest)
+    done(AllocateProducerIdsResponse(Errors.NONE, 1000, 102), 1)
+    assert [ids.generate(2) for _ in range(2)] == [1000, 1001]
+    _, done = link.take(AllocateProducerIdsRequest)  # 100 are left
+    done(Failed("timeout"), 3)
+    assert ids.generate(4) == 1002
+    assert len(link.sent) == 1  # asked again
+
+
+def test_a_topic_is_created_by_one_request_at_a_time() -> None:
+    link = Link()
+    topics = AutoTopicCreation(CONFIG, link)
+    topics.create("a", 0)
+    topics.create("a", 0)
+    topics.create("__consumer_offsets", 0)
+    wanted = [message.topics[0] for message, _ in link.sent]
+    assert [(topic.topic, topic.num_partitions) for topic in wanted] == [
+        ("a", CONFIG.num_partitions),
+        ("__consumer_offsets", CONFIG.offsets_topic_num_partitions),
+    ]
+    link.sent[0][1](None, 1)
+    topics.create("a", 2)
+    assert len(link.sent) == 3
+
+
+def test_who_the_controller_is_in_both_modes() -> None:
+    voters = {3000: "controller-1"}
+    nodes = RaftControllerNodes(SimpleNamespace(leader_id=3000), voters)
+    assert (nodes.active(), nodes.address(3000), nodes.address(3001)) == (
+        3000,
+        "controller-1",
+        None,
+    )
+    voters[3001] = "controller-2"  # the metadata log has another voter (KIP-853)
+    assert nodes.address(3001) == "controller-2"
+    cache = ZkMetadataCache()
+    assert (cache.active(), cache.address(2)) == (-1, None)
+    alive = UpdateMetadataBroker(2, "broker-2", None)
+    assert cache.update(UpdateMetadataRequest(2, 1, 7, (), (alive,))) == []
+    assert (cache.active(), cache.address(2)) == (2, "broker-2")
+
+
+def test_what_clients_asked_travels_in_an_envelope() -> None:
+    link = Link()
+    forwarding = EnvelopeForwarding(link)
+    asked = CreateTopicsRequest((), 1000)
+    forwarding.send(asked, 0, None)  # type: ignore[arg-type]
+    forwarding.send(AllocateProducerIdsRequest(1, 2), 0, None)  # type: ignore[arg-type]
+    assert [message for message, _ in link.sent] == [
+        EnvelopeRequest(asked),
+        AllocateProducerIdsRequest(1, 2),
+    ]
+
+
+class Publisher:
+    """Notes what is published."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[bool, int]] = []
+
+    def publish(self, delta: Any, first: bool, now: int) -> None:
+        self.published.append((first, now))
+
+
+def test_the_first_publication_waits_for_the_controllers_word_and_for_the_known_end() -> None:
+    out: list[Any] = []
+    loader, publisher = MetadataLoader(out, incarnation(), CONFIG, 0), Publisher()
+    loader.install(publisher, None)
+    first, second = (assigned(batch_of((Record(None, NoOpRecord(), 10, 0),)), n, 1) for n in (0, 1))
+    loader.on_commit((first,), 2, 1)
+    run_posts(out, 1)
+    assert (loader.offset, publisher.published) == (-1, [])  # the high watermark is 2
+    loader.on_commit((second,), 2, 2)
+    run_posts(out, 2)
+    assert (loader.offset, publisher.published) == (1, [])  # the controller has not said a word
+    loader.caught_up()
+    run_posts(out, 3)
+    assert (loader.published, publisher.published) == (True, [(True, 3)])
+
+
+class Progress:
+    """How far a broker has come in the metadata log."""
+
+    def __init__(self) -> None:
+        self.offset = -1
+        self.told = False
+
+    def caught_up(self) -> None:
+        self.told = True
+
+
+class Registered:
+    """A lifecycle that has registered under broker epoch 9."""
+
+    def __init__(self) -> None:
+        self.process = process()
+        self.link = Link()
+        self.broker = incarnation()
+        self.progress = Progress()
+        self.stopped: list[int] = []
+        self.lifecycle = BrokerLifecycle(
+            self.process, self.broker, CONFIG, self.link, self.progress, self.stopped.append,
+            "incarnation-1", -1, (), (),
+        )  # fmt: skip
+        self.lifecycle.start(0)
+        _, done = self.link.take(BrokerRegistrationRequest)
+        done(BrokerRegistrationResponse(Errors.NONE, 9), 1)
+
+    def heartbeat(self, now: int, **response: bool) -> Any:
+        """Send what is due and answer it; return the request."""
+        timers = self.process.timers
+        while (due := timers.pop_due(now)) is not None:
+            timers.fire(due[0], due[1], now)
+        request, done = self.link.take(BrokerHeartbeatRequest)
+        fields = {"is_caught_up": True, "is_fenced": False, "should_shut_down": False, **response}
+        done(BrokerHeartbeatResponse(Errors.NONE, **fields), now)
+        return request
+
+
+def test_the_lifecycle_takes_its_states_in_order() -> None:
+    broker = Registered()
+    assert broker.broker.epoch == 9
+    broker.heartbeat(1, is_caught_up=False, is_fenced=True)
+    assert not broker.progress.told
+    broker.heartbeat(20_000, is_fenced=True)
+    assert (broker.lifecycle.state, broker.progress.told) == (LifecycleState.RECOVERY, True)
+    broker.heartbeat(40_000)
+    assert broker.lifecycle.state is LifecycleState.RUNNING
+    broker.lifecycle.begin_controlled_shutdown(50_000)
+    assert broker.heartbeat(50_000).want_shut_down
+    assert broker.stopped == []
+    broker.heartbeat(100_000, should_shut_down=True)
+    assert broker.stopped == [100_000]
+    states = [fact.state for fact in broker.process.out if type(fact) is BrokerState]
+    assert states == [
+        "STARTING", "FENCED", "RECOVERY", "UNFENCED", "RUNNING", "PENDING_CONTROLLED_SHUTDOWN",
+        "SHUTTING_DOWN",
+    ]  # fmt: skip
+
+
+def test_a_broker_stops_if_no_heartbeat_could_tell_of_a_failed_directory() -> None:
+    told, untold = Registered(), Registered()
+    for broker in (told, untold):
+        broker.heartbeat(1)
+        broker.lifecycle.propagate_directory_failure("dir-2")
+        run_posts(broker.process.out, 10)
+    assert told.heartbeat(10).offline_log_dirs == ("dir-2",)
+    deadline = 10 + CONFIG.log_dir_failure_timeout_ms * 1000
+    for broker in (told, untold):
+        timers = broker.process.timers
+        while (due := timers.pop_due(deadline)) is not None:
+            timers.fire(due[0], due[1], deadline)
+    assert (told.stopped, untold.stopped) == ([], [deadline])
+
+
+def test_an_assignment_is_sent_until_it_is_accepted_and_dropped_with_the_replica() -> None:
+    alive, link, broker = process(), Link(), incarnation()
+    broker.epoch = 9
+    image = MetadataLoader(alive.out, broker, CONFIG, 0).image
+    mine = PartitionRegistration((1, 2), (1, 2), (), (), 1, 0, 0, 0, (), ())
+    others = PartitionRegistration((2, 3), (2, 3), (), (), 2, 0, 0, 0, (), ())
+    topic = image.topics["T"] = TopicImage("orders", "T")
+    topic.partitions.update({0: mine, 1: others})
+    assignments = AssignmentsManager(alive.timers, broker, image, link)
+    assignments.assign("T", 0, "dir-1", 0)
+    assignments.assign("T", 1, "dir-1", 0)
+
+    def fire(now: int) -> None:
+        while (due := alive.timers.pop_due(now)) is not None:
+            alive.timers.fire(due[0], due[1], now)
+
+    fire(100_000)
+    request, done = link.take(AssignReplicasToDirsRequest)
+    assert request == AssignReplicasToDirsRequest(1, 9, (("dir-1", "T", 0),))
+    done(Failed("timeout"), 200_000)
+    fire(400_000)
+    request, done = link.take(AssignReplicasToDirsRequest)
+    answered = (("dir-1", "T", 0, Errors.NONE),)
+    done(AssignReplicasToDirsResponse(Errors.NONE, answered), 500_000)
+    fire(20_000_000)
+    assert (link.sent, assignments.ready) == ([], {})
