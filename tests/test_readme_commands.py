@@ -1,0 +1,89 @@
+"""Every command of README.md runs, in its order, in one empty directory.
+
+Commands of make are not run here (``make test`` would run this file), but their targets must exist.
+Fleets are shortened; all else runs as it is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kafkasim
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+BLOCK_LINES = [line[4:] for line in README.splitlines() if line.startswith("    ")]
+COMMANDS = [
+    match[1].split("#")[0].strip()
+    for line in BLOCK_LINES
+    if (match := re.match(r"(?:\$ )?(kafkasim \w.*)", line))
+]
+SHORTER = {"--runs 50": "--runs 2"}
+USERS_FILE = ROOT / "scenarios" / "catalogue" / "gc-pause-fenced.toml"
+FAILS_ON_PURPOSE = 10
+"""The exit code of a scripted fault whose variant is in force: a safety failure."""
+
+
+def shown(completed: subprocess.CompletedProcess[str]) -> str:
+    return f"exit {completed.returncode}\n{completed.stdout[-2000:]}\n{completed.stderr[-2000:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_every_command_runs(tmp_path: Path) -> None:
+    shutil.copy(USERS_FILE, tmp_path / "my.toml")
+    environment = {**os.environ, "COLUMNS": "100"}
+    program = [sys.executable, "-m", "kafkasim.scenarios.cli"]
+    assert len(COMMANDS) >= 20, COMMANDS
+    for command in COMMANDS:
+        words = command
+        for given, shorter in SHORTER.items():
+            words = words.replace(given, shorter)
+        completed = subprocess.run(
+            [*program, *words.split()[1:]],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        broken = command.startswith("kafkasim run") and "--variant" in command
+        expected = FAILS_ON_PURPOSE if broken else 0
+        assert completed.returncode == expected, f"{command}\n{shown(completed)}"
+
+
+def test_targets_of_make_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = re.findall(r"`?make (\w+)", README)
+    assert {"demo", "test", "check", "bench", "soak"} <= set(named)
+    missing = [target for target in named if not re.search(rf"^{target}:", makefile, re.M)]
+    assert not missing, missing
+
+
+@pytest.mark.slow
+def test_the_lines_of_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(USERS_FILE, tmp_path / "my.toml")
+    monkeypatch.chdir(tmp_path)
+    lines = [line for line in BLOCK_LINES if line.startswith("outcome")]
+    assert len(lines) == 2, lines
+    names: dict[str, object] = {"kafkasim": kafkasim}
+    exec(lines[0], names)
+    verdict, anomalies, facts = eval(lines[1], names)
+    assert (verdict, anomalies) == ("pass", [])
+    assert facts.num_rows > 0
+
+
+@pytest.mark.slow
+def test_the_story_in_the_readme_is_what_is_printed() -> None:
+    block = README.split("    $ kafkasim run split-brain --explain\n")[1].split("\n\n")[0]
+    stated = [line.strip() for line in block.splitlines()]
+    told = [line.strip() for line in kafkasim.run("split-brain", seed=0).story()]
+    assert stated
+    assert [line for line in stated if line not in told] == []
