@@ -15,7 +15,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 TOPS = ("model", "sim", "scenarios", "analysis", "tests")
-READMES = sorted(path for top in TOPS for path in (ROOT / top).rglob("README.md"))
+READMES = [
+    ROOT / "README.md",
+    *sorted(path for top in TOPS for path in (ROOT / top).rglob("README.md")),
+]
 REFERENCE = re.compile(r"`([\w./-]+\.py):([\w.]+)`")
 FILE = re.compile(r"`([\w-]+(?:/[\w.-]+)*\.(?:py|toml|md))`")
 
