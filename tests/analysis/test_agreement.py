@@ -1,4 +1,4 @@
-"""Two judges of real runs say the same: scenarios/judging/delivery.py in memory, the checks from the trace."""
+"""Two judges of real runs agree: judging/delivery.py in memory, the checks from the trace."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``make fidelity``: ask real Kafka again, and compare with what is committed.
 
 ``python -m tests.fidelity [--write] [VERSION …]`` runs every conversation on a real cluster of each
-version (4.0.0 and 4.1.0 by default). Differences from ``answers/VERSION.txt`` are printed and end with
-exit code 1; ``--write`` commits the new answers to that file instead. The model is held to those
+version (4.0.0 and 4.1.0 by default). Differences from ``answers/VERSION.txt`` are printed, and the
+exit code is 1; ``--write`` commits the new answers to that file instead. The model is held to those
 files by the test suite, without Java.
 """
 

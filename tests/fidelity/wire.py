@@ -2,8 +2,8 @@
 
 ``common/message/*.json`` of kafka-clients describes every request and response: fields, types, the
 versions that have them, since when they are flexible (KIP-482). This module reads those schemas and
-turns dicts, keyed by Kafka's field names, into bytes and back. Record batches (magic 2) are built and
-read in :mod:`tests.fidelity.batches`.
+turns dicts, keyed by Kafka's field names, into bytes and back. Record batches (magic 2) are made
+and read in :mod:`tests.fidelity.batches`.
 """
 
 from __future__ import annotations

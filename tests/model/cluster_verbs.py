@@ -1,4 +1,4 @@
-"""What tests ask of a cluster of brokers in the little world, in KRaft and in ZooKeeper mode alike."""
+"""What tests ask of brokers in the little world, in KRaft and in ZooKeeper mode alike."""
 
 from __future__ import annotations
 

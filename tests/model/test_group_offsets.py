@@ -1,4 +1,4 @@
-"""Committed offsets (KAFKA.md, 3.1): validation, pending until the high watermark, fetch, expiry."""
+"""Committed offsets (KAFKA.md, 3.1): checks, pending until the high watermark, fetch, expiry."""
 
 from __future__ import annotations
 

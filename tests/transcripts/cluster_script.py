@@ -1,8 +1,8 @@
 """A tiny cluster that writes down what arrives and what happens, and the commands that drive it.
 
 Three brokers, and one controller (``mode kraft``, the default) or one ZooKeeper server (``mode
-zookeeper``, where the broker that holds /controller is the controller). ``orders-0`` has replicas 1,
-2, 3 unless ``create`` says otherwise.
+zookeeper``, where the broker that holds /controller is the controller). ``orders-0`` has replicas
+1, 2, 3 unless ``create`` says otherwise.
 """
 
 from kafkasim.model.errors import Errors
