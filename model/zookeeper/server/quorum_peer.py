@@ -44,7 +44,7 @@ from kafkasim.model.zookeeper.rules import ZooKeeperRules
 from kafkasim.model.zookeeper.server.client_service import CLIENT_REQUESTS, ClientService
 from kafkasim.model.zookeeper.server.leader import REFUSED, EnsembleLeader
 from kafkasim.model.zookeeper.server.learner import Learner
-from kafkasim.model.zookeeper.server.replica import Replica, ServerState
+from kafkasim.model.zookeeper.server.replica import EnsembleReplica, ServerState
 from kafkasim.model.zookeeper.server.sessions import SessionTrace
 
 LANE = "zookeeper"
@@ -98,7 +98,7 @@ class QuorumPeer(Process):
         self.learner: Learner | None = None
         self._trace = SessionTrace(self.out, servers)
         self._inbox: deque[Handler] = deque()  # from lane raft
-        self._replica = Replica(self, server_id, servers, config, rules, self, now)
+        self._replica = EnsembleReplica(self, server_id, servers, config, rules, self, now)
         self.raft = self._replica.client
 
     @property

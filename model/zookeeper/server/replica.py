@@ -12,7 +12,7 @@ Where Raft and ZAB differ, and what that means:
 - A ZAB leader sends COMMIT when a majority has logged a proposal; a Raft follower learns it from
   its next fetch response. A follower's clients see a commit up to a round trip later.
 - A ZAB follower whose connection to the leader breaks looks for a leader at once. A Raft follower
-  waits for its fetch timeout; :meth:`Replica.suspect_leader` shortens that to a jitter.
+  waits for its fetch timeout; :meth:`EnsembleReplica.suspect_leader` shortens that to a jitter.
 - Raft asks before it raises the epoch (pre-vote), so a server that alone cannot reach the leader
   does not depose it. Such a server under ZAB looks for a leader, and finds the same one.
 - A follower takes over the leader's log from the point where the two differ (DIFF, TRUNC). No
@@ -53,7 +53,7 @@ class ReplicaListener(Listener, Protocol):
         """Lane ``raft``: this server is LOOKING or FOLLOWING in ``epoch``, perhaps as before."""
 
 
-class Replica:
+class EnsembleReplica:
     """One server's replica of the ensemble's log: the Raft client ``client`` over that log."""
 
     def __init__(
