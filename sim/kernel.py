@@ -1,8 +1,11 @@
 """The event loop: simpy's environment with a tighter loop for light events.
 
-simpy schedules any object that has ``callbacks`` and ``_ok``. Almost all events of a run are
-messages, inputs and wake-ups, so those are *light*: objects of few slots, one heap entry each,
-whose ``callbacks`` are a shared tuple of one function. Generators stay for faults and scripts.
+simpy schedules any object that has ``callbacks`` and ``_ok``. Our events are messages, inputs and
+wake-ups, and they are *light*: objects of few slots, one heap entry each, whose ``callbacks`` are a
+shared tuple of one function. simpy's own events and generators run too, but nothing here needs
+them: what is sequential is an application, on an event loop of its own
+(:mod:`kafkasim.sim.apps.loop`).
+
 ``run_until`` does what simpy's ``run`` does (events at ``until`` are not run), without a method
 call and a try block for each event. The end of a run is an event too, ahead of all others of its
 instant, so that the loop looks at nothing but the heap.
@@ -39,7 +42,7 @@ DeferredCall._CALLBACKS = (DeferredCall.run,)
 
 
 class _Stop:
-    """The event that ends one call of :meth:`Kernel.run_until`; a later call passes over it."""
+    """The end of one :meth:`Kernel.run_until`; if that failed, a later call passes over it."""
 
     __slots__ = ()
 
@@ -54,7 +57,6 @@ class Kernel(simpy.Environment):
 
     def __init__(self) -> None:
         super().__init__(0)
-        self._stop = _Stop()
 
     def push(self, at_us: int, event: Any) -> None:
         """Schedule an event at an absolute time, behind all that are already due then."""
@@ -66,11 +68,10 @@ class Kernel(simpy.Environment):
         self.push(max(at_us, self._now), DeferredCall(function, args))
 
     def run_until(self, until_us: int) -> None:
-        """Run all events before ``until_us``, or until :meth:`halt`; the time is then that."""
+        """Run all events before ``until_us``, which is the time afterwards."""
         assert until_us >= self._now, (until_us, self._now)
-        self._stop = stop = _Stop()
-        self._stop_at(until_us)
-        queue = self._queue
+        queue, stop = self._queue, _Stop()
+        heappush(queue, (until_us, -1, next(self._eid), stop))
         while True:
             self._now, _, _, event = heappop(queue)
             callbacks = event.callbacks
@@ -84,10 +85,3 @@ class Kernel(simpy.Environment):
                     callback(event)
                 if not event._ok and not hasattr(event, "_defused"):
                     raise event._value
-
-    def halt(self) -> None:
-        """Let :meth:`run_until` return after the event that runs now."""
-        self._stop_at(self._now)
-
-    def _stop_at(self, at_us: int) -> None:
-        heappush(self._queue, (at_us, -1, next(self._eid), self._stop))

@@ -45,7 +45,7 @@ class World:
         self.trace = trace
         self.epoch_us = epoch_us
         self.streams = Streams(seed)
-        self.kernel = self.env = Kernel()
+        self.kernel = Kernel()
         self.topology = topology or Topology()
         self.network = Network(self.kernel, Paths(self.topology, self.streams))
         self.link_faults = LinkFaults(self.network, self.streams)
@@ -107,10 +107,6 @@ class World:
         self.kernel.at(at_us, function, *args)
 
     def run(self, until_us: int) -> None:
-        """Run all events before a simulated time, or until :meth:`halt`."""
+        """Run all events before a simulated time."""
         with generator_hooks():
             self.kernel.run_until(until_us)
-
-    def halt(self) -> None:
-        """Let :meth:`run` return after the present event."""
-        self.kernel.halt()

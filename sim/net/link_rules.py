@@ -54,8 +54,6 @@ class Rule:
             self.active = False
             self._healed(self)
 
-    release = heal
-
     def __enter__(self) -> Self:
         return self
 
