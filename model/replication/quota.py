@@ -100,7 +100,7 @@ class ReplicationQuotas:
         self.update(config)
 
     def update(self, config: BrokerConfig) -> None:
-        """Begin to measure anew, against the rates of ``config``."""
+        """Take the rates of ``config`` and start to measure from zero."""
         self.leader = self._quota(config.leader_replication_throttled_rate)
         self.follower = self._quota(config.follower_replication_throttled_rate)
 

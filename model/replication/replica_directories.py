@@ -1,9 +1,9 @@
-"""ReplicaDirectories: what failed and wrongly recorded log directories mean for the replicas.
+"""ReplicaDirectories: takes replicas in failed log directories offline, reports wrong directories.
 
 Models ReplicaManager.handleLogDirFailure and maybeUpdateTopicAssignment (KIP-112, KIP-858). A
-partition in a directory that failed is *offline* until the process ends: it is not fetched, leads
-nothing and answers KAFKA_STORAGE_ERROR. As in Kafka nobody completes what waits for it: that ends
-by its own timeout.
+partition in a directory that failed is *offline* until the process ends: it neither leads nor
+fetches and answers KAFKA_STORAGE_ERROR. As in Kafka, requests that wait for it are not completed;
+they time out.
 
 Left out: moves between directories.
 """
@@ -65,7 +65,7 @@ class ReplicaDirectories:
                 self._process.out.append(failed)
 
     def report(self, delta: MetadataDelta, now: int) -> None:
-        """Tell the controller where logs lie of which its metadata says something else."""
+        """Tell the controller the directories of logs that its metadata has in another one."""
         broker_id = self._process.broker_id
         for (topic_id, number), registration in delta.changed_partitions.items():
             tp = TopicPartition(self._image.topics[topic_id].name, number)

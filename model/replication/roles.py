@@ -34,7 +34,7 @@ Failures: TypeAlias = dict[TopicPartition, Errors]
 
 
 class RoleChanges:
-    """Creates partitions, lets them lead or follow, and stops them."""
+    """Creates, leads, follows and stops partitions as the metadata says."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class RoleChanges:
     def become_leader_or_follower(
         self, states: PartitionStates, now: int, new: Container[TopicPartition] = ()
     ) -> Failures:
-        """Take partition states that name this broker as a replica, wherever they come from.
+        """Apply partition states that name this broker as a replica.
 
         A state with an older partition epoch than the known one is ignored. ``new``: partitions
         that have no log anywhere yet (LeaderAndIsr's isNew).
@@ -95,8 +95,8 @@ class RoleChanges:
     def _make_follower(
         self, partition: Partition, registration: PartitionRegistration, now: int
     ) -> bool:
-        """Let a partition follow; return whether it is to be fetched from a leader anew."""
-        # What waits for it may date from a leadership before this state, visible or not.
+        """Let a partition follow; return whether to start fetching it from its leader."""
+        # Requests may wait from an earlier leadership, even one that never took effect.
         waits = partition.leading or partition.tp in self._context.locks.held
         new_epoch = partition.make_follower(registration)
         if new_epoch:
@@ -148,7 +148,7 @@ class RoleChanges:
         return MIGRATING
 
     def stop(self, tp: TopicPartition, topic_id: str, now: int, delete: bool = True) -> None:
-        """Serve and fetch a partition no longer (stopPartitions); ``delete`` its log, too.
+        """Stop serving and fetching a partition (stopPartitions); ``delete`` its log, too.
 
         Without ``delete`` the replica stays hosted, with no role until the next state.
         """

@@ -60,7 +60,7 @@ def fetch_in_full(trio: Trio) -> None:
 
 def _fetcher(trio: Trio, key: tuple[int, int]) -> ReplicaFetcher | None:
     for fetcher in trio.nodes[key[0]].replicas.fetchers.threads.values():
-        if fetcher.channel.connection == key[1]:
+        if fetcher.leader.channel.connection == key[1]:
             return fetcher
     return None
 
@@ -403,5 +403,5 @@ def test_a_lost_connection_asks_to_close_the_session_it_had() -> None:
     fetcher = trio.nodes[2].replicas.fetchers.threads[(1, 0)]
     session = fetcher.session.id
     assert session > 0
-    fetcher.channel.close(trio.now)
+    fetcher.leader.channel.close(trio.now)
     assert (fetcher.session.id, fetcher.session.epoch) == (session, INITIAL_EPOCH)

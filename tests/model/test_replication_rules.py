@@ -96,7 +96,7 @@ def test_a_reply_is_not_used_once_its_partition_has_left() -> None:  # B14, KAFK
         fetcher = trio.nodes[3].replicas.fetchers.threads[(1, 0)]
         fetcher.states.fetching["other"] = None  # type: ignore[index,assignment]  # it outlives the move
         key = next(k for k in trio.requests if k[0] == 3 and trio.targets[k] == 1)
-        correlation = next(iter(fetcher.channel.in_flight))
+        correlation = next(iter(fetcher.leader.channel.in_flight))
         trio.elect(3)
         trio.tell(3)
         del fetcher.states.fetching["other"]  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.channel import Channel, Failed
+from kafkasim.model.channel import Failed
 from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ReplicaFailed
@@ -45,7 +45,7 @@ class ReplicaFetcher:
         process: BrokerProcess,
         settings: DynamicBrokerConfig,
         rules: ReplicationRules,
-        leader: int,
+        leader_id: int,
         number: int,
         address: str,
     ) -> None:
@@ -55,18 +55,13 @@ class ReplicaFetcher:
         self._rules = rules
         self._on_fetch_mode = config.truncation_on_fetch
         self._max_bytes = config.replica_fetch_max_bytes
-        self.lane = f"fetcher-{leader}" if number == 0 else f"fetcher-{leader}-{number}"
+        self.lane = f"fetcher-{leader_id}" if number == 0 else f"fetcher-{leader_id}-{number}"
         self.states = FetchStates(config.replica_fetch_backoff_ms * 1000)
         self.session = FetchSessionHandler()
         self._removed: dict[TopicPartition, FetchState] = {}  # since the fetch in flight was sent
         timeout_ms = config.replica_socket_timeout_ms
-        self._leader = LeaderEndpoint(process, address, self.lane, timeout_ms)
-        self._truncation = Truncation(process.broker_id, rules, self.states, self._leader, self)
-
-    @property
-    def channel(self) -> Channel:
-        """The connection to the leader."""
-        return self._leader.channel
+        self.leader = LeaderEndpoint(process, address, self.lane, timeout_ms)
+        self._truncation = Truncation(process.broker_id, rules, self.states, self.leader, self)
 
     # ------------------------------------------------------------- called from the metadata lane
 
@@ -86,13 +81,13 @@ class ReplicaFetcher:
     def remove(self, tp: TopicPartition) -> None:
         """Fetch a partition no longer; a reply in flight will not be used."""
         state = self.states.remove(tp)
-        if state is not None and self._leader.waiting:
+        if state is not None and self.leader.waiting:
             self._removed[tp] = state
 
     def stop(self, now: int) -> None:
         """End the thread and its connection."""
         self._process.timers.cancel((self.lane, "delayed"))
-        self._leader.stop(now)
+        self.leader.stop(now)
 
     # ------------------------------------------------------------------------------- the thread
 
@@ -102,7 +97,7 @@ class ReplicaFetcher:
     def work(self, now: int) -> None:
         """Truncate, then send the next fetch, unless an answer is awaited (doWork)."""
         states = self.states
-        if self._leader.waiting or self._leader.stopped:
+        if self.leader.waiting or self.leader.stopped:
             return
         if states.delayed:
             self._end_delays(now)
@@ -116,7 +111,7 @@ class ReplicaFetcher:
         process, config = self._process, self._settings.current
         self._removed.clear()
         asked, forgotten = self.session.next_request(states)
-        self._leader.ask(
+        self.leader.ask(
             FetchRequest(
                 process.broker_id,
                 process.broker_epoch,
@@ -135,7 +130,7 @@ class ReplicaFetcher:
         )
 
     def _throttle(self, quota: ReplicationQuota, now: int) -> None:
-        """Leave out what is over its rate, and look again after the backoff."""
+        """Delay the partitions that exceed the throttle."""
         for tp, state in list(self.states.fetching.items()):
             if not quota.fetches(state, now):
                 self.states.delay(tp, now)
@@ -155,7 +150,7 @@ class ReplicaFetcher:
         self._process.out.append(failed)
 
     def fail_disk(self, state: FetchState, error: DiskError, now: int) -> None:
-        """Take a partition offline: its disk refused."""
+        """Take a partition offline: its log directory failed."""
         self.fail(state, error.reason)
         state.partition.mark_offline()
         self._process.log_dir_failed(error, now)
@@ -201,7 +196,7 @@ class ReplicaFetcher:
         self.work(now)
 
     def _on_removed(self, state: FetchState, answer: FetchPartitionResponse, now: int) -> None:
-        """The partition left this fetcher while its fetch was on its way."""
+        """Take a reply for a partition that has left this fetcher; the rules drop it."""
         if self._rules.uses_reply_of_removed() and answer.error is NONE:
             if answer.diverging_epoch is not None or answer.batches:
                 self._on_progress(state, answer, now)

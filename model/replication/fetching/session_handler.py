@@ -1,6 +1,6 @@
 """FetchSessionHandler: a follower's side of an incremental fetch session (KIP-227).
 
-The first request is full and opens a session, the following ones name what changed since. After a
+The first request is full and opens a session, the following ones name what changed. After a
 lost connection or a refused session the next one is full again.
 """
 
@@ -51,7 +51,7 @@ class FetchSessionHandler:
         return tuple(asked), tuple(forgotten)
 
     def connection_lost(self) -> None:
-        """Begin anew; the next request closes the old session if the leader still has it."""
+        """Open a session with the next request, which closes the old one if the leader has it."""
         self.epoch = INITIAL_EPOCH
 
     def accept(self, response: FetchResponse) -> bool:

@@ -1,10 +1,10 @@
-"""What a fetcher asks its leader besides records: where epochs ended, where the log begins.
+"""Truncation: what a fetcher asks its leader besides records: ends of epochs, the log's bounds.
 
 *Lookup mode* (before KIP-595, inter.broker.protocol.version < 2.7): a new follower is truncating.
-It asks OffsetsForLeaderEpoch for the last epoch it knows, cuts its log, and asks again with a lower
-epoch until both agree on one (KIP-279); only then it fetches, without its last epoch. A log whose
-epoch cache is empty has nothing to ask for, in either mode, and is cut to its high watermark
-(AbstractFetcherThread.maybeTruncate).
+It asks OffsetsForLeaderEpoch for the last epoch it knows, truncates its log, and asks again with a
+lower epoch until both agree on one (KIP-279). Only then does it fetch, without its last epoch. A
+log with an empty epoch cache has nothing to ask for, in either mode: it is truncated to its high
+watermark (AbstractFetcherThread.maybeTruncate).
 
 After OFFSET_OUT_OF_RANGE it asks for the leader's end, then for its start (fetchOffsetAndTruncate).
 
@@ -52,7 +52,7 @@ class FetcherThread(Protocol):
         ...
 
     def fail_disk(self, state: FetchState, error: DiskError, now: int) -> None:
-        """Take a partition offline: its disk refused."""
+        """Take a partition offline: its log directory failed."""
         ...
 
 
@@ -76,7 +76,7 @@ class Truncation:
     # ------------------------------------------------------------------------------- lookup mode
 
     def step(self, now: int) -> bool:
-        """Cut what can be cut, ask for the rest; return whether an answer is awaited."""
+        """Truncate what can be truncated, ask about the rest; return whether a request was sent."""
         asked: dict[TopicPartition, OffsetForLeaderEpochPartition] = {}
         for tp, state in list(self._states.truncating.items()):
             log = state.partition.log

@@ -1,8 +1,9 @@
 """The operations that wait for one partition (kafka.cluster.DelayedOperations).
 
-An operation stands here for every partition it waits for (Kafka's watcher lists) and leaves all of
-them when it completes. Each decides for itself whether it can: this part only calls those that an
-event concerns. The clock that expires them is :mod:`kafkasim.model.replication.requests.purgatory`.
+An operation is in the lists of every partition it waits for (Kafka's watcher lists) and leaves all
+of them when it completes. This part tells operations that something they wait for has changed; each
+decides for itself whether it can complete. :mod:`kafkasim.model.replication.requests.purgatory`
+expires them.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ class SessionEntry(Protocol):
     """A partition of a follower's fetch session."""
 
     asked: FetchPartition
-    clean: bool  # a fetch could bring the follower nothing new
+    clean: bool  # True: a fetch could bring the follower nothing new
 
     @property
     def parked(self) -> FetchWaiter | None:
-        """The fetch of this session that waits."""
+        """The session's fetch that waits, None if there is none."""
         ...
 
     def mark_dirty(self) -> None:
@@ -65,12 +66,12 @@ class SessionEntry(Protocol):
         ...
 
     def detach(self) -> None:
-        """Hear no more of the partition: it is gone."""
+        """Leave the partition: it is not hosted any more."""
         ...
 
 
 class DelayedOperations:
-    """What waits for one partition, by what it waits for."""
+    """The operations of one partition, by what they wait for."""
 
     __slots__ = (
         "consumer_fetches",
@@ -116,7 +117,7 @@ class DelayedOperations:
             deletion.try_complete(self.tp, now)
 
     def mark_dirty(self) -> None:
-        """Let the followers' sessions look at the partition again: they must hear of a change."""
+        """Let the followers' sessions read the partition again in their next fetches."""
         for entry in self.session_entries:
             if entry.clean:
                 entry.mark_dirty()

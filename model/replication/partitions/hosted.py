@@ -48,9 +48,9 @@ class HostedPartitions:
         return Errors.UNKNOWN_TOPIC_OR_PARTITION
 
     def current_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
-        """Return leader and leader epoch for an answer (KIP-951), None if nobody knows.
+        """Return leader and leader epoch for a response (KIP-951), None if they are unknown.
 
-        The replica's own word counts, else the metadata cache's.
+        The local replica knows them best, then the metadata cache.
         """
         partition = self.online.get(tp)
         if partition is not None:

@@ -28,7 +28,7 @@ NONE = Errors.NONE
 OFFSETS_TOPIC = "__consumer_offsets"
 
 ROLL_BACK = frozenset({Errors.INELIGIBLE_REPLICA, Errors.OPERATION_NOT_ATTEMPTED})
-"""The controller did not apply the proposal: go back to the last committed ISR."""
+"""The controller refused the proposal: the leader returns to the last committed ISR."""
 
 STAY_PENDING = frozenset(
     {
@@ -40,11 +40,11 @@ STAY_PENDING = frozenset(
         Errors.NEW_LEADER_ELECTED,
     }
 )
-"""The controller may have applied the proposal, or knows better: wait for its metadata."""
+"""The proposal may be committed, or the leader is outdated: the next metadata decides."""
 
 
 class LeaderState:
-    """The leader of one partition. It lives from the first leadership to the next other role."""
+    """The leader's state of one partition; it is kept as long as this broker is re-elected."""
 
     __slots__ = (
         "brokers",
@@ -90,7 +90,7 @@ class LeaderState:
         self.leader_epoch = leader_epoch
         self.partition_epoch = -1
         self.leader_epoch_start = -1  # the log end offset when this leadership began
-        self.leading = False  # only once the epoch is durable, and until the role ends
+        self.leading = False  # True from when the epoch is durable until the role ends
         self.replicas: tuple[int, ...] = ()
         self.remotes: dict[int, RemoteReplica] = {}  # the replicas but ourselves
         self.state = committed(())
@@ -103,7 +103,7 @@ class LeaderState:
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     def adopt(self, registration: PartitionRegistration) -> None:
-        """Take the controller's state of the partition; followers that stay keep their progress."""
+        """Take over the controller's state; the progress of followers that stay is kept."""
         self.partition_epoch = registration.partition_epoch
         self.replicas = registration.replicas
         self._set_isr(committed(registration.isr))
@@ -115,7 +115,7 @@ class LeaderState:
         }
 
     def begin(self, leader_epoch: int, was_leader: bool, now: int) -> None:
-        """Begin a new leadership; it does not show before the entry of its epoch is durable."""
+        """Begin a new leader epoch; the partition lets it take effect once its entry is durable."""
         log = self.log
         self.leading = False
         self.leader_epoch = leader_epoch
@@ -135,7 +135,7 @@ class LeaderState:
     def update_follower(
         self, asked: FetchPartition, replica: int, replica_epoch: int, leader_end: int, now: int
     ) -> None:
-        """Record what a successful fetch tells of a follower (updateFollowerFetchState).
+        """Record a follower's progress from a successful fetch (updateFollowerFetchState).
 
         ``leader_end`` is the log end offset at the time of the read.
         """
@@ -162,14 +162,16 @@ class LeaderState:
             self.advance_high_watermark(now)
 
     def read_failed(self, replica: int) -> None:
-        """Record that a follower's fetch could not be read: that tells nothing of the follower."""
+        """Record that a follower's fetch could not be read; by the rules nothing changes."""
         offset = self.rules.offset_after_failed_read()
         if offset is not None:
             self.remotes[replica].leo = offset
 
     def advance_high_watermark(self, now: int) -> None:
-        """Raise the high watermark as far as the rules allow, and complete what waited for it
-        (maybeIncrementLeaderHW)."""
+        """Raise the high watermark as far as the rules allow; complete what waits for it.
+
+        Models Partition.maybeIncrementLeaderHW.
+        """
         log = self.log
         high_watermark = self.rules.high_watermark(self, now)
         if high_watermark <= log.high_watermark:
@@ -279,6 +281,6 @@ class LeaderState:
             self._submit(pending, now)
 
     def end(self) -> None:
-        """End the role for good: nothing is proposed any more, late answers change nothing."""
+        """End the role for good; answers to its proposals change nothing any more."""
         self.leading = False
         self._set_isr(committed(()))

@@ -1,19 +1,18 @@
 """Partition: one replica of one partition on this broker (kafka.cluster.Partition).
 
-A partition holds a log and a role: :class:`LeaderState` or :class:`FollowerState`, and nothing of
-the other. A new partition follows nobody (leader −1). Roles change by metadata alone:
+A partition holds a log and one role: a :class:`LeaderState` or a :class:`FollowerState`. A new
+partition is a follower without a leader (−1). Only metadata changes the role:
 
     FollowerState --make_leader--> LeaderState, locked --epoch durable--> leading
     LeaderState   --make_leader--> LeaderState; locked again if the leader epoch is new
     any           --make_follower--> FollowerState
-    any           --stop, the log directory fails--> not leading
+    any           --stopped, or its log directory failed--> not leading
 
-This module changes the roles, appends and truncates, and checks requests against the role. What a
-leader does with followers' fetches and with its ISR is in
-:mod:`kafkasim.model.replication.partitions.leader_state`.
+Partition changes the role, appends, truncates, and checks requests against the role.
+:mod:`kafkasim.model.replication.partitions.leader_state` has followers' progress and the ISR.
 
-Left out: future replicas (moves between log directories), remote log storage, the checks of
-transactions that hang.
+Left out: future replicas (moves between log directories), remote log storage, checks for hanging
+transactions.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ EMPTY: tuple[RecordBatch, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class FollowerState:
-    """What the metadata says of a partition that another broker leads, or nobody."""
+    """The metadata of a partition that this broker does not lead."""
 
-    leader_id: int = -1  # −1: nobody
+    leader_id: int = -1  # −1: the partition has no leader
     leader_epoch: int = -1  # −1: no metadata yet
     partition_epoch: int = -1
     replicas: tuple[int, ...] = ()
@@ -55,7 +54,7 @@ Role: TypeAlias = LeaderState | FollowerState
 
 
 class Partition:
-    """A local replica."""
+    """One local replica, with its role and what waits for it."""
 
     __slots__ = ("_context", "_empty_answer", "delayed", "log", "offline", "role", "topic_id", "tp")
 
@@ -83,7 +82,7 @@ class Partition:
 
     @property
     def leadership(self) -> LeaderState | None:
-        """The leader's state while this replica leads visibly, else None."""
+        """The leader's state while this replica leads and its epoch is durable, else None."""
         role = self.role
         return role if isinstance(role, LeaderState) and role.leading else None
 
@@ -94,7 +93,7 @@ class Partition:
 
     @property
     def leader_id(self) -> int:
-        """The broker that leads, −1 for nobody."""
+        """The broker that leads the partition, −1 if there is none."""
         return self.role.leader_id
 
     @property
@@ -113,17 +112,20 @@ class Partition:
         return min(self.log.config.min_insync_replicas, len(self.role.replicas) or 1)
 
     def remote(self, replica: int) -> RemoteReplica | None:
-        """Return what the leader's state knows of a follower, None where there is no such state."""
+        """Return a follower's progress, None if this replica has no leader's state of it."""
         role = self.role
         return role.remotes.get(replica) if isinstance(role, LeaderState) else None
 
     # --------------------------------------------------------------------------- change of roles
 
     def make_leader(self, registration: PartitionRegistration, now: int) -> None:
-        """Lead under ``registration``; ignore it if it is older than the known metadata.
+        """Lead the partition; ignore metadata older than the known partition epoch.
 
-        A new leadership shows once the entry of its leader epoch is durable. The partition is
-        locked until then (:class:`RoleLocks`).
+        A new leadership takes effect once the entry of its leader epoch is durable. The partition
+        is locked until then (:class:`RoleLocks`).
+
+        Raises:
+            DiskError: the log directory failed.
         """
         role, context = self.role, self._context
         if registration.partition_epoch < role.partition_epoch:
@@ -145,7 +147,7 @@ class Partition:
             role.advance_high_watermark(now)
 
     def _lead(self, leader_epoch: int, now: int) -> None:
-        """Lead visibly: the entry of the new leader epoch is durable."""
+        """Take the leadership into effect: the entry of its leader epoch is durable."""
         role, locks = self.role, self._context.locks
         if locks.held.get(self.tp) is not self or role.leader_epoch != leader_epoch:
             return  # another role, or a newer epoch, came first
@@ -166,9 +168,9 @@ class Partition:
         locks.release(self.tp)
 
     def make_follower(self, registration: PartitionRegistration) -> bool:
-        """Follow under ``registration``; return whether its leader epoch is new.
+        """Follow the leader in ``registration``; return whether its leader epoch is new.
 
-        Metadata older than the known one is ignored.
+        Metadata older than the known partition epoch is ignored.
         """
         role = self.role
         if registration.partition_epoch < role.partition_epoch:
@@ -198,13 +200,13 @@ class Partition:
         return new_epoch
 
     def stop_leading(self) -> None:
-        """Serve as leader no longer, until the next metadata; the state of the role stays."""
+        """Stop leading until the next metadata; followers' progress and the ISR are kept."""
         if isinstance(self.role, LeaderState):
             self.role.leading = False
         self._context.locks.release(self.tp)
 
     def mark_offline(self) -> None:
-        """Serve nothing any more: the log directory failed."""
+        """Take the replica offline until the process ends: its log directory failed."""
         if isinstance(self.role, LeaderState):
             self.role.end()
         else:
@@ -217,7 +219,9 @@ class Partition:
     def append_as_leader(
         self, leader: LeaderState, batch: RecordBatch, now: int, origin: AppendOrigin
     ) -> AppendResult:
-        """Append a client's or the coordinator's batch; the caller tries the high watermark.
+        """Append a batch of a client or of the group coordinator.
+
+        The caller advances the high watermark. ``origin`` is "client" or "coordinator".
 
         Raises:
             DiskError: the log directory failed.
@@ -249,8 +253,8 @@ class Partition:
     ) -> AppendResult:
         """Append fetched batches; the log leaves out those of a newer epoch than ``fetch_epoch``.
 
-        An empty log whose start lies inside the first batch starts anew at that batch
-        (Partition.appendRecordsToFollowerOrFutureReplica, UnexpectedAppendOffsetException).
+        If the log is empty and its start lies inside the first batch, the log restarts at that
+        batch (Partition.appendRecordsToFollowerOrFutureReplica, UnexpectedAppendOffsetException).
 
         Raises:
             DiskError: the log directory failed.
@@ -295,7 +299,7 @@ class Partition:
     # -------------------------------------------------------------------------------- truncation
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the log at ``offset``; at or above the log end only the epoch cache is cut."""
+        """Truncate the log to ``offset``; at or above the log end only the epoch cache shrinks."""
         log = self.log
         before, recovery_point = log.log_end_offset, log.recovery_point
         log.truncate_to(offset)
@@ -305,7 +309,7 @@ class Partition:
             self._tell_truncated(before, log.log_end_offset)
 
     def truncate_fully(self, offset: int) -> None:
-        """Delete the whole log and start anew at ``offset``."""
+        """Delete the whole log and restart it, empty, at ``offset``."""
         log = self.log
         before, recovery_point = log.log_end_offset, log.recovery_point
         log.truncate_fully_and_start_at(offset)
@@ -321,11 +325,10 @@ class Partition:
     # ------------------------------------------------------------------------------ fetch checks
 
     def check_fetch(self, asked: FetchPartition, replica: int) -> FetchPartitionResponse | None:
-        """Return the answer of a fetch that may not read, None if it may.
+        """Return None if a fetch may read, else its response.
 
-        The order of the checks is Kafka's (readRecords). A log that diverged from this one is
-        answered without an error, with the epoch and offset to truncate to. ``replica`` is −1 for a
-        consumer.
+        The order of the checks is Kafka's (Partition.fetchRecords). A follower whose log diverged
+        gets no error but the epoch and offset to truncate to. ``replica`` is −1 for a consumer.
         """
         log = self.log
         last = asked.last_fetched_epoch
@@ -375,7 +378,7 @@ class Partition:
         return error
 
     def check_leader(self, requested_epoch: int) -> Errors:
-        """Return why a request that needs the leader is refused, NONE if it is not (getLocalLog).
+        """Return the error for a request that only the leader serves, NONE if it may go on.
 
         ``requested_epoch`` is −1 where the client names no leader epoch.
         """
@@ -389,14 +392,14 @@ class Partition:
         return NONE if self.leadership is not None else Errors.NOT_LEADER_OR_FOLLOWER
 
     def fetch_error(self, error: Errors) -> FetchPartitionResponse:
-        """Build the answer to a refused fetch (KIP-951: with the leader, if that is the error)."""
+        """Build the response to a refused fetch; it names the leader where that helps (KIP-951)."""
         leader = None
         if error in (Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH):
             leader = (self.leader_id, self.leader_epoch)
         return FetchPartitionResponse(self.tp, error, -1, -1, -1, EMPTY, None, leader)
 
     def nothing_new(self, high_watermark: int) -> FetchPartitionResponse:
-        """Return the answer without records; it is built once per state of the offsets."""
+        """Return a response without records; the same object is reused while no offset changes."""
         log = self.log
         answer = self._empty_answer
         if (

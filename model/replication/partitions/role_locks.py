@@ -1,9 +1,9 @@
 """RoleLocks: requests wait while a partition becomes leader (Partition.leaderIsrUpdateLock).
 
-Kafka holds that lock while the entry of the new leader epoch is fsynced, so nobody can see the
-leadership before. Here no handler can wait: the partition is *locked*, a request that touches it is
-put aside and served again, in an event of its own, once the partition is released. The connection
-of the request is muted meanwhile in both.
+Kafka holds that lock while it fsyncs the entry of the new leader epoch, so no request can see the
+leadership before. A handler of the model never waits. Instead the partition is *locked*: a request
+for it is put aside and served, in an event of its own, once the partition is released. In both the
+connection of the request is muted meanwhile.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ class RoleLocks:
         self._serve = serve
 
     def acquire(self, tp: TopicPartition, holder: object) -> None:
-        """Lock a partition; a lock that is held already goes to ``holder``."""
+        """Lock a partition; ``holder`` takes over a lock that is held already."""
         self.held[tp] = holder
 
     def release(self, tp: TopicPartition) -> None:
-        """Unlock a partition, if it is locked, and serve all that waits."""
+        """Unlock a partition if it is locked; serve all requests that were put aside."""
         if self.held.pop(tp, None) is not None and self._waiting:
             waiting, self._waiting = self._waiting, []
             for item in waiting:
                 self._out.append(Post(REQUESTS, self._serve, item))
 
     def put_aside(self, item: Request, also: Iterable[TopicPartition] = ()) -> bool:
-        """Keep a request that names a locked partition; return whether it was kept.
+        """Put a request aside if it concerns a locked partition; return whether it was.
 
-        ``also``: partitions that the request means without naming them. Callers on hot paths ask
-        only while :attr:`held` is not empty.
+        ``also``: partitions that the request does not name, those of its fetch session. Callers ask
+        only while :attr:`held` is not empty, since this is on the hot path.
         """
         asked = {part.tp for part in item.message.partitions} | set(also)
         if not any(tp in asked for tp in self.held):

@@ -1,8 +1,8 @@
-"""DeleteRecords (KIP-107): the leader raises its log start; done when every live replica followed.
+"""DeleteRecords (KIP-107): the leader raises its log start and waits for all live replicas.
 
-Followers hear of the new start in their next fetch replies and report theirs in the fetches after,
-so a request waits as DelayedDeleteRecords until the smallest log start of the live replicas, the
-*low watermark*, has reached the offset.
+The leader's next fetch responses carry the new log start to the followers, and their fetches after
+that report theirs. A request waits as DelayedDeleteRecords until the *low watermark*, the smallest
+log start of the live replicas, has reached the offset.
 """
 
 from __future__ import annotations

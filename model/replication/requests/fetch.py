@@ -58,11 +58,11 @@ class FetchContext(Protocol):
         ...
 
     def park(self, operation: DelayedFetch, result: FetchResult) -> None:
-        """Let the partitions know that the fetch waits for them."""
+        """Wait for the partitions that were read."""
         ...
 
     def unpark(self, operation: DelayedFetch) -> None:
-        """Let the partitions know that the fetch waits no more."""
+        """Wait for no partition any more."""
         ...
 
     def answers(self, result: FetchResult) -> list[FetchPartitionResponse]:
@@ -150,7 +150,7 @@ class SessionFetch:
         self._session.parked = None
 
     def answers(self, result: FetchResult) -> list[FetchPartitionResponse]:
-        """Return what the follower was not told yet, and remember that it is told now."""
+        """Return the partitions with news for the follower, and record what it is sent."""
         found: list[FetchPartitionResponse] = []
         dirty = self._session.dirty
         for asked, partition, high_watermark, answer in result.reads:
@@ -158,13 +158,13 @@ class SessionFetch:
             if answer is None:
                 assert partition is not None, asked
                 log_start = partition.log.log_start_offset
-                told = entry.sent_high_watermark == high_watermark
-                if told and entry.sent_log_start == log_start:
+                same_high_watermark = entry.sent_high_watermark == high_watermark
+                if same_high_watermark and entry.sent_log_start == log_start:
                     continue
                 answer = partition.nothing_new(high_watermark)
             found.append(answer)
             if answer.error is not NONE:
-                entry.sent_high_watermark = -1  # told anew when the error goes away
+                entry.sent_high_watermark = -1  # to be sent again when the error is gone
             elif answer.diverging_epoch is None:
                 entry.sent_high_watermark = answer.high_watermark
                 entry.sent_log_start = answer.log_start_offset
@@ -202,7 +202,7 @@ class DelayedFetch:
             self.complete(now)
 
     def complete(self, now: int) -> None:
-        """Read again and answer; what is known of the follower stays as it is."""
+        """Read again and answer; the follower's progress is not recorded a second time."""
         self.done = True
         self.context.unpark(self)
         result = self._reader.read(self.item.message, self.context.wanted(), now, first=False)
@@ -270,8 +270,10 @@ class FetchHandler:
     def _is_enough(
         self, request: FetchRequest, wanted: Wanted, result: FetchResult, now: int
     ) -> bool:
-        """Return whether a fetch is answered with what it read. It read less than there may be:
-        up to the end of a segment and at most max.partition.fetch.bytes."""
+        """Return whether a fetch is answered at once.
+
+        A read ends with its segment, so less may have been read than there is.
+        """
         if result.urgent or result.bytes >= request.min_bytes:
             return True
         if not result.bytes:
@@ -299,7 +301,7 @@ class FetchHandler:
         process.count_request(api, failed, item.received_us, started, now)
 
     def _send_later(self, item: Request, response: FetchResponse, now: int) -> None:
-        """Send what stands in the files when the socket takes it, not what was read (B83)."""
+        """Send what is in the files when the socket takes it, not what was read (B83)."""
         process = self._process
 
         def send(_at: int) -> None:

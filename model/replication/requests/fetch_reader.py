@@ -1,9 +1,8 @@
 """FetchReader: the one place that reads partitions for fetches (ReplicaManager.readFromLog).
 
-A full fetch, a session's fetch and the answer of a fetch that was parked all read here, with the
-same bound, the same byte budget and the same minimum of one batch. Only the first read of a fetch
-tells something of the follower that sent it, as in Kafka, and its answer carries the high watermark
-from before that.
+Full fetches, session fetches and the answers of parked fetches are all read here, with the same
+bound, the same byte budget and the same minimum of one batch. As in Kafka, only the first read of a
+fetch records the follower's progress, and its answer carries the high watermark from before that.
 """
 
 from __future__ import annotations
@@ -130,8 +129,11 @@ class FetchReader:
     def _turn_away(
         self, partition: Partition, asked: FetchPartition, request: FetchRequest, stale: bool
     ) -> FetchPartitionResponse | None:
-        """Refuse an older incarnation of a follower; send a consumer to a replica of its own rack,
-        if there is one (KIP-392). Return None to read here."""
+        """Return the response of a fetch that is allowed but not served here, None to serve it.
+
+        An older incarnation of a follower is refused (KIP-903). A consumer is sent to a replica in
+        its own rack, if there is one (KIP-392).
+        """
         if stale:
             return partition.fetch_error(Errors.NOT_LEADER_OR_FOLLOWER)
         leader = partition.leadership

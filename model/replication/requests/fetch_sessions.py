@@ -1,14 +1,14 @@
 """Incremental fetch sessions of followers (KIP-227: FetchSession, FetchSessionCache, FetchManager).
 
-A session remembers what a follower fetches; a request names only what changed, an answer only
-partitions with records, an error, a divergence, or another high watermark or log start than the
-follower was last told.
+A session remembers which partitions a follower fetches. A request names only those that changed. A
+response names only partitions with records, with an error, with a divergence, or with another high
+watermark or log start than the last one sent.
 
-Kafka's session walks all its partitions at every fetch. Here a partition without news is *clean*
-and is not walked: its follower is at the log's end and in the ISR, so all that a fetch would do is
-to say once more that it is caught up. ``FetchSession.last_fetch_us`` keeps that, and an entry that
-becomes *dirty* (the log grew, an offset moved, the leadership changed) takes it over first. Nothing
-that Kafka's rules can observe differs; test_fetch_sessions.py holds it against full fetches.
+Kafka reads all partitions of a session at every fetch. Here an entry without news is *clean* and is
+not read: its follower is at the log end and in the ISR, so a fetch would only confirm that it is
+caught up. ``FetchSession.last_fetch_us`` has the time of that confirmation, and an entry takes it
+over when it becomes *dirty* (the log grew, an offset moved, the leadership changed). Kafka's rules
+see no difference; test_fetch_sessions.py compares sessions with full fetches.
 
 Left out: sessions of consumers (their fetches are full), priority between sessions at eviction.
 """
@@ -39,7 +39,7 @@ EVICTION_US = 120_000_000  # min.incremental.fetch.session.eviction.ms
 
 
 class CachedPartition:
-    """One partition of a session: what was asked, and what the follower was last told."""
+    """One partition of a session: what the follower asks for and what it was last sent."""
 
     __slots__ = ("asked", "clean", "partition", "sent_high_watermark", "sent_log_start", "session")
 
@@ -57,12 +57,12 @@ class CachedPartition:
         return self.session.parked
 
     def attach(self, partition: Partition) -> None:
-        """Hear what happens to a hosted partition."""
+        """Join the operations that wait for a hosted partition."""
         self.partition = partition
         partition.delayed.session_entries[self] = None
 
     def detach(self) -> None:
-        """Hear no more of the partition: it is gone, or the session is."""
+        """Leave the partition: it is not hosted any more, or the session has ended."""
         if self.partition is not None:
             self.partition.delayed.session_entries.pop(self, None)
             self.partition = None
@@ -144,7 +144,7 @@ class FetchSession:
             entry.mark_dirty()
 
     def forget_epochs(self) -> None:
-        """Serve from now on whatever the leader epoch: what an incremental fetch meant in B13."""
+        """Check the leader epoch of no partition any more (B13)."""
         for entry in self.entries.values():
             if entry.asked.current_leader_epoch != -1:
                 entry.mark_dirty()
@@ -178,7 +178,7 @@ class FetchSessionCache:
         if request.session_epoch == INITIAL_EPOCH:
             known = self.sessions.get(request.session_id)
             if known is not None and known.replica_id == request.replica_id:
-                # Ids start anew with the broker: an old one may by now be another follower's.
+                # Ids restart with the broker, so an old id may belong to another follower now.
                 self._remove(request.session_id)
             session = self._create(request, now)
         else:
