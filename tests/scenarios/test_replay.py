@@ -79,7 +79,7 @@ def test_a_changed_run_is_told_apart(
     code = invoke(["replay", str(tmp_path)])
     lines = capsys.readouterr().out.splitlines()
     assert code == 12
-    assert lines[0].startswith("note: stored by code older, this is ")
+    assert lines[0].startswith("note: the run was stored by code older, this is code ")
     assert lines[1].startswith("different: small  seed 6")
     assert lines[2].startswith("first difference at row ")
 
