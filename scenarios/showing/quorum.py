@@ -62,7 +62,7 @@ class Quorum:
         return 0 if node == self.leader else max(0, int(leading["offset"]) - own)
 
     def caught_up_us(self, node: int) -> int | None:
-        """Return when a replica was caught up last: when the first offset it lacks was committed."""
+        """Return when a replica was caught up last: when its first missing offset was committed."""
         lag = self.lag(node)
         if lag is None:
             return None

@@ -207,7 +207,7 @@ class Story:
             why = "its controlled shutdown is done" if left else "its heartbeats are missing"
             return f"the controller fences {host}: {why}"
         if change == "shutting-down":
-            return f"{host} begins a controlled shutdown; the controller moves its leaders away"
+            return f"{host} begins a controlled shutdown; the controller moves its leaderships away"
         if change == "dir-offline":
             return f"{host} reports a failed log directory to the controller"
         if change == "bounced":
@@ -322,13 +322,15 @@ class Story:
             return
         known = self._high_watermarks.get((row["topic_id"], row["partition"]), {})
         before = [hw for epoch, hw in known.items() if epoch < row["leader_epoch"]]
-        committed = min(end, max(before, default=0)) - offset
-        how_many = "none" if committed <= 0 else "all" if committed == end - offset else committed
-        self._tell(
-            row,
-            f"{row['node']} truncates {self._name(row)} from offset {end} to {offset}:"
-            f" {records(end - offset)} cut, {how_many} of them had been committed",
-        )
+        committed = max(0, min(end, max(before, default=0)) - offset)
+        cut = end - offset
+        if cut == 1:
+            how_many = "which had been committed" if committed else "which had not been committed"
+        else:
+            share = {0: "none", cut: "all"}.get(committed, str(committed))
+            how_many = f"{share} of them had been committed"
+        text = f"{row['node']} truncates {self._name(row)} from offset {end} to {offset}"
+        self._tell(row, f"{text}: {records(cut)} cut, {how_many}")
 
     def _on_isr_failed(self, row: Row) -> None:
         whom = "ZooKeeper" if row["error"] == "OPERATION_NOT_ATTEMPTED" else "the controller"
