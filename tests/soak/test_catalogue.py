@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from kafkasim.scenarios.commands.runs import bites, job
+from kafkasim.scenarios.commands.runs import fails_as_named, run_request
 from kafkasim.scenarios.language import library
 
 EACH = int(os.environ.get("KAFKASIM_SOAK_SEEDS_EACH", "2"))
@@ -18,7 +18,7 @@ EACH = int(os.environ.get("KAFKASIM_SOAK_SEEDS_EACH", "2"))
 @pytest.mark.soak
 @pytest.mark.parametrize("name", library.names())
 def test_a_scenario_keeps_its_claim(name):
-    asked = job(name, None, None)
+    asked = run_request(name, None, None)
     results = [asked.run(seed, None) for seed in range(1, EACH + 1)]
     assert [result.summary() for result in results if result.verdict == "fail"] == []
 
@@ -26,10 +26,10 @@ def test_a_scenario_keeps_its_claim(name):
 @pytest.mark.soak
 @pytest.mark.parametrize("name", library.names())
 def test_a_twin_fails_as_its_scenario_says(name):
-    asked = job(name, None, None, twin=True)
+    asked = run_request(name, None, None, twin=True)
     assert asked.scenario.twin is not None
     seeds = range(1, asked.scenario.twin.seeds + 1)
     tried = (asked.run(seed, None) for seed in seeds)
-    assert any(bites(asked.scenario, result) for result in tried), (
+    assert any(fails_as_named(asked.scenario, result) for result in tried), (
         f"none of {len(seeds)} seeds failed with {asked.scenario.twin.fails}"
     )
