@@ -53,8 +53,8 @@ def test_a_fault_says_what_is_cut_between_whom_and_for_how_long() -> None:
         (8.25, "world", facts.FaultEnded("partition", near)),
     ) == [
         (
-            "+2.000s  fault begins: network partition between broker-1 and each of broker-2, broker-3"
-            " for 6.2 s: no traffic passes"
+            "+2.000s  fault begins: network partition between broker-1 and each of broker-2, "
+            "broker-3 for 6.2 s: no traffic passes"
         ),
         "+8.250s  fault ends: network partition between broker-1 and each of broker-2, broker-3",
     ]
