@@ -1,0 +1,72 @@
+"""The verdict: a finding is expected only if all its occurrences are excused or permitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.invariants.traced import Violation
+from kafkasim.scenarios.judging.verdict import Evidence, Verdict, judge
+from kafkasim.scenarios.language.tables import ExpectTable
+
+T = "topic-id"
+LOST = Anomaly("lost-write", T, 0, 1, "record 7 acknowledged at 3")
+EXCUSED = Anomaly("lost-write", T, 1, 1, "record 8 acknowledged at 4", "last-replica-standing")
+BROKEN = Violation("ISRDATA", 5, 1_000, T, 0, "broker-1 lacks records")
+
+
+def evidence(**given: Any) -> Evidence:
+    nothing: dict[str, Any] = {
+        "violations": [], "delivery": [], "topics": {T: "orders"}, "seen": {},
+        "faults_end_us": 10_000, "missing": [], "stall_excuse": "",
+    }  # fmt: skip
+    return Evidence(**{**nothing, **given})
+
+
+def expect(**given: Any) -> ExpectTable:
+    return ExpectTable.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "verdict"),
+    [
+        ({}, {}, Verdict([], [])),
+        ({"delivery": [LOST]}, {}, Verdict(["lost-write"], [])),
+        ({"delivery": [EXCUSED]}, {}, Verdict([], ["lost-write"])),
+        ({"delivery": [EXCUSED, LOST]}, {}, Verdict(["lost-write"], [])),
+        ({"delivery": [LOST]}, {"permits": ["lost-write"]}, Verdict([], ["lost-write"])),
+        ({"delivery": [LOST]}, {"permits": ["lost-write:orders"]}, Verdict([], ["lost-write"])),
+        ({"delivery": [LOST]}, {"permits": ["lost-write:bills"]}, Verdict(["lost-write"], [])),
+        ({"violations": [BROKEN]}, {"permits": ["lost-write"]}, Verdict(["ISRDATA"], [])),
+        ({"missing": ["orders-0 has no leader"]}, {}, Verdict(["no-progress"], [])),
+        (
+            {"missing": ["orders-0: ISR [1] of [1, 2]"], "stall_excuse": "late-registration"},
+            {},
+            Verdict([], ["no-progress"]),
+        ),
+        ({}, {"must-see": ["fenced"]}, Verdict(["missing:fenced"], [])),
+        ({"seen": {"fenced": 11_000}}, {"must-see": ["fenced"]}, Verdict([], [])),
+        ({"seen": {"fenced": 11_000}}, {"in-time": ["fenced"]}, Verdict(["missing:fenced"], [])),
+        ({"seen": {"fenced": 10_000}}, {"in-time": ["fenced"]}, Verdict([], [])),
+        ({"seen": {"fenced": 9_000}}, {"never": ["fenced"]}, Verdict(["seen:fenced"], [])),
+    ],
+)
+def test_what_fails_and_what_is_expected(
+    found: dict[str, Any], expected: dict[str, Any], verdict: Verdict
+) -> None:
+    assert judge(evidence(**found), expect(**expected)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (Verdict([], []), ("pass", "")),
+        (Verdict([], ["duplicate"]), ("expected", "")),
+        (Verdict(["no-progress"], ["duplicate"]), ("fail", "liveness")),
+        (Verdict(["ISRDATA", "no-progress"], []), ("fail", "safety")),
+    ],
+)
+def test_a_verdict_in_words(verdict: Verdict, words: tuple[str, str]) -> None:
+    assert (verdict.word, verdict.failure) == words
