@@ -52,7 +52,7 @@ class OffsetQueries:
             return ListOffsetsPartitionResponse(asked.tp, NONE, -1, start, epoch)
         consumer = request.replica_id < 0
         end = log.log_end_offset
-        if consumer:
+        if consumer:  # not the rule consumer_bound: its fault is in positions, which only reads use
             end = log.last_stable_offset if request.isolation_level else log.high_watermark
         latest = timestamp == LATEST_TIMESTAMP
         found = (-1, end) if latest else log.offset_for_timestamp(timestamp)
