@@ -65,6 +65,7 @@ class Delivery:
         self._delivered: dict[tuple[str, PartitionKey], dict[int, int]] = {}
         self._processed: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
         self._first: dict[tuple[str, PartitionKey], int] = {}
+        self._groups: dict[PartitionKey, dict[str, None]] = {}  # who has had a position in it
         self._reset: dict[
             tuple[str, PartitionKey], int
         ] = {}  # the highest reset to latest, which skips all below
@@ -121,6 +122,7 @@ class Delivery:
         first = self._first.get((fact.group, key))
         if first is None or fact.offset < first:
             self._first[(fact.group, key)] = fact.offset
+            self._groups.setdefault(key, {})[fact.group] = None
         if fact.reason == "latest":
             self._reset[(fact.group, key)] = max(fact.offset, self._reset.get((fact.group, key), 0))
 
@@ -231,7 +233,7 @@ class Delivery:
                     )
             position += count
         read = self._values.get(key, {})
-        covered = {group: self._start((group, of)) for group, of in self._first if of == key}
+        covered = {group: self._start((group, key)) for group in self._groups.get(key, ())}
         for record_id, offset in self._acked.get(key, {}).items():
             found_at = offsets.get(record_id)
             if found_at is None:

@@ -36,6 +36,8 @@ class Progress:
         """Replicas, as (partition, broker), whose fetcher gave up until the next leader epoch"""
         self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process
         self.unsure: dict[PartitionKey, int] = {}  # leader epoch of a lost answer to a write
+        self._places: dict[PartitionKey, int] = {}  # partitions in the order of their first change
+        self._unsettled: dict[PartitionKey, None] = {}  # partitions that lack something
         self._newest = -1  # the highest zxid of a partition change
         self._changed: dict[PartitionKey, int] = {}  # the row of the last change
         self._connected: dict[str, int] = {}  # node -> the row of its last connection
@@ -65,17 +67,35 @@ class Progress:
 
     def missing_partitions(self) -> list[str]:
         """Return what partitions lack: a leader that has applied its epoch, or ISR members."""
-        missing = []
-        for key, change in self.partitions.items():
-            name = self.name(key)
-            if change.leader == -1:
-                missing.append(f"{name} has no leader")
-            elif self.leading.get(key, (-1, ""))[0] < change.leader_epoch:
-                missing.append(f"{name}: broker {change.leader} does not lead epoch"
-                               f" {change.leader_epoch} yet")  # fmt: skip
-            elif len(change.isr) < len(change.replicas):
-                missing.append(_short_of_replicas(name, change))
-        return missing
+        return [self._lack(key) for key in sorted(self._unsettled, key=self._places.__getitem__)]
+
+    def has_partitions(self, topics: list[str]) -> bool:
+        """Return whether every topic of these names has all the partitions it was created with."""
+        created = {
+            fact.topic: (topic_id, fact.partitions) for topic_id, fact in self.topics.items()
+        }
+        if any(name not in created for name in topics):
+            return False
+        wanted = [created[name] for name in topics]
+        return all((id_, number) in self.partitions for id_, n in wanted for number in range(n))
+
+    def _lack(self, key: PartitionKey) -> str:
+        """Return what one partition lacks, or ""."""
+        change, name = self.partitions[key], self.name(key)
+        if change.leader == -1:
+            return f"{name} has no leader"
+        if self.leading.get(key, (-1, ""))[0] < change.leader_epoch:
+            return f"{name}: broker {change.leader} does not lead epoch {change.leader_epoch} yet"
+        if len(change.isr) < len(change.replicas):
+            return _short_of_replicas(name, change)
+        return ""
+
+    def _settle(self, key: PartitionKey) -> None:
+        """Note whether a partition lacks something, after a fact about it."""
+        if key in self.partitions and self._lack(key):
+            self._unsettled[key] = None
+        else:
+            self._unsettled.pop(key, None)
 
     def stall_excuse(self, missing: list[str], excuse: Excuse) -> str:
         """Return why Kafka would not reach what is missing either, or "".
@@ -137,7 +157,7 @@ class Progress:
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
         """Forget a topic: nothing can be missing of it any more."""
         self.deleted[fact.topic_id] = None
-        for known in (self.partitions, self.leading, self.exposed):
+        for known in (self.partitions, self.leading, self.exposed, self._unsettled):
             for key in [key for key in known if key[0] == fact.topic_id]:
                 del known[key]
 
@@ -148,6 +168,8 @@ class Progress:
         known = self.partitions.get(key)
         if known is None or fact.partition_epoch > known.partition_epoch:
             self.partitions[key] = fact
+            self._places.setdefault(key, len(self._places))
+            self._settle(key)
             self._changed[key] = seq
             if self._zookeeper and fact.offset < self._newest and fact.reason != "loaded":
                 self.unsure[key] = fact.leader_epoch
@@ -196,6 +218,7 @@ class Progress:
             return
         if fact.leader_epoch >= self.leading.get(key, (-1, ""))[0]:
             self.leading[key] = (fact.leader_epoch, node)
+            self._settle(key)
         exposed = self.exposed.get(key, (-1, 0))
         if fact.leader_epoch > exposed[0] and fact.start_offset < exposed[1]:
             # The loss was legal, or an invariant has reported it: no group can read these records.

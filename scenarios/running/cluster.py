@@ -13,13 +13,16 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from kafkasim.model import facts
 from kafkasim.model.broker.kraft.broker import Broker
 from kafkasim.model.broker.kraft.combined import CombinedNode
 from kafkasim.model.broker.zk.broker import ZkBroker
 from kafkasim.model.controller.kraft.controller import Controller
+from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import Files
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.model.zookeeper.server.quorum_peer import QuorumPeer
+from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.client_hosts import ClientHosts
@@ -37,14 +40,18 @@ class Cluster:
     controllers, by node id.
     """
 
-    def __init__(self, world: World, scenario: Scenario, variants: Rules) -> None:
-        """Add all hosts to the world, with the rules ``variants``."""
+    def __init__(
+        self, world: World, trace: FactSource, scenario: Scenario, variants: Rules
+    ) -> None:
+        """Add all hosts to the world, with the rules ``variants``; ``trace`` names topics."""
         self.world = world
         self.scenario = scenario
         cluster = scenario.cluster
         self.settings = NodeSettings(cluster, variants)
         self.combined = cluster.combined
         self.duplicates: list[Host] = []
+        self._topics: dict[str, str] = {}  # topic id -> name
+        trace.subscribe(facts.TopicCreated, self._on_topic)
         self._features = self.settings.formatted_features()
         self._directories: dict[str, tuple[Any, str]] = {}  # controller -> (disk, directory id)
         self._factories: dict[str, Callable[..., Any]] = {}
@@ -88,10 +95,12 @@ class Cluster:
         process = self.broker_process(node)
         if process is None:
             return None
-        for hosted in process.replicas.partitions.values():
-            if hosted.topic_id == topic_id and hosted.tp.partition == partition:
-                return hosted.log
-        return None
+        tp = TopicPartition(self._topics.get(topic_id, ""), partition)
+        hosted = process.replicas.partitions.get(tp)
+        return None if hosted is None or hosted.topic_id != topic_id else hosted.log
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._topics[fact.topic_id] = fact.topic
 
     def start_duplicate(self, node: str) -> None:
         """Start a second process with the node id of a broker, on a host of its own."""

@@ -60,7 +60,7 @@ class ScenarioRun:
         self.trace = Trace(directory)
         self.world = World(seed, self.trace)
         self.progress = Progress(self.trace, scenario.cluster.mode == "zookeeper")
-        self.cluster = Cluster(self.world, scenario, compose(self.variants))
+        self.cluster = Cluster(self.world, self.trace, scenario, compose(self.variants))
         self.observer = Observer(self.trace, self.cluster.hosts, self.cluster.first_voters)
         self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress)
         self.invariants = Invariants(self.trace, self.cluster.log, self.faults.excuse)
@@ -117,8 +117,7 @@ class ScenarioRun:
         await port.call("admin.create_topics", wanted)
 
     def _has_topics(self, names: list[str]) -> bool:
-        known = [fact.topic for fact in self.progress.topics.values()]
-        return all(name in known for name in names) and not self.progress.missing_partitions()
+        return self.progress.has_partitions(names) and not self.progress.missing_partitions()
 
     def _safety(self) -> None:
         self._phase("safety", "")
