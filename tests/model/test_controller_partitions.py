@@ -189,6 +189,17 @@ def test_leaders_are_balanced_every_300_s(h: Harness) -> None:
     assert (before, h.partition(topic)) == ((2, 1, 2, (1, 2)), (1, 2, 3, (1, 2)))
 
 
+def test_one_misplaced_leader_of_twenty_is_moved(h: Harness) -> None:
+    """maybeBalancePartitionLeaders asks for no percentage (ReplicationControlManager)."""
+    topic = h.create("t", (2, 1), *[(1, 2)] * 19)
+    h.create("u", (1, 2))
+    h.heartbeat(2, want_fence=True)
+    h.heartbeat(2)
+    alter(h, topic, (1, 2))
+    elected = h.controller.active.managers.replication.balance_leaders()
+    assert [(r.topic_id, r.partition, r.leader) for r in elected] == [(topic, 0, 2)]
+
+
 def test_the_unclean_scan_serves_leaderless_partitions(h: Harness) -> None:
     topic = h.create("t", (1, 2))
     h.heartbeat(2, want_fence=True)

@@ -272,22 +272,16 @@ class ReplicationControlManager:
         return Errors.NONE
 
     def balance_leaders(self) -> list[PartitionChangeRecord]:
-        """Return the elections of preferred leaders for brokers that lead too few of their
-        partitions (leader.imbalance.per.broker.percentage), at most MAX_ELECTIONS."""
-        preferred: dict[int, int] = {}
-        missing: dict[int, int] = {}
-        for _, _, partition in self.partitions():
-            first = partition.replicas[0]
-            preferred[first] = preferred.get(first, 0) + 1
-            if partition.leader != first:
-                missing[first] = missing.get(first, 0) + 1
-        allowed = self.config.leader_imbalance_per_broker_percentage
+        """Return the elections of preferred leaders for the partitions that another broker leads,
+        at most MAX_ELECTIONS (maybeBalancePartitionLeaders).
+
+        There is no tolerated imbalance: leader.imbalance.per.broker.percentage is ZooKeeper mode's.
+        """
         records: list[PartitionChangeRecord] = []
         for topic, number, partition in self.partitions():
-            first = partition.replicas[0]
             if len(records) == MAX_ELECTIONS:
                 break
-            if partition.leader != first and missing[first] * 100 > allowed * preferred[first]:
+            if partition.leader != partition.replicas[0]:
                 builder = self.builder(topic, partition, self.image.is_active)
                 builder.election = Election.PREFERRED
                 _add(records, builder.build(topic.topic_id, number, "preferred"))
