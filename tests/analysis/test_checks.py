@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from analysis_rows import (
+
+from kafkasim.analysis.runs import StoredRun
+from kafkasim.model import facts
+from tests.analysis.analysis_rows import (
     Case,
     T,
     acked,
@@ -30,9 +33,6 @@ from analysis_rows import (
     topic,
     zk_write,
 )
-
-from kafkasim.analysis.runs import StoredRun
-from kafkasim.model import facts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

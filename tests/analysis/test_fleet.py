@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from analysis_rows import acked, end, write_run
 
 from kafkasim.analysis import fleet
 from kafkasim.analysis.compact import compact
 from kafkasim.analysis.runs import compacted, find_runs
 from kafkasim.model.facts import FACTS
+from tests.analysis.analysis_rows import acked, end, write_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

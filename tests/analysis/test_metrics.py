@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from analysis_rows import (
+
+from kafkasim.analysis import metrics, plots
+from kafkasim.analysis.runs import BadInput
+from kafkasim.analysis.timeline import build
+from kafkasim.model import facts
+from tests.analysis.analysis_rows import (
     Case,
     T,
     acked,
@@ -18,11 +23,6 @@ from analysis_rows import (
     topic,
     write_run,
 )
-
-from kafkasim.analysis import metrics, plots
-from kafkasim.analysis.runs import BadInput
-from kafkasim.analysis.timeline import build
-from kafkasim.model import facts
 
 
 def isr_changed(change: str, replica: int) -> tuple[str, facts.IsrChanged]:

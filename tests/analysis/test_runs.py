@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from analysis_rows import end, write_run
 
 from kafkasim.analysis.runs import BadInput, find_runs
 from kafkasim.scenarios.showing.state import last_moment
 from kafkasim.sim.trace.store import ManifestError
+from tests.analysis.analysis_rows import end, write_run
 
 
 def refusal(directory: Path) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from test_consumer_group import T0, Group, polled, start
-
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import Positioned
 from kafkasim.model.messages import (
@@ -14,6 +12,7 @@ from kafkasim.model.messages import (
     OffsetsForLeaderEpochRequest,
 )
 from tests.model.client_harness import Harness
+from tests.model.test_consumer_group import T0, Group, polled, start
 
 
 def new_leader(h: Harness, group: Group, epoch: int = 1) -> None:

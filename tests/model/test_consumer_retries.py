@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_consumer_group import T0, Group, polled, start
 
 from kafkasim.model.client.exceptions import (
     KafkaError,
@@ -38,6 +37,7 @@ from kafkasim.model.messages import (
     SyncGroupResponse,
 )
 from tests.model.client_harness import Harness
+from tests.model.test_consumer_group import T0, Group, polled, start
 
 
 def script(h: Harness, kind: type, *answers: Callable[[Any], Any]) -> None:

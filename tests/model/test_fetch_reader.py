@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from replica_harness import TOPIC_ID, Node, registration
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.image import MetadataDelta
@@ -22,6 +21,7 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import Record, TopicPartition, batch_of
 from kafkasim.model.replication.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kafkasim.model.replication.rules import ReplicationRules
+from tests.model.replica_harness import TOPIC_ID, Node, registration
 
 PARTITIONS = (TopicPartition("t", 0), TopicPartition("t", 1))
 BIG = 1 << 20

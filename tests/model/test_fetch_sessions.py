@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from replica_harness import TOPIC_ID, TP, Node, Trio, registration
 
 from kafkasim.model.controller.common.image import MetadataDelta, TopicImage
 from kafkasim.model.effects import Request, Respond, Then
@@ -24,6 +23,7 @@ from kafkasim.model.messages import FetchPartition, FetchRequest, FetchResponse
 from kafkasim.model.replication.fetching.replica_fetcher import ReplicaFetcher
 from kafkasim.model.replication.partitions.leader_state import LeaderState
 from kafkasim.model.replication.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
+from tests.model.replica_harness import TOPIC_ID, TP, Node, Trio, registration
 
 NONE = Errors.NONE
 LAG_US = 1_000_000

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from replica_harness import TOPIC_ID, TP, Trio, registration
 
 from kafkasim.model.effects import Response
 from kafkasim.model.errors import Errors
@@ -16,6 +15,7 @@ from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
 from kafkasim.model.replication.fetching.replica_fetcher import ReplicaFetcher
 from kafkasim.model.storage.log.segment import corrupted
 from kafkasim.model.storage.rules import StorageRules
+from tests.model.replica_harness import TOPIC_ID, TP, Trio, registration
 
 NONE = Errors.NONE
 Reply = Callable[..., None]

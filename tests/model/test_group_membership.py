@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from group_harness import GROUP, T0, T1, Bench, heartbeat, join, leave, sync
 
 from kafkasim.model import facts
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import PREDECESSORS, ClassicGroup, ClassicGroupState
 from kafkasim.model.messages import HeartbeatResponse, LeaveGroupRequest
+from tests.model.group_harness import GROUP, T0, T1, Bench, heartbeat, join, leave, sync
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from group_harness import GROUP, T0, T1, Bench, commit, fetch, join, leave, offsets
 
 from kafkasim.model import facts
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import OffsetCommitRequest
 from kafkasim.model.records import TopicPartition
+from tests.model.group_harness import GROUP, T0, T1, Bench, commit, fetch, join, leave, offsets
 
 DAY = 86_400
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from replica_harness import TP, Trio
-
 from kafkasim.model.facts import LogDeleted
 from kafkasim.model.storage.checkpoints import logs_on_disk
+from tests.model.replica_harness import TP, Trio
 
 
 def test_a_dropped_log_is_renamed_and_goes_after_file_delete_delay() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from replica_harness import TOPIC_ID, Node
 
 from kafkasim.model.config import BrokerConfig, ConfigError
 from kafkasim.model.directories import LOST, MIGRATING, UNASSIGNED, is_online
@@ -21,6 +20,7 @@ from kafkasim.model.storage.checkpoints import (
 )
 from kafkasim.model.storage.directories import META_PROPERTIES, DirectoryFiles
 from kafkasim.model.storage.files import DiskError, MemoryFiles
+from tests.model.replica_harness import TOPIC_ID, Node
 
 CONFIG = BrokerConfig.from_properties({"log.dirs": "/d1, /d2"})
 ONE, TWO, THREE, FOUR = [TopicPartition("t", number) for number in range(4)]

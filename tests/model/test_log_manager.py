@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_harness import TP, Node, Trio
-
 from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.facts import LogLoaded
 from kafkasim.model.replication.logs.log_manager import LogManager
@@ -18,6 +16,7 @@ from kafkasim.model.storage.checkpoints import (
 )
 from kafkasim.model.storage.files import DiskError
 from kafkasim.model.storage.rules import StorageRules
+from tests.model.replica_harness import TP, Node, Trio
 
 LOG = f"{TP}/00000000000000000000.log"
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from replica_harness import TOPIC_ID, TP, Trio, registration
-
 from kafkasim.model.controller.common.image import BrokerImage
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BecameLeader, HighWatermark, IsrUpdateFailed
 from kafkasim.model.messages import FetchPartition, FetchRequest
 from kafkasim.model.replication.rules import ReplicationRules
+from tests.model.replica_harness import TOPIC_ID, TP, Trio, registration
 
 NONE = Errors.NONE
 

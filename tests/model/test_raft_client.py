@@ -1,9 +1,8 @@
 """RaftClient in a small world: elections, replication, divergence, resignation."""
 
-from raft_cluster import World
-
 from kafkasim.model.raft.quorum.states import LeaderChange
 from kafkasim.model.raft.rules import RaftRules, RoleName
+from tests.model.raft_cluster import World
 
 SECOND = 1_000_000
 

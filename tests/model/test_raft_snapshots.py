@@ -1,10 +1,10 @@
 """Snapshots of a Raft log (KIP-630): taking, cleaning, fetching, restarting."""
 
 import pytest
-from raft_cluster import World
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.errors import Errors
+from tests.model.raft_cluster import World
 
 SECOND = 1_000_000
 SMALL = BrokerConfig(metadata_log_segment_bytes=400, metadata_max_retention_bytes=0)

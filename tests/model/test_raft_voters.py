@@ -1,7 +1,6 @@
 """Changing the voters of a Raft log (KIP-853)."""
 
 import pytest
-from raft_cluster import World
 
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
@@ -11,6 +10,7 @@ from kafkasim.model.messages import (
     UpdateRaftVoterRequest,
 )
 from kafkasim.model.raft.rules import RaftRules
+from tests.model.raft_cluster import World
 
 SECOND = 1_000_000
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_harness import TP, Trio, registration
-
 from kafkasim.model.config import ClientConfig
 from kafkasim.model.controller.common.image import BrokerImage
 from kafkasim.model.effects import Request
@@ -17,6 +15,7 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Cluster, Harness
+from tests.model.replica_harness import TP, Trio, registration
 
 
 def three_records(**settings: Any) -> Trio:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_harness import TP, Trio, registration
-
 from kafkasim.model.effects import Post, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import FetchPartition, FetchRequest
@@ -14,6 +12,7 @@ from kafkasim.model.replication.partitions.isr import committed
 from kafkasim.model.replication.partitions.leader_state import LeaderState
 from kafkasim.model.replication.partitions.partition import FollowerState
 from kafkasim.model.replication.partitions.role_locks import RoleLocks
+from tests.model.replica_harness import TP, Trio, registration
 
 OTHER = TopicPartition("u", 0)
 

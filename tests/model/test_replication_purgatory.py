@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_harness import TOPIC_ID, TP, Trio, registration
-from test_replication_roles import begin, send
-
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
@@ -18,6 +15,8 @@ from kafkasim.model.messages import (
     ProduceRequest,
 )
 from kafkasim.model.records import Record, TopicPartition, batch_of
+from tests.model.replica_harness import TOPIC_ID, TP, Trio, registration
+from tests.model.test_replication_roles import begin, send
 
 
 def consume(trio: Trio, offset: int, min_bytes: int, epoch: int = 1) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_harness import TP, Trio, registration
-
 from kafkasim.model.replication.quota import ReplicationQuota, is_throttled
+from tests.model.replica_harness import TP, Trio, registration
 
 
 def lagging(**settings: Any) -> Trio:

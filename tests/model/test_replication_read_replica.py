@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_harness import TOPIC_ID, TP, Trio
-
 from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.controller.common.image import BrokerImage
@@ -23,6 +21,7 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import Record, TopicPartition, assigned, batch_of
 from kafkasim.model.replication.rules import ReplicationRules
 from tests.model.client_harness import Cluster, Harness
+from tests.model.replica_harness import TOPIC_ID, TP, Trio
 
 RACK_AWARE = {"replica_selector_class": "RackAwareReplicaSelector"}
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_harness import TOPIC_ID, TP, Trio, registration
-
 from kafkasim.model.effects import Barrier, Request, Then
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import BecameLeader
 from kafkasim.model.messages import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
 from kafkasim.model.records import Record, batch_of
 from kafkasim.model.replication.rules import ReplicationRules
+from tests.model.replica_harness import TOPIC_ID, TP, Trio, registration
 
 
 def begin(trio: Trio, number: int) -> list[Any]:

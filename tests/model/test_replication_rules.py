@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from replica_harness import TOPIC_ID, TP, Trio, registration
-from test_fetcher import written
-from test_partition_leader import fetch
-from test_replication_roles import send
 
 from kafkasim.model.effects import Response
 from kafkasim.model.errors import NONE, Errors
@@ -22,6 +18,10 @@ from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.files import ReadError
 from kafkasim.model.storage.rules import StorageRules
 from kafkasim.scenarios.variants.bugs.truncation import StaleHighWatermarkPosition
+from tests.model.replica_harness import TOPIC_ID, TP, Trio, registration
+from tests.model.test_fetcher import written
+from tests.model.test_partition_leader import fetch
+from tests.model.test_replication_roles import send
 
 RULES = ReplicationRules
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica_harness import TP, Trio, registration
-
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ReplicaFailed, Truncated
 from kafkasim.model.messages import FetchRequest, OffsetsForLeaderEpochRequest
 from kafkasim.model.replication.rules import ReplicationRules
+from tests.model.replica_harness import TP, Trio, registration
 
 
 def lookup_trio(rules: ReplicationRules | None = None) -> Trio:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from storage_support import TP, make_log
 
 from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.records import TopicPartition
@@ -21,6 +20,7 @@ from kafkasim.model.storage.files import Corrupt, MemoryFiles
 from kafkasim.model.storage.log.epochs import LeaderEpochCache
 from kafkasim.model.storage.log.unified_log import raise_disk_error
 from kafkasim.model.storage.rules import StorageRules
+from tests.model.storage_support import TP, make_log
 
 
 def cache(files: MemoryFiles | None = None, *entries: tuple[int, int]) -> LeaderEpochCache:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from storage_support import at, barriers, batch, config, fill, flushed, make_log, record_ids
 
 from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.errors import NONE, Errors
@@ -15,6 +14,16 @@ from kafkasim.model.storage.log.segment import corrupted
 from kafkasim.model.storage.log.unified_log import AppendResult
 from kafkasim.model.storage.log.validation import AppendOrigin
 from kafkasim.model.storage.rules import StorageRules
+from tests.model.storage_support import (
+    at,
+    barriers,
+    batch,
+    config,
+    fill,
+    flushed,
+    make_log,
+    record_ids,
+)
 
 
 def test_leader_assigns_offsets_and_epoch() -> None:

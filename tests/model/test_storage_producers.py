@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from storage_support import batch, config, make_log
 
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.records import MAX_SEQUENCE, Record, batch_of
 from kafkasim.model.storage.files import Corrupt, MemoryFiles
 from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
 from kafkasim.model.storage.log.validation import AppendOrigin
+from tests.model.storage_support import batch, config, make_log
 
 
 def send(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from storage_support import at, batch, config, fill, flushed, make_log, record_ids
 
 from kafkasim.model.facts import LogStart
 from kafkasim.model.storage.files import Corrupt, MemoryFiles
 from kafkasim.model.storage.log import retention
 from kafkasim.model.storage.log.segment import CorruptBatch, corrupted
 from kafkasim.model.storage.rules import StorageRules
+from tests.model.storage_support import at, batch, config, fill, flushed, make_log, record_ids
 
 SMALL = config(segment_bytes=200)
 

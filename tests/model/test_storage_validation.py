@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from storage_support import batch, config, make_log
-
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.storage.log.validation import AppendOrigin
+from tests.model.storage_support import batch, config, make_log
 
 HOUR_MS = 3_600_000
 

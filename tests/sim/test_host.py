@@ -3,11 +3,11 @@
 import itertools
 
 import pytest
-from host_probes import Bench, PingResponse, Probe
 
 from kafkasim.model.effects import Barrier, Call, Exit, Flush, Post, Reply, Respond, Then
 from kafkasim.model.facts import BrokerState, HostStarted, HostStopped
 from kafkasim.model.storage.files import DiskError
+from tests.sim.host_probes import Bench, PingResponse, Probe
 
 
 def echo_bench(seed: int = 1, on_request=None) -> tuple[Bench, int]:
@@ -256,7 +256,7 @@ def test_the_pool_serves_as_many_requests_as_it_has_threads():
 
 
 def test_a_request_lane_of_its_own_is_single_threaded():
-    from host_probes import PingRequest
+    from tests.sim.host_probes import PingRequest
 
     class Grouped(Probe):
         request_lanes = {PingRequest: "group"}

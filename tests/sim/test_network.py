@@ -1,9 +1,9 @@
 """The network: FIFO, stalls, ends, buffers, handshakes, rules."""
 
 import pytest
-from host_probes import Bench, Probe
 
 from kafkasim.model.effects import Respond
+from tests.sim.host_probes import Bench, Probe
 
 
 def responses(bench: Bench) -> list[int]:

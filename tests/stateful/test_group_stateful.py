@@ -7,8 +7,6 @@ not fall under one coordinator, and no request is answered twice (the harness as
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +14,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-sys.path.append(str(Path(__file__).parents[1] / "model"))
-
-from group_harness import (
+from kafkasim.model import facts
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.assignors import range_assign
+from kafkasim.model.group.runtime.log import MemoryCoordinatorLog
+from kafkasim.model.records import TopicPartition
+from tests.model.group_harness import (
     GROUP,
     T0,
     T1,
@@ -31,12 +32,6 @@ from group_harness import (
     offsets,
     sync,
 )
-
-from kafkasim.model import facts
-from kafkasim.model.errors import Errors
-from kafkasim.model.group.assignors import range_assign
-from kafkasim.model.group.runtime.log import MemoryCoordinatorLog
-from kafkasim.model.records import TopicPartition
 
 
 class Client:

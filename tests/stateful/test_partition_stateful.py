@@ -8,19 +8,13 @@ what acks=all acknowledged is on the controller's leader once it knows that it l
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "model"))
-
-from replica_harness import Trio
-
 from kafkasim.model.errors import Errors
+from tests.model.replica_harness import Trio
 
 NODES = st.sampled_from([1, 2, 3])
 

@@ -6,19 +6,13 @@ are checked here. At the end faults heal, and the quorum must commit again
 (EventuallyLeaderElected, ValuesEventuallyAcked).
 """
 
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "model"))
-
-from raft_cluster import World
-
 from kafkasim.model.config import BrokerConfig
+from tests.model.raft_cluster import World
 
 VOTERS = 3
 IDS = st.integers(1, VOTERS + 1)  # the last is an observer
