@@ -12,6 +12,7 @@ fields without effect say so.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, get_type_hints
@@ -136,19 +137,40 @@ def _parse(key: str, raw: Any, hint: Any) -> Any:
             return raw == "true"
         raise ConfigError(key, f"{raw!r} is neither true nor false")
     if hint is int or hint is float:
-        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
-            raise ConfigError(key, f"{raw!r} is not a number")
-        try:
-            return hint(raw)
-        except ValueError:
-            raise ConfigError(key, f"{raw!r} is not a number") from None
-    if isinstance(raw, list | tuple):
-        return tuple(raw)
+        return _parse_number(key, raw, hint)
     if hint == tuple[str, ...]:
-        return tuple(part.strip() for part in str(raw).split(",") if part.strip())
+        parts = raw if isinstance(raw, list | tuple) else str(raw).split(",")
+        if not all(isinstance(part, str) for part in parts):
+            raise ConfigError(key, f"{raw!r} is not a list of strings")
+        return tuple(part.strip() for part in parts if part.strip())
     if raw is not None and not isinstance(raw, str):
         raise ConfigError(key, f"{raw!r} is not a string")
     return raw
+
+
+def _parse_number(key: str, raw: Any, hint: type) -> int | float:
+    """Return a number as ConfigDef.parseType reads INT, LONG and DOUBLE: spaces around are fine.
+
+    Raises:
+        ConfigError: it is none, an integer with a fraction, infinite, or longer than 64 bits.
+    """
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        raise ConfigError(key, f"{raw!r} is not a number")
+    if isinstance(raw, str) and not _NUMBER.fullmatch(raw.strip()):
+        raise ConfigError(key, f"{raw[:40]!r} is not a number")
+    try:
+        number = hint(raw)
+    except (ValueError, OverflowError):  # "1.5" for an integer, an infinity, too many digits
+        raise ConfigError(key, f"{str(raw)[:40]!r} is not {_NAMES[hint]}") from None
+    if hint is int and number != raw and not isinstance(raw, str):
+        raise ConfigError(key, f"{raw!r} is not an integer")
+    if not -MAX_LONG - 1 <= number <= MAX_LONG:  # nan, too
+        raise ConfigError(key, "the number does not fit 64 bits")
+    return number  # type: ignore[no-any-return]
+
+
+_NAMES = {int: "an integer", float: "a number"}
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ commands and exit codes are described in ``scenarios/commands/README.md``.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
@@ -70,7 +71,7 @@ def main() -> None:
 
 def invoke(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; error messages go to stderr."""
-    command = typer.main.get_command(app)
+    command = _command()
     try:
         code = command.main(
             args=list(arguments) or ["--help"], prog_name="kafkasim", standalone_mode=False
@@ -92,6 +93,12 @@ def invoke(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         sys.stderr.write("crash: kafkasim itself failed\n")
         return CRASH
+
+
+@functools.cache
+def _command() -> Any:
+    """Return the commands as click has them; typer needs 70 ms to work them out."""
+    return typer.main.get_command(app)
 
 
 def _complain(message: str) -> int:

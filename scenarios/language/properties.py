@@ -30,12 +30,16 @@ def parse(path: Path) -> dict[str, str]:
     """Read a Java properties file (without its escapes and continued lines).
 
     Raises:
-        ScenarioError: no such file, or a line that is not ``key=value``.
+        ScenarioError: the file cannot be read, or a line is not ``key=value``.
     """
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: is not UTF-8 text: {error.reason}") from None
+    except ValueError as error:  # a path with a null character
+        raise ScenarioError(f"{str(path)!r} is no path: {error}") from None
     found = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -58,10 +62,11 @@ def merge(
     Raises:
         ScenarioError: the file cannot be read, or has a property that is not modelled.
     """
-    cluster = dict(data.get("cluster", {}))
-    name = cluster.pop("config-file", None)
-    if name is None:
+    given = data.get("cluster")
+    if not isinstance(given, Mapping) or "config-file" not in given:
         return dict(data)
+    cluster = dict(given)
+    name = cluster.pop("config-file")
     if not isinstance(name, str):
         raise ScenarioError(f"{place}: cluster.config-file: {name!r} is not a path")
     path = folder / name
@@ -79,5 +84,7 @@ def merge(
             )
     if ignored:
         notes.append(f"{path}: ignored: {', '.join(ignored)}")
-    cluster["config"] = {**taken, **cluster.get("config", {})}
+    own = cluster.get("config", {})
+    if isinstance(own, Mapping):  # whatever else it is, the check of the tables names it
+        cluster["config"] = {**taken, **own}
     return {**data, "cluster": cluster}

@@ -6,6 +6,7 @@ Every mistake is one line that names the file, the key and what is allowed
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from kafkasim.model.config import MAX_LONG
 from kafkasim.scenarios.language.checks.check import check
 from kafkasim.scenarios.language.tables import (
     KEYS,
@@ -31,6 +33,12 @@ from kafkasim.scenarios.language.tables import (
     WhenTable,
 )
 
+DEPTH_MAX = 32
+"""How deep tables and lists may lie in each other; a scenario needs seven."""
+
+SHOWN_MAX = 120
+"""How many characters of a wrong value a message shows."""
+
 
 class ScenarioError(ValueError):
     """A scenario cannot be used; the message is one line with file, key and what is allowed."""
@@ -43,6 +51,7 @@ def parse(data: Mapping[str, Any], source: str) -> Scenario:
         ScenarioError: naming ``source``, the key and what is allowed.
     """
     try:
+        _check_values(data)
         scenario = Scenario.model_validate(data)
         check(scenario)
     except ValidationError as error:
@@ -72,7 +81,9 @@ def read_toml(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
     except FileNotFoundError:
         raise ScenarioError(f"{path}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ScenarioError(f"{path}: not TOML: too many brackets in brackets") from None
+    except ValueError as error:  # no TOML, no UTF-8, or an integer of thousands of digits
         raise ScenarioError(f"{path}: not TOML: {error}") from None
     except OSError as error:
         raise ScenarioError(f"{path}: cannot be read: {error.strerror}") from None
@@ -89,27 +100,56 @@ def override(data: Mapping[str, Any], path: str, value: Any, source: str) -> dic
     head, _, rest = path.partition(".")
     copy: Any = dict(data)
     if head == "config" and rest:
-        copy[head] = {**copy.get(head, {}), rest: value}
+        known = copy.get(head, {})
+        if not isinstance(known, Mapping):
+            raise ScenarioError(f"{source}: {path}: {head} is not a table")
+        copy[head] = {**known, rest: value}
     elif not rest:
         copy[head] = value
     else:
         child = copy.get(head, {})
         if isinstance(child, list):
             index, _, deeper = rest.partition(".")
-            if not index.isdigit() or int(index) >= len(child):
-                raise ScenarioError(
-                    f"{source}: {path}: {head} has entries 0 to {len(child) - 1}, not {index!r}"
-                )
+            places = [str(place) for place in range(len(child))]
+            if index not in places:
+                known = f"entries 0 to {len(child) - 1}" if child else "no entries"
+                raise ScenarioError(f"{source}: {path}: {head} has {known}, not {index!r}")
             items = list(child)
-            items[int(index)] = (
-                override(items[int(index)], deeper, value, source) if deeper else value
-            )
+            place = int(index)
+            if deeper and not isinstance(items[place], Mapping):
+                raise ScenarioError(f"{source}: {path}: {head}.{index} is not a table")
+            items[place] = override(items[place], deeper, value, source) if deeper else value
             copy[head] = items
         elif isinstance(child, Mapping):
             copy[head] = override(child, rest, value, source)
         else:
             raise ScenarioError(f"{source}: {path}: {head} is not a table")
     return dict(copy)
+
+
+def _check_values(value: Any, place: str = "", depth: int = 0) -> None:
+    """Check that data consist of tables, lists, texts, truth values and numbers of 64 bits.
+
+    Raises:
+        ValueError: naming the first other value. Every number of a scenario can become a column of
+            the trace, which has 64 bits for it.
+    """
+    if depth > DEPTH_MAX:
+        raise ValueError(f"{place}: tables and lists lie {DEPTH_MAX} deep at most")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"{place}: the key {key!r} is not a string")
+            _check_values(inner, f"{place}.{key}" if place else key, depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            _check_values(inner, f"{place}.{index}", depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{place}: {value} is not a finite number")
+    elif isinstance(value, int) and not -MAX_LONG - 1 <= value <= MAX_LONG:
+        raise ValueError(f"{place}: the number does not fit 64 bits")
+    elif value is not None and not isinstance(value, str | int | float):
+        raise ValueError(f"{place}: {value} is a {type(value).__name__}; give text or a number")
 
 
 def _one_line(error: ValidationError) -> str:
@@ -130,10 +170,16 @@ def _one_line(error: ValidationError) -> str:
         return f"{place}.kind: {found}; allowed: {', '.join(map(repr, _WORKLOADS))}"
     if ".literal[" in place:  # one member of a union: the other members are not in its message
         place = place.partition(".literal[")[0]
-        return f"{place}: {first['input']!r} is none of {context['expected']} or an integer"
+        expected = context["expected"]
+        return f"{place}: {_short(first['input'])} is none of {expected} or an integer"
     wanted = _WANTED.get(kind, str(first["msg"])).format(**context)
     wanted = _PATTERNS.get(context.get("pattern", ""), wanted)
-    return f"{place}: {first['input']!r} is not valid; {wanted}"
+    return f"{place}: {_short(first['input'])} is not valid; {wanted}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
 def _allowed(location: tuple[int | str, ...]) -> list[str]:
@@ -164,6 +210,7 @@ _WANTED = {
     "list_type": "give a list",
     "dict_type": "give a table",
     "model_type": "give a table",
+    "model_attributes_type": "give a table",
     "string_type": "give a string",
     "int_parsing": "give an integer",
     "int_type": "give an integer",

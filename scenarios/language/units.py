@@ -16,40 +16,63 @@ from pydantic import BeforeValidator, PlainSerializer
 
 MICROSECONDS = {"us": 1, "µs": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
-_NUMBER = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(\S+)\s*$")
+LONGEST_US = 10 * 365 * 24 * 3_600_000_000
+"""The longest duration: ten years. Sums of them stay within the 64 bits of a trace's times."""
+
+LARGEST_BYTES = 2**31 - 1
+"""The largest size of a record; Kafka counts its bytes in 32 bits."""
+
+HIGHEST_RATE, LOWEST_RATE = 1e6, 1e-9
+"""Events a second: one in a microsecond, the step of simulated time, and one in thirty years."""
+
+_NUMBER = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(\S+)\s*$", re.ASCII)
 
 
 def duration_us(text: Any) -> int:
     """Parse ``"20s"`` into microseconds.
 
     Raises:
-        ValueError: not a number with one of the units us, ms, s, m, h.
+        ValueError: not a number with one of the units us, ms, s, m, h, or longer than ten years.
     """
-    return _scaled(text, MICROSECONDS, 'a duration such as "250ms", "20s" or "5m"')
+    return _scaled(text, MICROSECONDS, LONGEST_US, 'a duration such as "250ms", "20s" or "5m"')
 
 
 def size_bytes(text: Any) -> int:
-    """Parse ``"16KiB"`` or a plain number of bytes."""
+    """Parse ``"16KiB"`` or a plain number of bytes.
+
+    Raises:
+        ValueError: neither, or more than ``LARGEST_BYTES``.
+    """
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
-        return text
-    return _scaled(text, BYTES, 'a size such as 100, "16KiB" or "1MiB"')
+        text = f"{text}B"
+    return _scaled(text, BYTES, LARGEST_BYTES, 'a size such as 100, "16KiB" or "1MiB"')
 
 
 def per_second(text: Any) -> float:
-    """Parse ``"200/s"`` or ``"30/m"`` into events a second; 0 is not allowed."""
+    """Parse ``"200/s"`` or ``"30/m"`` into events a second; 0 is not allowed.
+
+    Raises:
+        ValueError: not a number with ``/s``, ``/m`` or ``/h``, or one that is too high or too low.
+    """
     match = re.match(
         r"^\s*([0-9]+(?:\.[0-9]+)?)\s*/\s*(s|m|h)\s*$", text if isinstance(text, str) else ""
     )
     if match is None or float(match[1]) <= 0:
         raise ValueError(f'{text!r} is not a rate such as "200/s" or "30/m"')
-    return float(match[1]) / {"s": 1, "m": 60, "h": 3600}[match[2]]
+    rate = float(match[1]) / {"s": 1, "m": 60, "h": 3600}[match[2]]
+    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise ValueError(f"{text!r} is out of range; allowed: {LOWEST_RATE}/s to {HIGHEST_RATE}/s")
+    return rate
 
 
-def _scaled(text: Any, units: dict[str, int], wanted: str) -> int:
+def _scaled(text: Any, units: dict[str, int], most: int, wanted: str) -> int:
     match = _NUMBER.match(text) if isinstance(text, str) else None
     if match is None or match[2] not in units:
         raise ValueError(f"{text!r} is not {wanted}")
-    return round(float(match[1]) * units[match[2]])
+    scaled = float(match[1]) * units[match[2]]
+    if scaled > most:
+        raise ValueError(f"{text[:40]!r} is too much; allowed: {most // units[match[2]]}{match[2]}")
+    return round(scaled)
 
 
 @dataclass(frozen=True)

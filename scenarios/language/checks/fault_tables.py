@@ -98,7 +98,7 @@ def check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> N
         known = {t.name: t.partitions for t in scenario.topics}
         if topic not in known:
             raise ValueError(f"{place}: no topic {topic!r}; allowed: {some(known)}")
-        if not partition.isdigit() or int(partition) >= known[topic]:
+        if partition not in map(str, range(known[topic])):
             raise ValueError(f"{place}: {topic} has partitions 0 to {known[topic] - 1}")
     elif name.startswith("any-"):
         if name not in ANY:
