@@ -49,15 +49,17 @@ FINAL_LEADERS = """
 
 FINAL_RECORDS = """
     -- What the final leaders hold, as record_id and offset. record_counts cuts record_ids into
-    -- batches, and a batch is dense from its base offset.
+    -- batches, and a batch is dense from its base offset. Records below the log start only wait to
+    -- be deleted with their segment.
     SELECT run, topic_id, partition, record_id, offset FROM (
-        SELECT run, topic_id, partition, record_ids,
+        SELECT run, topic_id, partition, log_start_offset, record_ids,
                flatten(transform(arrays_zip(base_offsets, record_counts), batch ->
                    IF(batch.record_counts > 0,
                       sequence(batch.base_offsets, batch.base_offsets + batch.record_counts - 1),
                       CAST(array() AS ARRAY<BIGINT>)))) AS offsets
         FROM final_leaders)
-    LATERAL VIEW inline(arrays_zip(record_ids, offsets)) AS record_id, offset"""
+    LATERAL VIEW inline(arrays_zip(record_ids, offsets)) AS record_id, offset
+    WHERE offset >= log_start_offset"""
 
 ACKED_RECORDS = """
     -- Acknowledged records, with offset −1 where it is unknown.

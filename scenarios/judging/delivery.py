@@ -239,7 +239,7 @@ class Delivery:
             if found_at is None:
                 if offset < 0 or offset >= leader.log_start_offset:
                     self._note("lost-write", key, f"record {record_id} acknowledged at {offset}")
-            elif found_at not in read:
+            elif found_at not in read and found_at >= leader.log_start_offset:
                 groups = [group for group, first in covered.items() if first <= found_at]
                 if groups:
                     detail = f"record {record_id} at offset {found_at} (late)"
@@ -255,7 +255,8 @@ class Delivery:
             leader = self._leaders.get(key)
             if (group, key) not in self._first or leader is None:
                 continue
-            position = self._start((group, key))
+            # Below the log start the records were deleted: a group that lagged skips them.
+            position = max(self._start((group, key)), leader.log_start_offset)
             for low, high in sorted(self._processed.get((group, key), [])):
                 if low > position and position < committed:
                     self._skipped(group, key, position, min(low, committed))

@@ -283,6 +283,8 @@ class Observer:
             self.note("expired", t_us)
         elif fact.reason == "delete-records":
             self.note("records-deleted", t_us)
+        elif fact.reason == "reset" and fact.offset > 0:
+            self.note("log-reset", t_us)
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         if node in self._running:

@@ -3,7 +3,8 @@
 A seed becomes a scenario in this order: a cluster and its topic (draw_cluster.py), workloads
 (draw_workload.py), faults (draw_faults.py) and operations (draw_operations.py). Then most seeds
 play a shape instead (draw_shape.py, shapes/): a few small faults that meet around one place and
-time. At last some seeds get a second log directory that fails, or a topic that grows.
+time. At last some seeds get a second log directory that fails, a topic that grows, or records that
+are deleted.
 
 Timeouts are lowered to seconds, so that a run of at most ten seconds under faults sees sessions
 end, replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -18,7 +19,12 @@ from typing import Any
 
 from kafkasim.scenarios.searching.draw_cluster import add_quorum, cluster, topic
 from kafkasim.scenarios.searching.draw_faults import faults, more_faults, two_directories
-from kafkasim.scenarios.searching.draw_operations import grow, more_operations, operations
+from kafkasim.scenarios.searching.draw_operations import (
+    delete_records,
+    grow,
+    more_operations,
+    operations,
+)
 from kafkasim.scenarios.searching.draw_shape import play_shape
 from kafkasim.scenarios.searching.draw_workload import permitted, workloads
 
@@ -64,6 +70,7 @@ def draw(seed: int) -> dict[str, Any]:
     if not data["expect"].keys() & {"never", "in-time"}:  # these are about the shape's faults alone
         two_directories(random.Random(f"swarm/{seed}/dirs"), data)
         grow(random.Random(f"swarm/{seed}/grow"), data)
+        delete_records(random.Random(f"swarm/{seed}/delete"), data)
     return data
 
 

@@ -14,6 +14,12 @@ MORE_KINDS = ("reassign", "cancel", "alter-config", "extra-topic", "replace-disk
 GROWN = 0.1
 """The share of seeds that add partitions to their topic."""
 
+DELETING = 0.15
+"""The share of seeds that delete records."""
+
+AWAY = ("crash", "crash", "gc-pause", "isolate")
+"""What keeps a broker from fetching while records are deleted."""
+
 
 def operations(rng: random.Random, brokers: int, topic: dict[str, Any]) -> list[dict[str, Any]]:
     """Draw a rolling restart, elections, reassignments and restarts; most seeds get none."""
@@ -66,6 +72,31 @@ def grow(rng: random.Random, data: dict[str, Any]) -> None:
         data.setdefault("operations", []).append({
             "kind": "create-partitions", "topic": topic["name"],
             "partitions": known + rng.choice((1, 2, 3)), "at": ["500ms", "6s"],
+        })  # fmt: skip
+
+
+def delete_records(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let some seeds delete records, most of them while a broker is away.
+
+    The broker goes long enough before that it has left the ISR, so the deletion may pass the end
+    of its logs; it comes back soon after.
+    """
+    if rng.random() >= DELETING:
+        return
+    topic = data["topics"][0]
+    partitions = max(topic["partitions"], len(topic.get("assignment", ())))
+    at = rng.randrange(2500, 7000)
+    for partition in rng.sample(range(partitions), min(partitions, rng.choice((1, 2, 3)))):
+        data.setdefault("operations", []).append({
+            "kind": "delete-records", "topic": topic["name"], "partition": partition,
+            "offset": rng.choice((-1, -1, -1, 20)), "at": [f"{at}ms", f"{at + 500}ms"],
+        })  # fmt: skip
+    if rng.random() < 0.8:
+        gone = rng.randrange(500, 4500)
+        data["faults"].append({
+            "kind": rng.choice(AWAY),
+            "node": f"broker-{rng.randrange(1, data['cluster']['brokers'] + 1)}",
+            "at": f"{max(200, at - gone)}ms", "for": f"{gone + rng.randrange(300, 2500)}ms",
         })  # fmt: skip
 
 

@@ -140,12 +140,14 @@ def final(
     start: int = 0,
     producer: int = 7,
     high_watermark: int | None = None,
+    deleted: int = 0,
 ) -> tuple[str, Any]:
-    """A final log with one batch per record id."""
+    """A final log with one batch per record id; those below ``deleted`` wait to be deleted."""
     count = len(ids)
     offsets = tuple(range(start, start + count))
     fact = facts.FinalReplica(
-        T, 0, leading, 1, start, start + count if high_watermark is None else high_watermark,
+        T, 0, leading, 1, max(start, deleted),
+        start + count if high_watermark is None else high_watermark,
         start + count, start + count, (1, 0), offsets, tuple(o + 1 for o in offsets), (1,) * count,
         (producer,) * count, offsets, (1,) * count, ids,
     )  # fmt: skip

@@ -57,6 +57,9 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "unseen": (
         [positioned(0), acked(0, 100, 101), polled([0], [100]), final(1, 100, 101, leading=True)],
         {"unseen": 1}),
+    "not unseen, not skipped by commit: deleted before anybody read": (
+        [topic(), positioned(0), acked(0, 100, 101), committed(2),
+         final(1, 100, 101, leading=True, deleted=2)], {}),
     "not unseen: before the group's start": (
         [positioned(1), acked(0, 100, 101), polled([1], [101]),
          final(1, 100, 101, leading=True)], {}),

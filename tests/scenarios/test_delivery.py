@@ -26,6 +26,7 @@ from tests.scenarios.fact_makers import (
 TOPIC: list[Row] = [("controller-1", created())]
 AT_ZERO: Row = ("consumer-1", positioned(0))
 BOTH: Row = ("broker-1", final([batch(0, [10]), batch(1, [11])]))
+DELETED_BOTH: Row = ("broker-1", final([batch(0, [10]), batch(1, [11])], log_start=2))
 FIRST: Row = ("broker-1", final([batch(0, [10])]))
 READ: list[Row] = [AT_ZERO, ("consumer-1", polled((0, 1), (10, 11)))]
 ACKED_BOTH: Row = ("producer-1", acked(0, (10, 11)))
@@ -52,6 +53,14 @@ STORIES: dict[str, tuple[list[Row], list[Row]]] = {
     "unseen nobody read an acknowledged record": (
         [ACKED_BOTH, *READ, BOTH],
         [ACKED_BOTH, AT_ZERO, ("consumer-1", polled((0,), (10,))), BOTH],
+    ),
+    "unseen a record that was deleted before it was read": (
+        [ACKED_BOTH, *_polls((0,)), DELETED_BOTH],
+        [ACKED_BOTH, *_polls((0,)), BOTH],
+    ),
+    "skipped-by-commit a record that was deleted before it was processed": (
+        [*TOPIC, ("consumer-1", positioned(1)), ("broker-1", committed(2)), DELETED_BOTH],
+        [*TOPIC, ("consumer-1", positioned(1)), ("broker-1", committed(2)), BOTH],
     ),
     "duplicate one value at two offsets": (
         [BOTH],

@@ -37,6 +37,15 @@ TWICE = FakeLog([batch(0, [10], pid=5, seq=0), batch(1, [10], pid=5, seq=0)])
 REPLICATED = facts.Replicated(T, P, 0, 0, 0, 1)
 START: list[Row] = [("controller-1", created()), ("broker-1", led(0))]
 EXPOSED: list[Row] = [*START, ("broker-1", appended(0, (10,))), ("broker-1", high_watermark(1))]
+DELETED: list[Row] = [  # broker-2 was down, and continues at the leader's log start
+    *START, ("controller-1", changed(3, (1,))), *EXPOSED[2:],
+    ("broker-1", appended(1, (11,))), ("broker-1", high_watermark(2)),
+    ("broker-1", facts.LogStart(T, P, 2, "delete-records")),
+    ("broker-1", appended(2, (12,))),
+    ("broker-2", facts.LogStart(T, P, 2, "reset")), ("broker-2", facts.Truncated(T, P, 0, 1, 2)),
+]  # fmt: skip
+LOST = [row for row in DELETED if getattr(row[1], "reason", "") != "delete-records"]
+"""The same, though nobody has deleted the records that broker-2 skips."""
 ALIVE: list[Row] = [("controller-1", registration(broker, broker)) for broker in (1, 2)]
 SEQUENCED = [batch(0, [10], pid=5, seq=0), batch(1, [11], pid=5, seq=1)]
 
@@ -104,6 +113,26 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
          ("broker-2", facts.LogDeleted(T, P, 1))],
         [("broker-2", facts.LogDeleted(T, P, 1)),
          ("controller-1", facts.TopicDeleted(4, T, "orders"))],
+    ),
+    "MATCH a replica that was reset to the leader's log start": (
+        [*ALIVE, *DELETED],
+        [("broker-2", appended(2, (12,)))],
+        [("broker-2", appended(2, (99,)))],
+    ),
+    "ISRDATA a joiner that was reset to the leader's log start": (
+        [*ALIVE, *DELETED, ("broker-1", high_watermark(3))],
+        [("broker-2", appended(2, (12,))), ("controller-1", changed(4, (1, 2)))],
+        [("controller-1", changed(4, (1, 2)))],
+    ),
+    "ISRDATA a joiner that was reset above the leader's log start": (
+        ALIVE,
+        [*DELETED, ("controller-1", changed(4, (1, 2)))],
+        [*LOST, ("controller-1", changed(4, (1, 2)))],
+    ),
+    "ACKED a leader that was reset to the log start": (
+        [*ALIVE, *DELETED, ("broker-1", high_watermark(3))],
+        [("broker-2", appended(2, (12,))), ("broker-2", led(3, 1))],
+        [("broker-2", led(2, 1))],
     ),
     "ISRELIG a fenced member stays": (
         [*ALIVE, ("controller-1", changed(3, (1, 2)))],
@@ -231,6 +260,12 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [],
         [("broker-9", final([batch(0, [10]), batch(1, [11])], log_start=1, epochs=(0, 1)))],
         [("broker-9", final([batch(0, [10]), batch(1, [11])], log_start=1, epochs=(0, 2)))],
+    ),
+    "EPOCHCACHE a crash lowers the log start again, and the cache stays as short as it was": (
+        [],
+        [("broker-9", facts.LogStart(T, P, 1, "leader")),
+         ("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
+        [("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
     ),
     "PIDSTATE a sequence that was forgotten": (
         [],

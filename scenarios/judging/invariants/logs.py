@@ -21,6 +21,9 @@ from kafkasim.scenarios.judging.source import PartitionKey
 
 _ALL = 1 << 60
 
+DELETING = ("delete-records", "retention")
+"""Reasons of a log start that say who deleted the records below it; other reasons follow these."""
+
 
 def _read(log: Any, offset: int, end: int) -> list[Any]:
     """Return the batches of a range of offsets, across segments."""
@@ -133,18 +136,24 @@ class Logs:
     def _on_truncated(self, seq: int, t: int, node: str, fact: facts.Truncated) -> None:
         state = self._partition(fact.topic_id, fact.partition)
         replica = state.replica(node)
-        replica.cut(fact.offset)
+        state.cut(replica, fact.offset)
         self._check_isr_member(state, seq, t, node, replica, "truncated its log")
 
     def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
-        replica = self._partition(fact.topic_id, fact.partition).replica(node)
+        state = self._partition(fact.topic_id, fact.partition)
+        replica = state.replica(node)
         replica.log = None
-        replica.cut(fact.log_end_offset)
+        state.cut(replica, fact.log_end_offset)
 
     def _on_log_start(self, _seq: int, _t: int, node: str, fact: facts.LogStart) -> None:
-        replica = self._partition(fact.topic_id, fact.partition).replica(node)
+        state = self._partition(fact.topic_id, fact.partition)
+        replica = state.replica(node)
         if fact.reason == "reset":  # truncated fully: it continues at the leader's log start
-            replica.nexts, replica.epochs, replica.hashes = [], [], []
+            state.restart(replica, fact.offset)
+            return
+        replica.trimmed = max(replica.trimmed, fact.offset)
+        if fact.reason in DELETING:
+            state.deleted = max(state.deleted, fact.offset)
 
     def _on_stopped(self, _seq: int, _t: int, node: str, fact: facts.HostStopped) -> None:
         for state in self.cluster.partitions.values():
@@ -175,7 +184,7 @@ class Logs:
             replica = state.replicas.get(node)
             if replica is not None:
                 replica.lost(broker_of(node) in state.isr, state.exposed, state.exposed_hash)
-                replica.cut(0)
+                state.restart(replica, 0)
 
     def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
         """In KRaft mode no broker joins an ISR with an earlier broker epoch (KIP-903)."""
@@ -238,7 +247,7 @@ class Logs:
             )  # fmt: skip
         if hw > state.exposed:
             leader = state.replicas.get(node) or state.replica(node)
-            if not leader.nexts or leader.nexts[-1] < hw:
+            if leader.log_end_offset < hw:
                 self.cluster.violated(
                     "LOGORDER", seq, t, state.key,
                     f"{node} has high watermark {hw} above its log end {leader.log_end_offset}",
@@ -283,21 +292,19 @@ class Logs:
         led, state.led_epoch = state.led_epoch, max(state.led_epoch, fact.leader_epoch)
         if fact.leader_epoch <= state.unclean_epoch or led < state.unclean_epoch:
             # After an unclean election, a clean leader must hold what the unclean one had.
-            state.exposed = min(state.exposed, replica.log_end_offset)
+            state.exposed = max(min(state.exposed, replica.log_end_offset), replica.start)
             state.exposed_hash = replica.prefix(state.exposed)
             return
         if fact.leader_epoch < led:  # it applied its election late; others have led since
             return
-        if replica.log_end_offset < state.exposed or (
-            replica.prefix(state.exposed) != state.exposed_hash
-        ):
+        if not replica.holds(state.exposed, state.exposed_hash):
             self.cluster.violated(
                 "ACKED", seq, t, state.key,
                 f"{node} was elected for leader epoch {fact.leader_epoch} with log end"
                 f" {replica.log_end_offset}, without the records below high watermark"
                 f" {state.exposed} of an earlier leader",
             )  # fmt: skip
-            state.exposed = min(state.exposed, replica.log_end_offset)
+            state.exposed = max(min(state.exposed, replica.log_end_offset), replica.start)
             state.exposed_hash = replica.prefix(state.exposed)
 
     def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:

@@ -45,11 +45,19 @@ class Violation:
 
 
 class TracedLog:
-    """One replica's log as prefix hashes: ``hashes[i]`` covers everything below ``nexts[i]``."""
+    """One replica's log as prefix hashes: ``hashes[i]`` covers everything below ``nexts[i]``.
 
-    __slots__ = ("epochs", "hashes", "joining", "log", "nexts", "suspect")
+    A log that was truncated fully begins at ``start``, and ``start_hash`` covers what the leader
+    had deleted below. Both are 0 for a log from the partition's first record on.
+    """
+
+    __slots__ = (
+        "epochs", "hashes", "joining", "log", "nexts", "start", "start_hash", "suspect", "trimmed",
+    )  # fmt: skip
 
     def __init__(self) -> None:
+        self.trimmed = 0  # the highest log start that it had: its epoch cache begins there
+        self.start = self.start_hash = 0
         self.nexts: list[int] = []
         self.epochs: list[int] = []
         self.hashes: list[int] = []
@@ -69,18 +77,23 @@ class TracedLog:
     @property
     def log_end_offset(self) -> int:
         """The offset after the last batch."""
-        return self.nexts[-1] if self.nexts else 0
+        return self.nexts[-1] if self.nexts else self.start
 
     def prefix(self, offset: int) -> int:
-        """Return the hash of the batches below ``offset`` (0 for none)."""
+        """Return the hash of the batches below ``offset`` (0 for none), from the start up."""
         index = bisect_right(self.nexts, offset)
-        return self.hashes[index - 1] if index else 0
+        return self.hashes[index - 1] if index else self.start_hash
 
     def holds(self, offset: int, prefix_hash: int) -> bool:
-        """Return whether the log reaches ``offset`` and is that prefix below it."""
+        """Return whether the log reaches ``offset`` and is that prefix below it.
+
+        Nothing is asked of records below its start: they were deleted.
+        """
         nexts = self.nexts
+        if offset <= self.start:
+            return self.start > 0 or prefix_hash == 0
         if not nexts:
-            return offset <= 0 and prefix_hash == 0
+            return False
         if nexts[-1] <= offset:
             return nexts[-1] == offset and self.hashes[-1] == prefix_hash
         return self.prefix(offset) == prefix_hash
@@ -109,6 +122,7 @@ class TracedPartition:
     exposed_hash: int = 0  # the prefix hash below it, in that leader's log
     unclean_epoch: int = -1  # the last leader epoch that began with an unclean election
     led_epoch: int = -1  # the highest leader epoch in which any replica became leader
+    deleted: int = 0  # below it a leader deleted the records, by DeleteRecords or retention
 
     def extend(self, replica: TracedLog, batch: TracedBatch) -> bool:
         """Add a batch to a replica's log; return whether it agrees with all other replicas.
@@ -117,11 +131,49 @@ class TracedPartition:
         the same batch after the same prefix.
         """
         _, end, epoch, _ = batch
-        prefix = hash((replica.hashes[-1] if replica.hashes else 0, batch))
+        prefix = hash((replica.hashes[-1] if replica.hashes else replica.start_hash, batch))
         replica.nexts.append(end)
         replica.epochs.append(epoch)
         replica.hashes.append(prefix)
         return self.canonical.setdefault((end, epoch), prefix) == prefix
+
+    def cut(self, replica: TracedLog, offset: int) -> None:
+        """Drop every batch of a replica that reaches beyond ``offset``."""
+        replica.cut(offset)
+        if offset < replica.start:
+            self.restart(replica, offset)
+
+    def restart(self, replica: TracedLog, offset: int) -> None:
+        """Empty a replica's log; it goes on at ``offset``.
+
+        If a leader has deleted all records below ``offset``, the replica counts as if it had held
+        them: logs are compared from the highest log start up. Otherwise they are a hole in its log.
+        """
+        replica.nexts, replica.epochs, replica.hashes = [], [], []
+        replica.start = replica.start_hash = replica.trimmed = 0
+        if 0 < offset <= self.deleted:
+            replica.start_hash = self._prefix(offset)
+            replica.start = offset
+
+    def _prefix(self, offset: int) -> int:
+        """Return the hash of the records below ``offset``, which have been committed.
+
+        A replica with all records below the highest high watermark has them; when all of these
+        have lost records, the log with the latest leader epoch counts, then the longest.
+        """
+        known = [each for each in self.replicas.values() if each.start <= offset]
+        reach = [each for each in known if each.log_end_offset >= offset]
+        if not reach:
+            return 0
+        best = max(
+            reach,
+            key=lambda each: (
+                each.holds(self.exposed, self.exposed_hash),
+                each.epochs[-1] if each.epochs else -1,
+                each.log_end_offset,
+            ),
+        )
+        return best.prefix(offset)
 
     def replica(self, node: str) -> TracedLog:
         """Return the replica on a node; an unknown one is added with an empty log."""
