@@ -6,7 +6,12 @@ from kafkasim.model.controller.common.image import BrokerImage
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BecameLeader, HighWatermark, IsrUpdateFailed
-from kafkasim.model.messages import FetchPartition, FetchRequest
+from kafkasim.model.messages import (
+    AlterPartitionResponse,
+    AlterPartitionResult,
+    FetchPartition,
+    FetchRequest,
+)
 from kafkasim.model.replication.rules import ReplicationRules
 from tests.model.replica_harness import TOPIC_ID, TP, Trio, registration
 
@@ -127,6 +132,21 @@ def test_no_expansion_below_the_epoch_start() -> None:  # KAFKA-7128, B06
     assert ReplicationRules().may_join_isr(leader, remote)
     trio.nodes[1].image.brokers[2] = BrokerImage(2, 2, "", "broker-2", None, True, False)
     assert not ReplicationRules().may_join_isr(leader, remote)  # fenced: KIP-841, B24
+
+
+def test_a_retried_proposal_keeps_the_broker_epochs_that_it_was_built_with() -> None:
+    """Partition.prepareIsrShrink fixes sentLeaderAndIsr; submitAlterPartition sends it again."""
+    trio = Trio(replica_lag_time_max_ms=1000)
+    trio.tell()
+    leader = trio.nodes[1].leader
+    leader.remotes[2].broker_epoch = 2
+    leader._propose(leader.state.shrink((3,)), trio.now)
+    queue = trio.nodes[1].link.queue
+    (sent, done), leader.remotes[2].broker_epoch = queue.popleft(), 9  # broker 2 restarts
+    refused = AlterPartitionResult(TOPIC_ID, 0, Errors.NOT_CONTROLLER)
+    done(AlterPartitionResponse(Errors.NONE, (refused,)), trio.now)
+    assert [request.partitions for request, _ in queue] == [sent.partitions]
+    assert sent.partitions[0].new_isr == ((1, 1), (2, 2))
 
 
 def test_refused_changes_roll_back_or_stay_pending() -> None:

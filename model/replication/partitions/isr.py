@@ -6,16 +6,20 @@
     any --metadata with a newer partition epoch--> committed
 
 One object stands for one proposal: the controller's answer counts only while that very object is
-still the leader's state.
+still the leader's state. What is sent, with the broker epochs of the proposed members, is fixed
+when the proposal is made, and a retry sends it unchanged (Partition.prepareIsrExpand,
+sentLeaderAndIsr): a member that restarts meanwhile is refused by its old broker epoch.
 """
 
 from __future__ import annotations
+
+from kafkasim.model.messages import AlterPartitionData
 
 
 class IsrState:
     """An ISR as the leader sees it: committed (:func:`committed`) or with a proposal in flight."""
 
-    __slots__ = ("change", "isr", "last", "maximal", "moving", "proposed", "reason")
+    __slots__ = ("change", "isr", "last", "maximal", "moving", "proposed", "reason", "sent")
 
     def __init__(
         self,
@@ -33,6 +37,9 @@ class IsrState:
         self.last = last  # the committed state to fall back to; None unless a proposal is in flight
         self.change = change  # "expand" or "shrink", as the facts name it; "" when committed
         self.moving = moving  # the replicas that join or leave
+        self.sent: AlterPartitionData | None = (
+            None  # the proposal as it is sent, if one is in flight
+        )
         self.reason = reason  # why, as the facts name it: "caught-up" or "lag"
 
     @property

@@ -212,10 +212,7 @@ class LeaderState:
 
     def _propose(self, pending: IsrState, now: int) -> None:
         self._set_isr(pending)
-        self._submit(pending, now)
-
-    def _submit(self, pending: IsrState, now: int) -> None:
-        data = AlterPartitionData(
+        pending.sent = AlterPartitionData(
             self.topic_id,
             self.tp.partition,
             self.leader_epoch,
@@ -224,7 +221,11 @@ class LeaderState:
             0,
             pending.reason,
         )
-        if not self.context.isr_channel.submit(data, self, pending, now):
+        self._submit(pending, now)
+
+    def _submit(self, pending: IsrState, now: int) -> None:
+        assert pending.sent is not None, pending.proposed
+        if not self.context.isr_channel.submit(pending.sent, self, pending, now):
             self._on_alter_error(pending, Errors.OPERATION_NOT_ATTEMPTED, now)
 
     def _broker_epoch(self, member: int) -> int:
