@@ -2,12 +2,18 @@
 
 The type of a client's configuration says whether it is a producer, a consumer or an admin client.
 The application calls a method as ``<client>.<method>``.
+
+A stopped application (SIGTERM) closes its clients before the process ends: producers flush,
+consumers commit if auto-commit is on and leave their group. A consumer closes once the application
+has handled what the last poll() returned, as after KafkaConsumer.wakeup() in a shutdown hook. A
+killed process closes nothing.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.admin.admin import KafkaAdmin
@@ -15,7 +21,7 @@ from kafkasim.model.client.consumer.consumer import KafkaConsumer
 from kafkasim.model.client.producer.producer import KafkaProducer
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
-from kafkasim.model.effects import Call, Process
+from kafkasim.model.effects import Call, Exit, Process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +47,7 @@ class ClientProcess(Process):
         super().__init__(name, files, rng, now)
         self.clients: dict[str, KafkaProducer | KafkaConsumer | KafkaAdmin] = {}
         self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {}
+        self._stopping = False
         for client, config in clients.items():
             made: KafkaProducer | KafkaConsumer | KafkaAdmin
             if isinstance(config, ProducerConfig):
@@ -57,6 +64,32 @@ class ClientProcess(Process):
         """Run a call's method; its client replies now or later."""
         self._methods[item.method](item.call, item.args, now)
 
+    def shutdown(self, now: int) -> None:
+        """Close every client, then end the process."""
+        if self._stopping:
+            return
+        self._stopping = True
+        closing = dict.fromkeys(self.clients)
+
+        def closed(client: str) -> None:
+            del closing[client]
+            if not closing:
+                self.out.append(Exit("shutdown", True))
+
+        for client, stopped in self.clients.items():
+            if not isinstance(stopped, KafkaConsumer):
+                self._hang_up(client)
+                stopped.shut(now, partial(closed, client))
+            else:
+                stopped.stop(now, partial(self._hang_up, client), partial(closed, client))
+        if not self.clients:
+            self.out.append(Exit("shutdown", True))
+
+    def _hang_up(self, client: str) -> None:
+        """Give the application no reply any more: it has ended its use of a client."""
+        for method in self.clients[client].methods:
+            self._methods[f"{client}.{method}"] = _ignore
+
     def ground_truth(self) -> list[Any]:
         """Return the positions of the consumers."""
         return [
@@ -65,3 +98,7 @@ class ClientProcess(Process):
             if isinstance(client, KafkaConsumer)
             for fact in client.ground_truth()
         ]
+
+
+def _ignore(_call: int, _args: tuple[Any, ...], _now: int) -> None:
+    """Do nothing with a call of an application that is stopping."""

@@ -193,3 +193,21 @@ def test_a_closed_admin_has_no_connection() -> None:
     h.result("describe", ("t",))
     assert h.result("close") is None
     assert h.process.channels == {}
+
+
+def test_a_close_waits_for_the_call_under_way_and_refuses_new_ones() -> None:
+    """KafkaAdminClient.AdminClientRunnable.threadShouldExit and .call."""
+    cluster = Cluster()
+    answers = [Errors.LEADER_NOT_AVAILABLE, NONE]
+    cluster.handlers[DeleteTopicsRequest] = lambda _n, m: DeleteTopicsResponse(
+        answers.pop(0), tuple((t, NONE, None) for t in m.topics)
+    )
+    h = Harness(ClientConfig(), cluster)
+    under_way = h.call("delete_topics", ("t",))
+    closed = h.call("close")
+    assert h.result("delete_topics", ("t",)).error == "CLOSED"
+    assert (under_way in h.replies, closed in h.replies) == (False, False)
+    h.run(1000)
+    assert h.replies[under_way].error is NONE
+    assert h.replies[closed] is None
+    assert (answers, h.process.channels) == ([], {})

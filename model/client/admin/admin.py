@@ -11,11 +11,13 @@ Not modelled: describing groups, configurations, ACLs and log directories; timeo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.client.admin.calls import SingleRequest
+from kafkasim.model.client.admin.calls import AdminCalls, SingleRequest
 from kafkasim.model.client.admin.delete_records import DeleteRecords
 from kafkasim.model.client.admin.reset_offsets import ResetOffsets
+from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
 from kafkasim.model.effects import Reply
@@ -38,11 +40,12 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ClientConfig
     from kafkasim.model.effects import Process
+
+Method = Callable[[int, tuple[Any, ...], int], None]
+"""Called with (call, its arguments, now)."""
 
 
 class KafkaAdmin:
@@ -65,7 +68,9 @@ class KafkaAdmin:
         self.config = config
         self.connections = Connections(process, name, config, bootstrap, "admin")
         self.metadata = Metadata(self.connections, rules, auto_create=False)
-        self.methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {
+        self.calls = AdminCalls(self.connections)
+        self._closed = False
+        calls: dict[str, Method] = {
             "create_topics": self.create_topics,
             "create_partitions": self._method(CreatePartitionsRequest),
             "delete_topics": self._method(DeleteTopicsRequest),
@@ -81,12 +86,13 @@ class KafkaAdmin:
             "reset_offsets": self.reset_offsets,
             "delete_records": self.delete_records,
             "describe": self.describe,
-            "close": self.close,
         }
+        self.methods = {name: self._unless_closed(method) for name, method in calls.items()}
+        self.methods["close"] = self.close
 
-    def _method(self, request: type) -> Callable[[int, tuple[Any, ...], int], None]:
+    def _method(self, request: type) -> Method:
         def method(call: int, args: tuple[Any, ...], now: int) -> None:
-            SingleRequest(self.connections, call, request(*args), now).attempt(now)
+            SingleRequest(self.calls, call, request(*args), now).attempt(now)
 
         return method
 
@@ -94,7 +100,7 @@ class KafkaAdmin:
         """Create (topics: tuple[CreatableTopic, …],); reply ((topic, error, message), …)."""
         topics: tuple[CreatableTopic, ...] = tuple(args[0])
         request = CreateTopicsRequest(topics, self.config.request_timeout_ms)
-        SingleRequest(self.connections, call, request, now).attempt(now)
+        SingleRequest(self.calls, call, request, now).attempt(now)
 
     def reset_offsets(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Reset the offsets of (group, topics, to); reply ((partition, offset, error), …).
@@ -102,7 +108,7 @@ class KafkaAdmin:
         ``to`` is EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or an offset.
         """
         group, topics, to = args
-        ResetOffsets(self.connections, call, group, tuple(topics), to, now).attempt(now)
+        ResetOffsets(self.calls, call, group, tuple(topics), to, now).attempt(now)
 
     def delete_records(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Delete records, given (((partition, offset), …),); reply ((partition, low, error), …).
@@ -111,15 +117,39 @@ class KafkaAdmin:
         partition's new log start offset.
         """
         offsets = {TopicPartition(*tp): offset for tp, offset in args[0]}
-        DeleteRecords(self.connections, call, offsets, now).attempt(now)
+        DeleteRecords(self.calls, call, offsets, now).attempt(now)
 
     def describe(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Describe (topics,); reply the MetadataResponse once every partition has a leader."""
         request = MetadataRequest(tuple(args[0]), allow_auto_topic_creation=False)
-        SingleRequest(self.connections, call, request, now).attempt(now)
+        SingleRequest(self.calls, call, request, now).attempt(now)
 
     def close(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Stop refreshing metadata and close the connections."""
-        self.metadata.close()
-        self.connections.close()
-        self.process.out.append(Reply(call, None, None))
+        """Wait for the results of all calls under way, then close the connections and reply."""
+        self.shut(now, lambda: self.process.out.append(Reply(call, None, None)))
+
+    def shut(self, _now: int, done: Callable[[], None]) -> None:
+        """Close, then call ``done()`` (KafkaAdminClient.close; AdminClientRunnable.run).
+
+        New calls are refused. Each call under way ends by default.api.timeout.ms.
+        """
+        self._closed = True
+
+        def idle() -> None:
+            self.metadata.close()
+            self.connections.close()
+            done()
+
+        self.calls.when_idle(idle)
+
+    def _unless_closed(self, method: Method) -> Method:
+        """Return the method that refuses a call if the client is closed or closing."""
+
+        def refuse_or_call(call: int, args: tuple[Any, ...], now: int) -> None:
+            if self._closed:
+                error = KafkaError("CLOSED", "Cannot accept new calls when AdminClient is closing.")
+                self.process.out.append(Reply(call, None, error))
+            else:
+                method(call, args, now)
+
+        return refuse_or_call

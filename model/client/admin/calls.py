@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
-from kafkasim.model.client.exceptions import KafkaTimeoutError
+from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import RETRIABLE, Errors
@@ -22,12 +22,45 @@ if TYPE_CHECKING:
 API_TIMEOUT_US = 60_000_000  # default.api.timeout.ms
 
 
+class AdminCalls:
+    """The calls of one admin client that have no result yet."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.connections = connections
+        self._process = connections.process
+        self._under_way: dict[int, None] = {}
+        self._idle: list[Callable[[], None]] = []  # called once none is under way
+
+    def begin(self, call: int) -> None:
+        """Note a call that needs a result."""
+        self._under_way[call] = None
+
+    def end(self, call: int, result: Any, error: KafkaError | None) -> None:
+        """Give the application the result of a call, or an error."""
+        del self._under_way[call]
+        self._process.out.append(Reply(call, result, error))
+        self._tell_idle()
+
+    def when_idle(self, then: Callable[[], None]) -> None:
+        """Call ``then()`` when no call is under way."""
+        self._idle.append(then)
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if not self._under_way:
+            idle, self._idle = self._idle, []
+            for then in idle:
+                then()
+
+
 class AdminCall:
     """What every call has: the application that waits for it, a deadline and a count of retries."""
 
-    def __init__(self, connections: Connections, call: int, what: str, now: int) -> None:
-        self._connections = connections
-        self._process = connections.process
+    def __init__(self, calls: AdminCalls, call: int, what: str, now: int) -> None:
+        calls.begin(call)
+        self._calls = calls
+        self._connections = calls.connections
+        self._process = calls.connections.process
         self._call = call
         self._what = what  # named by the error of a call that ran out of time
         self._deadline = now + API_TIMEOUT_US
@@ -39,14 +72,14 @@ class AdminCall:
         at = now + backoff_us(self._connections.config, self.retries, self._process.rng)
         if at >= self._deadline:
             error = KafkaTimeoutError("TIMED_OUT", self._what)
-            self._process.out.append(Reply(self._call, None, error))
+            self._calls.end(self._call, None, error)
         else:
             key = ("admin", self._connections.name, self._call)
             self._process.timers.arm(key, at, "main", attempt)
 
     def reply(self, result: Any) -> None:
         """Give the application its result."""
-        self._process.out.append(Reply(self._call, result, None))
+        self._calls.end(self._call, result, None)
 
 
 class SingleRequest:
@@ -56,9 +89,9 @@ class SingleRequest:
     error. Every other error is part of the result.
     """
 
-    def __init__(self, connections: Connections, call: int, request: Any, now: int) -> None:
-        self._connections = connections
-        self._call = AdminCall(connections, call, type(request).__name__, now)
+    def __init__(self, calls: AdminCalls, call: int, request: Any, now: int) -> None:
+        self._connections = calls.connections
+        self._call = AdminCall(calls, call, type(request).__name__, now)
         self._request = request
 
     def attempt(self, now: int) -> None:

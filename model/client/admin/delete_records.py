@@ -6,10 +6,10 @@ looked up and sent again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkasim.model.channel import Failed
-from kafkasim.model.client.admin.calls import AdminCall
+from kafkasim.model.client.admin.calls import AdminCall, AdminCalls
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import (
     DeleteRecordsRequest,
@@ -19,9 +19,6 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.records import TopicPartition
 
-if TYPE_CHECKING:
-    from kafkasim.model.client.net.connections import Connections
-
 
 class DeleteRecords:
     """One call; ``offsets`` by partition, −1 for the high watermark.
@@ -30,10 +27,10 @@ class DeleteRecords:
     """
 
     def __init__(
-        self, connections: Connections, call: int, offsets: dict[TopicPartition, int], now: int
+        self, calls: AdminCalls, call: int, offsets: dict[TopicPartition, int], now: int
     ) -> None:
-        self._connections = connections
-        self._call = AdminCall(connections, call, "delete records", now)
+        self._connections = calls.connections
+        self._call = AdminCall(calls, call, "delete records", now)
         self._offsets = offsets
         self._outstanding = 0  # requests in flight to leaders
         self._results: dict[TopicPartition, tuple[int, Errors]] = {}

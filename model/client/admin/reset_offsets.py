@@ -9,10 +9,10 @@ Not modelled: --by-duration, --shift-by, --to-datetime, --from-file.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkasim.model.channel import Failed
-from kafkasim.model.client.admin.calls import AdminCall
+from kafkasim.model.client.admin.calls import AdminCall, AdminCalls
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import (
     FindCoordinatorRequest,
@@ -27,9 +27,6 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.records import TopicPartition
 
-if TYPE_CHECKING:
-    from kafkasim.model.client.net.connections import Connections
-
 Node = tuple[int, str]  # node id, address
 
 
@@ -41,15 +38,15 @@ class ResetOffsets:
 
     def __init__(
         self,
-        connections: Connections,
+        calls: AdminCalls,
         call: int,
         group: str,
         topics: tuple[str, ...],
         to: int,
         now: int,
     ) -> None:
-        self._connections = connections
-        self._call = AdminCall(connections, call, f"reset offsets of {group}", now)
+        self._connections = calls.connections
+        self._call = AdminCall(calls, call, f"reset offsets of {group}", now)
         self._group = group
         self._topics = topics
         self._to = to

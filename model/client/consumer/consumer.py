@@ -9,6 +9,7 @@ close() reports no event: it commits if auto-commit is on, gives its partitions 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.consumer.fetcher import Fetcher
@@ -32,6 +33,8 @@ from kafkasim.model.facts import FinalPosition
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
     from kafkasim.model.effects import Process
@@ -159,11 +162,34 @@ class KafkaConsumer:
 
     def close(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Commit if auto-commit is on, leave the group, close the connections, reply."""
+        self.shut(now, partial(self._reply, call, None))
+
+    def stop(self, now: int, begin: Callable[[], None], done: Callable[[], None]) -> None:
+        """Close as soon as the application has handled what the last poll() returned.
+
+        ``begin()`` is called when the close begins, ``done()`` when it is over.
+        """
+
+        def interrupted(at: int) -> None:
+            begin()
+            self.shut(at, done)
+
+        self._poll.interrupt(interrupted, now)
+
+    def shut(self, now: int, done: Callable[[], None]) -> None:
+        """Close, then call ``done()``; a second close is over at once."""
         assert not self._poll.outstanding, f"{self.name} is closed inside poll"
-        if self.coordinator is not None and self.subscription.auto_assigned:
-            self.coordinator.close(now, lambda: self._shut(call))
+
+        def over() -> None:
+            self.metadata.close()
+            self.coordinator = None
+            self.connections.close()
+            done()
+
+        if self.coordinator is not None:
+            self.coordinator.close(now, over)
         else:
-            self._shut(call)
+            over()
 
     def ground_truth(self) -> list[Any]:
         """Return the positions, for the end of the run."""
@@ -232,13 +258,6 @@ class KafkaConsumer:
             same = state is not None and state.position == offset
             offsets[tp] = (offset, state.offset_epoch if same and state is not None else -1)
         return offsets
-
-    def _shut(self, call: int) -> None:
-        self.metadata.close()
-        if self.coordinator is not None:
-            self.coordinator.close_connections()
-        self.connections.close()
-        self._reply(call, None)
 
     def _reply(self, call: int, result: Any) -> None:
         self.process.out.append(Reply(call, result, None))

@@ -39,6 +39,8 @@ class Poll:
         self._then: Callable[[int], None] | None = None  # run when the application continues
         self._stepping = False
         self._again = False
+        self._handling = False  # the application handles what the last poll() returned
+        self._interrupt: Callable[[int], None] | None = None  # run in place of the next poll()
         self._key = ("poll", name)
 
     @property
@@ -55,14 +57,23 @@ class Poll:
         self._deadline = now + timeout_ms * 1000
         if self._then is not None:
             self._resume(now)
-        self._step(now)
+        self._start(now)
 
     def go_on(self, call: int, now: int) -> None:
         """Go on with the poll() that ended with an event."""
         assert self._then is not None, f"{self.name} has no event to continue from"
         self._call = call
         self._resume(now)
-        self._step(now)
+        self._start(now)
+
+    def interrupt(self, then: Callable[[int], None], now: int) -> None:
+        """End the outstanding poll() without a reply and run ``then(now)`` (wakeup).
+
+        While the application handles what the last poll() returned, wait for its next call.
+        """
+        self._interrupt = then
+        if not self._handling:
+            self._start(now)
 
     # The parts of the consumer.
 
@@ -111,7 +122,18 @@ class Poll:
         call, self._call = self._call, None
         assert call is not None, (self.name, result, error)
         self.process.timers.cancel(self._key)
+        self._handling = result is not None and bool(result[1])
         self.process.out.append(Reply(call, result, error))
+
+    def _start(self, now: int) -> None:
+        self._handling = False
+        if self._interrupt is None:
+            self._step(now)
+            return
+        then, self._interrupt = self._interrupt, None
+        self._call = None
+        self.process.timers.cancel(self._key)
+        then(now)
 
     def _resume(self, now: int) -> None:
         then, self._then = self._then, None

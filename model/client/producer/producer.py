@@ -10,7 +10,8 @@ Not modelled: transactions, interceptors, compression, idle topics leaving the m
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
@@ -91,7 +92,7 @@ class KafkaProducer:
         self._block_key = ("max.block", name)
         self._retrying = False  # the blocked sends are being tried
         self._freed = False  # memory was released meanwhile
-        self._closing: int | None = None  # the call that waits for the close
+        self._closing: list[Callable[[], None]] = []  # called at the end of the close
         self._closed = False
         self.methods = {"send": self.send, "flush": self.flush, "close": self.close}
 
@@ -123,8 +124,12 @@ class KafkaProducer:
 
     def close(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Wait until every record has its result, then close the connections and reply."""
+        self.shut(now, partial(self._reply, call))
+
+    def shut(self, now: int, done: Callable[[], None]) -> None:
+        """Close, then call ``done()``."""
         self._closed = True
-        self._closing = call
+        self._closing.append(done)
         for waiting in self._blocked:
             self._refuse(waiting, KafkaError("CLOSED", "producer closed while send waited"), now)
         self._blocked.clear()
@@ -236,7 +241,7 @@ class KafkaProducer:
         """Go on with what waits for memory or for results."""
         if self._blocked:
             self._retry_blocked(now)
-        if self.accumulator.flushing or self._closing is not None:
+        if self.accumulator.flushing or self._closing:
             self._finish_flushes()
 
     def _on_metadata(self, now: int) -> None:
@@ -290,8 +295,12 @@ class KafkaProducer:
         for call in self.accumulator.finished_flushes():
             self.process.out.append(Reply(call, None, None))
         self._update_linger()
-        if self._closing is not None and not self.accumulator.incomplete:
-            call, self._closing = self._closing, None
+        if self._closing and not self.accumulator.incomplete:
+            closing, self._closing = self._closing, []
             self.metadata.close()
             self.connections.close()
-            self.process.out.append(Reply(call, None, None))
+            for done in closing:
+                done()
+
+    def _reply(self, call: int) -> None:
+        self.process.out.append(Reply(call, None, None))

@@ -255,25 +255,35 @@ class ConsumerCoordinator:
     # Leave and close.
 
     def close(self, now: int, done: Callable[[], None]) -> None:
-        """Commit if auto-commit is on, give the partitions up, leave, then call ``done()``."""
+        """Commit if auto-commit is on, give the partitions up, leave, then call ``done()``.
 
-        def left(_response: Any, _at: int) -> None:
+        Models ConsumerCoordinator.close: it commits whoever assigned the partitions, and all of it
+        takes 30 s at most.
+        """
+        subscription = self._subscription
+        deadline = now + CLOSE_TIMEOUT_US
+
+        def closed(_response: Any, _at: int) -> None:
+            self._lookup.close()
             done()
 
         def committed(_error: Errors, at: int) -> None:
-            partitions = tuple(self._subscription.assignment)
-            if partitions:
+            self._heartbeat.disable()
+            partitions = tuple(subscription.assignment)
+            if partitions and subscription.auto_assigned:
                 self._drop_assignment(partitions, self._membership)
-            if not self._leave("the consumer is being closed", at, left):
-                done()
+            if not self._leave("the consumer is being closed", at, closed, deadline - at):
+                closed(None, at)
 
-        if self.commits.auto and self._membership.stable:
-            consumed = self._subscription.consumed()
+        if self.commits.auto and (self._membership.stable or not subscription.auto_assigned):
+            consumed = subscription.consumed()
             self.commits.commit(consumed, "auto", CLOSE_TIMEOUT_US, now, committed)
         else:
             committed(Errors.NONE, now)
 
-    def _leave(self, reason: str, now: int, done: Callable[[Any, int], None]) -> bool:
+    def _leave(
+        self, reason: str, now: int, done: Callable[[Any, int], None], timeout_us: int = 0
+    ) -> bool:
         """Leave the group; return whether a LeaveGroup was sent, to which ``done`` is called.
 
         A static member (group.instance.id) sends none: the group keeps its place.
@@ -288,15 +298,10 @@ class ConsumerCoordinator:
             and membership.member_id
         ):
             members = ((membership.member_id, None, reason),)
-            channel.send(LeaveGroupRequest(self._config.group_id, members), now, done)
+            channel.send(LeaveGroupRequest(self._config.group_id, members), now, done, timeout_us)
             sent = True
         self.reset_generation(keep_member_id=False)
         return sent
-
-    def close_connections(self) -> None:
-        """Stop the heartbeat and close the connections to the coordinator."""
-        self._heartbeat.disable()
-        self._lookup.close()
 
 
 def _ignore(_response: Any, _now: int) -> None:
