@@ -108,8 +108,6 @@ class KafkaConsumer:
 
     def poll(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Poll for at most (timeout_ms,)."""
-        if self.coordinator is not None:
-            self.coordinator.on_poll(now)
         self._poll.begin(call, args[0], now)
 
     def continue_poll(self, call: int, _args: tuple[Any, ...], now: int) -> None:

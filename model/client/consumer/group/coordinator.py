@@ -84,10 +84,6 @@ class ConsumerCoordinator:
 
     # Driven by poll().
 
-    def on_poll(self, now: int) -> None:
-        """Note that the application polls (pollHeartbeat)."""
-        self._heartbeat.on_poll(now)
-
     def poll(self, now: int) -> bool:
         """Do what the group needs next (ConsumerCoordinator.poll).
 
@@ -95,6 +91,7 @@ class ConsumerCoordinator:
         False. A consumer without a subscription needs the coordinator for its commits only.
         """
         if self._subscription.auto_assigned:
+            self._heartbeat.on_poll(now)
             settled = (
                 self._membership.state is MemberState.STABLE
                 and not self._rejoin_needed

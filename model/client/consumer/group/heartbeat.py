@@ -2,7 +2,8 @@
 
 One timer serves the heartbeat interval, the session timeout as the client sees it, and
 max.poll.interval.ms. It rests while the member is not in the group or waits for its JoinGroup
-response.
+response. A heartbeat goes out each interval, whether or not the one before is answered. While the
+coordinator is unknown the thread only looks for it: neither timeout is checked.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from kafkasim.model.client.consumer.group.membership import MemberEvents, Membership
     from kafkasim.model.client.consumer.poll import Poll
     from kafkasim.model.config import ConsumerConfig
+
+MEMBER_ERRORS = (Errors.ILLEGAL_GENERATION, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID)
+"""The coordinator does not have this member in this generation."""
 
 
 class Heartbeat:
@@ -44,8 +48,8 @@ class Heartbeat:
         self._max_poll_us = config.max_poll_interval_ms * 1000
         self._last_poll_us = 0
         self._next_us = 0
+        self._look_us = 0  # when to look for the coordinator next, while it is unknown
         self._session_deadline = 0
-        self._in_flight = False
         self._enabled = False
         self._attempts = 0
         self._key = ("heartbeat", poll.name)
@@ -58,10 +62,11 @@ class Heartbeat:
         self._attempts = 0
         self._next_us = now + self._interval_us
         self._session_deadline = now + self._session_us
+        self._last_poll_us = now
         self._arm(now)
 
     def on_poll(self, now: int) -> None:
-        """Note that the application polls: max.poll.interval.ms starts afresh."""
+        """Note a turn of poll(): max.poll.interval.ms starts afresh (pollHeartbeat)."""
         self._last_poll_us = now
 
     def disable(self) -> None:
@@ -72,19 +77,20 @@ class Heartbeat:
     def _on_coordinator_found(self, now: int) -> None:
         if self._enabled:
             self._session_deadline = now + self._session_us
-            self._next_us = min(self._next_us, now)
             self._arm(now)
 
     def _on_coordinator_lost(self, now: int) -> None:
         """Go on in a moment: the thread looks for the coordinator even if nobody polls."""
-        self._in_flight = False
         if self._enabled:
-            self._next_us = now + backoff_us(self._config, 1, self._process.rng)
+            self._look_us = now + backoff_us(self._config, 1, self._process.rng)
             self._arm(now)
 
     def _arm(self, now: int) -> None:
-        poll_deadline = self._last_poll_us + self._max_poll_us
-        deadline = min(self._next_us, self._session_deadline, poll_deadline)
+        if self._lookup.channel is None:
+            deadline = self._look_us
+        else:
+            poll_deadline = self._last_poll_us + self._max_poll_us
+            deadline = min(self._next_us, self._session_deadline, poll_deadline)
         self._process.timers.arm(self._key, max(deadline, now), LANE, self._run)
 
     def _run(self, now: int) -> None:
@@ -94,27 +100,27 @@ class Heartbeat:
             return
         if lookup.channel is None:
             lookup.find(now)
-            self._next_us = now + backoff_us(self._config, 1, self._process.rng)
-            self._session_deadline = now + self._session_us
-        elif now >= self._session_deadline:
+            self._look_us = now + backoff_us(self._config, 1, self._process.rng)
+            self._arm(now)
+            return
+        if now >= self._session_deadline:
             lookup.mark_unknown(now)
             return
+        due = now >= self._next_us
+        if due and self._poll.outstanding:
+            self.on_poll(now)  # poll() takes a turn when a heartbeat is due (timeToNextPoll)
         if now >= self._last_poll_us + self._max_poll_us:
             self._member.on_poll_timeout(now)
             self._enabled = False
             return
-        if now >= self._next_us:
-            if self._in_flight:
-                self._next_us = now + backoff_us(self._config, 1, self._process.rng)
-            else:
-                self._send(now)
+        if due:
+            self._send(now)
         self._arm(now)
 
     def _send(self, now: int) -> None:
         channel = self._lookup.channel
         assert channel is not None, self._config.group_id
         self._next_us = now + self._interval_us
-        self._in_flight = True
         generation = self._membership.generation_id
         request = HeartbeatRequest(
             self._config.group_id,
@@ -125,30 +131,40 @@ class Heartbeat:
         channel.send(request, now, lambda response, at: self._on_response(generation, response, at))
 
     def _on_response(self, generation: int, response: Any, now: int) -> None:
-        self._in_flight = False
         membership = self._membership
         if not isinstance(response, HeartbeatResponse):
             self._lookup.mark_unknown(now)
+            self._fail(now)
             return
         error = response.error
         if not error or error is Errors.REBALANCE_IN_PROGRESS:
-            self._attempts = 0
-            self._session_deadline = now + self._session_us
+            self._succeed(now)
             if error and membership.stable:
                 self._member.request_rejoin()
                 self._poll.wake(now)
-            return
-        if error in (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR):
+        elif error in (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR):
             self._lookup.mark_unknown(now)
-        elif error in (Errors.ILLEGAL_GENERATION, Errors.UNKNOWN_MEMBER_ID):
+            self._fail(now)
+        elif error in MEMBER_ERRORS:
             joining = membership.state is MemberState.PREPARING_REBALANCE
-            if generation == membership.generation_id and not joining:
+            if generation != membership.generation_id or joining:
+                self._succeed(now)  # of an older generation: it means nothing
+            elif error is Errors.FENCED_INSTANCE_ID:
+                self._member.on_fenced(now)
+            else:
                 self._member.reset_generation(error is Errors.ILLEGAL_GENERATION)
                 self._poll.wake(now)
-        elif error is Errors.FENCED_INSTANCE_ID:
-            self._member.on_fenced(now)
         else:
-            self._attempts += 1
-            self._next_us = now + backoff_us(self._config, self._attempts, self._process.rng)
-            if self._enabled:
-                self._arm(now)
+            self._fail(now)
+
+    def _succeed(self, now: int) -> None:
+        """Begin the session afresh (Heartbeat.receiveHeartbeat)."""
+        self._attempts = 0
+        self._session_deadline = now + self._session_us
+
+    def _fail(self, now: int) -> None:
+        """Send the next heartbeat after the backoff (Heartbeat.failHeartbeat)."""
+        self._attempts += 1
+        self._next_us = now + backoff_us(self._config, self._attempts, self._process.rng)
+        if self._enabled:
+            self._arm(now)
