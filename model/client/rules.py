@@ -93,10 +93,10 @@ class ClientRules:
         """
         return True
 
-    def split_size(self, batch_size: int, size: int) -> int:
-        """Return the limit in bytes of the parts of a batch of ``size`` that was too large.
+    def split_size(self, batch_size: int) -> int:
+        """Return the limit in bytes of the parts of a batch that was too large.
 
-        Kafka splits by batch.size. Without compression that may not make the batch smaller, so the
-        parts are at most half as large.
+        Kafka splits by batch.size (RecordAccumulator.splitAndReenqueue). A batch that is no larger
+        is sent again as it is, at once, until delivery.timeout.ms ends it (KAFKA-8350).
         """
-        return min(batch_size, size // 2)
+        return batch_size

@@ -61,6 +61,19 @@ def new_leader(h: Harness, group: Group) -> None:
 # The coordinator.
 
 
+def test_a_coordinator_in_its_reconnect_backoff_is_looked_up_after_the_retry_backoff() -> None:
+    """AbstractCoordinator.ensureCoordinatorReady sleeps retryBackoff while it is unavailable."""
+    h, _ = start(retry_backoff_ms=100, reconnect_backoff_ms=2000, reconnect_backoff_max_ms=2000)
+    polled(h, 100)
+    script(h, HeartbeatRequest, lambda _m: HeartbeatResponse(Errors.NOT_COORDINATOR))
+    h.call("poll", 60_000)
+    h.run(3500)
+    asked = len(h.cluster.requests(FindCoordinatorRequest))
+    assert 2 <= asked < 12
+    h.run(3000)
+    assert len(h.cluster.requests(HeartbeatRequest)) > 1
+
+
 def test_a_coordinator_that_is_not_available_is_looked_up_again() -> None:
     h, _ = start(records=1)
     script(h, FindCoordinatorRequest, moved, moved)
@@ -114,7 +127,9 @@ def test_a_join_without_response_finds_the_coordinator_again() -> None:
     h, _ = start(records=1)
     script(h, JoinGroupRequest, lambda _m: h.reset("broker-0"))
     assert [r[0] for r in polled(h, 5000)[1][T0]] == [0]
-    assert len(h.cluster.requests(FindCoordinatorRequest)) == 2
+    assert (
+        len(h.cluster.requests(FindCoordinatorRequest)) == 3
+    )  # found in its reconnect backoff once
 
 
 def test_a_sync_that_is_refused_joins_again() -> None:
@@ -133,7 +148,6 @@ def test_a_join_response_waits_for_the_next_poll() -> None:
         h.result("poll", 1)
     h.run(100)
     assert (group.generation, h.cluster.requests(SyncGroupRequest)) == (0, [])
-    polled(h, 10)
     assert [r[0] for r in polled(h)[1][T0]] == [0]
 
 
@@ -147,6 +161,20 @@ def test_a_member_that_leaves_while_it_syncs_joins_again() -> None:
     h.respond(connection, correlation, SyncGroupResponse(NONE, "consumer", "range", (T0,)))
     assert [r[0] for r in polled(h)[1][T0]] == [0]
     assert group.generation == 2
+
+
+def test_a_member_id_that_arrives_between_two_polls_is_used_by_the_next_one_at_once() -> None:
+    """AbstractCoordinator.joinGroupIfNeeded goes on after a MemberIdRequiredException."""
+    h, group = start(records=1)
+    h.call("poll", 0)
+    h.run(2)
+    while not h.cluster.requests(JoinGroupRequest):
+        h.result("poll", 1)
+    h.run(100)
+    begun = h.now
+    assert h.result("poll", 60_000) == ("assigned", (T0,))
+    assert h.now - begun < 100_000
+    assert group.generation == 1
 
 
 # Heartbeats.

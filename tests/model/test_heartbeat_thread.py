@@ -49,7 +49,7 @@ def test_the_poll_interval_begins_when_the_thread_is_enabled() -> None:
 
 
 def test_a_heartbeat_goes_out_each_interval_though_none_is_answered() -> None:
-    """HeartbeatThread.run asks Heartbeat.shouldHeartbeat, which does not look at those in flight."""
+    """HeartbeatThread.run: Heartbeat.shouldHeartbeat does not ask for those in flight."""
     h, _ = start(**FAST)
     h.cluster.handlers[HeartbeatRequest] = lambda _n, _m: None
     polled(h, 100)

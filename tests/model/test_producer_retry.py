@@ -243,4 +243,18 @@ def test_after_the_last_epoch_comes_a_new_producer_id() -> None:
     h.call("send", "t", None, 2, 10, 0, False)
     h.run(100)
     assert [f.record_ids for f in h.of(SendFailed)] == [(1,)]
-    assert [(x.record_ids, x.producer_id, x.base_sequence) for x in h.of(Acked)] == [((2,), 8, 0)]
+    (acked,) = h.of(Acked)
+    assert (acked.record_ids, acked.producer_id, acked.base_sequence) == ((2,), 8, 0)
+    assert acked.producer_epoch == 0  # TransactionManager.bumpIdempotentProducerEpoch: no bump
+
+
+def test_a_batch_that_expires_in_its_first_attempt_leaves_no_sequence_unresolved() -> None:
+    """Sender.sendProducerData marks a sequence unresolved only if the batch was in retry."""
+    h, log = warm(delivery_timeout_ms=1000, request_timeout_ms=1000)
+    log.script = [None]
+    h.call("send", "t", None, 1, 10, 0, False)
+    h.run(900)
+    h.call("send", "t", None, 2, 10, 0, False)
+    h.run(300)
+    assert [f.record_ids for f in h.of(SendFailed)] == [(1,)]
+    assert sequences(h)[-1] == (0, 2)

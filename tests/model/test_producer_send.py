@@ -142,19 +142,25 @@ def test_an_unknown_topic_blocks_until_it_exists() -> None:
     assert [a.topic_id for a in h.of(Acked)] == ["id-u"]
 
 
-def test_too_large_batches_are_split_in_order() -> None:
-    h, log = start(linger_ms=50, batch_size=1000)
+def test_a_too_large_batch_no_larger_than_batch_size_is_sent_again_as_it_is() -> None:
+    """RecordAccumulator.splitAndReenqueue splits by batch.size: here into one part (KAFKA-8350)."""
+    h, log = start(linger_ms=50, batch_size=1000, delivery_timeout_ms=1000, request_timeout_ms=900)
     for i in range(4):
         h.call("send", "t", None, i, 100, None, True)
-    log.script = [Errors.MESSAGE_TOO_LARGE]
-    h.run(1000)
-    assert [(a.record_ids, a.base_sequence) for a in h.of(Acked)] == [
-        ((0,), 0),
-        ((1,), 1),
-        ((2,), 2),
-        ((3,), 3),
-    ]
+    log.script = [Errors.MESSAGE_TOO_LARGE] * 3
+    h.run(500)
+    assert [(a.record_ids, a.base_sequence) for a in h.of(Acked)] == [((0, 1, 2, 3), 0)]
     assert [h.replies[-c] for c in range(1, 5)] == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert len(h.cluster.requests(ProduceRequest)) == 4
+
+
+def test_a_too_large_batch_that_is_never_taken_ends_by_the_delivery_timeout() -> None:
+    h, log = start(linger_ms=50, batch_size=1000, delivery_timeout_ms=1000, request_timeout_ms=900)
+    for i in range(4):
+        h.call("send", "t", None, i, 100, None, False)
+    log.script = [Errors.MESSAGE_TOO_LARGE] * 10_000
+    h.run(2000)
+    assert [(f.record_ids, f.error) for f in h.of(SendFailed)] == [((0, 1, 2, 3), "TIMED_OUT")]
 
 
 def test_close_flushes_and_refuses_more() -> None:

@@ -328,7 +328,9 @@ class Sender:
     def _expire(self, batch: ProducerBatch, now: int) -> None:
         """Give up a batch after delivery.timeout.ms, queued or in flight."""
         queue = batch.queue
+        in_retry = batch.attempts > 1
         if batch in queue.batches:
+            in_retry = batch.attempts > 0
             queue.batches.remove(batch)
             node = self._leaders.get(queue)
             if not queue.batches and node is not None:
@@ -336,7 +338,7 @@ class Sender:
         elif batch.attempts:
             batch.indeterminate = True  # in flight
         if self._transactions is not None:
-            self._transactions.on_expired(batch)
+            self._transactions.on_expired(batch, in_retry)
         self._give_up(batch, "TIMED_OUT", now)
 
     # Retries.
@@ -369,7 +371,7 @@ class Sender:
 
     def _split(self, batch: ProducerBatch) -> None:
         """Split a batch that the broker found too large; the parts are sent in its place."""
-        limit = self._rules.split_size(self._config.batch_size, batch.size)
+        limit = self._rules.split_size(self._config.batch_size)
         for part in reversed(self._accumulator.split(batch, limit)):
             self._put_back(part)
 

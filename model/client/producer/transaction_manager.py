@@ -3,8 +3,9 @@
 The manager asks for a producer id and decides which batch may go out with which sequence. After a
 gap in the sequences that no retry can close, it bumps the epoch on the client and numbers the
 in-flight batches of that partition from 0. Other partitions take the new epoch once their own
-in-flight batches are done. The sequences of a partition are in its TxnPartitionEntry
-(``batches.py``).
+in-flight batches are done. After epoch 32767 the manager asks for a new id, whose first epoch
+serves as the bump (bumpIdempotentProducerEpoch). The sequences of a partition are in its
+TxnPartitionEntry (``batches.py``).
 
 Not modelled: transactions.
 """
@@ -72,6 +73,7 @@ class TransactionManager:
         self._attempts = 0
         self.producer_id = response.producer_id
         self.producer_epoch = response.producer_epoch
+        self._rewrite_sequences()  # those of a bump that took a new id
         if self.work_pending:
             self.resolve_sequences(now)
         for callback in self.id_assigned:
@@ -159,16 +161,19 @@ class TransactionManager:
         if adjust or error in (Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, Errors.UNKNOWN_PRODUCER_ID):
             self._request_epoch_bump(entry)
 
-    def on_expired(self, batch: ProducerBatch) -> None:
+    def on_expired(self, batch: ProducerBatch, in_retry: bool) -> None:
         """Note that a batch expired. If it was sent, its records may be in the log or not.
 
-        Models markSequenceUnresolved: the partition sends nothing new until its other in-flight
-        batches have their results.
+        If it was put back for a retry, its sequence is unresolved (markSequenceUnresolved): the
+        partition sends nothing new until its other in-flight batches have their results. In its
+        first attempt it is only forgotten, as Sender.sendProducerData does (ProducerBatch.inRetry).
         """
         if batch.base_sequence == NO_SEQUENCE:
             return
         entry = batch.queue.sequences
         entry.remove(batch)
+        if not in_retry:
+            return
         after = add_sequence(batch.base_sequence, len(batch.records))
         entry.unresolved = after if entry.unresolved is None else max(entry.unresolved, after)
         self._unresolved[entry] = None
@@ -215,15 +220,18 @@ class TransactionManager:
             if entry.next_sequence != add_sequence(entry.last_acked_sequence, 1):
                 self._to_rewrite[entry] = None
         self.work_pending = bool(self._unresolved)
-        if not self._to_rewrite:
+        if not self._to_rewrite or self.producer_id == NO_PRODUCER_ID:
             return
-        if self.producer_epoch == MAX_EPOCH:
+        if self.producer_epoch == MAX_EPOCH:  # resetIdempotentProducerId
             self.producer_id = NO_PRODUCER_ID
             self.producer_epoch = -1
-            self.work_pending = True
             self.request_producer_id(now)
             return
         self.producer_epoch += 1
+        self._rewrite_sequences()
+
+    def _rewrite_sequences(self) -> None:
+        """Number the partitions that caused an epoch bump, or a new id, from 0."""
         for entry in self._to_rewrite:
             self._start_at_beginning(entry)
             entry.unresolved = None

@@ -81,6 +81,7 @@ class GroupJoin:
         if self._response is not None:
             response, self._response = self._response, None
             self._handle_join(response, now)
+            self._poll.wake(now)  # joinGroupIfNeeded goes on at once
 
     def backoff_is_over(self, now: int) -> bool:
         """Return whether a JoinGroup may be sent; wake the poll() later if not."""

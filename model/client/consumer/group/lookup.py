@@ -79,8 +79,12 @@ class CoordinatorLookup:
         if self._closed:
             return
         if isinstance(response, FindCoordinatorResponse) and not response.error:
+            channel = self._channel(response.node_id, response.address)
+            if not channel.ready(now):  # in its reconnect backoff (ensureCoordinatorReady)
+                self._look_again(now)
+                return
             self._attempts = 0
-            self.channel = self._channel(response.node_id, response.address)
+            self.channel = channel
             for callback in self.found:
                 callback(now)
             self._poll.wake(now)
@@ -88,10 +92,12 @@ class CoordinatorLookup:
             self._poll.fail(KafkaError(response.error.name, self._group_id))
             self._poll.wake(now)
         else:
-            self._attempts += 1
-            config, rng = self._connections.config, self._process.rng
-            at = now + backoff_us(config, self._attempts, rng)
-            self._process.timers.arm(self._key, at, LANE, self.find)
+            self._look_again(now)
+
+    def _look_again(self, now: int) -> None:
+        self._attempts += 1
+        at = now + backoff_us(self._connections.config, self._attempts, self._process.rng)
+        self._process.timers.arm(self._key, at, LANE, self.find)
 
     def _channel(self, node_id: int, address: str) -> Channel:
         channel = self._channels.get(node_id)
