@@ -55,6 +55,10 @@ class Controller39(ControllerRules):
         """Support 3.9's metadata versions, and no eligible leader replicas (KIP-966)."""
         return ((METADATA_VERSION, 1, METADATA_VERSION_3_9_IV0),)
 
+    def tracks_fenced_brokers(self) -> bool:
+        """Return False: the session of a broker ends when the broker is fenced."""
+        return False
+
 
 RULES: dict[str, dict[str, type]] = {"3.9": {"controller": Controller39, "raft": Raft39}}
 """Release to part of the model to the rules of that part that differ from 4.0's."""

@@ -118,6 +118,7 @@ def test_controlled_shutdown_moves_leadership_and_leaves_a_clean_log(cluster: Cl
     cluster.run(cluster.now + 6 * SECOND)
     assert cluster.exits == [("broker-1", Exit("shutdown", True))]
     assert cluster.leader_known_to(2) == 2
+    cluster.run(cluster.now + 9 * SECOND)  # until then its session refuses another incarnation
     cluster.restart("broker-1")
     cluster.run(cluster.now + 4 * SECOND)
     assert [fact.clean for fact in cluster.seen(LogLoaded)] == [True]

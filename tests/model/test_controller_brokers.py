@@ -13,6 +13,7 @@ from kafkasim.model.messages import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+from kafkasim.scenarios.variants.releases import Controller39
 from tests.model.controller_harness import SECOND, Harness
 
 NONE = Errors.NONE
@@ -63,6 +64,87 @@ def test_a_second_incarnation_is_refused_while_the_session_is_valid() -> None:
     assert (refused.error, accepted.error) == (Errors.DUPLICATE_BROKER_REGISTRATION, NONE)
 
 
+def test_after_a_controlled_shutdown_the_session_stays_valid_until_its_end() -> None:
+    """ClusterControlManager.registerBroker asks BrokerHeartbeatTracker.hasValidSession, which does
+    not ask whether the broker is fenced; maybeFenceStaleBroker fences it once more."""
+    h = Harness().activate().up(1, 2)
+    assert h.heartbeat(2, want_shut_down=True).should_shut_down
+    refused = h.ask(registration(2, "2-b"))
+    h.heartbeat(1)
+    h.advance(9 * SECOND - 1)
+    still = h.ask(registration(2, "2-b"))
+    h.heartbeat(1)
+    h.advance(2 * SECOND)
+    changes = [(f.broker, f.change) for f in h.facts_of(BrokerRegistration)]
+    accepted = h.ask(registration(2, "2-b"))
+    assert [refused.error, still.error, accepted.error] == [
+        Errors.DUPLICATE_BROKER_REGISTRATION,
+        Errors.DUPLICATE_BROKER_REGISTRATION,
+        NONE,
+    ]
+    assert changes[-2:] == [(2, "fenced"), (2, "fenced")]
+
+
+def test_a_broker_that_came_back_is_not_fenced_for_its_old_session() -> None:
+    """maybeFenceStaleBroker drops a session whose broker epoch is a previous incarnation's."""
+    h = Harness(broker_session_timeout_ms="800").activate().up(1)
+    h.heartbeat(1, want_shut_down=True)
+    h.now += 800_000
+    assert h.ask(registration(1, "1-b")).error == NONE
+    h.facts.clear()
+    h.advance(2 * SECOND)
+    assert h.facts_of(BrokerRegistration) == []
+
+
+def test_a_new_active_controller_begins_a_session_for_every_registered_broker() -> None:
+    """ClusterControlManager.activate does not ask whether a broker is fenced either."""
+    h = Harness().activate().up(1)
+    h.heartbeat(1, want_shut_down=True)
+    h.advance(20 * SECOND)
+    h.raft.lead(2, h.now)
+    h.drain()
+    h.activate()
+    refused = h.ask(registration(1, "1-b"))
+    h.now += 9 * SECOND
+    assert [refused.error, h.ask(registration(1, "1-b")).error] == [
+        Errors.DUPLICATE_BROKER_REGISTRATION,
+        NONE,
+    ]
+
+
+def test_a_registration_alone_begins_no_session() -> None:
+    h = Harness().activate()
+    h.register(1, "a")
+    assert h.ask(registration(1, "b")).error == NONE
+
+
+def test_sessions_are_checked_eight_times_a_session() -> None:
+    """QuorumController.maybeFenceStaleBrokerPeriodNs: a fence comes up to 9/8 sessions late."""
+    h = Harness(broker_session_timeout_ms="8000").activate()
+    h.advance(SECOND // 2)
+    h.up(1)
+    h.facts.clear()
+    start = h.now
+    while not h.facts_of(BrokerRegistration):
+        h.advance(SECOND // 10)
+    assert (start, h.now) == (SECOND // 2, 9 * SECOND)
+
+
+def test_before_4_0_the_fence_ends_the_session() -> None:
+    h = Harness(Controller39()).activate().up(1, 2)
+    h.heartbeat(2, want_shut_down=True)
+    accepted = h.ask(registration(2, "2-b"))
+    h.heartbeat(2)
+    h.heartbeat(1)
+    h.facts.clear()
+    h.advance(9 * SECOND)
+    assert accepted.error == NONE
+    assert [(f.broker, f.change) for f in h.facts_of(BrokerRegistration)] == [
+        (1, "fenced"),
+        (2, "fenced"),
+    ]
+
+
 def test_the_same_incarnation_keeps_its_epoch() -> None:  # KAFKA-16952
     h = Harness().activate()
     epoch = h.register(1)
@@ -77,8 +159,9 @@ def test_a_new_incarnation_first_leaves_isr_and_leadership() -> None:  # B84
     h.now += 9 * SECOND
     epoch = h.ask(registration(1, "new")).broker_epoch
     assert h.partition(topic) == (2, 1, 1, (2,))
+    # No fence record: the registration record replaces the broker (handleBrokerShutdown).
     assert [(f.change, f.broker_epoch) for f in h.facts_of(BrokerRegistration)][-2:] == [
-        ("fenced", h.facts_of(BrokerRegistration)[0].broker_epoch),
+        ("unfenced", h.facts_of(BrokerRegistration)[2].broker_epoch),
         ("registered", epoch),
     ]
 
@@ -131,6 +214,7 @@ def test_one_check_fences_one_broker() -> None:
     h.now += 20 * SECOND  # as after a pause of the controller
     fenced = []
     for _ in range(4):
+        h.now += SECOND // 100  # the check that found a stale broker is repeated after 10 ms
         due = h.controller.timers.pop_due(h.now)
         while due is not None and due[0] != "stale-check":
             due = h.controller.timers.pop_due(h.now)

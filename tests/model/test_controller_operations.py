@@ -380,6 +380,7 @@ def test_an_unclean_restart_leaves_isr_and_elr_and_the_last_known_leader_waits_t
     h, topic = eligible()
     for broker in (3, 2, 1):
         h.heartbeat(broker, want_fence=True)
+    h.now += 9 * SECOND
     for broker in (2, 1):
         h.register(broker, "unclean")  # its clean shutdown file is not there: epoch −1
     assert elr(h, topic) == ((), (), (1,))
@@ -395,6 +396,7 @@ def test_a_clean_restart_stays_eligible() -> None:
     h, topic = eligible()
     for broker in (3, 2, 1):
         h.heartbeat(broker, want_fence=True)
+    h.now += 9 * SECOND
     epoch = h.controller.image.brokers[2].epoch
     clean = BrokerRegistrationRequest(2, "2-b", "broker-2", None, epoch)
     assert h.ask(clean).error is Errors.NONE

@@ -68,7 +68,7 @@ def test_a_crash_takes_both_offices_and_both_come_back() -> None:
 def test_a_clean_restart_hands_over_leaderships_first_and_then_the_metadata() -> None:
     restart = {"kind": "rolling-restart", "at": "2s", "pause": "1s"}
     result, rows = told(
-        scenario(operations=[restart], duration="30s"), facts.HostStopped, facts.PartitionChanged
+        scenario(operations=[restart], duration="60s"), facts.HostStopped, facts.PartitionChanged
     )
     assert [(node, fact.reason) for node, fact in rows if type(fact) is facts.HostStopped] == [
         (f"broker-{number}", "shutdown") for number in (1, 2, 3)

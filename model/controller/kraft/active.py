@@ -76,7 +76,7 @@ class ActiveController:
         if not self.image.features:
             levels = {**self.rules.bootstrap_features(), **features}
             self.append([FeatureLevelRecord(name, levels[name]) for name in levels], now)
-        self._arm_stale_check()
+        self._arm_stale_check(now)
         self._arm_no_op(now)
         arm = self.timers.arm
         arm("unclean-scan", now + self._unclean_interval_us(), LANE, self._on_unclean_scan)
@@ -108,7 +108,7 @@ class ActiveController:
         else:
             self._respond(item, response)
         if records:
-            self._arm_stale_check()
+            self._arm_stale_check(now)
 
     def append(self, records: list[Any], now: int) -> int | None:
         """Append an event's records to the log and replay them.
@@ -145,21 +145,24 @@ class ActiveController:
 
     # Timers.
 
-    def _arm_stale_check(self) -> None:
-        """Arm the check of sessions for the end of the first of them."""
+    def _arm_stale_check(self, now: int, again: bool = False) -> None:
+        """Arm the next check of sessions; ``again``: the last one found a stale broker."""
         if not self.timers.armed("stale-check"):
-            deadline = self.managers.heartbeats.next_check_us()
+            deadline = self.managers.heartbeats.next_check_us(now, again)
             if deadline is not None:
                 self.timers.arm("stale-check", deadline, LANE, self._on_stale_check)
 
     def _on_stale_check(self, now: int) -> None:
         """Fence at most one broker whose session ended; the next one is another event."""
-        broker_id = self.managers.heartbeats.stale_broker(now)
-        if broker_id is not None:
-            if self.append(self.managers.replication.fence(broker_id), now) is None:
-                return  # the leadership is lost, and the inbox is about to say so
-            self.managers.heartbeats.fence(broker_id)
-        self._arm_stale_check()
+        heartbeats = self.managers.heartbeats
+        expired = heartbeats.remove_expired(now)
+        if expired is not None:
+            records = self.managers.replication.fence_stale(*expired)
+            if records:
+                if self.append(records, now) is None:
+                    return  # the leadership is lost, and the inbox is about to say so
+                heartbeats.fence(expired[0])
+        self._arm_stale_check(now, again=expired is not None)
 
     def _arm_no_op(self, now: int) -> None:
         if self.config.metadata_max_idle_interval_ms:

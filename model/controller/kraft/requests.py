@@ -92,7 +92,7 @@ class Managers:
         self.image = image
         self.rules = rules
         self.heartbeats = BrokerHeartbeatManager(
-            config.broker_session_timeout_ms * 1000, image, now
+            config.broker_session_timeout_ms * 1000, image, rules.tracks_fenced_brokers(), now
         )
         self.cluster = ClusterControlManager(image, self.heartbeats)
         self.replication = ReplicationControlManager(
@@ -117,18 +117,20 @@ class Managers:
         if previous is not None and previous.incarnation_id != request.incarnation_id:
             if self.rules.fences_previous_incarnation(previous):
                 unclean = self.rules.is_unclean_restart(previous, request)
-                records += self.replication.fence(previous.id, "registered", unclean)
+                records += self.replication.leave(previous.id, "registered", unclean)
         record = cluster.registration(request)
 
         def replayed() -> BrokerRegistrationResponse:
-            self.heartbeats.register(request.broker_id, record.fenced, now)
-            return BrokerRegistrationResponse(Errors.NONE, image.brokers[request.broker_id].epoch)
+            epoch = image.brokers[request.broker_id].epoch
+            self.heartbeats.register(request.broker_id, epoch, record.fenced, now)
+            return BrokerRegistrationResponse(Errors.NONE, epoch)
 
         return ControllerResult([*records, record], None, replayed)
 
     def on_heartbeat(self, request: BrokerHeartbeatRequest, now: int) -> ControllerResult:
         """Extend a broker's session, and move it between fenced, active and shutting down."""
         image, heartbeats = self.image, self.heartbeats
+        heartbeats.track(request.broker_id, request.broker_epoch, now)
         broker = image.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
             refusal = BrokerHeartbeatResponse(Errors.STALE_BROKER_EPOCH, False, True, False)
@@ -139,7 +141,8 @@ class Managers:
         response = BrokerHeartbeatResponse(Errors.NONE, caught_up, fenced, stop)
 
         def replayed() -> BrokerHeartbeatResponse:
-            heartbeats.touch(broker.id, fenced, request.current_metadata_offset, now)
+            offset = request.current_metadata_offset
+            heartbeats.touch(broker.id, broker.epoch, fenced, offset, now)
             if records and not fenced and request.want_shut_down:
                 heartbeats.start_shutdown(broker.id, image.offset)
             return response

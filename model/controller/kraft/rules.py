@@ -132,6 +132,14 @@ class ControllerRules:
         """
         return request.previous_broker_epoch != previous.epoch
 
+    def tracks_fenced_brokers(self) -> bool:
+        """Return whether a fenced broker has a session too (BrokerHeartbeatTracker, since 4.0).
+
+        True refuses a new incarnation until the previous one has been silent for the whole session,
+        even after its controlled shutdown, and the end of that session fences it once more.
+        """
+        return True
+
     def may_unfence(
         self, broker: BrokerImage, want_fence: bool, metadata_offset: int, log_end_offset: int
     ) -> bool:

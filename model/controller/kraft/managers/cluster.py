@@ -42,7 +42,7 @@ class ClusterControlManager:
         if (
             previous is not None
             and previous.incarnation_id != request.incarnation_id
-            and self.heartbeats.has_valid_session(request.broker_id, now)
+            and self.heartbeats.has_valid_session(previous.id, previous.epoch, now)
         ):
             return Errors.DUPLICATE_BROKER_REGISTRATION
         if request.log_dirs and not self._may_have(request.broker_id, request.log_dirs):

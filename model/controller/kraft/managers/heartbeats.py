@@ -1,8 +1,16 @@
-"""The sessions of brokers (org.apache.kafka.controller.BrokerHeartbeatManager).
+"""Sessions of brokers and their progress in the metadata log (BrokerHeartbeatManager, -Tracker).
 
-A session lasts broker.session.timeout.ms from the broker's last heartbeat, by the active
-controller's monotonic clock. It is soft state: a new active controller begins with a new session
-for every unfenced broker.
+A session lasts broker.session.timeout.ms from the last heartbeat, by the active controller's
+monotonic clock. It is soft state: a new active controller begins a session for every registered
+broker.
+
+A session belongs to a broker id and a broker epoch, and not to the broker's state: a broker that
+was fenced by its controlled shutdown has a valid session until it has been silent for the whole
+timeout. Until then another incarnation is refused, and then the controller fences it once more. A
+registration alone begins no session; its first heartbeat does.
+
+Kafka 3.9 has no BrokerHeartbeatTracker (ControllerRules.tracks_fenced_brokers): the session of a
+broker ends when it is fenced.
 """
 
 from __future__ import annotations
@@ -10,80 +18,113 @@ from __future__ import annotations
 from kafkasim.model.controller.common.image import MetadataImage
 
 NEVER = 2**63 - 1
+CHECKS_PER_SESSION = 8  # QuorumController.maybeFenceStaleBrokerPeriodNs
+MIN_CHECK_PERIOD_US = 1000
+CHECK_AGAIN_US = 10_000  # after a check that found a stale broker (PeriodicTaskControlManager)
 
 
 class BrokerHeartbeatState:
-    """The session of one registered broker, and its progress in the metadata log."""
+    """The progress of one registered broker."""
 
-    __slots__ = ("controlled_shutdown_offset", "fenced", "last_contact_us", "metadata_offset")
+    __slots__ = ("controlled_shutdown_offset", "metadata_offset")
 
-    def __init__(self, fenced: bool, now: int) -> None:
-        self.fenced = fenced
-        self.last_contact_us = now
+    def __init__(self) -> None:
         self.metadata_offset = -1
         # The offset of the change that moved its leaderships, −1 if it is not shutting down.
         self.controlled_shutdown_offset = -1
 
 
 class BrokerHeartbeatManager:
-    """Sessions and metadata offsets of the registered brokers."""
+    """Sessions and metadata offsets of the registered brokers.
 
-    __slots__ = ("_brokers", "session_timeout_us")
+    ``tracks_fenced``: a fenced broker has a session too, as in Kafka 4.0.
+    """
 
-    def __init__(self, session_timeout_us: int, image: MetadataImage, now: int) -> None:
+    __slots__ = ("_brokers", "_contacts", "session_timeout_us", "tracks_fenced")
+
+    def __init__(
+        self, session_timeout_us: int, image: MetadataImage, tracks_fenced: bool, now: int
+    ) -> None:
         self.session_timeout_us = session_timeout_us
-        self._brokers = {
-            broker.id: BrokerHeartbeatState(broker.fenced, now) for broker in image.brokers.values()
+        self.tracks_fenced = tracks_fenced
+        self._brokers = {broker.id: BrokerHeartbeatState() for broker in image.brokers.values()}
+        # (broker id, broker epoch) to the time of the last heartbeat, in µs.
+        self._contacts = {
+            (broker.id, broker.epoch): now
+            for broker in image.brokers.values()
+            if tracks_fenced or not broker.fenced
         }
 
-    def register(self, broker_id: int, fenced: bool, now: int) -> None:
-        """Begin the session of a broker that registered."""
-        self._brokers[broker_id] = BrokerHeartbeatState(fenced, now)
+    def register(self, broker_id: int, epoch: int, fenced: bool, now: int) -> None:
+        """Note that a broker registered."""
+        self._brokers[broker_id] = BrokerHeartbeatState()
+        if not self.tracks_fenced:
+            self._end_sessions(broker_id)
+            if not fenced:
+                self._contacts[broker_id, epoch] = now
 
-    def touch(self, broker_id: int, fenced: bool, metadata_offset: int, now: int) -> None:
-        """Extend a broker's session by a heartbeat, which leaves it fenced or not.
+    def track(self, broker_id: int, epoch: int, now: int) -> None:
+        """Begin or extend the session of an incarnation, which may be unknown or outdated
+        (ClusterControlManager.trackBrokerHeartbeat)."""
+        if self.tracks_fenced:
+            self._contacts[broker_id, epoch] = now
+
+    def touch(
+        self, broker_id: int, epoch: int, fenced: bool, metadata_offset: int, now: int
+    ) -> None:
+        """Note what a heartbeat said, and whether the broker is fenced after it.
 
         ``metadata_offset`` is the last offset that the broker has replayed.
         """
-        broker = self._brokers[broker_id]
-        broker.last_contact_us = now
-        broker.metadata_offset = metadata_offset
-        broker.fenced = fenced
+        self._brokers[broker_id].metadata_offset = metadata_offset
         if fenced:
-            broker.controlled_shutdown_offset = -1
+            self.fence(broker_id)
+        elif not self.tracks_fenced:
+            self._contacts[broker_id, epoch] = now
 
     def fence(self, broker_id: int) -> None:
         """Note that the controller fenced a broker."""
-        broker = self._brokers[broker_id]
-        broker.fenced = True
-        broker.controlled_shutdown_offset = -1
+        self._brokers[broker_id].controlled_shutdown_offset = -1
+        if not self.tracks_fenced:
+            self._end_sessions(broker_id)
 
     def remove(self, broker_id: int) -> None:
         """Forget a broker that was unregistered."""
         self._brokers.pop(broker_id, None)
+        if not self.tracks_fenced:
+            self._end_sessions(broker_id)
 
-    def has_valid_session(self, broker_id: int, now: int) -> bool:
-        """Return whether the broker is unfenced and its session has not ended."""
-        broker = self._brokers.get(broker_id)
-        return (
-            broker is not None
-            and not broker.fenced
-            and now < broker.last_contact_us + self.session_timeout_us
-        )
+    def has_valid_session(self, broker_id: int, epoch: int, now: int) -> bool:
+        """Return whether the session of an incarnation has begun and not ended."""
+        contact = self._contacts.get((broker_id, epoch))
+        return contact is not None and now < contact + self.session_timeout_us
 
-    def stale_broker(self, now: int) -> int | None:
-        """Return the unfenced broker whose session ended first, if one has ended."""
-        stale, first = None, now
-        for broker_id, broker in self._brokers.items():
-            deadline = broker.last_contact_us + self.session_timeout_us
-            if not broker.fenced and (deadline < first or (deadline == first and stale is None)):
-                stale, first = broker_id, deadline
-        return stale
+    def remove_expired(self, now: int) -> tuple[int, int] | None:
+        """Drop the session that ended first; return its broker id and broker epoch.
 
-    def next_check_us(self) -> int | None:
-        """Return when the next session ends, in microseconds; None if every broker is fenced."""
-        contacts = [each.last_contact_us for each in self._brokers.values() if not each.fenced]
+        None if no session has ended (BrokerHeartbeatTracker.maybeRemoveExpired).
+        """
+        expired = min(self._contacts, key=self._contacts.__getitem__, default=None)
+        if expired is None or now < self._contacts[expired] + self.session_timeout_us:
+            return None
+        del self._contacts[expired]
+        return expired
+
+    def next_check_us(self, now: int, again: bool) -> int | None:
+        """Return when sessions are checked next, in microseconds; None if there is none to check.
+
+        ``again``: the check that ends at ``now`` found a stale broker. Kafka 4.0 checks
+        periodically, Kafka 3.9 when the first session ends.
+        """
+        if self.tracks_fenced:
+            period = self.session_timeout_us // CHECKS_PER_SESSION
+            return now + (CHECK_AGAIN_US if again else max(period, MIN_CHECK_PERIOD_US))
+        contacts = self._contacts.values()
         return min(contacts) + self.session_timeout_us if contacts else None
+
+    def _end_sessions(self, broker_id: int) -> None:
+        for key in [each for each in self._contacts if each[0] == broker_id]:
+            del self._contacts[key]
 
     # Controlled shutdown.
 

@@ -70,17 +70,22 @@ class ReplicationControlManager:
 
     # A broker changes its state.
 
-    def fence(self, broker_id: int, reason: str = "fenced", unclean: bool = False) -> list[Any]:
+    def fence(self, broker_id: int, reason: str = "fenced") -> list[Any]:
         """Return the records that fence a broker and take it out of ISRs and leaderships
         (handleBrokerFenced).
 
-        ``unclean``: the incarnation did not stop cleanly, so the broker leaves the ELR as well.
+        There is a fence record even if the broker is fenced already, as at the end of the session
+        of a broker that has shut down.
         """
         broker = self.image.brokers[broker_id]
-        records: list[Any] = self._leave(broker_id, reason, unclean)
-        if not broker.fenced:
-            records.append(BrokerRegistrationChangeRecord(broker_id, broker.epoch, fenced=1))
-        return records
+        fenced = BrokerRegistrationChangeRecord(broker_id, broker.epoch, fenced=1)
+        return [*self.leave(broker_id, reason), fenced]
+
+    def fence_stale(self, broker_id: int, epoch: int) -> list[Any]:
+        """Return the records that fence a broker because its session ended, none if the session was
+        a previous incarnation's (maybeFenceStaleBroker)."""
+        broker = self.image.brokers.get(broker_id)
+        return [] if broker is None or broker.epoch != epoch else self.fence(broker_id)
 
     def unfence(self, broker_id: int) -> list[Any]:
         """Return the records that unfence a broker and elect leaders for leaderless partitions
@@ -102,7 +107,7 @@ class ReplicationControlManager:
         """Return the records that unregister a broker and take it out of ISRs and leaderships
         (handleBrokerUnregistered)."""
         broker = self.image.brokers[broker_id]
-        records: list[Any] = self._leave(broker_id, "unregistered", False)
+        records: list[Any] = self.leave(broker_id, "unregistered")
         records.append(UnregisterBrokerRecord(broker_id, broker.epoch))
         return records
 
@@ -114,7 +119,26 @@ class ReplicationControlManager:
             records.append(
                 BrokerRegistrationChangeRecord(broker_id, broker.epoch, in_controlled_shutdown=1)
             )
-        return records + self._leave(broker_id, "controlled-shutdown", False)
+        return records + self.leave(broker_id, "controlled-shutdown")
+
+    def leave(self, broker_id: int, reason: str, unclean: bool = False) -> list[Any]:
+        """Return the records that take a broker out of all ISRs and leaderships
+        (generateLeaderAndIsrUpdates).
+
+        ``unclean``: the incarnation did not stop cleanly, so the broker leaves the ELR as well.
+        """
+        is_active = self.image.is_active
+        records: list[Any] = []
+        for topic, number, partition in self.partitions():
+            if broker_id in partition.isr or (unclean and broker_id in partition.elr):
+                builder = self.builder(
+                    topic, partition, lambda each: each != broker_id and is_active(each)
+                )
+                builder.target_isr = tuple([each for each in partition.isr if each != broker_id])
+                if unclean:
+                    builder.unclean_shutdown_replicas = (broker_id,)
+                _add(records, builder.build(topic.topic_id, number, reason))
+        return records
 
     def leads(self, broker_id: int) -> bool:
         """Return whether the broker leads a partition."""
@@ -299,22 +323,6 @@ class ReplicationControlManager:
         return records
 
     # Shared by the events.
-
-    def _leave(self, broker_id: int, reason: str, unclean: bool) -> list[Any]:
-        """Return the records that take a broker out of all ISRs and leaderships
-        (generateLeaderAndIsrUpdates)."""
-        is_active = self.image.is_active
-        records: list[Any] = []
-        for topic, number, partition in self.partitions():
-            if broker_id in partition.isr or (unclean and broker_id in partition.elr):
-                builder = self.builder(
-                    topic, partition, lambda each: each != broker_id and is_active(each)
-                )
-                builder.target_isr = tuple([each for each in partition.isr if each != broker_id])
-                if unclean:
-                    builder.unclean_shutdown_replicas = (broker_id,)
-                _add(records, builder.build(topic.topic_id, number, reason))
-        return records
 
     def builder(
         self, topic: TopicImage, partition: PartitionRegistration, is_active: Callable[[int], bool]
