@@ -56,6 +56,7 @@ GROUP_REQUESTS: tuple[type, ...] = (
 )
 """What :meth:`GroupCoordinator.on_request` serves; a broker routes these to lane ``group``."""
 
+Merge = Callable[[Any], Any]
 Serve = Callable[[GroupShard, Parked, Any, int], None]  # (shard, parked, request, now)
 
 
@@ -69,6 +70,7 @@ class GroupCoordinator:
         config: BrokerConfig,
         rules: GroupRules,
         log: CoordinatorLog,
+        new_coordinator: bool = True,
     ) -> None:
         self.process = process
         self.broker_id = broker_id
@@ -80,7 +82,9 @@ class GroupCoordinator:
             self.runtime, rules, trace, config.group_initial_rebalance_delay_ms
         )
         self.membership = ClassicMembership(self.runtime, rebalance, config, ids)
-        self.offsets = OffsetMetadataManager(self.runtime, rebalance, self.membership, config)
+        self.offsets = OffsetMetadataManager(
+            self.runtime, rebalance, self.membership, config, new_coordinator
+        )
         self.owned: OwnedShards[GroupShard] = OwnedShards(
             self.runtime, OFFSETS_TOPIC, GroupShard, self._on_loaded, self._on_unloaded
         )
@@ -106,6 +110,16 @@ class GroupCoordinator:
             partition = partition_for(group_id, self.config.offsets_topic_num_partitions)
             self._partitions[group_id] = partition
         return partition
+
+    def on_offset_commit(
+        self, item: Request, known: OffsetCommitRequest, merge: Merge, now: int
+    ) -> None:
+        """Serve the part of an OffsetCommit that names known partitions.
+
+        ``merge`` makes the answer to that part the answer to all of it.
+        """
+        self.runtime.merges[item.connection, item.correlation] = merge
+        self.on_request(Request(item.connection, item.correlation, known, item.received_us), now)
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve a request of :data:`GROUP_REQUESTS`; its answer may come later."""

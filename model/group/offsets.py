@@ -43,8 +43,10 @@ class OffsetMetadataManager:
         rebalance: ClassicRebalance,
         membership: ClassicMembership,
         config: BrokerConfig,
+        new_coordinator: bool,
     ) -> None:
         self.runtime = runtime
+        self.new_coordinator = new_coordinator  # not the Scala coordinator of ZooKeeper mode
         self.rebalance = rebalance
         self.membership = membership
         self.rules = rebalance.rules
@@ -90,7 +92,9 @@ class OffsetMetadataManager:
         """Return why a commit is refused, or NONE (ClassicGroup.validateOffsetCommit)."""
         generation = request.generation_id
         if group is None:
-            return Errors.NONE if generation < 0 else Errors.ILLEGAL_GENERATION
+            if generation < 0:
+                return Errors.NONE
+            return self.rules.commit_to_unknown_group(self.new_coordinator)
         if group.state is ClassicGroupState.DEAD:
             return Errors.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and group.state is ClassicGroupState.EMPTY:

@@ -16,6 +16,15 @@ class GroupRules:
         """Return NONE if a commit by a known member has the group's generation (B63)."""
         return Errors.NONE if generation == group.generation else Errors.ILLEGAL_GENERATION
 
+    def commit_to_unknown_group(self, new_coordinator: bool) -> Errors:
+        """Return the error of a commit with a generation when nobody knows the group.
+
+        The coordinator of KRaft mode answers GROUP_ID_NOT_FOUND to OffsetCommit of version 9 or
+        newer (OffsetMetadataManager.validateOffsetCommit); clients since 3.6 speak that. The Scala
+        coordinator of ZooKeeper mode answers as if the generation were old (handleCommitOffsets).
+        """
+        return Errors.GROUP_ID_NOT_FOUND if new_coordinator else Errors.ILLEGAL_GENERATION
+
     def check_committer(
         self, group: ClassicGroup, member_id: str, instance_id: str | None
     ) -> Errors:

@@ -63,8 +63,13 @@ from kafkasim.model.messages.clients.groups import (
     SyncGroupResponse,
 )
 from kafkasim.model.messages.clients.lookup import (
+    CONSUMER_REPLICA_ID,
+    DEBUGGING_REPLICA_ID,
+    EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
     EpochEndOffset,
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -154,9 +159,14 @@ from kafkasim.model.messages.servers.zookeeper import (
 )
 
 __all__ = [
+    "CONSUMER_REPLICA_ID",
+    "DEBUGGING_REPLICA_ID",
+    "EARLIEST_LOCAL_TIMESTAMP",
     "EARLIEST_TIMESTAMP",
     "HEADER",
+    "LATEST_TIERED_TIMESTAMP",
     "LATEST_TIMESTAMP",
+    "MAX_TIMESTAMP",
     "PER_PARTITION",
     "AddRaftVoterRequest",
     "AllocateProducerIdsRequest",

@@ -17,6 +17,10 @@ class BrokerProcess(Process):
         """Return whether the partition is in the metadata cache."""
         raise NotImplementedError
 
+    def knows_topic_id(self, topic_id: str) -> bool:
+        """Return whether the topic id is in the metadata cache (topicIdsToNames)."""
+        raise NotImplementedError
+
     def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
         """Return leader and leader epoch in the metadata cache, None for an unknown partition."""
         raise NotImplementedError

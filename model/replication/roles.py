@@ -161,7 +161,8 @@ class RoleChanges:
         partition.delayed.leadership_ended(Errors.NOT_LEADER_OR_FOLLOWER, now)
         if not delete:
             return
-        for entry in list(partition.delayed.session_entries):
+        delayed = partition.delayed
+        for entry in [*delayed.session_entries, *delayed.consumer_entries]:
             entry.detach()
         if partition.offline:
             return

@@ -45,18 +45,26 @@ VERSIONS = {
 """The version that is spoken, per API."""
 
 
-def to_wire(message: m.Message) -> tuple[str, Body]:
-    """Return the API's name and the body of a request.
+def to_wire(message: m.Message, ids: dict[str, str]) -> tuple[str, Body]:
+    """Return the API's name and the body of a request; ``ids`` are those of the topics, by name.
 
     Raises:
         KeyError: this type of request has no wire form here.
     """
     api, build = _REQUESTS[type(message)]
-    return api, build(message)
+    body = build(message)
+    if isinstance(message, m.FetchRequest):
+        gone: dict[str, list[int]] = {}
+        for tp in message.forgotten:
+            gone.setdefault(ids[tp.topic], []).append(tp.partition)
+        body["ForgottenTopicsData"] = [{"TopicId": i, "Partitions": p} for i, p in gone.items()]
+    return api, body
 
 
-def from_wire(message: m.Message, body: Body) -> Any:
+def from_wire(message: m.Message, body: Body, ids: dict[str, str]) -> Any:
     """Return Kafka's answer to a request as the model's response."""
+    if isinstance(message, m.FetchRequest):
+        return _fetched(message, body, ids)
     return _RESPONSES[type(message)](message, body)
 
 
@@ -317,6 +325,16 @@ def _elect_leaders(request: m.ElectLeadersRequest) -> Body:
     }
 
 
+def _list_reassignments(request: m.ListPartitionReassignmentsRequest) -> Body:
+    topics = None
+    if request.partitions is not None:
+        named: dict[str, list[int]] = {}
+        for tp in request.partitions:
+            named.setdefault(tp.topic, []).append(tp.partition)
+        topics = [{"Name": topic, "PartitionIndexes": found} for topic, found in named.items()]
+    return {"TimeoutMs": request.timeout_ms, "Topics": topics}
+
+
 def _delete_records(request: m.DeleteRecordsRequest) -> Body:
     rows = [(tp, {"PartitionIndex": tp.partition, "Offset": at}) for tp, at in request.partitions]
     return {"Topics": _by_topic("Name", rows), "TimeoutMs": request.timeout_ms}
@@ -355,6 +373,17 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     m.ElectLeadersRequest: ("ElectLeaders", _elect_leaders),
     m.DeleteRecordsRequest: ("DeleteRecords", _delete_records),
     m.UnregisterBrokerRequest: ("UnregisterBroker", lambda r: {"BrokerId": r.broker_id}),
+    m.ListPartitionReassignmentsRequest: ("ListPartitionReassignments", _list_reassignments),
+    m.UpdateFeaturesRequest: (
+        "UpdateFeatures",
+        lambda r: {
+            "FeatureUpdates": [
+                {"Feature": feature, "MaxVersionLevel": level, "UpgradeType": 1}
+                for feature, level in r.updates
+            ],
+            "TimeoutMs": 10_000,
+        },
+    ),
 }
 
 
@@ -419,8 +448,9 @@ def _produced(_: Any, body: Body) -> m.ProduceResponse:
     )  # fmt: skip
 
 
-def _fetched(request: m.FetchRequest, body: Body) -> m.FetchResponse:
-    names = {p.topic_id: p.tp.topic for p in request.partitions}
+def _fetched(request: m.FetchRequest, body: Body, ids: dict[str, str]) -> m.FetchResponse:
+    names = {topic_id: name for name, topic_id in ids.items()}
+    names |= {p.topic_id: p.tp.topic for p in request.partitions}
     partitions = []
     for topic in body["Responses"]:
         for p in topic["Partitions"]:
@@ -494,7 +524,7 @@ def _offsets_fetched(_: Any, body: Body) -> m.OffsetFetchResponse:
     return m.OffsetFetchResponse(
         _error(group),
         tuple(
-            m.OffsetFetchPartition(
+            m.OffsetFetchPartitionResponse(
                 tp, p["CommittedOffset"], p["CommittedLeaderEpoch"], p["Metadata"] or "", _error(p)
             )
             for tp, p in _rows(group["Topics"])
@@ -508,7 +538,6 @@ def _topic_results(body: Body, name: str, key: str = "Name") -> tuple[tuple[str,
 
 _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
     m.ProduceRequest: _produced,
-    m.FetchRequest: _fetched,
     m.ListOffsetsRequest: _listed,
     m.OffsetsForLeaderEpochRequest: _epochs_ended,
     m.MetadataRequest: _described,
@@ -569,4 +598,18 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
         )
     ),
     m.UnregisterBrokerRequest: lambda _, b: m.UnregisterBrokerResponse(_error(b)),
+    m.ListPartitionReassignmentsRequest: lambda _, b: m.ListPartitionReassignmentsResponse(
+        _error(b),
+        tuple(
+            m.OngoingPartitionReassignment(
+                TopicPartition(t["Name"], p["PartitionIndex"]),
+                tuple(p["Replicas"]),
+                tuple(p["AddingReplicas"]),
+                tuple(p["RemovingReplicas"]),
+            )
+            for t in b["Topics"]
+            for p in t["Partitions"]
+        ),
+    ),
+    m.UpdateFeaturesRequest: lambda _, b: m.UpdateFeaturesResponse(_error(b)),
 }

@@ -10,6 +10,7 @@ import time
 from typing import Any, Protocol
 
 from kafkasim.model import messages as m
+from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from tests.fidelity.adapter import VERSIONS, from_wire, to_wire
@@ -28,11 +29,15 @@ SETTINGS = {
 """What both sides are configured with, beside their defaults."""
 
 
+CLOSED = "closed"
+"""The answer of a broker that closes the connection instead."""
+
+
 class Side(Protocol):
     """One side of a comparison."""
 
     def ask(self, node: int, message: m.Message) -> Any:
-        """Send a request to a broker; return its answer, None without one."""
+        """Send a request to a broker; return its answer, None without one, or CLOSED."""
         ...
 
     def settle(self, seconds: float) -> None:
@@ -48,7 +53,8 @@ class ModelSide:
         self.cluster = Cluster(**settings)
 
     def ask(self, node: int, message: m.Message) -> Any:
-        return self.cluster.ask(f"broker-{node}", message, 10_000_000)
+        answer = self.cluster.ask(f"broker-{node}", message, 10_000_000)
+        return CLOSED if isinstance(answer, Close) else answer
 
     def settle(self, seconds: float) -> None:
         self.cluster.step(int(seconds * 1_000_000))
@@ -61,17 +67,24 @@ class RealSide:
         self.cluster = cluster
         self.schemas = Schemas(cluster.clients_jar)
         self.connections: dict[int, Connection] = {}
+        self.ids: dict[str, str] = {}  # of the topics that were fetched, by name
         self._wait_until_registered()
 
     def ask(self, node: int, message: m.Message) -> Any:
-        api, body = to_wire(message)
+        if isinstance(message, m.FetchRequest):
+            self.ids = {p.tp.topic: p.topic_id for p in message.partitions} | self.ids
+        api, body = to_wire(message, self.ids)
         if node not in self.connections:
             self.connections[node] = Connection(self.schemas, self.cluster.ports[node])
         answered = not (isinstance(message, m.ProduceRequest) and message.acks == 0)
-        answer = self.connections[node].ask(api, body, VERSIONS[api], answered=answered)
-        if answer is None and answered:
+        connection = self.connections[node]
+        answer = connection.ask(api, body, VERSIONS[api], answered=answered)
+        if not answered:  # the next request on the connection is answered if that is still open
+            answer = connection.ask("Metadata", {"Topics": []}, VERSIONS["Metadata"])
+        if answer is None:
             self.connections.pop(node).close()
-        return None if answer is None else from_wire(message, answer)
+            return CLOSED
+        return from_wire(message, answer, self.ids) if answered else None
 
     def settle(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -107,9 +120,9 @@ class Names:
 
 
 def shown(answer: Any, names: Names) -> str:
-    """Return an answer as text; None is what a closed connection or no answer gives."""
-    if answer is None:
-        return "no answer"
+    """Return an answer as text; None is no answer."""
+    if answer is None or answer == CLOSED:
+        return answer or "no answer"
     return "; ".join(_SHOWN[type(answer)](answer, names)) or "-"
 
 
@@ -120,7 +133,7 @@ def _at(tp: TopicPartition) -> str:
 def _fetch(answer: m.FetchResponse, names: Names) -> Any:
     if answer.error is not Errors.NONE or not answer.partitions:
         yield answer.error.name
-    for p in answer.partitions:
+    for p in sorted(answer.partitions, key=lambda p: p.tp):
         text = f"{_at(p.tp)} {p.error.name} hw={p.high_watermark} start={p.log_start_offset}"
         records = [
             f"{batch.base_offset}:{','.join(str(r.value) for r in batch.records)}"
@@ -128,10 +141,12 @@ def _fetch(answer: m.FetchResponse, names: Names) -> Any:
         ]
         text += f" records=[{' '.join(records)}]" if records else ""
         yield text + (f" diverging={p.diverging_epoch}" if p.diverging_epoch else "")
+    if answer.session_id:
+        yield "in a session"
 
 
 def _metadata(answer: m.MetadataResponse, names: Names) -> Any:
-    for topic in answer.topics:
+    for topic in sorted(answer.topics, key=lambda topic: topic.topic):
         partitions = [
             f"{p.partition}:{p.error.name} leader={p.leader} epoch={p.leader_epoch}"
             f" replicas={list(p.replicas)} isr={sorted(p.isr)}"
@@ -168,7 +183,7 @@ _SHOWN: dict[type, Any] = {
         a.error.name,
         *(f"{n.member(member)}/{instance or '-'} {e.name}" for member, instance, e in a.members),
     ],
-    m.OffsetCommitResponse: lambda a, n: [f"{_at(tp)} {e.name}" for tp, e in a.results],
+    m.OffsetCommitResponse: lambda a, n: [f"{_at(tp)} {e.name}" for tp, e in sorted(a.results)],
     m.OffsetFetchResponse: lambda a, n: [
         a.error.name,
         *(
@@ -182,7 +197,8 @@ _SHOWN: dict[type, Any] = {
     ],
     m.CreateTopicsResponse: lambda a, n: [f"{topic} {e.name}" for topic, e, _ in a.results],
     m.DeleteTopicsResponse: lambda a, n: [
-        f"{topic or n.topics.get(given, 'unknown id')} {e.name}" for topic, given, e, _ in a.results
+        f"{topic or n.topics.get(given, 'unknown id')} {e.name}"
+        for topic, given, e, _ in sorted(a.results)
     ],
     m.CreatePartitionsResponse: lambda a, n: [f"{topic} {e.name}" for topic, e, _ in a.results],
     m.IncrementalAlterConfigsResponse: lambda a, n: [
@@ -197,7 +213,17 @@ _SHOWN: dict[type, Any] = {
         *(f"{_at(tp)} {e.name}" for tp, e in sorted(a.results)),
     ],
     m.DeleteRecordsResponse: lambda a, n: [
-        f"{_at(p.tp)} {p.error.name} low={p.low_watermark}" for p in a.partitions
+        f"{_at(p.tp)} {p.error.name} low={p.low_watermark}"
+        for p in sorted(a.partitions, key=lambda p: p.tp)
     ],
     m.UnregisterBrokerResponse: lambda a, n: [a.error.name],
+    m.UpdateFeaturesResponse: lambda a, n: [a.error.name],
+    m.ListPartitionReassignmentsResponse: lambda a, n: [
+        a.error.name,
+        *(
+            f"{_at(p.tp)} replicas={list(p.replicas)} adding={list(p.adding_replicas)}"
+            f" removing={list(p.removing_replicas)}"
+            for p in a.partitions
+        ),
+    ],
 }

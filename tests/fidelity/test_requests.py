@@ -16,28 +16,19 @@ from tests.fidelity.sides import ModelSide
 ANSWERS = Path(__file__).parent / "answers"
 
 DIFFERENT: dict[str, str] = {
-    "producing / acks=2": "acks other than 0, 1 and -1 are not checked",
-    "producing / acks=-2": "acks other than 0, 1 and -1 are not checked",
-    "producing / one right, one unknown": "its base offset: the two batches before it were taken",
-    "idempotence / InitProducerId with an empty id": "an empty transactional id is not checked",
-    "fetching / of an unknown topic id": "ids are compared with the partition of that name only",
-    "offsets and epochs / ListOffsets as debugging replica -2": "only the leader answers",
-    "groups / FindCoordinator of type 7": "only the types group and transaction are known",
-    "groups / leave an unknown group": "the error stands at the top, not with the member",
-    "groups / commit with a generation to an unknown group": "the Scala coordinator's error",
-    "groups / commit for an unknown topic": "the broker does not ask its metadata cache",
-    "groups / commit for an unknown partition": "the broker does not ask its metadata cache",
-    "groups / fetch an offset nobody committed": "it was committed: the line before",
-    "groups / fetch all offsets": "it was committed: the line before",
-    "topics / create a_b beside a.b": "names that collide in metrics are not refused",
-    "topics / create one name twice": "each of the two is refused, Kafka answers once",
-    "topics / metadata of a bad name": "names are not checked by Metadata",
     "configs / a topic without a name": "the topic is looked up first",
     "configs / another broker": "any broker forwards any broker's settings",
     "configs / a broker that is none": "any broker forwards any broker's settings",
+    "configs / a topic and another broker": "any broker forwards any broker's settings",
     "configs / an unknown broker key": "unknown broker keys are refused",
+    "configs / an unknown default": "unknown broker keys are refused",
     "configs / a default min ISR of 0": "INVALID_CONFIG, not INVALID_REQUEST",
+    "configs / a broker's min ISR of 0": "INVALID_CONFIG, not INVALID_REQUEST",
+    "configs / no number for a broker": "INVALID_CONFIG, not INVALID_REQUEST",
     "configs / one key twice": "a key that stands twice is not noticed",
+    "configs / one resource twice": "a resource that stands twice is not noticed",
+    "configs / a topic with a bad name": "the topic is looked up first",
+    "configs / a bad value, an unknown topic": "the topic is looked up first",
 }
 
 

@@ -41,6 +41,7 @@ class Bench(Process):
         rules: GroupRules | None = None,
         seed: int = 1,
         now: int = 0,
+        new_coordinator: bool = True,
         **config: Any,
     ) -> None:
         super().__init__("broker-1", MemoryFiles(), random.Random(seed), now)
@@ -48,7 +49,7 @@ class Bench(Process):
         self.log = log or MemoryCoordinatorLog()
         config = {"offsets_topic_num_partitions": 1, **config}
         self.group = GroupCoordinator(
-            self, 1, BrokerConfig(**config), rules or GroupRules(), self.log
+            self, 1, BrokerConfig(**config), rules or GroupRules(), self.log, new_coordinator
         )
         self.tp = TopicPartition(OFFSETS_TOPIC, 0)
         self.answers: dict[int, Any] = {}

@@ -139,7 +139,8 @@ class World:
             self.exits.append((name, effect))
             self.crash(name)
         elif kind is Close:
-            self.outgoing.pop((name, effect.connection), None)
+            if self.outgoing.pop((name, effect.connection), None) is None:
+                self.answers[(name, effect.connection, 1)] = effect  # whoever asks from outside
         else:
             assert kind in (Barrier, Reply), effect
 

@@ -110,6 +110,9 @@ class Node(BrokerProcess):
     def knows_partition(self, tp: TopicPartition) -> bool:
         return tp == TP
 
+    def knows_topic_id(self, topic_id: str) -> bool:
+        return topic_id == self.topic.topic_id
+
     def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
         entry = self.topic.partitions.get(tp.partition) if tp == TP else None
         return None if entry is None else (entry.leader, entry.leader_epoch)

@@ -164,9 +164,11 @@ def test_a_full_disk_halts_the_broker(cluster: Cluster) -> None:
 
 def test_list_offsets_and_epochs(cluster: Cluster) -> None:
     cluster.produce(1, 10, 11)
-    asked = tuple([ListOffsetsPartition(TP, 0, timestamp) for timestamp in (-1, -2, 0, 5)])
-    answer = cluster.ask("broker-1", ListOffsetsRequest(-1, 0, asked))
-    assert [(p.error, p.timestamp, p.offset) for p in answer.partitions] == [
+    answers = []
+    for timestamp in (-1, -2, 0, 5):
+        asked = (ListOffsetsPartition(TP, 0, timestamp),)
+        answers += cluster.ask("broker-1", ListOffsetsRequest(-1, 0, asked)).partitions
+    assert [(p.error, p.timestamp, p.offset) for p in answers] == [
         (NONE, -1, 2),
         (NONE, -1, 0),
         (NONE, 0, 0),

@@ -105,9 +105,23 @@ def test_one_bad_topic_leaves_the_others_alone(h: Harness) -> None:
         Errors.NONE,
         Errors.INVALID_TOPIC_EXCEPTION,
         Errors.INVALID_REQUEST,
-        Errors.INVALID_REQUEST,
     ]
     assert list(h.controller.image.topic_names) == ["good"]
+
+
+def test_a_name_that_collides_in_metrics_with_an_existing_one_is_refused(h: Harness) -> None:
+    """Topic.hasCollision; names of one request do not count (validateNewTopicNames)."""
+    pair = create(h, CreatableTopic("a.b", 1, 1), CreatableTopic("a_b", 1, 1))
+    assert [each[1] for each in pair.results] == [Errors.NONE, Errors.NONE]
+    later = create(h, CreatableTopic("a.b", 1, 1), CreatableTopic("c.d", 1, 1))
+    assert [each[1] for each in later.results] == [Errors.TOPIC_ALREADY_EXISTS, Errors.NONE]
+    refused = create(h, CreatableTopic("c_d", 1, 1), CreatableTopic("c-d", 1, 1))
+    assert [each[1] for each in refused.results] == [Errors.INVALID_TOPIC_EXCEPTION, Errors.NONE]
+
+
+def test_nobody_creates_the_metadata_topic(h: Harness) -> None:
+    answer = create(h, CreatableTopic("__cluster_metadata", 1, 1))
+    assert answer.results[0][1] is Errors.INVALID_REQUEST
 
 
 def test_names_are_judged_as_kafka_does() -> None:

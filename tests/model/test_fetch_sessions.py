@@ -19,8 +19,16 @@ import pytest
 from kafkasim.model.controller.common.image import MetadataDelta, TopicImage
 from kafkasim.model.effects import Request, Respond, Then
 from kafkasim.model.errors import Errors
-from kafkasim.model.messages import FetchPartition, FetchRequest, FetchResponse
+from kafkasim.model.messages import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    ProducePartition,
+    ProduceRequest,
+)
+from kafkasim.model.records import Record, batch_of
 from kafkasim.model.replication.fetching.replica_fetcher import ReplicaFetcher
+from kafkasim.model.replication.fetching.session_handler import FetchSessionHandler
 from kafkasim.model.replication.partitions.leader_state import LeaderState
 from kafkasim.model.replication.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from tests.model.replica_harness import TOPIC_ID, TP, Node, Trio, registration
@@ -307,16 +315,82 @@ def test_a_forgotten_partition_is_not_told_of(leader: Leader) -> None:
     session = leader.open()
     assert leader.told(leader.fetch(session, 1, forgotten=(TP,))) == []
     leader.trio.produce(1, 5)
-    assert leader.told(leader.fetch(session, 2)) == []
     assert not leader.node.partition.delayed.session_entries
 
 
-def test_a_partition_added_again_is_told_of_anew(leader: Leader) -> None:
+def test_a_session_ends_with_its_last_partition(leader: Leader) -> None:
+    """FetchManager.newContext answers without a session then, and the follower begins anew."""
     session = leader.open()
-    leader.fetch(session, 1, forgotten=(TP,))
-    assert leader.told(leader.fetch(session, 2, leader.ask())) == [(NONE, 0, 0)]
-    leader.trio.produce(1, 5)
-    assert leader.told(leader.fetch(session, 3)) == [(NONE, 0, 1)]
+    answer = leader.fetch(session, 1, forgotten=(TP,))
+    assert answer is not None
+    assert (answer.error, answer.session_id) == (NONE, 0)
+    refused = leader.fetch(session, 2, leader.ask())
+    assert refused is not None
+    assert refused.error is Errors.FETCH_SESSION_ID_NOT_FOUND
+    handler = FetchSessionHandler()
+    handler.id, handler.epoch = session, 1
+    assert handler.accept(answer)
+    assert (handler.id, handler.epoch) == (0, INITIAL_EPOCH)
+
+
+def test_a_full_fetch_without_a_session_closes_the_one_it_names(leader: Leader) -> None:
+    session = leader.open()
+    answer = leader.fetch(session, FINAL_EPOCH, leader.ask())
+    assert answer is not None
+    assert (leader.told(answer), answer.session_id) == ([(NONE, 0, 0)], 0)
+    assert not leader.node.replicas.sessions.sessions
+
+
+class Consumer:
+    """A consumer that fetches in a session."""
+
+    def __init__(self, leader: Leader) -> None:
+        self.leader = leader
+        self.last = 0
+
+    def fetch(
+        self, session: int, epoch: int, *asked: FetchPartition, wait_ms: int = 500
+    ) -> list[tuple[int, list[tuple[Errors, int, int]]]]:
+        """Send a fetch; return the (session, partitions) of what is answered now."""
+        self.last += 1
+        request = FetchRequest(-1, -1, wait_ms, 1, 1 << 20, 0, asked, session, epoch)
+        node, now = self.leader.node, self.leader.trio.now
+        node.handle(Request(88, self.last, request, now), now)
+        return self.answered()
+
+    def answered(self) -> list[tuple[int, list[tuple[Errors, int, int]]]]:
+        """Return the answers that left since, by session and partition."""
+        effects, self.leader.node.out[:] = list(self.leader.node.out), []
+        found = [e.message for e in effects if isinstance(e, Respond) and e.connection == 88]
+        return [(answer.session_id, self.leader.told(answer)) for answer in found]
+
+
+def test_a_consumers_session_waits_for_the_high_watermark(leader: Leader) -> None:
+    """Appends alone are nothing to a consumer: what it may read moves with the high watermark."""
+    consumer = Consumer(leader)
+    asked = replace(leader.ask(), current_leader_epoch=-1)
+    ((session, first),) = consumer.fetch(0, INITIAL_EPOCH, asked, wait_ms=0)
+    assert (first, consumer.fetch(session, 1)) == ([(NONE, 0, 0)], [])
+    leader.node.out.clear()
+    request = ProduceRequest(1, 1000, (ProducePartition(TP, batch_of((Record("k", 1, 9, 0),))),))
+    leader.node.handle(Request(90, 1, request, leader.trio.now), leader.trio.now)
+    assert consumer.answered() == []
+    node, now = leader.node, leader.trio.now
+    for follower in (2, 3):
+        fetch = FetchRequest(follower, follower, 0, 1, 9, 0, (leader.ask(1),))
+        node.handle(Request(91, follower, fetch, now), now)
+    assert consumer.answered() == [(session, [(NONE, 1, 1)])]
+
+
+def test_a_consumers_parked_fetch_is_answered_when_its_partition_goes(leader: Leader) -> None:
+    consumer = Consumer(leader)
+    asked = replace(leader.ask(), current_leader_epoch=-1)
+    ((session, _),) = consumer.fetch(0, INITIAL_EPOCH, asked, wait_ms=0)
+    assert consumer.fetch(session, 1) == []
+    leader.node.replicas.roles.stop(TP, TOPIC_ID, leader.trio.now)
+    ((answered, _),) = consumer.answered()
+    assert answered == session
+    assert not leader.node.replicas.sessions.sessions[session].entries[TP].partition
 
 
 def test_a_deleted_and_recreated_partition_needs_the_new_topic_id(leader: Leader) -> None:

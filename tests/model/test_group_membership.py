@@ -112,12 +112,19 @@ def test_the_assignor_with_most_votes_is_chosen(bench: Bench) -> None:
         (join("unknown"), Errors.UNKNOWN_MEMBER_ID),
         (join(protocols=()), Errors.INCONSISTENT_GROUP_PROTOCOL),
         (sync("unknown", 1), Errors.UNKNOWN_MEMBER_ID),
-        (leave("unknown"), Errors.UNKNOWN_MEMBER_ID),
         (heartbeat("unknown", 1), Errors.UNKNOWN_MEMBER_ID),
     ],
 )
 def test_refusals_without_a_group(bench: Bench, request_: object, error: Errors) -> None:
     assert bench.get(request_).error is error
+
+
+def test_who_leaves_an_unknown_group_is_told_so_member_by_member(bench: Bench) -> None:
+    """GroupCoordinatorService.leaveGroup; the Scala coordinator answered the same."""
+    answer = bench.get(LeaveGroupRequest(GROUP, (("x", None, ""), ("", "i1", ""))))
+    unknown = Errors.UNKNOWN_MEMBER_ID
+    members = (("x", None, unknown), ("", "i1", unknown))
+    assert (answer.error, answer.members) == (Errors.NONE, members)
 
 
 def test_refusals_in_a_stable_group(bench: Bench) -> None:

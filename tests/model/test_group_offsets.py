@@ -64,9 +64,14 @@ def test_a_timed_out_commit_may_still_count(bench: Bench) -> None:
     assert bench.seen(facts.OffsetCommitted) == []
 
 
+def test_a_commit_with_a_generation_needs_a_known_group() -> None:
+    """OffsetMetadataManager.validateOffsetCommit; GroupCoordinator.handleCommitOffsets in Scala."""
+    told = [error(Bench(new_coordinator=n).elect().get(commit(1, "m", 3))) for n in (True, False)]
+    assert told == ["GROUP_ID_NOT_FOUND", "ILLEGAL_GENERATION"]
+
+
 def test_refused_commits(bench: Bench) -> None:
     """B63 among them: an evicted member's late commit."""
-    assert error(bench.get(commit(1, "m", 3))) == "ILLEGAL_GENERATION"
     generation, ids = bench.form("a", "b")
     a = ids["a"]
     refused = {

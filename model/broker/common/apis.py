@@ -11,11 +11,13 @@ not modelled.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.forwarding import AutoTopicCreation, ProducerIds
 from kafkasim.model.channel import Failed
 from kafkasim.model.controller.common.responses import OPERATOR_REQUESTS, failed
+from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.effects import Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GROUP_REQUESTS
@@ -36,6 +38,8 @@ from kafkasim.model.messages import (
     MetadataRequest,
     MetadataResponse,
     MetadataTopic,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
     OffsetsForLeaderEpochRequest,
     OffsetsForLeaderEpochResponse,
     ProduceRequest,
@@ -55,10 +59,11 @@ if TYPE_CHECKING:
         TopicImage,
     )
     from kafkasim.model.group.coordinator import GroupCoordinator
+    from kafkasim.model.records import TopicPartition
     from kafkasim.model.replication.manager import ReplicaManager
 
 NONE = Errors.NONE
-GROUP = 0  # key type of FindCoordinator
+GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator (CoordinatorType)
 Handler = Callable[[Request, int], None]
 
 REQUEST_LANES: dict[type, str] = dict.fromkeys(GROUP_REQUESTS, "group")
@@ -101,6 +106,7 @@ class KafkaApis:
             CreateTopicsRequest: self.on_create_topics,
             **dict.fromkeys(OPERATOR_REQUESTS, self.on_operator_request),
             **dict.fromkeys(GROUP_REQUESTS, coordinator.on_request),
+            OffsetCommitRequest: self.on_offset_commit,
         }
 
     def add_handlers(self, handlers: Mapping[type, Handler]) -> None:
@@ -129,8 +135,7 @@ class KafkaApis:
         if replicas.locks.held and replicas.locks.put_aside(item):
             return
         request: ListOffsetsRequest = item.message
-        answer = replicas.offsets.list_offset
-        answers = tuple([answer(request, asked) for asked in request.partitions])
+        answers = replicas.offsets.list_offsets(request)
         self.respond(item, ListOffsetsResponse(answers), now)
 
     def on_offsets_for_leader_epoch(self, item: Request, now: int) -> None:
@@ -156,7 +161,7 @@ class KafkaApis:
         if request.topics is None:
             topics = [self._topic(topic) for topic in image.topics.values()]
         else:
-            for name in request.topics:
+            for name in dict.fromkeys(request.topics):
                 topic = image.topic_by_name(name)
                 if topic is not None:
                     topics.append(self._topic(topic))
@@ -164,6 +169,8 @@ class KafkaApis:
                 if request.allow_auto_topic_creation and self.config.auto_create_topics_enable:
                     self.auto_topics.create(name, now)
                 error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+                if name_problem(name) is not None:
+                    error = Errors.INVALID_TOPIC_EXCEPTION
                 topics.append(MetadataTopic(name, "", error, ()))
         brokers = tuple(
             [
@@ -206,8 +213,9 @@ class KafkaApis:
         request: FindCoordinatorRequest = item.message
         unavailable = FindCoordinatorResponse(Errors.COORDINATOR_NOT_AVAILABLE, -1, "")
         if request.key_type != GROUP:
-            unsupported = FindCoordinatorResponse(Errors.UNSUPPORTED_VERSION, -1, "")
-            self.respond(item, unsupported, now)
+            known = request.key_type == TRANSACTION
+            error = Errors.UNSUPPORTED_VERSION if known else Errors.INVALID_REQUEST
+            self.respond(item, FindCoordinatorResponse(error, -1, ""), now)
             return
         topic = self.image.topic_by_name(OFFSETS_TOPIC)
         if topic is None:
@@ -221,12 +229,44 @@ class KafkaApis:
         leader = self.image.brokers[entry.leader]
         self.respond(item, FindCoordinatorResponse(NONE, leader.id, leader.address), now)
 
+    def on_offset_commit(self, item: Request, now: int) -> None:
+        """Refuse the partitions that the metadata cache does not know, before any other check; the
+        coordinator serves the rest (handleOffsetCommitRequest)."""
+        request: OffsetCommitRequest = item.message
+        unknown = [offset for offset in request.offsets if not self._knows(offset[0])]
+        if not unknown:
+            self.coordinator.on_request(item, now)
+            return
+        refused = tuple([(offset[0], Errors.UNKNOWN_TOPIC_OR_PARTITION) for offset in unknown])
+        if len(unknown) == len(request.offsets):
+            self.out.append(
+                Respond(item.connection, item.correlation, OffsetCommitResponse(refused))
+            )
+            return
+        known = [offset for offset in request.offsets if offset not in unknown]
+
+        def merge(answer: OffsetCommitResponse) -> OffsetCommitResponse:
+            return OffsetCommitResponse((*refused, *answer.results))
+
+        served = replace(request, offsets=tuple(known))
+        self.coordinator.on_offset_commit(item, served, merge, now)
+
+    def _knows(self, tp: TopicPartition) -> bool:
+        topic = self.image.topic_by_name(tp.topic)
+        return topic is not None and tp.partition in topic.partitions
+
     # ------------------------------------------------------------------------ for the controller
 
     def on_init_producer_id(self, item: Request, now: int) -> None:
         """Respond with a new producer id, or a retriable error while no block of ids is here."""
         request: InitProducerIdRequest = item.message
-        if request.transactional_id is not None:
+        refused = InitProducerIdResponse(Errors.INVALID_REQUEST, -1, -1)
+        # KafkaApis.handleInitProducerIdRequest, then TransactionCoordinator.handleInitProducerId.
+        if (request.producer_id == -1) != (
+            request.producer_epoch == -1
+        ) or request.transactional_id == "":
+            answer = refused
+        elif request.transactional_id is not None:
             answer = InitProducerIdResponse(Errors.UNSUPPORTED_VERSION, -1, -1)
         else:
             producer_id = self.producer_ids.generate(now)

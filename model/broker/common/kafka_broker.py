@@ -38,7 +38,8 @@ class KafkaBroker:
 
     ``image`` is the metadata cache, ``forwarding`` carries clients' requests to the controller and
     ``alter_partition`` the leader's ISR changes. ``metadata_log`` and ``announce`` are explained in
-    :class:`~kafkasim.model.broker.common.log_dir_failures.LogDirFailureHandler`.
+    :class:`~kafkasim.model.broker.common.log_dir_failures.LogDirFailureHandler`. In ZooKeeper
+    mode ``new_coordinator`` is False: groups have the Scala coordinator.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class KafkaBroker:
         forwarding: ControllerChannel,
         metadata_log: str | None,
         announce: Callable[[LogDirectory, int], None],
+        new_coordinator: bool,
     ) -> None:
         self.process = process
         self.incarnation = incarnation
@@ -68,7 +70,9 @@ class KafkaBroker:
         )
         group_log = ReplicatedGroupLog(incarnation, self.replicas)
         broker_id = incarnation.broker_id
-        self.coordinator = GroupCoordinator(process, broker_id, config, rules.group, group_log)
+        self.coordinator = GroupCoordinator(
+            process, broker_id, config, rules.group, group_log, new_coordinator
+        )
         self.statistics = RequestStatistics(process)
         self.apis = KafkaApis(
             process.out,

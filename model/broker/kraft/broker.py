@@ -108,6 +108,7 @@ class Broker(BrokerProcess):
             self._link("forwarding", timeout_ms, RETRY_TIMEOUT_MS),
             metadata_log(config),
             self._announce_failure,
+            new_coordinator=True,
         )
         self.replicas = self.kafka.replicas
         self.count_request = self.kafka.statistics.count  # type: ignore[method-assign]  # saves a call
@@ -233,6 +234,10 @@ class Broker(BrokerProcess):
     def knows_partition(self, tp: TopicPartition) -> bool:
         """Return whether the metadata cache has the partition."""
         return self.kafka.knows_partition(tp)
+
+    def knows_topic_id(self, topic_id: str) -> bool:
+        """Return whether the metadata cache has a topic of this id."""
+        return topic_id in self.kafka.image.topics
 
     def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
         """Return leader and leader epoch in the metadata cache, None for an unknown partition."""

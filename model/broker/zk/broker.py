@@ -113,6 +113,7 @@ class ZkBroker(BrokerProcess):
             EnvelopeForwarding(forwarding),
             None,
             self._announce_failure,
+            new_coordinator=False,
         )
         self.replicas = self.kafka.replicas
         self.count_request = self.kafka.statistics.count  # type: ignore[method-assign]  # saves a call
@@ -282,6 +283,10 @@ class ZkBroker(BrokerProcess):
     def knows_partition(self, tp: TopicPartition) -> bool:
         """Return whether the metadata cache has the partition."""
         return self.kafka.knows_partition(tp)
+
+    def knows_topic_id(self, topic_id: str) -> bool:
+        """Return whether the metadata cache has a topic of this id."""
+        return topic_id in self.kafka.image.topics
 
     def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
         """Return leader and leader epoch in the metadata cache, None for an unknown partition."""

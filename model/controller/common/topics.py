@@ -1,10 +1,11 @@
 """Plans new topics and new partitions, with Kafka's order of checks.
 
 Models the validation and placement in ReplicationControlManager (createTopics, createPartitions,
-deleteTopics). The KRaft controller turns a plan into records; in ZooKeeper mode it is written into
-znodes. The checks of a topic are its name, its existence, its settings, then a manual assignment or
-the replication factor and the number of partitions, then placement. A refused topic does not affect
-the others of the request. Left out: create-topic policies, validate-only requests, quotas.
+deleteTopics) and, for names that stand twice, in ControllerApis. The KRaft controller turns a plan
+into records; in ZooKeeper mode it is written into znodes. The checks of a topic are its name, its
+existence, a collision with another's metrics, its settings, then a manual assignment or the
+replication factor and the number of partitions, then placement. A refused topic does not affect the
+others of the request. Left out: create-topic policies, validate-only requests, quotas.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.values import random_uuid, value
 
+METADATA_TOPIC = "__cluster_metadata"
 MAX_NAME = 249
 MAX_PARTITIONS = 10_000  # of one request: its records are one batch (MAX_PARTITIONS_PER_BATCH)
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
@@ -112,7 +114,7 @@ class TopicPlanner:
         topic_ids: list[str] = []
         results: list[tuple[str, str, Errors, str]] = []
         names, times = self.image.topic_names, Counter(request.topics)
-        for name, topic_id in request.topics:
+        for name, topic_id in dict.fromkeys(request.topics):
             error, message = Errors.NONE, ""
             if times[name, topic_id] > 1:
                 error, message = Errors.INVALID_REQUEST, "Duplicate topic name or id."
@@ -149,12 +151,33 @@ class TopicPlanner:
             return Refused(Errors.INVALID_REPLICA_ASSIGNMENT, problem)
         return list(topic.assignments)
 
+    def _colliding(self, name: str) -> str | None:
+        """Return an existing topic with the same name in metrics (Topic.hasCollision), or None.
+
+        Metrics write '.' as '_'. Topics of one request do not collide with each other
+        (validateNewTopicNames).
+        """
+        if not ("." in name or "_" in name):
+            return None
+        unified = name.replace(".", "_")
+        for known in self.image.topic_names:
+            if known.replace(".", "_") == unified:
+                return known
+        return None
+
     def _create(self, topic: CreatableTopic) -> NewTopic | Refused:
+        if topic.topic == METADATA_TOPIC:
+            message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+            return Refused(Errors.INVALID_REQUEST, message)
         problem = name_problem(topic.topic)
         if problem is not None:
             return Refused(Errors.INVALID_TOPIC_EXCEPTION, problem)
         if topic.topic in self.image.topic_names:
             return Refused(Errors.TOPIC_ALREADY_EXISTS, f"Topic '{topic.topic}' already exists.")
+        colliding = self._colliding(topic.topic)
+        if colliding is not None:
+            message = f"Topic '{topic.topic}' collides with existing topic: {colliding}"
+            return Refused(Errors.INVALID_TOPIC_EXCEPTION, message)
         try:
             TopicConfig.from_properties(dict(topic.configs))
         except ConfigError as error:
@@ -262,21 +285,21 @@ class TopicPlanner:
 def _each(
     topics: Sequence[T], plan: Callable[[T], P | Refused]
 ) -> tuple[list[P], tuple[Result, ...]]:
-    """Plan each topic on its own; refuse one that is named twice."""
+    """Plan each topic on its own; refuse one that is named twice, once and at the end."""
     times = Counter([topic.topic for topic in topics])
     planned: list[P] = []
     results: list[Result] = []
     for topic in topics:
-        outcome: P | Refused
         if times[topic.topic] > 1:
-            outcome = Refused(Errors.INVALID_REQUEST, "Duplicate topic name.")
-        else:
-            outcome = plan(topic)
+            continue
+        outcome = plan(topic)
         if isinstance(outcome, Refused):
             results.append((topic.topic, outcome.error, outcome.message))
         else:
             planned.append(outcome)
             results.append((topic.topic, Errors.NONE, ""))
+    twice = [name for name, count in times.items() if count > 1]
+    results += [(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in twice]
     return planned, tuple(results)
 
 

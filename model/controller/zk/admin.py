@@ -146,7 +146,7 @@ class ZkAdminManager:
         """Write the new partitions of each topic (createPartitions); return the response."""
         times = Counter([topic.topic for topic in request.topics])
         results: list[tuple[str, Errors, str]] = []
-        for topic in request.topics:
+        for topic in {each.topic: each for each in request.topics}.values():
             if times[topic.topic] > 1:
                 error, message = Errors.INVALID_REQUEST, "Duplicate topic in request."
             elif self.controller.context.deleting(topic.topic):

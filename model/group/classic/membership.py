@@ -251,9 +251,16 @@ class ClassicMembership:
     ) -> None:
         """Serve a leave: remove members by member id, or by instance id as operators do."""
         group = shard.groups.get(request.group_id)
-        if group is None or group.state is ClassicGroupState.DEAD:
-            error = Errors.UNKNOWN_MEMBER_ID if group is None else Errors.COORDINATOR_NOT_AVAILABLE
-            self.runtime.respond(parked, LeaveGroupResponse(error, ()))
+        if group is None:  # GroupCoordinatorService.leaveGroup; handleLeaveGroup of the Scala one
+            unknown = Errors.UNKNOWN_MEMBER_ID
+            strangers = tuple(
+                [(member, instance, unknown) for member, instance, _ in request.members]
+            )
+            self.runtime.respond(parked, LeaveGroupResponse(Errors.NONE, strangers))
+            return
+        if group.state is ClassicGroupState.DEAD:
+            answer = LeaveGroupResponse(Errors.COORDINATOR_NOT_AVAILABLE, ())
+            self.runtime.respond(parked, answer)
             return
         results = []
         for member_id, instance_id, _ in request.members:

@@ -17,6 +17,7 @@ Not modelled: several operations in one append (group.coordinator.append.linger.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.effects import Process, Respond
@@ -42,6 +43,7 @@ class CoordinatorRuntime:
         self.lane = lane
         self.log = log
         self.out = process.out
+        self.merges: dict[Parked, Callable[[Any], Any]] = {}  # what becomes of an answer
         self._write_timeout_us = write_timeout_ms * 1000
 
     def append(self, context: CoordinatorContext, records: tuple[Record, ...], now: int) -> Errors:
@@ -94,6 +96,9 @@ class CoordinatorRuntime:
 
     def respond(self, parked: Parked, message: Any) -> None:
         """Answer a request."""
+        if self.merges:
+            merge = self.merges.pop(parked, None)
+            message = message if merge is None else merge(message)
         self.out.append(Respond(parked[0], parked[1], message))
 
     def wall_ms(self, now: int) -> int:

@@ -9,13 +9,18 @@ from kafkasim.model.values import value
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+CONSUMER_REPLICA_ID = -1
+DEBUGGING_REPLICA_ID = -2
 
 
 @value
 class ListOffsetsPartition:
     tp: TopicPartition
     current_leader_epoch: int  # −1: not checked
-    timestamp: int  # −1 latest, −2 earliest, else the first offset with a timestamp ≥ it
+    timestamp: int  # −1 to −5 as above, else the first offset with a timestamp ≥ it
 
 
 @value

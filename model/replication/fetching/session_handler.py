@@ -58,7 +58,8 @@ class FetchSessionHandler:
         """Take note of a response; return False if the leader refused the session."""
         if response.error is Errors.NONE:
             self.id = response.session_id
-            self.epoch += 1
+            # Without a session (the last partition left the one before) the next fetch is full.
+            self.epoch = self.epoch + 1 if self.id else INITIAL_EPOCH
             return True
         if response.error is Errors.FETCH_SESSION_ID_NOT_FOUND:
             self.id = 0

@@ -51,7 +51,7 @@ class FetchWaiter(Protocol):
 
 
 class SessionEntry(Protocol):
-    """A partition of a follower's fetch session."""
+    """A partition of a fetch session."""
 
     asked: FetchPartition
     clean: bool  # True: a fetch could bring the follower nothing new
@@ -74,6 +74,7 @@ class DelayedOperations:
     """The operations of one partition, by what they wait for."""
 
     __slots__ = (
+        "consumer_entries",
         "consumer_fetches",
         "deletes",
         "follower_fetches",
@@ -89,6 +90,7 @@ class DelayedOperations:
         self.consumer_fetches: dict[FetchWaiter, FetchPartition] = {}
         self.follower_fetches: dict[FetchWaiter, FetchPartition] = {}  # of fetches without session
         self.session_entries: dict[SessionEntry, None] = {}  # of followers' sessions, always
+        self.consumer_entries: dict[SessionEntry, None] = {}  # of consumers' sessions, always
 
     def high_watermark_changed(self, now: int) -> None:
         """Complete produces, consumers' fetches and deletions as far as they can be."""
@@ -98,6 +100,10 @@ class DelayedOperations:
         if self.consumer_fetches:
             for fetch, asked in list(self.consumer_fetches.items()):
                 fetch.try_complete(asked, now)
+        for entry in list(self.consumer_entries):
+            parked = entry.parked
+            if parked is not None:
+                parked.try_complete(entry.asked, now)
         if self.deletes:
             self.log_start_changed(now)
 
@@ -131,7 +137,7 @@ class DelayedOperations:
             if not fetch.done:
                 fetch.complete(now)
         self.mark_dirty()
-        for entry in list(self.session_entries):
+        for entry in [*self.session_entries, *self.consumer_entries]:
             parked = entry.parked
             if parked is not None:
                 parked.complete(now)

@@ -24,6 +24,10 @@ class MetadataCache(Protocol):
         """Return whether the partition exists."""
         ...
 
+    def knows_topic_id(self, topic_id: str) -> bool:
+        """Return whether a topic has this id."""
+        ...
+
     def cached_leader(self, tp: TopicPartition) -> tuple[int, int] | None:
         """Return leader and leader epoch, None for an unknown partition."""
         ...
@@ -32,10 +36,10 @@ class MetadataCache(Protocol):
 class HostedPartitions:
     """The table of partitions, and the errors for those that are not in it."""
 
-    __slots__ = ("_cache", "offline", "online")
+    __slots__ = ("cache", "offline", "online")
 
     def __init__(self, cache: MetadataCache) -> None:
-        self._cache = cache
+        self.cache = cache
         self.online: dict[TopicPartition, Partition] = {}
         self.offline: dict[TopicPartition, None] = {}
 
@@ -43,7 +47,7 @@ class HostedPartitions:
         """Return the error for a partition that is not online here (getPartitionOrError)."""
         if tp in self.offline:
             return Errors.KAFKA_STORAGE_ERROR
-        if self._cache.knows_partition(tp):
+        if self.cache.knows_partition(tp):
             return Errors.NOT_LEADER_OR_FOLLOWER
         return Errors.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -55,4 +59,4 @@ class HostedPartitions:
         partition = self.online.get(tp)
         if partition is not None:
             return partition.leader_id, partition.leader_epoch
-        return self._cache.cached_leader(tp)
+        return self.cache.cached_leader(tp)

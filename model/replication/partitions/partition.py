@@ -291,7 +291,7 @@ class Partition:
         log = self.log
         if log.high_watermark != high_watermark:
             log.update_high_watermark(high_watermark)
-            if self.delayed.consumer_fetches:
+            if self.delayed.consumer_fetches or self.delayed.consumer_entries:
                 self.delayed.high_watermark_changed(now)
         if leader_log_start > log.log_start_offset:
             log.raise_log_start(min(leader_log_start, log.high_watermark))
@@ -377,10 +377,11 @@ class Partition:
             return Errors.UNKNOWN_LEADER_EPOCH if known else Errors.NOT_LEADER_OR_FOLLOWER
         return error
 
-    def check_leader(self, requested_epoch: int) -> Errors:
-        """Return the error for a request that only the leader serves, NONE if it may go on.
+    def check_leader(self, requested_epoch: int, only_leader: bool = True) -> Errors:
+        """Return why a request is refused, NONE if it is not (getLocalLog).
 
-        ``requested_epoch`` is −1 where the client names no leader epoch.
+        ``requested_epoch`` is −1 where the client names no leader epoch. ``only_leader``: a
+        follower refuses it.
         """
         if self.offline:
             return Errors.KAFKA_STORAGE_ERROR
@@ -389,7 +390,9 @@ class Partition:
             error = self._context.rules.check_leader_epoch(requested_epoch, leader_epoch)
             if error is not NONE:
                 return error
-        return NONE if self.leadership is not None else Errors.NOT_LEADER_OR_FOLLOWER
+        if only_leader and self.leadership is None:
+            return Errors.NOT_LEADER_OR_FOLLOWER
+        return NONE
 
     def fetch_error(self, error: Errors) -> FetchPartitionResponse:
         """Build the response to a refused fetch; it names the leader where that helps (KIP-951)."""

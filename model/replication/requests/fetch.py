@@ -22,7 +22,6 @@ from kafkasim.model.messages import (
     FetchResponse,
 )
 from kafkasim.model.replication.requests.fetch_sessions import (
-    FINAL_EPOCH,
     CachedPartition,
     FetchSession,
     FetchSessionCache,
@@ -116,7 +115,7 @@ class SessionlessFetch:
 
 
 class SessionFetch:
-    """A follower's fetch in a session (FullFetchContext, IncrementalFetchContext)."""
+    """A fetch in a session (FullFetchContext, IncrementalFetchContext)."""
 
     def __init__(self, session: FetchSession, hosted: HostedPartitions) -> None:
         self.session_id = session.id
@@ -241,14 +240,13 @@ class FetchHandler:
                 return
         stale = self._reader.is_stale(request)
         context: FetchContext
-        session: FetchSession | None = None
-        if request.session_epoch == FINAL_EPOCH:
+        session, error = self._sessions.open(request, now)
+        if error is not NONE:
+            self._respond(item, FetchResponse(error, ()), now, now)
+            return
+        if session is None:
             context = SessionlessFetch(request, self._hosted)
         else:
-            session, error = self._sessions.open(request, now)
-            if session is None:
-                self._respond(item, FetchResponse(error, ()), now, now)
-                return
             if stale:
                 session.mark_all_dirty()
             context = SessionFetch(session, self._hosted)

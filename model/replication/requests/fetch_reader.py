@@ -107,6 +107,7 @@ class FetchReader:
                 answer = self._turn_away(partition, asked, request, stale)
             if answer is not None:
                 result.urgent = True
+                answer = self._unresolved(asked) or answer
                 reads.append((asked, partition, high_watermark, answer))
                 continue
             leader_end = partition.log.log_end_offset
@@ -121,7 +122,19 @@ class FetchReader:
                 leader.update_follower(asked, replica, request.replica_epoch, leader_end, now)
         return result
 
+    def _unresolved(self, asked: FetchPartition) -> FetchPartitionResponse | None:
+        """Return the answer if the metadata cache has no name for the topic id, else None.
+
+        KafkaApis.handleFetchRequest looks before it lets the ReplicaManager read.
+        """
+        if not asked.topic_id or self._hosted.cache.knows_topic_id(asked.topic_id):
+            return None
+        return FetchPartitionResponse(asked.tp, Errors.UNKNOWN_TOPIC_ID, -1, -1, -1, EMPTY)
+
     def _missing(self, asked: FetchPartition) -> FetchPartitionResponse:
+        unresolved = self._unresolved(asked)
+        if unresolved is not None:
+            return unresolved
         error = self._hosted.error_of_missing(asked.tp)
         leader = self._hosted.current_leader(asked.tp)
         return FetchPartitionResponse(asked.tp, error, -1, -1, -1, EMPTY, None, leader)

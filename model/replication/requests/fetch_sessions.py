@@ -10,7 +10,10 @@ caught up. ``FetchSession.last_fetch_us`` has the time of that confirmation, and
 over when it becomes *dirty* (the log grew, an offset moved, the leadership changed). Kafka's rules
 see no difference; test_fetch_sessions.py compares sessions with full fetches.
 
-Left out: sessions of consumers (their fetches are full), priority between sessions at eviction.
+A consumer may have a session, too. Its entries are never clean, as no leader knows of a replica −1,
+and its parked fetches wait for the high watermark.
+
+Left out: priority between sessions at eviction.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from kafkasim.model.records import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafkasim.model.replication.partitions.delayed_operations import FetchWaiter
+    from kafkasim.model.replication.partitions.delayed_operations import FetchWaiter, SessionEntry
     from kafkasim.model.replication.partitions.partition import Partition
     from kafkasim.model.replication.rules import ReplicationRules
 
@@ -59,12 +62,17 @@ class CachedPartition:
     def attach(self, partition: Partition) -> None:
         """Join the operations that wait for a hosted partition."""
         self.partition = partition
-        partition.delayed.session_entries[self] = None
+        self._listed(partition)[self] = None
+
+    def _listed(self, partition: Partition) -> dict[SessionEntry, None]:
+        delayed = partition.delayed
+        follower = self.session.replica_id >= 0
+        return delayed.session_entries if follower else delayed.consumer_entries
 
     def detach(self) -> None:
         """Leave the partition: it is not hosted any more, or the session has ended."""
         if self.partition is not None:
-            self.partition.delayed.session_entries.pop(self, None)
+            self._listed(self.partition).pop(self, None)
             self.partition = None
         self.mark_dirty()
 
@@ -174,12 +182,17 @@ class FetchSessionCache:
         return () if session is None else session.entries
 
     def open(self, request: FetchRequest, now: int) -> tuple[FetchSession | None, Errors]:
-        """Return the session of a request, updated by it, or the error that refuses it."""
-        if request.session_epoch == INITIAL_EPOCH:
+        """Return the session of a request, updated by it, or the error that refuses it.
+
+        No session and no error: the request names all its partitions (FetchManager.newContext).
+        """
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             known = self.sessions.get(request.session_id)
             if known is not None and known.replica_id == request.replica_id:
                 # Ids restart with the broker, so an old id may belong to another follower now.
                 self._remove(request.session_id)
+            if request.session_epoch == FINAL_EPOCH:
+                return None, NONE
             session = self._create(request, now)
         else:
             found = self.sessions.get(request.session_id)
@@ -189,11 +202,13 @@ class FetchSessionCache:
                 return None, Errors.INVALID_FETCH_SESSION_EPOCH
             session = found
             session.epoch += 1
-            if not self._keeps_epoch:
-                session.update(request)
-                session.forget_epochs()
-                return session, NONE
         session.update(request)
+        if request.session_epoch != INITIAL_EPOCH:
+            if not session.entries:
+                self._remove(session.id)
+                return None, NONE
+            if not self._keeps_epoch:
+                session.forget_epochs()
         return session, NONE
 
     def _create(self, request: FetchRequest, now: int) -> FetchSession:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE
+VALID_ACKS = (-1, 1, 0)
 
 
 class ProduceStatus:
@@ -147,6 +148,9 @@ class ProduceHandler:
         if self._locks.held and self._locks.put_aside(item):
             return
         request: ProduceRequest = item.message
+        if request.acks not in VALID_ACKS:
+            self._answer(item, [self._refused(data.tp) for data in request.partitions], now, now)
+            return
         statuses: list[ProduceStatus] = []
         grown: list[Partition] = []
         waiting: DelayedProduce | None = None
@@ -178,6 +182,16 @@ class ProduceHandler:
             self._purgatory.add(waiting, request.timeout_ms, now)
         else:
             self._answer(item, statuses, now, now)
+
+    def _refused(self, tp: TopicPartition) -> ProduceStatus:
+        """Refuse the acks of a request (ReplicaManager.appendRecords, isValidRequiredAcks).
+
+        KafkaApis has looked for the partition in the metadata cache before.
+        """
+        status = ProduceStatus(tp)
+        known = self._hosted.cache.knows_partition(tp)
+        status.error = Errors.INVALID_REQUIRED_ACKS if known else Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return status
 
     def _append(
         self, partition: Partition, batch: RecordBatch, acks: int, status: ProduceStatus, now: int

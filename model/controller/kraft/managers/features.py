@@ -77,6 +77,8 @@ class FeatureControlManager:
                 return f"Broker {broker_id} supports {_range(ranges, name)}."
         if level < self.image.features.get(name, 0):
             return "A downgrade has to be asked for."
+        if name not in [known for known, _, _ in self.own]:
+            return "There is no such feature."  # Features.featureFromName
         if name == ELR_FEATURE and level > 0:
             if after.get(METADATA_VERSION, 0) < ELR_NEEDS_METADATA_VERSION:
                 return f"It depends on {METADATA_VERSION} {ELR_NEEDS_METADATA_VERSION}."

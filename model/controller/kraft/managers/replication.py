@@ -47,7 +47,7 @@ from kafkasim.model.records import TopicPartition
 
 UNCLEAN = "unclean.leader.election.enable"
 MIN_ISR = "min.insync.replicas"
-PREFERRED_TYPE = 0
+PREFERRED_TYPE, UNCLEAN_TYPE = 0, 1
 MAX_ELECTIONS = 1000  # in one event of the balance task (MAX_ELECTIONS_PER_IMBALANCE)
 
 Partitions = Iterator[tuple[TopicImage, int, PartitionRegistration]]
@@ -258,6 +258,10 @@ class ReplicationControlManager:
         A request for all partitions gets no results for those that need no election.
         """
         wanted = request.partitions
+        if request.election_type not in (PREFERRED_TYPE, UNCLEAN_TYPE):
+            unknown = Errors.INVALID_REQUEST
+            refused = tuple([(tp, unknown) for tp in wanted or ()])
+            return [], ElectLeadersResponse(unknown, refused)
         if wanted is None:
             wanted = tuple(TopicPartition(t.name, number) for t, number, _ in self.partitions())
         records: list[PartitionChangeRecord] = []

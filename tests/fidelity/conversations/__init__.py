@@ -1,0 +1,40 @@
+"""Raw requests, most of them wrong in one way, with all answers written down.
+
+Each conversation has topics and groups of its own, so that one does not disturb the next. A line of
+the result is ``conversation / what was asked: answer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.fidelity.conversations import groups, operators, records
+from tests.fidelity.conversations.talk import Talk
+from tests.fidelity.sides import Side
+
+CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
+    "producing": records.producing,
+    "idempotence": records.idempotence,
+    "fetching": records.fetching,
+    "fetch sessions": records.fetch_sessions,
+    "offsets and epochs": records.offsets_and_epochs,
+    "groups": groups.groups,
+    "members": groups.members,
+    "static members": groups.static_members,
+    "committed offsets": groups.committed_offsets,
+    "topics": operators.topics,
+    "configs": operators.configs,
+    "moving": operators.moving,
+    "features": operators.features,
+    "deleting records": records.deleting_records,
+}
+
+
+def all_answers(side: Side) -> list[str]:
+    """Run every conversation on one side; return a line per answer."""
+    lines: list[str] = []
+    for name, conversation in CONVERSATIONS.items():
+        talk = Talk(side, name)
+        conversation(talk)
+        lines += talk.lines
+    return lines
