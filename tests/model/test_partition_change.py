@@ -120,13 +120,13 @@ def test_who_leaves_below_min_isr_becomes_eligible() -> None:
 def test_the_isr_may_be_empty_and_the_last_leader_is_remembered() -> None:
     before = partition(isr=(1,), elr=(2,))
     record = build(before, (), target_isr=(), elr_enabled=True)
-    assert record == change(isr=(), leader=-1, elr=(2, 1), last_known_elr=(1,))
+    assert record == change(isr=(), leader=-1, elr=(1, 2), last_known_elr=(1,))
 
 
 def test_an_eligible_replica_is_elected_cleanly() -> None:
-    before = partition(isr=(), leader=-1, elr=(2, 1), last_known_elr=(1,))
+    before = partition(isr=(), leader=-1, elr=(1, 2), last_known_elr=(1,))
     record = build(before, (2,), elr_enabled=True)
-    assert record == change(isr=(2,), leader=2, elr=(1,))
+    assert record == change(isr=(2,), leader=2, elr=(1,), last_known_elr=())
 
 
 def test_enough_isr_clears_the_elr() -> None:

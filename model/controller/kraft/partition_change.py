@@ -51,7 +51,6 @@ class PartitionChangeBuilder:
         "elr",
         "elr_enabled",
         "is_active",
-        "last_known_elr",
         "min_isr",
         "partition",
         "rules",
@@ -89,7 +88,6 @@ class PartitionChangeBuilder:
         self.target_recovery_state = partition.leader_recovery_state
         self.unclean_shutdown_replicas: tuple[int, ...] = ()
         self.elr = partition.elr
-        self.last_known_elr = partition.last_known_elr
         self.target_directory: tuple[int, str] | None = None  # (replica, its log directory)
         self.default_directory: Callable[[int], str] = lambda _: UNASSIGNED
 
@@ -115,12 +113,9 @@ class PartitionChangeBuilder:
             self.elr = () if unclean else tuple(r for r in self.elr if r != leader)
             if unclean:
                 recovery = RECOVERING
-                self.last_known_elr = ()
         if not isr and not self.elr_enabled:
             isr = before.isr  # without ELR the last member stays, even if it is dead
-        last_known = self.last_known_elr
-        if self.elr_enabled and not isr and before.leader != NO_LEADER:
-            last_known = (before.leader,)
+        last_known = self._next_last_known(leader, isr)
         record = PartitionChangeRecord(
             topic_id,
             partition,
@@ -173,15 +168,29 @@ class PartitionChangeBuilder:
         isr = self.target_isr
         if len(isr) >= min(self.min_isr, len(self.target_replicas)):
             self.elr = ()
-            self.last_known_elr = ()
             return
         out = (*isr, *self.unclean_shutdown_replicas)
         candidates = dict.fromkeys((*before.elr, *before.isr))
         self.elr = tuple(
             replica
-            for replica in candidates
+            for replica in sorted(candidates)  # as Kafka's HashSet of small numbers has them
             if replica not in out and replica in self.target_replicas
         )
+
+    def _next_last_known(self, leader: int, isr: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the last known leader, () if there is a leader (maybeUpdateLastKnownLeader).
+
+        A partition whose ISR becomes empty notes the leader that it had. Any change that gives or
+        leaves it a leader clears the note, also an election from the ELR.
+        """
+        if not self.elr_enabled:
+            return self.partition.last_known_elr
+        if leader != NO_LEADER:
+            return ()
+        known = self.partition.last_known_elr
+        if not isr and self.partition.leader != NO_LEADER:
+            return (self.partition.leader,)
+        return known
 
     def _elect(self) -> tuple[int, bool]:
         """Return the leader, −1 for none, and whether its election is unclean."""
