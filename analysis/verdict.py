@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 RUN_CHECK = "run"
 
-NEVER_EXCUSED = ("ONELEADER", "ISRELIG", "ISRREASON", "MINISR", "no-progress")
+NEVER_EXCUSED = ("ONELEADER", "ISRELIG", "ISRREASON", "MINISR", "no-progress",
+                 "application-failed")  # fmt: skip
 """Anomalies that lost data cannot explain. The others are judged by offset, and a log that lost
 data uses the same offsets for other records."""
 

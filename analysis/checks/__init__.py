@@ -1,6 +1,6 @@
 """The checks: one SQL query per guarantee, over views of all runs' facts (see base.py)."""
 
-from kafkasim.analysis.checks import delivery, groups, liveness, order, replication
+from kafkasim.analysis.checks import applications, delivery, groups, liveness, order, replication
 
 CHECKS: dict[str, str] = {
     "lost-write": delivery.LOST_WRITE,
@@ -19,6 +19,7 @@ CHECKS: dict[str, str] = {
     "isr-members-eligible": replication.ISR_ELIGIBLE,
     "isr-change-has-reason": replication.CHANGE_HAS_REASON,
     "logs-agree": replication.LOGS_AGREE,
+    "application-failed": applications.FAILED,
     "no-progress": liveness.NO_PROGRESS,
 }
 """Every check by the name that verdicts show."""

@@ -16,9 +16,10 @@ small fleet.
 from __future__ import annotations
 
 JUDGED_KINDS = (
-    "Acked", "BecameLeader", "BrokerRegistration", "FinalReplica", "GroupAssigned",
-    "HighWatermark", "OffsetCommitted", "OffsetFetched", "PartitionChanged", "Phase", "Polled",
-    "Positioned", "Processed", "TopicCreated", "TopicDeleted", "ZkControllerWrite",
+    "Acked", "ApplicationFailed", "BecameLeader", "BrokerRegistration", "FinalReplica",
+    "GroupAssigned", "HighWatermark", "OffsetCommitted", "OffsetFetched", "PartitionChanged",
+    "Phase", "Polled", "Positioned", "Processed", "TopicCreated", "TopicDeleted",
+    "ZkControllerWrite",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

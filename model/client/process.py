@@ -21,7 +21,7 @@ from kafkasim.model.client.consumer.consumer import KafkaConsumer
 from kafkasim.model.client.producer.producer import KafkaProducer
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
-from kafkasim.model.effects import Call, Exit, Process
+from kafkasim.model.effects import Call, Exit, Process, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,12 @@ class ClientProcess(Process):
 
     def on_call(self, item: Call, now: int) -> None:
         """Run a call's method; its client replies now or later."""
-        self._methods[item.method](item.call, item.args, now)
+        method = self._methods.get(item.method)
+        if method is None:
+            error = AttributeError(f"the clients of {self.name} have no method {item.method}")
+            self.out.append(Reply(item.call, None, error))
+        else:
+            method(item.call, item.args, now)
 
     def shutdown(self, now: int) -> None:
         """Close every client, then end the process."""

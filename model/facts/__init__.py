@@ -81,6 +81,7 @@ from kafkasim.model.facts.replication import (
 )
 from kafkasim.model.facts.truth import FinalOffset, FinalPosition, FinalReplica
 from kafkasim.model.facts.world import (
+    ApplicationFailed,
     ClockStepped,
     DiskReplaced,
     FaultEnded,
@@ -155,6 +156,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Acked",
     "Appended",
+    "ApplicationFailed",
     "BecameFollower",
     "BecameLeader",
     "BrokerRegistration",

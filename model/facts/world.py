@@ -16,7 +16,9 @@ class HostStarted:
 class HostStopped:
     """A process ended."""
 
-    reason: str  # crash | power-loss | shutdown (clean) | halt (by itself, after an error)
+    # crash | power-loss | shutdown (clean) | halt (an error of its own) | application-failed |
+    # disk-error (its disk cannot be read at the start)
+    reason: str
 
 
 @value
@@ -67,6 +69,17 @@ class Operated:
     target: str
     error: str
     reason: str  # the message that came with the error
+
+
+@value
+class ApplicationFailed:
+    """An application on a client host raised an exception that nothing in it handled."""
+
+    task: str  # the asyncio task that raised
+    ended: bool  # True: it was a main task, and the process ended with it, without closing clients
+    exception: str  # its class
+    reason: str  # its message
+    traceback: tuple[str, ...]  # the innermost frame last: module:line in function
 
 
 @value

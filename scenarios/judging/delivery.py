@@ -25,9 +25,13 @@ partition itself excuses any anomaly in it, because all are judged by offset, an
 their offsets for others."""
 
 
+NOWHERE: PartitionKey = ("", -1)
+"""The place of an anomaly that concerns no partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """One kind of anomaly in one partition.
+    """One kind of anomaly in one partition, or ``NOWHERE``.
 
     ``count`` is how many records it concerns, ``detail`` describes the first of them, and
     ``expected`` is the excuse, or "".
@@ -84,6 +88,7 @@ class Delivery:
             (facts.Processed, self._on_processed),
             (facts.OffsetCommitted, self._on_committed),
             (facts.FinalReplica, self._on_final),
+            (facts.ApplicationFailed, self._on_application_failed),
         ):
             trace.subscribe(kind, handler)
 
@@ -170,6 +175,12 @@ class Delivery:
                 fact.group,
             )
 
+    def _on_application_failed(
+        self, _seq: int, _t: int, node: str, fact: facts.ApplicationFailed
+    ) -> None:
+        detail = f"{node}: {fact.exception}: {fact.reason} in {fact.task}"
+        self._note("application-failed", NOWHERE, detail)
+
     def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
         if not fact.leading:
             return
@@ -186,7 +197,7 @@ class Delivery:
 
         Its partition lost data, or the partitions of the offsets topic of all its groups did.
         """
-        excuse = self._excused(key)
+        excuse = "" if key == NOWHERE else self._excused(key)
         if not excuse and name in FROM_OFFSETS:
             lost = [self._excused(offsets_partition(group, self._topics)) for group in groups]
             excuse = lost[0] if lost and all(lost) else ""

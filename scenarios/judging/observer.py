@@ -88,6 +88,7 @@ class Observer:
             facts.MetadataSnapshot: self._on_snapshot,
             facts.HostStarted: self._on_started,
             facts.HostStopped: self._on_stopped,
+            facts.ApplicationFailed: self._on_application_failed,
             facts.BecameLeader: self._on_leader,
         }
 
@@ -290,6 +291,11 @@ class Observer:
         if node in self._running:
             self._running[node] = True
             self._watch_quorum()
+
+    def _on_application_failed(
+        self, _seq: int, t_us: int, _node: str, fact: facts.ApplicationFailed
+    ) -> None:
+        self.note(f"application-failed:{fact.exception}", t_us)
 
     def _on_stopped(self, _seq: int, t_us: int, node: str, fact: facts.HostStopped) -> None:
         if node.startswith("broker") and node[-1].isdigit():  # not broker-1b, a second process

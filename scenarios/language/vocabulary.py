@@ -72,8 +72,9 @@ ANOMALIES: tuple[str, ...] = (
     "zombie-owner",
     "stale-fetch",
     "last-replica-standing",
+    "application-failed",
 )
-"""What ``permits`` may allow: Jepsen's names for what goes wrong in delivery, and four of ours."""
+"""What ``permits`` may allow: Jepsen's names for what goes wrong in delivery, and five of ours."""
 
 OBSERVATIONS: Mapping[str, str] = {
     "isr-shrink": "a replica left an ISR; detail: lag, fenced, controlled-shutdown, unclean",
@@ -92,6 +93,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "truncated": "a replica cut records from its log",
     "failover": "another controller became active after t = 0",
     "send-failed": "a producer gave a batch up; detail: the error",
+    "application-failed": "an application raised an exception; detail: its class",
     "rebalance": "a group began a generation after its first",
     "member-expired": "a group's member was removed; detail: session, poll-interval",
     "coordinator-moved": "another broker took a group coordinator over",

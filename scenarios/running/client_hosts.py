@@ -35,6 +35,7 @@ class ClientHosts:
         self._scenario = scenario
         self._rules = rules
         self._bootstrap = tuple(bootstrap)
+        self.members: dict[str, list[str]] = {}  # group -> hosts of its members
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
         self._add_workloads()
         self.admin_host = world.add_host("admin-1")
@@ -74,6 +75,7 @@ class ClientHosts:
 
     def _add_consumer(self, number: int, table: ConsumerGroupTable, *, is_first: bool) -> None:
         node = f"consumer-{number}"
+        self.members.setdefault(table.group, []).append(node)
         defaults = CONSUMER.get(self._scenario.cluster.kafka_version, {})
         properties = {**defaults, "group.id": table.group, "client.id": node, **table.config}
         if table.commit != "auto":

@@ -55,11 +55,15 @@ class FaultSchedule:
         self.operations.arm(ready_us)
 
     def heal(self) -> None:
-        """End all faults, start whatever is down, and restart brokers without a log directory."""
+        """End all faults, start what they took down, restart brokers without a log directory.
+
+        What an application that raised has ended stays down: no fault explains it.
+        """
         self.injector.heal_all()
         self.operations.heal()
         for host in self.world.hosts.values():
-            if host.incarnation >= 0 and not host.alive:
+            ended = host.name in self.cluster.clients.control.ended
+            if host.incarnation >= 0 and not host.alive and not ended:
                 host.boot()
         for host in self.cluster.brokers:
             process = self.cluster.broker_process(host.name)

@@ -65,6 +65,7 @@ class ScenarioRun:
         self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress)
         self.invariants = Invariants(self.trace, self.cluster.log, self.faults.excuse)
         self.delivery = Delivery(self.trace, self.faults.excuse)
+        self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
         self.ready_us = 0
@@ -141,22 +142,32 @@ class ScenarioRun:
 
     def _still_missing(self) -> list[str]:
         """Return what the healed cluster lacks; nothing once it has converged."""
-        hosts = self.world.hosts.values()
-        down = [host for host in hosts if host.incarnation >= 0 and not host.alive]
-        lacking = [f"{host.name} is down" for host in down]
-        lacking += self.progress.missing_partitions()
         control = self.cluster.clients.control
+        hosts = [host for host in self.world.hosts.values() if host.incarnation >= 0]
+        down = [host.name for host in hosts if not host.alive]
+        ended = [name for name in down if name in control.ended]  # that is an anomaly of its own
+        lacking = [f"{name} is down" for name in down if name not in ended]
+        lacking += self.progress.missing_partitions()
         lacking += [
             f"{node} has records that are neither acknowledged nor failed"
             for node, flushed in control.flushed.items()
-            if not flushed
+            if not flushed and node not in ended
         ]
+        members = self.cluster.clients.members
         for workload in self.scenario.workload:
             if workload.kind == "consumer-group":
+                if all(node in ended for node in members[workload.group]):
+                    continue
                 names = workload.topics or [self.scenario.topics[0].name]
                 topic_ids = [control.topic_ids[name] for name in names]
                 lacking += self.progress.lag(workload.group, topic_ids)
         return lacking
+
+    def _on_application_failed(
+        self, _seq: int, _t: int, node: str, fact: facts.ApplicationFailed
+    ) -> None:
+        if fact.ended:
+            self.cluster.clients.control.ended[node] = None
 
     def _end(self) -> None:
         self._phase("end", "; ".join(self.missing) if self.missing else "converged")

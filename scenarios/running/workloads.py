@@ -30,7 +30,8 @@ class Control:
         self.topic_ids: dict[str, str] = {}  # topic -> its newest id
         self.next_record: dict[str, int] = {}  # producer -> number of its next record
         self.flushed: dict[str, bool] = {}  # producer -> whether it has sent all its records
-        self.failures: dict[str, str] = {}  # node -> the last exception of a call
+        self.failures: dict[str, str] = {}  # node -> the last exception that was handled
+        self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 
 
 @dataclass(frozen=True, kw_only=True)

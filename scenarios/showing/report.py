@@ -74,6 +74,10 @@ def findings(result: Result) -> list[str]:
     for anomaly in result.delivery[:MOST]:
         place = f"{result.topics.get(anomaly.topic_id, anomaly.topic_id)}-{anomaly.partition}"
         excuse = f" [expected: {anomaly.expected}]" if anomaly.expected else ""
+        if anomaly.partition < 0:
+            times = f" ({anomaly.count} times)" if anomaly.count > 1 else ""
+            lines.append(f"  {anomaly.name}: {anomaly.detail}{times}{excuse}")
+            continue
         count = f"{anomaly.count} record{'s' * (anomaly.count != 1)}"
         lines.append(f"  {anomaly.name} in {place}: {count}, first: {anomaly.detail}{excuse}")
     lines += [f"  no progress: {text}" for text in result.missing[:MOST]]

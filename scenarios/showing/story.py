@@ -72,6 +72,7 @@ class Story:
             "VotersChanged": self._on_voters,
             "FaultStarted": self._on_fault_started,
             "FaultEnded": self._on_fault_ended,
+            "ApplicationFailed": self._on_application_failed,
             "HostStopped": self._on_stopped,
             "HostStarted": self._on_started,
             "Truncated": self._on_truncated,
@@ -156,10 +157,20 @@ class Story:
             change = "is removed" if row["value"] is None else f"is set to {row['value']}"
             self._tell(row, f"{row['config']} {change} for {_resource(row['resource'])}", NEWS)
 
+    def _on_application_failed(self, row: Row) -> None:
+        raised = f"{row['exception']}: {row['reason']}" if row["reason"] else row["exception"]
+        end = "; the process ends without closing its clients" if row["ended"] else ""
+        frames = row["traceback"]
+        place = f", at {frames[-1]}" if frames else ""
+        text = f"the application of {row['node']} ({row['task']}) raised {raised}{place}{end}"
+        self._tell(row, text, NEWS)
+
     def _on_stopped(self, row: Row) -> None:
         if self._struck.get(row["node"]) == row["t_us"]:
             return  # the fault's line says so
         reason = row["reason"]
+        if reason == "application-failed":
+            return  # the application's line says so
         how = "has shut down" if reason == "shutdown" else f"stops: {reason}"
         self._tell(row, f"{row['node']} {how}", NEWS)
 

@@ -13,10 +13,14 @@ follows, or is in progress and takes the reply up), and ``discard`` when the pro
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkasim.model.effects import Call, Reply
+from kafkasim.model.facts import ApplicationFailed
 from kafkasim.sim.apps.loop import HostLoop, HostTask, new_loop
 
 if TYPE_CHECKING:
@@ -58,8 +62,7 @@ class ClientPort:
         self._last_call = number
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         self._pending[number] = future
-        if not self._loop.dead:
-            self._submit(Call(number, method, args))
+        self._give(Call(number, method, args))
         return future
 
     def call_acked(
@@ -78,13 +81,34 @@ class ClientPort:
     def post(self, method: str, *args: Any) -> None:
         """Call a method and drop its replies."""
         self._last_call += 1
-        if not self._loop.dead:
-            self._submit(Call(self._last_call, method, args))
+        self._give(Call(self._last_call, method, args))
 
     def record(self, fact: Any) -> None:
-        """Write a fact into the trace, as this node."""
-        if not self._loop.dead:
-            self._record(fact)
+        """Write a fact into the trace, as this node.
+
+        What a judge of the trace raises ends the run.
+        """
+        loop = self._loop
+        if not loop.dead:
+            try:
+                self._record(fact)
+            except BaseException as error:
+                loop.bug = error
+                raise
+
+    def _give(self, call: Call) -> None:
+        """Give a call to the client process, which handles it now.
+
+        What the process itself raises is a bug of the model: it ends the run, whatever the
+        application does about the exception.
+        """
+        loop = self._loop
+        if not loop.dead:
+            try:
+                self._submit(call)
+            except BaseException as error:
+                loop.bug = error
+                raise
 
     def _on_reply(self, reply: Reply) -> None:
         future = self._pending.pop(reply.call, None)
@@ -111,12 +135,25 @@ class Applications:
         submit: takes each ``Call`` for the client process, in order.
         record: takes each fact for the trace.
         now: the host's monotonic time in µs.
+        end: ends the process of the host when a main task has failed, which becomes a fact first.
+            Without it ``run`` raises the exception.
     """
 
-    __slots__ = ("loop", "next_deadline", "on_reply", "port", "run")
+    __slots__ = ("_end", "_record", "loop", "next_deadline", "on_reply", "port", "run")
 
-    def __init__(self, name: str, submit: Submit, record: Record, now: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        submit: Submit,
+        record: Record,
+        now: int,
+        end: Callable[[], None] | None = None,
+    ) -> None:
         self.loop = loop = new_loop(name, now)
+        self._record = record
+        self._end = end
+        if end is not None:
+            loop.on_failure = self._on_failure
         self.port = ClientPort(loop, submit, record)
         # The host calls these all the time; the loop's own methods save a call each.
         self.run = loop.run
@@ -126,6 +163,18 @@ class Applications:
     def start(self, application: Application, name: str | None = None) -> HostTask:
         """Start an application; its first step is taken in the next ``run``."""
         return self.loop.spawn(application(self.port), name)
+
+    def failures(self) -> list[ApplicationFailed]:
+        """Return the failures of tasks whose exception nobody has looked at, each only once.
+
+        They are known when the applications end: until then somebody might await the task.
+        """
+        return [_failed(task, False, error) for task, error in self.loop.unseen()]
+
+    def _on_failure(self, task: str, error: BaseException) -> None:
+        assert self._end is not None
+        self._record(_failed(task, True, error))
+        self._end()
 
     def discard(self) -> None:
         """Drop all applications where they stand: the process died."""
@@ -146,7 +195,8 @@ class Applications:
 def launch(host: Host, *applications: Application) -> Applications:
     """Start applications on a host whose process runs; they die with the process.
 
-    To start them again after every restart, call this from ``host.on_start``.
+    To start them again after every restart, call this from ``host.on_start``. One that raises ends
+    its process, as Java ends one without other threads than daemons: no client is closed.
     """
     assert host.process is not None, f"{host.name} has no process to call"
     node, kernel, trace = host.process.name, host.kernel, host.trace
@@ -154,7 +204,7 @@ def launch(host: Host, *applications: Application) -> Applications:
     def record(fact: Any) -> None:
         trace.record(int(kernel.now), node, fact)
 
-    apps = Applications(host.name, host.call, record, host.local_now())
+    apps = Applications(host.name, host.call, record, host.local_now(), host.abort)
     for application in applications:
         apps.start(application)
     host.attach(apps)
@@ -167,6 +217,21 @@ def _resolve(future: asyncio.Future[Any], reply: Reply) -> None:
     else:
         future.set_exception(reply.error)
         future.exception()  # marks it as seen: nobody has to await a client's error
+
+
+def _failed(task: str, ended: bool, error: BaseException) -> ApplicationFailed:
+    """Return the fact of a failure.
+
+    It has the frames of the application and of what it calls, without Python's own library and
+    without addresses: they differ between machines and versions of Python.
+    """
+    frames = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__", "?"))
+        if module.partition(".")[0] not in sys.stdlib_module_names:
+            frames.append(f"{module}:{line} in {frame.f_code.co_name}")
+    reason = re.sub(r" at 0x[0-9a-f]+", "", str(error))
+    return ApplicationFailed(task, ended, type(error).__name__, reason, tuple(frames))
 
 
 def _dropped(_: Any) -> None:

@@ -120,6 +120,8 @@ class HostLoop(asyncio.AbstractEventLoop):
         self._failed: list[HostTask] = []
         self._last_task = 0
         self._errors: list[BaseException] = []
+        self.on_failure: Callable[[str, BaseException], None] | None = None  # task, error
+        self.bug: BaseException | None = None  # raised by the simulator inside a call
         # What asyncio asks for all the time is answered by C functions, without a frame of ours.
         self.create_future = functools.partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
         _install_audit_hook()
@@ -129,8 +131,10 @@ class HostLoop(asyncio.AbstractEventLoop):
     def run(self, now: int) -> None:
         """Run all callbacks that are ready or due at ``now``, and those they make ready.
 
+        A main task or a callback that fails is given to ``on_failure``.
+
         Raises:
-            BaseException: an application's main task, or a callback, failed.
+            BaseException: there is no ``on_failure``; or the simulator itself failed in a call.
         """
         if self.dead:
             return
@@ -160,12 +164,16 @@ class HostLoop(asyncio.AbstractEventLoop):
                     steps += 1
                     if steps > STEPS_MAX:
                         raise RuntimeError(f"{self.name}: an application spins without waiting")
+        except Exception as error:  # of a callback, or of the loop that spins
+            self._errors.append(error)
         finally:
             _inside[0] = None
             self._running = False
             asyncio._set_running_loop(outer)
+        if self.bug is not None:
+            raise self.bug
         if self._errors:
-            raise self._errors[0]
+            self._fail(f"{self.name}-callback", self._errors[0])
 
     def next_deadline(self) -> int | None:
         """Return the host time at which :meth:`run` must be called again, None for never."""
@@ -179,7 +187,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         return timers[0][0] if timers else None
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str | None = None) -> HostTask:
-        """Start a main task: its failure fails the run."""
+        """Start a main task: its failure is given to ``on_failure``, or else raised by ``run``."""
         task = self.create_task(coroutine, name=name)
         task.add_done_callback(self._on_main_done)
         return task
@@ -211,16 +219,14 @@ class HostLoop(asyncio.AbstractEventLoop):
         self.discard()
         if self in _discarded:
             _discarded.remove(self)
-        failed, self._failed = self._failed, []
+        failed = self.unseen()
         tasks, self._tasks = self._tasks, {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # "was never awaited"
             for task in tasks.values():
                 _close(task.get_coro())
-        for task in failed:
-            error = None if task.cancelled() or not _unseen(task) else task.exception()
-            if error is not None:
-                raise error
+        for _, error in failed:
+            raise error
 
     # What asyncio calls.
 
@@ -286,7 +292,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         return self._arm(round(when * 1_000_000), when, callback, args, context)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Fail the run: an exception that asyncio could only log is not swallowed."""
+        """Take an exception that asyncio could only log for a failure: nothing is swallowed."""
         error = context.get("exception") or RuntimeError(f"{self.name}: {context['message']}")
         if not self.dead:
             self._errors.append(error)
@@ -316,8 +322,33 @@ class HostLoop(asyncio.AbstractEventLoop):
     def _on_main_done(self, task: asyncio.Future[Any]) -> None:
         if not task.cancelled():
             error = task.exception()
-            if error is not None:
+            if error is not None and not self.dead:
+                assert isinstance(task, HostTask), task
+                self._fail(task.get_name(), error)
+
+    def _fail(self, task: str, error: BaseException) -> None:
+        """Give a failure to ``on_failure``; without one, ``run`` raises it."""
+        if self.on_failure is None:
+            if error not in self._errors:
                 self._errors.append(error)
+            if not self._running:
+                raise error
+        elif self.bug is None:
+            try:
+                self.on_failure(task, error)
+            except BaseException as bug:
+                self.bug = bug
+                raise
+
+    def unseen(self) -> list[tuple[str, BaseException]]:
+        """Return the tasks that failed with nobody to look at the exception, each only once."""
+        found = []
+        for task in self._failed:
+            error = None if task.cancelled() or not _unseen(task) else task.exception()
+            if error is not None:
+                found.append((task.get_name(), error))
+        self._failed = []
+        return found
 
 
 @contextlib.contextmanager

@@ -158,6 +158,11 @@ class Host:
         if self._lanes is not None:
             self._end("crash", "reset")
 
+    def abort(self) -> None:
+        """End the process because its application failed; for its peers it is a crash."""
+        if self._lanes is not None:
+            self._end("application-failed", "reset")
+
     def restart(self) -> Process | None:
         """Crash the process if there is one, and start it again."""
         self.crash()
@@ -183,7 +188,10 @@ class Host:
 
     def ground_truth(self) -> list[Any]:
         """Return the facts about the end of the run, none if no process lives."""
-        return [] if self._lanes is None else self._lanes.process.ground_truth()
+        if self._lanes is None:
+            return []
+        failures = [] if self.app is None else self.app.failures()
+        return [*failures, *self._lanes.process.ground_truth()]
 
     def _end(self, reason: str, how: str | None, after_us: int = 0) -> None:
         """Drop all that dies with the process.
@@ -193,6 +201,9 @@ class Host:
         lanes = self.lanes
         self._lanes = self.card.listener = None
         lanes.end()
+        app = lanes.wakeups.detach()
+        for failure in [] if app is None else app.failures():
+            self._record(failure)
         self._record(HostStopped(reason))
         sockets = list(self.card.sockets.values())
         self.card.sockets.clear()
@@ -201,7 +212,6 @@ class Host:
                 self._network.vanish(socket)
             else:
                 self._network.finish(socket, how, after_us)
-        app = lanes.wakeups.detach()
         if app is not None:
             app.discard()
         for callback in self.on_stop:

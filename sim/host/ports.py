@@ -30,6 +30,10 @@ class ApplicationLoop(Protocol):
         """Return the host time of the earliest timer, None if there is none."""
         ...
 
+    def failures(self) -> list[Any]:
+        """Return the facts of tasks that failed without anybody looking at it, each once."""
+        ...
+
     def discard(self) -> None:
         """Drop all tasks without running their ``finally``: the host died."""
         ...

@@ -18,11 +18,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 DELIVERY = (
     "lost-write", "unseen", "duplicate", "inconsistent-offsets", "poll-skip", "nonmonotonic-poll",
     "nonmonotonic-send", "offset-regression", "skipped-by-commit",
+    "application-failed",
 )  # fmt: skip
 
 FAULTS = {
     "quiet": [],
     "crash": [{"kind": "crash", "node": "leader:orders-0", "at": "2s", "for": "3s"}],
+    "application": [],  # the members ask for a session that the coordinator refuses
     "member": [{"kind": "gc-pause", "node": "any-consumer", "at": "2s", "for": "8s"}],
 }
 
@@ -38,10 +40,14 @@ def scenario(name: str) -> dict[str, object]:
         "workload": [
             {"kind": "producer", "rate": "20/s", "config": {"acks": "1"}},
             {"kind": "consumer-group", "count": 2, "commit": "first",
-             "config": {"session.timeout.ms": 6000}},
+             "config": {"session.timeout.ms": 5999 if name == "application" else 6000}},
         ],
         "faults": FAULTS[name],
     }  # fmt: skip
+
+
+def nowhere(partition: int | None) -> int:
+    return -1 if partition is None else partition
 
 
 def test_delivery_and_checks_agree(spark: SparkSession, tmp_path: Path) -> None:
@@ -51,8 +57,9 @@ def test_delivery_and_checks_agree(spark: SparkSession, tmp_path: Path) -> None:
     for name in FAULTS:
         result = run(parse(scenario(name), name), 1, tmp_path / name)
         expected[name] = sorted((a.name, a.partition, a.count) for a in result.delivery)
-    found: dict[str, list[tuple[str, int | None, int]]] = {name: [] for name in FAULTS}
+    assert expected["application"] == [("application-failed", -1, 2)]
+    found: dict[str, list[tuple[str, int, int]]] = {name: [] for name in FAULTS}
     for one in judge(tmp_path, spark=spark).found:
         if one.check != "run" and one.anomaly in DELIVERY:
-            found[one.run].append((one.anomaly, one.partition, one.count))
+            found[one.run].append((one.anomaly, nowhere(one.partition), one.count))
     assert {name: sorted(rows) for name, rows in found.items()} == expected

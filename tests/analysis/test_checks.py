@@ -140,6 +140,9 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [final(1, 1, 2, 3), final(2, 1, 2, high_watermark=3)], {"MATCH": 1}),
     "logs differ above the mark only": (
         [final(1, 1, 2, 3, high_watermark=2), final(2, 1, 2, high_watermark=2)], {}),
+    "an application raised": ([("consumer-1", facts.ApplicationFailed(
+        "consumer-1-task-1", True, "KafkaError", "INVALID_SESSION_TIMEOUT", ()))],
+        {"application-failed": 1}),
     "stuck": ([end("orders-0 has no leader")], {"no-progress": 1}),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from kafkasim.model.effects import Call, Process, Reply
-from kafkasim.model.facts import HostResumed
+from kafkasim.model.facts import ApplicationFailed, HostResumed, HostStopped
 from kafkasim.sim.apps import loop as loop_module
 from kafkasim.sim.apps.client_port import Applications, launch
 from kafkasim.sim.apps.loop import NotSimulated
@@ -549,3 +549,108 @@ def test_application_lives_and_dies_with_its_host():
     world.run(2 * SECOND + 1000)
     host.crash()
     assert log == [((7,), 5), "tick", ((7,), 2 * SECOND + 5)]
+
+
+def failing(application, process=Echo, until=3 * SECOND):
+    """Run an application on a host; return what the trace has of its end, and the host."""
+    ends = []
+    trace = Trace()
+    for kind in (ApplicationFailed, HostStopped):
+        trace.subscribe(kind, lambda _, t_us, __, fact: ends.append((t_us, fact)))
+    world = World(1, trace)
+    host = world.add_host("consumer-1")
+    host.on_start.append(lambda started: launch(started, application))
+    host.start(lambda files, rng, now: process("consumer-1", files, rng, now))
+    world.run(until)
+    return ends, host
+
+
+def line_of(function, offset):
+    return f"{__name__}:{function.__code__.co_firstlineno + offset} in {function.__name__}"
+
+
+def test_an_application_that_raises_ends_its_process_and_not_the_run():
+    async def application(port):
+        await port.call("echo", 7)
+        await asyncio.sleep(1)
+        raise ValueError(f"no {object()}")
+
+    ends, host = failing(application)
+    failed = ApplicationFailed(
+        "consumer-1-task-1", True, "ValueError", "no <object object>", (line_of(application, 3),)
+    )
+    assert ends == [(SECOND, failed), (SECOND, HostStopped("application-failed"))]
+    assert host.process is None
+    assert host.start() is not None
+
+
+def test_a_callback_that_raises_and_a_spinning_application_are_failures_too(monkeypatch):
+    monkeypatch.setattr(loop_module, "STEPS_MAX", 1000)
+
+    async def calls_back(_):
+        asyncio.get_running_loop().call_later(1, int, "x")
+        await asyncio.sleep(10)
+
+    async def spins(_):
+        while True:
+            await asyncio.sleep(0)
+
+    found = [failing(application)[0] for application in (calls_back, spins)]
+    assert [(t, fact.exception, fact.task) for ((t, fact), _) in found] == [
+        (SECOND, "ValueError", "consumer-1-callback"),
+        (0, "RuntimeError", "consumer-1-callback"),
+    ]
+
+
+@pytest.mark.parametrize("how", ["end of the run", "crash"])
+def test_a_task_that_failed_unseen_is_told_when_its_application_ends(how):
+    async def fail():
+        raise OSError("disk")
+
+    async def application(port):
+        tasks.append(asyncio.create_task(fail(), name="worker"))
+        await port.call("echo", 7)
+        await asyncio.sleep(100)
+
+    tasks = []
+    ends, host = failing(application)
+    assert ends == []
+    fact = ApplicationFailed("worker", False, "OSError", "disk", (line_of(fail, 1),))
+    if how == "crash":
+        host.crash()
+        assert [each for _, each in ends] == [fact, HostStopped("crash")]
+    else:
+        assert host.ground_truth() == [fact]
+        assert host.ground_truth() == []
+
+
+def test_a_bug_of_the_model_ends_the_run_though_the_application_swallows_it():
+    class Broken(Process):
+        def on_call(self, *_):
+            raise AssertionError("a bug of the model")
+
+    async def application(port):
+        try:
+            await port.call("echo", 7)
+        except AssertionError:
+            await asyncio.sleep(1)
+
+    with pytest.raises(AssertionError, match="a bug of the model"):
+        failing(application, Broken)
+
+
+def test_a_judge_that_raises_ends_the_run():
+    trace = Trace()
+
+    def judge(*_):
+        raise AssertionError("a bug of a judge")
+
+    async def application(_):
+        raise ValueError("orders")
+
+    trace.subscribe(ApplicationFailed, judge)
+    world = World(1, trace)
+    host = world.add_host("consumer-1")
+    host.on_start.append(lambda started: launch(started, application))
+    with pytest.raises(AssertionError, match="a bug of a judge"):
+        host.start(lambda files, rng, now: Echo("consumer-1", files, rng, now))

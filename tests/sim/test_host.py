@@ -41,6 +41,9 @@ class App:
     def next_deadline(self):
         return self.deadline
 
+    def failures(self):
+        return []
+
     def discard(self):
         self.discarded = True
 
