@@ -247,3 +247,34 @@ def test_close_refuses_the_sends_that_wait() -> None:
         "CLOSED: producer closed while send waited",
         ["CLOSED"],
     )
+
+
+def test_memory_goes_to_the_first_waiter_and_each_try_is_made_with_memory_at_hand() -> None:
+    """BufferPool.deallocate signals the first waiter: N blocked sends take N tries, not N²."""
+    h, _ = start(linger_ms=0, buffer_memory=16384)
+    producer = h.process.clients["c"]
+    tries = []
+    usual = producer.accumulator.append
+    producer.accumulator.append = lambda *args: tries.append(args[3]) or usual(*args)
+    calls = [h.call("send", "t", None, i, 16_000, 0, False) for i in range(50)]
+    assert calls[0] not in h.replies  # no metadata yet
+    h.run(5000)
+    assert [record_id for a in h.of(Acked) for record_id in a.record_ids] == list(range(50))
+    assert all(call in h.replies for call in calls)
+    assert len(tries) < 2 * len(calls)
+
+
+def test_a_waiter_for_memory_waits_although_its_batch_has_room() -> None:
+    """BufferPool.allocate: a waiter goes on only when it has got its own buffer."""
+    h, log = start(linger_ms=0, buffer_memory=16384)
+    h.call("send", "t", None, 0, 10, 0, False)
+    h.run(50)
+    log.script = [None]
+    for i in (1, 2, 3):
+        h.call("send", "t", None, i, 10, 0, False)
+    h.run(100)
+    connection, correlation, message = h.withheld[-1]
+    h.respond(connection, correlation, log("broker-0", message))
+    log.script = [None]
+    h.run(2)
+    assert ([c in h.replies for c in (3, 4)], len(h.withheld)) == ([True, False], 2)

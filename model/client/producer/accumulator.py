@@ -97,9 +97,8 @@ class RecordAccumulator:
     def _new_batch(
         self, queue: PartitionQueue, size: int, may_allocate: bool, now: int
     ) -> ProducerBatch | None:
-        need = self._batch_size
-        if size + BATCH_OVERHEAD > need:
-            need = size + BATCH_OVERHEAD
+        need = max(self._batch_size, size + BATCH_OVERHEAD)
+        if need > self._batch_size:
             if need > self._config.max_request_size or need > self._config.buffer_memory:
                 raise KafkaError("MESSAGE_TOO_LARGE", f"{need} bytes")
         if need > self._free_bytes or not may_allocate:
@@ -109,6 +108,11 @@ class RecordAccumulator:
         batch = self.incomplete[number] = ProducerBatch(queue, number, now, need)
         queue.batches.append(batch)
         return batch
+
+    def has_memory(self, key_size: int, value_size: int) -> bool:
+        """Return whether there is memory for a new batch with such a record."""
+        size = record_size(key_size, value_size, 0, 0) + BATCH_OVERHEAD
+        return max(self._batch_size, size) <= self._free_bytes
 
     def _learn_size(self, key_size: int, value_size: int) -> int:
         size = record_size(key_size, value_size, 0, 0)

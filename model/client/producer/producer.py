@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,17 +53,24 @@ def producer_config(properties: Mapping[str, Any]) -> ProducerConfig:
     return ProducerConfig.from_properties(properties)
 
 
+class Missing(Enum):
+    """What a send waits for."""
+
+    METADATA = "metadata"  # of its topic or partition
+    MEMORY = "memory"  # for a new batch
+
+
 class BlockedSend:
     """A send that waits for metadata or memory."""
 
-    __slots__ = ("args", "call", "deadline", "for_memory", "since")
+    __slots__ = ("args", "call", "deadline", "since", "waits")
 
     def __init__(self, call: int, args: tuple[Any, ...], since: int, deadline: int) -> None:
         self.call = call
         self.args = args
         self.since = since
         self.deadline = deadline
-        self.for_memory = False  # its topic is known: only memory is missing
+        self.waits = True  # False: it has been replied to
 
 
 class KafkaProducer:
@@ -88,10 +96,11 @@ class KafkaProducer:
         self.metadata.listeners.append(self._on_metadata)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._keys: dict[str, tuple[int, int]] = {}  # (hash, bytes) of keys used before
-        self._blocked: deque[BlockedSend] = deque()
+        self._blocked: deque[BlockedSend] = deque()  # all, in the order of their deadlines
+        self._for_metadata: list[BlockedSend] = []
+        self._for_memory: deque[BlockedSend] = deque()  # BufferPool.waiters
         self._block_key = ("max.block", name)
-        self._retrying = False  # the blocked sends are being tried
-        self._freed = False  # memory was released meanwhile
+        self._serving = False  # the sends that wait for memory are being tried
         self._closing: list[Callable[[], None]] = []  # called at the end of the close
         self._closed = False
         self.methods = {"send": self.send, "flush": self.flush, "close": self.close}
@@ -107,11 +116,12 @@ class KafkaProducer:
         if self._closed:
             self.process.out.append(Reply(call, None, KafkaError("CLOSED", "producer is closed")))
             return
-        if self._append(call, args, now, None):
+        missing = self._append(call, args, now, not self._for_memory)
+        if missing is None:
             return
         waiting = BlockedSend(call, args, now, now + self.config.max_block_ms * 1000)
-        waiting.for_memory = args[0] in self.metadata.partition_counts
         self._blocked.append(waiting)
+        self._wait_for(missing, waiting)
         if not self.process.timers.armed(self._block_key):
             self._arm_block_timeout(waiting.deadline)
         self._update_linger()
@@ -131,8 +141,12 @@ class KafkaProducer:
         self._closed = True
         self._closing.append(done)
         for waiting in self._blocked:
-            self._refuse(waiting, KafkaError("CLOSED", "producer closed while send waited"), now)
+            if waiting.waits:
+                error = KafkaError("CLOSED", "producer closed while send waited")
+                self._refuse(waiting, error, now)
         self._blocked.clear()
+        self._for_metadata.clear()
+        self._for_memory.clear()
         self._update_linger()
         self.sender.drain_all(now)
         self._finish_flushes()
@@ -140,14 +154,17 @@ class KafkaProducer:
     # Into the accumulator.
 
     def _append(
-        self, call: int, args: tuple[Any, ...], now: int, retried: BlockedSend | None
-    ) -> bool:
-        """Append a record and reply; return False if its metadata or its memory is missing."""
+        self, call: int, args: tuple[Any, ...], now: int, may_allocate: bool
+    ) -> Missing | None:
+        """Append a record and reply; return what is missing, if anything is.
+
+        ``may_allocate``: no earlier send waits for memory, so this one may take some.
+        """
         topic, key, record_id, value_size, partition, want_ack = args
         count = self.metadata.partition_counts.get(topic)
         if count is None or (partition is not None and partition >= count):
             self._request_metadata(topic, now)
-            return False
+            return Missing.METADATA
         accumulator = self.accumulator
         sticky = None
         if key is not None:
@@ -161,7 +178,6 @@ class KafkaProducer:
         process = self.process
         timestamp_ms = process.wall_ms(now)
         ack_call = call if want_ack else None
-        may_allocate = not self._blocked or not self._waits_before(retried)
         try:
             batch = accumulator.append(
                 queue,
@@ -176,36 +192,24 @@ class KafkaProducer:
             )
         except KafkaError as error:
             process.out.append(Reply(call, None, error))
-            return True
+            return None
         if batch is None:
             if len(queue.batches) == 1 and queue.batches[0].full:
                 self.sender.queue_ready(queue, False, now)
-            return False
+            return Missing.MEMORY
         process.out.append(Reply(call, None, None))
         if sticky is not None:
             sticky.appended(batch.records[-1].size, batch.full)
         new_batch = len(batch.records) == 1
         if new_batch or batch.full:
             self.sender.queue_ready(queue, new_batch, now)
-        return True
+        return None
 
     def _request_metadata(self, topic: str, now: int) -> None:
         """Ask for a topic, or again for one that does not have the partition yet."""
         self.metadata.add_topics((topic,), now)
         if topic in self.metadata.partition_counts:
             self.metadata.request_update(now)
-
-    def _waits_before(self, retried: BlockedSend | None) -> bool:
-        """Return whether an earlier send waits for memory: memory is given in order.
-
-        ``retried`` is the blocked send that is tried again, None for a new one.
-        """
-        for waiting in self._blocked:
-            if waiting is retried:
-                return False
-            if waiting.for_memory:
-                return True
-        return False
 
     def _new_sticky(self, topic: str) -> StickyPartitioner:
         self._sticky[topic] = sticky = StickyPartitioner(self.config.batch_size, self.process.rng)
@@ -239,50 +243,79 @@ class KafkaProducer:
 
     def _on_release(self, now: int) -> None:
         """Go on with what waits for memory or for results."""
-        if self._blocked:
-            self._retry_blocked(now)
+        if self._for_memory:
+            self._serve_memory(now)
         if self.accumulator.flushing or self._closing:
             self._finish_flushes()
 
     def _on_metadata(self, now: int) -> None:
         self.sender.on_metadata(now)
-        if self._blocked:
-            self._retry_blocked(now)
+        waiting, self._for_metadata = self._for_metadata, []
+        for blocked in waiting:
+            if blocked.waits:
+                self._try(blocked, not self._for_memory, now)
+        if waiting:
+            self._update_linger()
 
-    def _retry_blocked(self, now: int) -> None:
-        """Try the blocked sends in order; one with acks=0 is done at once and frees memory."""
-        self._freed = True
-        if self._retrying:
+    def _wait_for(self, missing: Missing, blocked: BlockedSend) -> None:
+        if missing is Missing.METADATA:
+            self._for_metadata.append(blocked)
+        else:
+            self._for_memory.append(blocked)
+
+    def _try(self, blocked: BlockedSend, may_allocate: bool, now: int) -> None:
+        """Try a blocked send again; it is done, or goes on waiting."""
+        missing = self._append(blocked.call, blocked.args, now, may_allocate)
+        if missing is None:
+            blocked.waits = False
+        else:
+            self._wait_for(missing, blocked)
+
+    def _serve_memory(self, now: int) -> None:
+        """Give free memory to the sends that wait for it, in their order, while there is enough.
+
+        BufferPool.deallocate signals the first waiter, and each that got its memory the next. A
+        send with acks=0 is done at once and frees its memory meanwhile.
+        """
+        if self._serving:
             return
-        self._retrying = True
-        while self._freed:
-            self._freed = False
-            for blocked in list(self._blocked):
-                if self._append(blocked.call, blocked.args, now, blocked):
-                    self._blocked.remove(blocked)
-                else:
-                    blocked.for_memory = blocked.args[0] in self.metadata.partition_counts
-        self._retrying = False
+        self._serving = True
+        while self._for_memory:
+            first = self._for_memory[0]
+            if first.waits:
+                key, _record_id, value_size = first.args[1:4]
+                key_size = -1 if key is None else len(key.encode())
+                if not self.accumulator.has_memory(key_size, value_size):
+                    break
+            self._for_memory.popleft()
+            if first.waits:
+                self._try(first, True, now)
+        self._serving = False
         self._update_linger()
 
     def _update_linger(self) -> None:
         """Have batches sent without lingering while memory is short, and in flush and close."""
         accumulator = self.accumulator
-        waits = any(blocked.for_memory for blocked in self._blocked)
-        accumulator.skips_linger = waits or accumulator.flushing or self._closed
+        while self._for_memory and not self._for_memory[0].waits:
+            self._for_memory.popleft()
+        accumulator.skips_linger = bool(self._for_memory) or accumulator.flushing or self._closed
 
     def _arm_block_timeout(self, deadline: int) -> None:
         self.process.timers.arm(self._block_key, deadline, "main", self._on_block_timeout)
 
     def _on_block_timeout(self, now: int) -> None:
-        while self._blocked and self._blocked[0].deadline <= now:
-            waiting = self._blocked.popleft()
-            self._refuse(waiting, KafkaTimeoutError("TIMED_OUT", "max.block.ms"), now)
-        if self._blocked:
-            self._arm_block_timeout(self._blocked[0].deadline)
+        blocked = self._blocked
+        while blocked and (blocked[0].deadline <= now or not blocked[0].waits):
+            waiting = blocked.popleft()
+            if waiting.waits:
+                self._refuse(waiting, KafkaTimeoutError("TIMED_OUT", "max.block.ms"), now)
+        if blocked:
+            self._arm_block_timeout(blocked[0].deadline)
+        self._for_metadata = [waiting for waiting in self._for_metadata if waiting.waits]
         self._update_linger()
 
     def _refuse(self, waiting: BlockedSend, error: KafkaError, now: int) -> None:
+        waiting.waits = False
         topic, _, record_id = waiting.args[:3]
         topic_id = self.metadata.last_topic_ids.get(topic, "")
         waited = now - waiting.since
