@@ -6,7 +6,7 @@ A field is the property name with underscores for dots: ``replica.lag.time.max.m
 Defaults are those of Kafka 4.0; a scenario's ``kafka-version`` selects others (KAFKA.md, 0.1).
 
 A key that is no field is an error, so that nobody believes in a setting that has no effect. The few
-fields without effect say so.
+fields without effect say why (``no_effect``), and a test proves that each other one is read.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     allowed: tuple[Any, ...] | None = None,
+    no_effect: str = "",
 ) -> Any:
-    """Return a field with its default, its allowed range (inclusive) or its allowed values."""
-    return field(default=default, metadata={"low": low, "high": high, "allowed": allowed})
+    """Return a field: its default, its range (inclusive) or values, why it may be read nowhere."""
+    metadata = {"low": low, "high": high, "allowed": allowed, "no_effect": no_effect}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ class BrokerConfig(Config):
     leader_imbalance_check_interval_seconds: int = setting(300, 1)  # period of that check
     unclean_leader_election_interval_ms: int = setting(300000, 1)  # period, in KRaft mode
     num_io_threads: int = setting(8, 1)  # request handlers
-    num_network_threads: int = setting(3, 1)  # no effect: the network threads cost no time
+    num_network_threads: int = setting(3, 1, no_effect="the network threads cost no time")
     queued_max_requests: int = setting(500, 1)  # a full queue stops the network threads
     # Quorum
     controller_quorum_election_timeout_ms: int = setting(1000, 1)  # of a vote, with jitter
@@ -275,9 +277,6 @@ class BrokerConfig(Config):
     group_max_session_timeout_ms: int = setting(1800000, 0)
     group_initial_rebalance_delay_ms: int = setting(3000, 0)  # for the members of a new group
     group_max_size: int = setting(MAX_INT, 1)  # members of a group
-    # No effect: the coordinator appends each operation by itself, as with 0 (group/runtime). The
-    # default is 4.0's; 3.9 has 10.
-    group_coordinator_append_linger_ms: int = setting(5, 0)
     offsets_topic_num_partitions: int = setting(50, 1)
     offsets_topic_replication_factor: int = setting(3, 1)
     offsets_topic_segment_bytes: int = setting(104857600, 1)  # size at which a segment is rolled

@@ -15,7 +15,9 @@ class ZooKeeperConfig(Config):
     """Keys of zoo.cfg. Times are in milliseconds; limits are numbers of ticks."""
 
     tickTime: int = setting(2000, 1)  # noqa: N815  # the length of a tick
-    initLimit: int = setting(10, 1)  # noqa: N815  # for a follower to catch up; without effect
+    initLimit: int = setting(  # noqa: N815
+        10, 1, no_effect="a follower catches up by fetching; the leader sets it no limit"
+    )
     syncLimit: int = setting(5, 1)  # noqa: N815  # of silence between a follower and the leader
     minSessionTimeout: int = setting(-1, -1)  # noqa: N815  # −1: 2 ticks
     maxSessionTimeout: int = setting(-1, -1)  # noqa: N815  # −1: 20 ticks

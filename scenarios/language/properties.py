@@ -20,10 +20,22 @@ OUTSIDE = (
     "control.plane.", "controller.listener", "controller.quorum.bootstrap",
     "controller.quorum.voters", "delegation.", "early.start.listeners", "host.name",
     "inter.broker.", "kafka.metrics", "listener", "log.dir", "max.connection", "metadata.log.dir",
-    "metric", "node.id", "password.", "port", "principal.", "process.roles", "sasl.", "security.",
-    "socket.", "ssl.", "telemetry.", "zookeeper.",
+    "metric", "node.id", "num.recovery.threads.per.data.dir", "password.", "port", "principal.",
+    "process.roles", "sasl.", "security.", "share.coordinator.", "socket.", "ssl.", "telemetry.",
+    "transaction.state.log.", "zookeeper.",
 )  # fmt: skip
-"""Beginnings of properties that have no meaning in the simulation."""
+"""Beginnings of properties that have no meaning in the simulation.
+
+Recovery of a log costs no thread; there are no transactions and no share groups.
+"""
+
+
+SYNONYMS = {
+    "log.retention.minutes": ("log.retention.ms", 60_000),
+    "log.retention.hours": ("log.retention.ms", 3_600_000),
+    "log.roll.hours": ("log.roll.ms", 3_600_000),
+}
+"""Keys in coarser units, with the milliseconds of the unit: finest first."""
 
 
 def parse(path: Path) -> dict[str, str]:
@@ -52,6 +64,25 @@ def parse(path: Path) -> dict[str, str]:
     return found
 
 
+def without_synonyms(properties: Mapping[str, str], path: Path) -> dict[str, str]:
+    """Return the properties with those in hours and minutes as milliseconds.
+
+    The finest unit that is given counts (KafkaConfig.logRetentionTimeMillis, logRollTimeMillis).
+
+    Raises:
+        ScenarioError: one of them is no number.
+    """
+    found = {key: value for key, value in properties.items() if key not in SYNONYMS}
+    for key, (name, unit_ms) in SYNONYMS.items():
+        if key in properties:
+            try:
+                number = int(properties[key])
+            except ValueError:
+                raise ScenarioError(f"{path}: {key}: {properties[key]!r} is no number") from None
+            found.setdefault(name, str(number * unit_ms if number >= 0 else number))
+    return found
+
+
 def merge(
     data: Mapping[str, Any], folder: Path, place: str, *, allow_unmodelled: bool, notes: list[str]
 ) -> dict[str, Any]:
@@ -73,7 +104,7 @@ def merge(
     known = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
     taken: dict[str, str] = {}
     ignored: list[str] = []
-    for key, value in parse(path).items():
+    for key, value in without_synonyms(parse(path), path).items():
         if key in known:
             taken[key] = value
         elif key.startswith(OUTSIDE) or allow_unmodelled:

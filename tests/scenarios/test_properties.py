@@ -6,6 +6,7 @@ import pytest
 
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import ScenarioError
+from kafkasim.scenarios.running.runner import run
 
 SCENARIO = """
 name = "with-properties"
@@ -58,3 +59,104 @@ def test_mistakes_name_the_place(tmp_path: Path, properties: str, said: str) -> 
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises(ScenarioError, match=said):
         library.scenario(place)
+
+
+COMMON = """
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.retention.check.interval.ms=300000
+"""
+ZOOKEEPER_3_9 = (
+    COMMON
+    + """
+broker.id=0
+log.dirs=/tmp/kafka-logs
+zookeeper.connect=localhost:2181
+zookeeper.connection.timeout.ms=18000
+group.initial.rebalance.delay.ms=0
+"""
+)
+KRAFT_LISTENERS = """
+inter.broker.listener.name=PLAINTEXT
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
+log.segment.bytes=1073741824
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+COMBINED_4_0 = (
+    COMMON
+    + KRAFT_LISTENERS
+    + """
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+log.dirs=/tmp/kraft-combined-logs
+"""
+)
+BROKER_4_0 = (
+    COMMON
+    + KRAFT_LISTENERS
+    + """
+process.roles=broker
+node.id=2
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://localhost:9092
+advertised.listeners=PLAINTEXT://localhost:9092
+log.dirs=/tmp/kraft-broker-logs
+"""
+)
+STOCK = {
+    "zookeeper-3.9": (ZOOKEEPER_3_9, 'mode = "zookeeper"'),
+    "combined-4.0": (COMBINED_4_0, "controllers = 1\ncombined = 1"),
+    "broker-4.0": (BROKER_4_0, "controllers = 1"),
+}
+"""The settings of Kafka's own config/server.properties, and of config/kraft in 3.9."""
+
+
+@pytest.mark.parametrize("role", STOCK)
+def test_kafkas_stock_files_run_as_they_are(tmp_path: Path, role: str) -> None:
+    properties, cluster = STOCK[role]
+    place = write(tmp_path, properties)
+    text = Path(place).read_text().replace('config = { "num.io.threads" = 4 }', cluster)
+    Path(place).write_text(text)
+    notes: list[str] = []
+    scenario, _ = library.scenario(place, notes=notes)
+    assert "num.recovery.threads.per.data.dir" in notes[0]
+    assert "log.retention.hours" not in notes[0]
+    assert run(scenario, 1).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("log.retention.hours=2\nlog.roll.hours=3", ("7200000", "10800000")),
+        ("log.retention.hours=2\nlog.retention.minutes=5", ("300000", None)),
+        ("log.retention.minutes=5\nlog.retention.ms=7", ("7", None)),
+        ("log.retention.hours=-1", ("-1", None)),
+    ],
+)
+def test_the_finest_unit_of_a_retention_counts(
+    tmp_path: Path, text: str, taken: tuple[str | None, str | None]
+) -> None:
+    """KafkaConfig.logRetentionTimeMillis and logRollTimeMillis."""
+    scenario, _ = library.scenario(write(tmp_path, text))
+    config = scenario.cluster.config
+    assert (config.get("log.retention.ms"), config.get("log.roll.ms")) == taken
+
+
+@pytest.mark.parametrize("text", ["log.retention.hours=a day", "log.retention.hours=-2"])
+def test_a_retention_that_cannot_be_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ScenarioError, match=r"log\.retention"):
+        library.scenario(write(tmp_path, text))

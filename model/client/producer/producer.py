@@ -156,10 +156,7 @@ class KafkaProducer:
     def _append(
         self, call: int, args: tuple[Any, ...], now: int, may_allocate: bool
     ) -> Missing | None:
-        """Append a record and reply; return what is missing, if anything is.
-
-        ``may_allocate``: no earlier send waits for memory, so this one may take some.
-        """
+        """Append a record and reply, or return what is missing; see accumulator.append."""
         topic, key, record_id, value_size, partition, want_ack = args
         count = self.metadata.partition_counts.get(topic)
         if count is None or (partition is not None and partition >= count):

@@ -12,7 +12,7 @@ changes the state first and reverts. A read that must be stable only defers: it 
 writes before it are committed. What waits for longer than the write timeout is answered with
 REQUEST_TIMED_OUT, though its records stay in the log and may be committed later.
 
-Not modelled: several operations in one append (group.coordinator.append.linger.ms counts as 0).
+Not modelled: several operations in one append, so group.coordinator.append.linger.ms is refused.
 """
 
 from __future__ import annotations

@@ -1,0 +1,79 @@
+"""Every key of a configuration is read somewhere, or says why it is accepted without effect."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pytest
+
+import kafkasim
+from kafkasim.model.config import (
+    BrokerConfig,
+    ClientConfig,
+    Config,
+    ConfigError,
+    ConsumerConfig,
+    ProducerConfig,
+    TopicConfig,
+    setting,
+)
+from kafkasim.model.zookeeper.config import ZooKeeperConfig
+
+KINDS = (TopicConfig, BrokerConfig, ClientConfig, ProducerConfig, ConsumerConfig, ZooKeeperConfig)
+ROOTS = ("model", "sim", "scenarios/running")
+"""Where a setting can take effect; printing or checking one is none."""
+
+
+def names_read(source: str) -> set[str]:
+    """Return the attributes that a module reads, but for those read in a ``validate`` method."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "validate":
+            node.body = []
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def unread(kind: type[Config], read: set[str]) -> list[str]:
+    """Return the keys without a reason that nothing reads, and those with one that are read."""
+    return [
+        field.name
+        for field in fields(kind)
+        if (field.name in read) == bool(field.metadata["no_effect"])
+    ]
+
+
+@pytest.fixture(scope="module")
+def read() -> set[str]:
+    top = Path(next(iter(kafkasim.__path__)))
+    files = [path for root in ROOTS for path in sorted((top / root).rglob("*.py"))]
+    assert len(files) > 200
+    return {name for path in files for name in names_read(path.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_key_is_read_or_says_why_not(kind: type[Config], read: set[str]) -> None:
+    assert unread(kind, read) == []
+
+
+def test_a_key_that_nothing_reads_is_found(read: set[str]) -> None:
+    @dataclass(frozen=True)
+    class Broken(Config):
+        never_read_by_anything_ms: int = setting(1)
+        num_io_threads: int = setting(1, no_effect="but it is read")
+        num_network_threads: int = setting(1, no_effect="the network threads cost no time")
+
+    assert unread(Broken, read) == ["never_read_by_anything_ms", "num_io_threads"]
+    assert names_read("def validate(c):\n    c.a_ms\ndef run(c):\n    c.b_ms\n    c.c_ms = 1") == {
+        "b_ms"
+    }
+
+
+def test_a_coordinators_linger_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown key"):
+        BrokerConfig.from_properties({"group.coordinator.append.linger.ms": 10})
