@@ -1,7 +1,7 @@
 """Judge all stored runs below a directory with all checks: pass, fail or expected for each run.
 
 The checks see only the traces. A finding is *expected* if the scenario permits the anomaly, or if
-the run's manifest says that a fault outside the no-loss budget struck the partition
+the run's manifest says that the partition lost records to a fault outside the no-loss budget
 (``excused_partitions``). While it ran, a run also judged itself with invariants that see every
 host; findings of its own that no check has are added under the check ``run``, and so is a crash.
 For each check the verdict gives the share of runs that violate it, with a Wilson 95 % interval.
@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 RUN_CHECK = "run"
 
-NEVER_EXCUSED = ("ONELEADER", "ISRELIG", "ISRREASON", "MINISR", "no-progress",
-                 "application-failed")  # fmt: skip
-"""Anomalies that lost data cannot explain. The others are judged by offset, and a log that lost
-data uses the same offsets for other records."""
+FROM_RECORDS = ("ACKED", "lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
+"""Anomalies that follow when the partition itself loses committed records, in a way that Kafka
+allows: the records are gone, and their offsets are used for others. Nothing else is explained by a
+loss: logs that disagree, two leaders in an epoch, a high watermark that moves back."""
+
+FROM_EPOCH = ("MATCH", "HWMONO")
+"""Anomalies of a ZooKeeper partition whose leader lost records and went on in its old epoch."""
+
+FROM_POSITIONS = ("duplicate", "skipped-by-commit")
+"""Anomalies of a group whose position was among lost records: auto.offset.reset moves it."""
 
 FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression", "double-owner")
 """Anomalies that follow when the partition with a group's offsets loses data: the group starts from
@@ -198,8 +204,8 @@ def query() -> str:
 def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     """Return why a finding is expected in this run, "" if it is not. ``found.topic`` is the id.
 
-    It is expected if the scenario permits the anomaly, if the partition lost data, or if the
-    partitions with the offsets of all groups concerned did.
+    It is expected if the scenario permits the anomaly, if it follows from records that the
+    partition lost, or from those that the offsets partitions of all groups concerned lost.
     """
     topic = manifest.get("topics", {}).get(found.topic, found.topic)
     permits = manifest.get("permits", [])
@@ -207,8 +213,12 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
         return "permitted"
     if found.anomaly == "no-progress":
         return str(_either(manifest, "stall_excuse", "hopeless", ""))
-    if found.anomaly not in NEVER_EXCUSED:
+    if found.anomaly in FROM_RECORDS or (found.anomaly in FROM_POSITIONS and found.groups):
         for topic_id, partition, reason in _either(manifest, "excused_partitions", "forgiven", []):
+            if (topic_id, partition) == (found.topic, found.partition):
+                return str(reason)
+    if found.anomaly in FROM_EPOCH:
+        for topic_id, partition, reason in manifest.get("reopened_partitions", []):
             if (topic_id, partition) == (found.topic, found.partition):
                 return str(reason)
     if found.anomaly in FROM_OFFSETS and found.groups:

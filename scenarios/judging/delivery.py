@@ -15,14 +15,17 @@ from dataclasses import dataclass
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
-from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, Lost, PartitionKey
 
 FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
 """Anomalies that a loss in the group's partition of __consumer_offsets excuses.
 
-The group then starts from an older commit, or from where auto.offset.reset sends it. A loss in the
-partition itself excuses any anomaly in it, because all are judged by offset, and lost records free
-their offsets for others."""
+The group then starts from an older commit, or from where auto.offset.reset sends it."""
+
+FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
+"""Anomalies that a loss in the partition itself excuses, at the lost offsets and at no others.
+
+Lost records free their offsets for others, and a reader that is past them gets none of these."""
 
 
 NOWHERE: PartitionKey = ("", -1)
@@ -57,8 +60,8 @@ class _Reader:
 class Delivery:
     """Follows one run; :meth:`finish` returns its anomalies."""
 
-    def __init__(self, trace: FactSource, excuse: Excuse) -> None:
-        self._excused = excuse
+    def __init__(self, trace: FactSource, lost: Lost) -> None:
+        self._lost = lost
         self._acked: dict[PartitionKey, dict[int, int]] = {}  # record id -> offset (−1 unknown)
         # Per producer and epoch, the last (record id, offset). The epoch is part of the key because
         # a producer raises it after a failed batch and sends in-flight batches again, possibly
@@ -78,7 +81,7 @@ class Delivery:
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._deleted: dict[str, None] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
-        self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[str]] = {}
+        self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[tuple[str, int]]] = {}
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
             (facts.TopicDeleted, self._on_topic_deleted),
@@ -114,7 +117,8 @@ class Delivery:
         last = self._sent.get(sender)
         first = fact.record_ids[0]
         if last is not None and (first > last[0]) != (base > last[1]):
-            self._note("nonmonotonic-send", key, f"{node} record {first} at offset {base}")
+            detail = f"{node} record {first} at offset {base}"
+            self._note("nonmonotonic-send", key, detail, offset=min(base, last[1]))
         self._sent[sender] = (fact.record_ids[-1], base + len(fact.record_ids) - 1)
 
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
@@ -152,7 +156,8 @@ class Delivery:
         delivered = self._delivered.setdefault((fact.group, key), {})
         for offset, record_id in zip(offsets, fact.record_ids):
             if values.setdefault(offset, record_id) != record_id:
-                self._note("inconsistent-offsets", key, f"offset {offset} has two values")
+                detail = f"offset {offset} has two values"
+                self._note("inconsistent-offsets", key, detail, offset=offset)
             delivered[offset] = delivered.get(offset, 0) + 1
 
     def _on_processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
@@ -189,17 +194,25 @@ class Delivery:
         if known is None or fact.leader_epoch > known.leader_epoch:
             self._leaders[key] = fact
 
-    def _note(self, name: str, key: PartitionKey, detail: str, *groups: str) -> None:
-        self._found.setdefault((name, key, groups), []).append(detail)
+    def _note(
+        self, name: str, key: PartitionKey, detail: str, *groups: str, offset: int = -1
+    ) -> None:
+        self._found.setdefault((name, key, groups), []).append((detail, offset))
 
-    def _excuse(self, name: str, key: PartitionKey, groups: Sequence[str]) -> str:
+    def _excuse(self, name: str, key: PartitionKey, groups: Sequence[str], offset: int) -> str:
         """Return why an anomaly is expected, or "".
 
-        Its partition lost data, or the partitions of the offsets topic of all its groups did.
+        The records concerned were lost; or a group got a record twice because its position was
+        among lost ones, so that auto.offset.reset sent it back; or the partitions of the offsets
+        topic of all groups concerned lost records.
         """
-        excuse = "" if key == NOWHERE else self._excused(key)
+        excuse = ""
+        if name in FROM_RECORDS:
+            excuse = self._lost(key, offset)
+        elif groups and name in ("duplicate", "skipped-by-commit"):
+            excuse = self._lost(key, -1)
         if not excuse and name in FROM_OFFSETS:
-            lost = [self._excused(offsets_partition(group, self._topics)) for group in groups]
+            lost = [self._lost(offsets_partition(group, self._topics), -1) for group in groups]
             excuse = lost[0] if lost and all(lost) else ""
         return excuse
 
@@ -219,9 +232,10 @@ class Delivery:
                     self._note("duplicate", key, detail, group)
         self._judge_commits()
         found: dict[tuple[str, PartitionKey, str], list[str]] = {}
-        for (name, key, groups), details in self._found.items():
-            excuse = self._excuse(name, key, groups)
-            found.setdefault((name, key, excuse), []).extend(details)
+        for (name, key, groups), noted in self._found.items():
+            for detail, offset in noted:
+                excuse = self._excuse(name, key, groups, offset)
+                found.setdefault((name, key, excuse), []).append(detail)
         return [
             Anomaly(name, *key, len(details), details[0], excuse)
             for (name, key, excuse), details in sorted(found.items())
@@ -249,12 +263,13 @@ class Delivery:
             found_at = offsets.get(record_id)
             if found_at is None:
                 if offset < 0 or offset >= leader.log_start_offset:
-                    self._note("lost-write", key, f"record {record_id} acknowledged at {offset}")
+                    detail = f"record {record_id} acknowledged at {offset}"
+                    self._note("lost-write", key, detail, offset=offset)
             elif found_at not in read and found_at >= leader.log_start_offset:
                 groups = [group for group, first in covered.items() if first <= found_at]
                 if groups:
                     detail = f"record {record_id} at offset {found_at} (late)"
-                    self._note("unseen", key, detail, *groups)
+                    self._note("unseen", key, detail, *groups, offset=found_at)
 
     def _start(self, reader: tuple[str, PartitionKey]) -> int:
         """Return the offset from which a group must read: a reset to latest skips all below it."""

@@ -6,9 +6,11 @@ flushed, and every group has read to the high watermark of the topics that it su
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig, ConsumerConfig
-from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.language.tables import Scenario
 
 SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
@@ -97,7 +99,7 @@ class Progress:
         else:
             self._unsettled.pop(key, None)
 
-    def stall_excuse(self, missing: list[str], excuse: Excuse) -> str:
+    def stall_excuse(self, missing: list[str], excuse: Callable[[PartitionKey], str]) -> str:
         """Return why Kafka would not reach what is missing either, or "".
 
         Three situations of Kafka last until an operator acts:

@@ -8,10 +8,16 @@ from typing import Any, Protocol
 PartitionKey = tuple[str, int]
 """Topic id and partition number."""
 
-Excuse = Callable[[PartitionKey], str]
-"""Return why a loss in a partition is outside what its claim covers, or "" if nothing excuses it.
+Excuse = Callable[[PartitionKey, str], str]
+"""``excuse(partition, node)``: return why a node may lead without all committed records, or "".
 
-An excuse turns a violation or an anomaly into an expected one (KAFKA.md, 0.1)."""
+It may if it lost data, is in the ISR since, and no other replica was left to save the records
+(KAFKA.md, 0.1)."""
+
+Lost = Callable[[PartitionKey, int], str]
+"""``lost(partition, offset)``: return why the record at an offset was legally lost, or "".
+
+The offset −1 asks whether any record of the partition was."""
 
 Handler = Callable[[int, int, str, Any], None]
 """``handler(seq, t_us, node, fact)``: row number, simulated time in µs, host, fact."""

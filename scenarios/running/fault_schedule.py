@@ -38,9 +38,13 @@ class FaultSchedule:
             world, trace, cluster=cluster, progress=progress, budget=self.budget
         )
 
-    def excuse(self, key: PartitionKey) -> str:
-        """Return why a loss in a partition is expected, or "" (KAFKA.md, 0.1)."""
-        return "last-replica-standing" if key in self.budget.outside else ""
+    def excuse(self, key: PartitionKey, node: str = "") -> str:
+        """Return why a loss in a partition is expected, or "" (KAFKA.md, 0.1).
+
+        With ``node``, the loss is this broker's: it lost data and has not left the ISR since.
+        """
+        outside = key in self.budget.outside and (not node or self.budget.has_lost(key, node))
+        return "last-replica-standing" if outside else ""
 
     def arm(self, ready_us: int) -> None:
         """Arm every fault and operation; their times count from ``ready_us``."""

@@ -64,7 +64,7 @@ class ScenarioRun:
         self.observer = Observer(self.trace, self.cluster.hosts, self.cluster.first_voters)
         self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress)
         self.invariants = Invariants(self.trace, self.cluster.log, self.faults.excuse)
-        self.delivery = Delivery(self.trace, self.faults.excuse)
+        self.delivery = Delivery(self.trace, self.invariants.lost)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -233,9 +233,9 @@ class ScenarioRun:
         """Return what decides a run and what came of it; equal runs have equal manifests."""
         manifest = result.summary()
         del manifest["directory"], manifest["wall_seconds"]
-        excuse = self.faults.excuse
+        lost = self.invariants.lost
         groups = {
-            workload.group: excuse(self.invariants.group_key(workload.group))
+            workload.group: lost(self.invariants.group_key(workload.group), -1)
             for workload in self.scenario.workload
             if workload.kind == "consumer-group"
         }
@@ -250,7 +250,10 @@ class ScenarioRun:
             "topics": result.topics,
             "stall_excuse": self.stall_excuse,
             "excused_partitions": sorted(
-                [*key, excuse(key)] for key in self.progress.partitions if excuse(key)
+                [*key, lost(key, -1)] for key in self.progress.partitions if lost(key, -1)
+            ),
+            "reopened_partitions": sorted(
+                [*key, "last-replica-standing"] for key in self.invariants.reopened()
             ),
             "excused_groups": {group: reason for group, reason in groups.items() if reason},
             "spec": self.scenario.model_dump(mode="json", by_alias=True),

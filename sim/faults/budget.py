@@ -82,6 +82,10 @@ class Budget:
                 if not witnesses:
                     self._leave(partition, f"{reason} of {node} at {t_us} µs, ISR {list(isr)}")
 
+    def has_lost(self, partition: Partition, node: str) -> bool:
+        """Return whether a broker lost data while it was in the ISR, and has not left it since."""
+        return self._brokers.get(node, -1) in self._losses.get(partition, ())
+
     def directory_failed(self, node: str, t_us: int, prefix: str) -> None:
         """Note that the replicas in one log directory of a broker cannot be read."""
         broker = self._brokers.get(node, -1)

@@ -32,20 +32,20 @@ class Clients:
             known = read.setdefault(offset, record_id)
             if known != record_id:
                 read[offset] = record_id
-                state = self.cluster.partition(*key)
-                unclean = "unclean-election" if state.unclean_epoch >= 0 else ""
+                lost = self.cluster.partition(*key).lost(offset)
                 self.cluster.violated(
                     "STABLEREAD", seq, t, key,
                     f"{node} read record {record_id} at offset {offset}, where another read gave"
-                    f" record {known}", unclean,
+                    f" record {known}", lost,
                 )  # fmt: skip
         if fact.offsets:
-            exposed = self.cluster.partition(*key).exposed
-            if fact.offsets[-1] >= exposed and self.cluster.partition(*key).unclean_epoch < 0:
+            state, last = self.cluster.partition(*key), fact.offsets[-1]
+            exposed = state.exposed
+            if last >= exposed:
                 self.cluster.violated(
                     "STABLEREAD", seq, t, key,
-                    f"{node} read offset {fact.offsets[-1]}, not below the high watermark"
-                    f" {exposed}",
+                    f"{node} read offset {last}, not below the high watermark"
+                    f" {exposed}", state.lost(last),
                 )  # fmt: skip
 
     def _on_assigned(self, seq: int, t: int, _node: str, fact: facts.GroupAssigned) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import (
+    UNCLEAN,
     TracedBatch,
     TracedCluster,
     TracedLog,
@@ -66,6 +67,10 @@ class Logs:
         trace.subscribe(facts.DiskReplaced, self._on_disk_replaced)
         trace.subscribe(facts.BrokerRegistration, self._on_broker)
         trace.subscribe(facts.ConfigChanged, self._on_config)
+        trace.subscribe(facts.ZkControllerWrite, self._on_zk_write)
+
+    def _on_zk_write(self, _seq: int, _t: int, _n: str, _fact: facts.ZkControllerWrite) -> None:
+        self.cluster.zookeeper = True
 
     # Following the logs.
 
@@ -254,6 +259,7 @@ class Logs:
                 )  # fmt: skip
             state.exposed = hw
             state.exposed_hash = exposed_hash = leader.prefix(hw)
+            state.marks.append((hw, exposed_hash))
             for member in state.members:
                 replica = state.replicas.get(member) or state.replica(member)
                 nexts = replica.nexts
@@ -292,20 +298,23 @@ class Logs:
         led, state.led_epoch = state.led_epoch, max(state.led_epoch, fact.leader_epoch)
         if fact.leader_epoch <= state.unclean_epoch or led < state.unclean_epoch:
             # After an unclean election, a clean leader must hold what the unclean one had.
-            state.exposed = max(min(state.exposed, replica.log_end_offset), replica.start)
-            state.exposed_hash = replica.prefix(state.exposed)
+            # A partition outside the budget elects its last-known leader uncleanly (KIP-966).
+            lacks = not replica.holds(state.exposed, state.exposed_hash)
+            state.lose(replica, self.cluster.excuse(state.key, "") or UNCLEAN if lacks else "")
             return
         if fact.leader_epoch < led:  # it applied its election late; others have led since
             return
         if not replica.holds(state.exposed, state.exposed_hash):
+            reason = self.cluster.excuse(state.key, node)
+            if reason and self.cluster.zookeeper and fact.leader_epoch == led:
+                state.reopened = True
             self.cluster.violated(
                 "ACKED", seq, t, state.key,
                 f"{node} was elected for leader epoch {fact.leader_epoch} with log end"
                 f" {replica.log_end_offset}, without the records below high watermark"
-                f" {state.exposed} of an earlier leader",
+                f" {state.exposed} of an earlier leader", reason,
             )  # fmt: skip
-            state.exposed = max(min(state.exposed, replica.log_end_offset), replica.start)
-            state.exposed_hash = replica.prefix(state.exposed)
+            state.lose(replica, reason)
 
     def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
         state = self._partition(fact.topic_id, fact.partition)

@@ -38,6 +38,14 @@ class Invariants:
         """The violations so far, in order."""
         return self.cluster.violations
 
+    def lost(self, key: PartitionKey, offset: int) -> str:
+        """Return why a fault may have cost the record at an offset, or "" (−1: any record)."""
+        return self.cluster.lost(key, offset)
+
+    def reopened(self) -> list[PartitionKey]:
+        """Return the partitions with a leader that lost records and went on in its old epoch."""
+        return [key for key, state in self.cluster.partitions.items() if state.reopened]
+
     def group_key(self, group: str) -> PartitionKey:
         """Return the partition of the offsets topic that holds a group's commits."""
         return self.cluster.group_key(group)

@@ -18,17 +18,29 @@ from kafkasim.model import facts
 from kafkasim.model.group.hashing import partition_for
 from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
 
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Committed records that a new leader does not have, for a reason that Kafka allows."""
+
+    first: int  # the lowest lost offset
+    end: int  # the offset after the last one
+    reason: str  # last-replica-standing | unclean-election
+
+
 LogView = Callable[[str, str, int], Any]
 """``view(node, topic_id, partition)`` returns that replica's log, or None when it has none."""
 
 TracedBatch = tuple[int, int, int, tuple[Any, ...]]
 """A batch: base offset, end offset (exclusive), leader epoch, and what it holds."""
 
-NEVER_EXCUSED = ("ISRELIG", "MINISR", "ONELEADER")
-"""Invariants that no lost data explains, because they judge who leads and who is in the ISR.
+FROM_OFFSETS = ("EXCL", "OFFSET")
+"""What is lost with records of a group's offsets partition: its commits and its generations."""
 
-The Spark checks use the same list. All other invariants judge by offset, and lost data frees its
-offsets for other records. A group's generations are lost with its committed offsets (EXCL)."""
+FROM_EPOCH = ("HWMONO", "ISRDATA", "MATCH")
+"""What breaks when a leader that lost records goes on in its old leader epoch (ZooKeeper mode)."""
+
+UNCLEAN = "unclean-election"
 
 
 @dataclass(slots=True)
@@ -122,6 +134,10 @@ class TracedPartition:
     exposed_hash: int = 0  # the prefix hash below it, in that leader's log
     unclean_epoch: int = -1  # the last leader epoch that began with an unclean election
     led_epoch: int = -1  # the highest leader epoch in which any replica became leader
+    marks: list[tuple[int, int]] = field(default_factory=list)
+    """Each high watermark that rose above all before it, with the prefix hash below it"""
+    losses: list[Loss] = field(default_factory=list)
+    reopened: bool = False  # a leader that lost records went on in its old leader epoch
     deleted: int = 0  # below it a leader deleted the records, by DeleteRecords or retention
 
     def extend(self, replica: TracedLog, batch: TracedBatch) -> bool:
@@ -136,6 +152,26 @@ class TracedPartition:
         replica.epochs.append(epoch)
         replica.hashes.append(prefix)
         return self.canonical.setdefault((end, epoch), prefix) == prefix
+
+    def lose(self, leader: TracedLog, reason: str) -> None:
+        """Account for what a new leader lacks of the exposed records: what follows, it answers for.
+
+        ``reason`` says why the loss is legal; with "" it is none.
+        """
+        end, marks = self.exposed, self.marks
+        while marks and not leader.holds(*marks[-1]):
+            marks.pop()
+        self.exposed = max(min(self.exposed, leader.log_end_offset), leader.start)
+        self.exposed_hash = leader.prefix(self.exposed)
+        if reason:
+            self.losses.append(Loss(marks[-1][0] if marks else 0, end, reason))
+
+    def lost(self, offset: int) -> str:
+        """Return why the record at an offset was legally lost, or "". −1 stands for any record."""
+        for loss in self.losses:
+            if offset < 0 or loss.first <= offset < loss.end:
+                return loss.reason
+        return ""
 
     def cut(self, replica: TracedLog, offset: int) -> None:
         """Drop every batch of a replica that reaches beyond ``offset``."""
@@ -195,6 +231,7 @@ class TracedCluster:
         self.partitions: dict[PartitionKey, TracedPartition] = {}
         self.topics: dict[str, facts.TopicCreated] = {}
         self.violations: list[Violation] = []
+        self.zookeeper = False  # whether a ZooKeeper controller leads
         self._kept: dict[tuple[str, str], int] = {}  # per invariant and excuse
 
     def partition(self, topic_id: str, partition: int) -> TracedPartition:
@@ -214,15 +251,34 @@ class TracedCluster:
         message: str,
         expected: str = "",
     ) -> None:
-        """Keep a violation, with the excuse that its partition has.
+        """Keep a violation, with the excuse that it has.
 
         Expected violations are counted apart, so that they cannot crowd out others.
         """
-        reason = expected or ("" if invariant in NEVER_EXCUSED else self.excuse(key))
+        reason = expected
+        if not reason and invariant in FROM_OFFSETS:
+            reason = self.lost(key, -1)
+        elif not reason and invariant in FROM_EPOCH and self.partition(*key).reopened:
+            reason = "last-replica-standing"
         kept = self._kept.get((invariant, reason), 0)
         if kept < self.MOST:
             self._kept[(invariant, reason)] = kept + 1
             self.violations.append(Violation(invariant, seq, t_us, *key, message, reason))
+
+    def lost(self, key: PartitionKey, offset: int) -> str:
+        """Return why a fault may have cost the record at an offset, or "". −1 stands for any.
+
+        What an unclean election costs is not asked for: a scenario permits that itself.
+        """
+        state = self.partitions.get(key)
+        if state is None:
+            return ""
+        found = [
+            loss.reason
+            for loss in state.losses
+            if loss.reason != UNCLEAN and (offset < 0 or loss.first <= offset < loss.end)
+        ]
+        return found[0] if found else ""
 
     def group_key(self, group: str) -> PartitionKey:
         """Return the partition of the offsets topic that holds a group's commits."""
