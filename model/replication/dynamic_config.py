@@ -34,5 +34,8 @@ class DynamicBrokerConfig:
     def update(self) -> None:
         """Take over the broker's dynamic settings in the metadata."""
         dynamic = self._image.dynamic_config(self._broker_id)
-        self.current = self._static.with_properties(dynamic)
+        known = self._static.properties()  # what Kafka does not know, it stores and ignores
+        self.current = self._static.with_properties(
+            {key: text for key, text in dynamic.items() if key in known}
+        )
         self.quotas.update(self.current)

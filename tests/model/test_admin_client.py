@@ -8,6 +8,7 @@ from kafkasim.model.config import ClientConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
+    AlterableConfig,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     CreatableTopic,
@@ -20,6 +21,8 @@ from kafkasim.model.messages import (
     DeleteTopicsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -211,3 +214,35 @@ def test_a_close_waits_for_the_call_under_way_and_refuses_new_ones() -> None:
     assert h.replies[under_way].error is NONE
     assert h.replies[closed] is None
     assert (answers, h.process.channels) == ([], {})
+
+
+def test_a_brokers_settings_go_to_that_broker_and_all_others_together_to_any() -> None:
+    cluster = Cluster(brokers=4)
+    asked: list[tuple[str, list[str]]] = []
+
+    def alter(node: str, message: IncrementalAlterConfigsRequest) -> object:
+        names = [each.resource_name for each in message.resources]
+        asked.append((node, names))
+        answered = tuple([(each.resource_type, each.resource_name) for each in message.resources])
+        if len(asked) == 2:
+            return IncrementalAlterConfigsResponse(Errors.NOT_CONTROLLER, ())
+        return IncrementalAlterConfigsResponse(NONE, tuple([(*at, NONE, "") for at in answered]))
+
+    cluster.handlers[IncrementalAlterConfigsRequest] = alter
+    h = Harness(ClientConfig(), cluster)
+    change = (("min.insync.replicas", "1"),)
+    wanted = (("broker", "2"), ("topic", "t"), ("broker", ""), ("broker", "3"))
+    resources = tuple([AlterableConfig(kind, name, change) for kind, name in wanted])
+    answer = h.result("incremental_alter_configs", resources)
+    assert asked[0][1] == ["t", ""]
+    assert asked[1:] == [("broker-2", ["2"]), ("broker-2", ["2"]), ("broker-3", ["3"])]
+    assert [row[1] for row in answer.results] == ["t", "", "2", "3"]
+
+
+def test_the_settings_of_a_broker_that_nobody_knows_wait_until_the_deadline() -> None:
+    h = Harness(ClientConfig(), Cluster())
+    resource = AlterableConfig("broker", "9", (("min.insync.replicas", "1"),))
+    began = h.now
+    error = h.result("incremental_alter_configs", (resource,))
+    assert str(error) == "TIMED_OUT: incremental alter configs"
+    assert 55_000_000 < h.now - began <= 60_000_000

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.configs import preprocess
+from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ConfigChanged, PartitionChanged, TopicDeleted
@@ -248,7 +255,54 @@ def test_the_default_of_all_brokers_decides_elections_of_topics_without_their_ow
     for broker in (2, 3):
         h.heartbeat(broker)
     assert h.partition(topic)[0] == 2
-    assert alter(h, "broker", "2", num_io_threads="4") is Errors.INVALID_REQUEST
+
+
+ALTERED = [  # asked of broker 2, whose static settings are the defaults
+    (("broker", "2", ("min.insync.replicas", "2")), Errors.NONE),
+    (("broker", "", ("min.insync.replicas", "2")), Errors.NONE),
+    (("broker", "3", ("min.insync.replicas", "2")), Errors.INVALID_REQUEST),
+    (("broker", "two", ("min.insync.replicas", "2")), Errors.INVALID_REQUEST),
+    (("broker", "-1", ("min.insync.replicas", "2")), Errors.INVALID_REQUEST),
+    (("broker", "2", ("min.insync.replicas", "0")), Errors.INVALID_REQUEST),
+    (("broker", "2", ("broker.id", "3")), Errors.INVALID_REQUEST),
+    (("broker", "2", ("controller.quorum.fetch.timeout.ms", "9")), Errors.INVALID_REQUEST),
+    (("broker", "2", ("no.such.key", "3")), Errors.NONE),
+    (("broker", "2", ("no.such.key", "3"), ("no.such.key", "4")), Errors.INVALID_REQUEST),
+    (("topic", "t", ("retention.ms", "3"), ("retention.ms", None)), Errors.INVALID_REQUEST),
+    (("topic", "nowhere", ("retention.ms", "soon")), Errors.NONE),  # the controller's to refuse
+]
+
+
+@pytest.mark.parametrize(("wanted", "error"), ALTERED)
+def test_a_broker_refuses_settings_before_it_forwards_them(wanted: Any, error: Errors) -> None:
+    """ConfigAdminManager.preprocess, in its order."""
+    kind, name, *changes = wanted
+    resource = AlterableConfig(kind, name, tuple(changes))
+    refused = preprocess((resource,), 2, MetadataImage(), BrokerConfig())
+    assert {place: problem[0] for place, problem in refused.items()} == (
+        {} if error is Errors.NONE else {0: error}
+    )
+
+
+def test_a_resource_that_stands_twice_is_refused_twice() -> None:
+    same = AlterableConfig("topic", "t", (("retention.ms", "3"),))
+    other = AlterableConfig("topic", "u", (("retention.ms", "3"),))
+    refused = preprocess((same, other, same), 2, MetadataImage(), BrokerConfig())
+    assert list(refused) == [0, 2]
+
+
+def test_the_controller_judges_topics_by_name_then_settings_then_existence() -> None:
+    h = six_brokers()
+    told = [
+        alter(h, "topic", name, retention_ms=text)
+        for name, text in (("", "soon"), ("a b", "soon"), ("u", "soon"), ("u", "1"))
+    ]
+    assert told == [
+        Errors.INVALID_REQUEST,
+        Errors.INVALID_TOPIC_EXCEPTION,
+        Errors.INVALID_CONFIG,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
 
 
 def test_an_unregistered_broker_leaves_isrs_and_its_heartbeats_are_stale() -> None:

@@ -35,6 +35,7 @@ def alter(
     cluster: ZkCluster, kind: str, name: str, *configs: tuple[str, str | None], at: int = 2
 ) -> Errors:
     request = IncrementalAlterConfigsRequest((AlterableConfig(kind, name, configs),))
+    at = int(name) if kind == BROKER and name.isdigit() else at  # only it serves its settings
     answer = cluster.ask(f"broker-{at}", request, 5 * SECOND)
     assert answer.error is NONE, answer
     cluster.step(SECOND)
@@ -92,6 +93,7 @@ def test_a_broker_setting_concerns_that_broker_only(cluster: ZkCluster) -> None:
         (TOPIC, "orders", "min.insync.replicas", "0", Errors.INVALID_CONFIG),
         (BROKER, "1", "zookeeper.session.timeout.ms", "1", Errors.INVALID_REQUEST),
         (BROKER, "one", "min.insync.replicas", "1", Errors.INVALID_REQUEST),
+        (TOPIC, "", "retention.ms", "1", Errors.INVALID_REQUEST),
     ],
 )
 def test_refusals(

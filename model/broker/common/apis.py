@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.forwarding import AutoTopicCreation, ProducerIds
 from kafkasim.model.channel import Failed
+from kafkasim.model.controller.common.configs import preprocess
 from kafkasim.model.controller.common.responses import OPERATOR_REQUESTS, failed
 from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.effects import Request, Respond
@@ -29,6 +30,8 @@ from kafkasim.model.messages import (
     FetchRequest,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     ListOffsetsRequest,
@@ -105,6 +108,7 @@ class KafkaApis:
             InitProducerIdRequest: self.on_init_producer_id,
             CreateTopicsRequest: self.on_create_topics,
             **dict.fromkeys(OPERATOR_REQUESTS, self.on_operator_request),
+            IncrementalAlterConfigsRequest: self.on_alter_configs,
             **dict.fromkeys(GROUP_REQUESTS, coordinator.on_request),
             OffsetCommitRequest: self.on_offset_commit,
         }
@@ -282,6 +286,35 @@ class KafkaApis:
         error = Errors.REQUEST_TIMED_OUT
         late = CreateTopicsResponse(tuple([(t.topic, error, "") for t in request.topics]))
         self._forward(item, late, now)
+
+    def on_alter_configs(self, item: Request, now: int) -> None:
+        """Refuse what this broker can judge; the controller judges the rest
+        (handleIncrementalAlterConfigsRequest)."""
+        resources = item.message.resources
+        refused = preprocess(resources, self.incarnation.broker_id, self.image, self.config)
+        remaining = [each for place, each in enumerate(resources) if place not in refused]
+
+        def reassemble(answer: Any, at: int) -> None:
+            """Answer in the order of the request (reassembleIncrementalResponse)."""
+            late = isinstance(answer, Failed)
+            error = Errors.REQUEST_TIMED_OUT if late else answer.error
+            answered = iter(() if late else answer.results)
+            results = tuple(
+                [
+                    (each.resource_type, each.resource_name, *refused[place])
+                    if place in refused
+                    else next(answered)
+                    for place, each in enumerate(resources)
+                    if error is NONE
+                ]
+            )
+            self.respond(item, IncrementalAlterConfigsResponse(error, results), at, now)
+
+        if remaining:
+            message = IncrementalAlterConfigsRequest(tuple(remaining))
+            self.forwarding.send(message, now, reassemble)
+        else:
+            reassemble(IncrementalAlterConfigsResponse(NONE, ()), now)
 
     def on_operator_request(self, item: Request, now: int) -> None:
         """Forward an operator's request to the active controller."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.client.admin.alter_configs import AlterConfigs
 from kafkasim.model.client.admin.calls import AdminCalls, SingleRequest
 from kafkasim.model.client.admin.delete_records import DeleteRecords
 from kafkasim.model.client.admin.reset_offsets import ResetOffsets
@@ -30,7 +31,6 @@ from kafkasim.model.messages import (
     DeleteTopicsRequest,
     DescribeQuorumRequest,
     ElectLeadersRequest,
-    IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
     MetadataRequest,
     RemoveRaftVoterRequest,
@@ -77,7 +77,7 @@ class KafkaAdmin:
             "elect_leaders": self._method(ElectLeadersRequest),
             "alter_partition_reassignments": self._method(AlterPartitionReassignmentsRequest),
             "list_partition_reassignments": self._method(ListPartitionReassignmentsRequest),
-            "incremental_alter_configs": self._method(IncrementalAlterConfigsRequest),
+            "incremental_alter_configs": self.alter_configs,
             "unregister_broker": self._method(UnregisterBrokerRequest),
             "add_raft_voter": self._method(AddRaftVoterRequest),
             "remove_raft_voter": self._method(RemoveRaftVoterRequest),
@@ -101,6 +101,10 @@ class KafkaAdmin:
         topics: tuple[CreatableTopic, ...] = tuple(args[0])
         request = CreateTopicsRequest(topics, self.config.request_timeout_ms)
         SingleRequest(self.calls, call, request, now).attempt(now)
+
+    def alter_configs(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Change settings of (resources: tuple[AlterableConfig, …],); reply the response."""
+        AlterConfigs(self.calls, call, tuple(args[0]), now).attempt(now)
 
     def reset_offsets(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Reset the offsets of (group, topics, to); reply ((partition, offset, error), …).

@@ -1,15 +1,20 @@
 """Which changes of topics' and brokers' settings are allowed (IncrementalAlterConfigs).
 
-Models the validation in ConfigurationControlManager and, in ZooKeeper mode, ConfigAdminManager. Of
-a broker only the settings in :data:`DYNAMIC` can be changed while it runs. All others need a
-restart and are refused with INVALID_REQUEST, as in Kafka. Left out: append and subtract, client
-metrics, groups, policies.
+The broker that gets the request checks it first (:func:`preprocess`), then the controller
+(:func:`config_problem`). Of a broker only the settings in :data:`DYNAMIC` can be changed while it
+runs; all others that Kafka has are refused, some of which Kafka could change (num.io.threads,
+log.cleaner.threads). Names that Kafka does not have are stored and mean nothing. Left out: append
+and subtract, client metrics, groups, policies.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kafkasim.model.config import BrokerConfig, ConfigError, TopicConfig
+from kafkasim.model.controller.common.broker_keys import KAFKA_CONFIG_NAMES
 from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
+from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import AlterableConfig
 from kafkasim.model.messages.clients.admin import TOPIC
@@ -36,42 +41,88 @@ def broker_id_of(name: str) -> int:
     return int(name) if name else EVERY_BROKER
 
 
-def config_problem(
-    resource: AlterableConfig, image: MetadataImage, config: BrokerConfig
-) -> tuple[Errors, str]:
-    """Return the error and the message with which a change of settings is refused.
+Problem = tuple[Errors, str]
+"""Why a change of settings is refused: the error, NONE if it is allowed, and its message."""
 
-    The error is NONE if the change is allowed. ``config`` is the static configuration of a broker.
+
+def preprocess(
+    resources: tuple[AlterableConfig, ...],
+    broker_id: int,
+    image: MetadataImage,
+    config: BrokerConfig,
+) -> dict[int, Problem]:
+    """Return the resources that a broker refuses itself, by their place in the request.
+
+    The broker forwards the others to the controller (ConfigAdminManager.preprocess). ``config`` is
+    the static configuration of the broker.
     """
+    times = Counter([(each.resource_type, each.resource_name) for each in resources])
+    refused: dict[int, Problem] = {}
+    for place, resource in enumerate(resources):
+        problem = (Errors.INVALID_REQUEST, "Each resource must appear at most once.")
+        if times[resource.resource_type, resource.resource_name] == 1:
+            problem = _preprocessed(resource, broker_id, image, config)
+        if problem[0] is not Errors.NONE:
+            refused[place] = problem
+    return refused
+
+
+def _preprocessed(
+    resource: AlterableConfig, broker_id: int, image: MetadataImage, config: BrokerConfig
+) -> Problem:
+    keys, name = [key for key, _ in resource.configs], resource.resource_name
+    if len(set(keys)) < len(keys):
+        return Errors.INVALID_REQUEST, "Error due to duplicate config keys"
+    if resource.resource_type == TOPIC:
+        return Errors.NONE, ""
+    if name and not _is_int(name):
+        return Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
+    if name and int(name) != broker_id:
+        message = f"Unexpected broker id, expected {broker_id}, but received {name}"
+        return Errors.INVALID_REQUEST, message
+    # DynamicBrokerConfig.validate; what it throws becomes INVALID_REQUEST (KAFKA-13609).
+    static = config.properties()
+    for key in keys:
+        if key not in DYNAMIC and (key in KAFKA_CONFIG_NAMES or key in static):
+            return Errors.INVALID_REQUEST, f"Cannot update these configs dynamically: {key}"
+    wanted = {**image.dynamic_config(broker_id_of(name)), **dict(resource.configs)}
+    try:
+        config.with_properties(
+            {key: text for key, text in wanted.items() if text is not None and key in static}
+        )
+    except ConfigError as error:
+        return Errors.INVALID_REQUEST, str(error)
+    return Errors.NONE, ""
+
+
+def config_problem(resource: AlterableConfig, image: MetadataImage) -> Problem:
+    """Return why the controller refuses a change of settings (ControllerConfigurationValidator)."""
+    name = resource.resource_name
     if resource.resource_type == TOPIC:
         return _topic_problem(resource, image)
-    return _broker_problem(resource, image, config)
+    if name and not _is_int(name):
+        return Errors.INVALID_REQUEST, "Unable to parse broker name as a base 10 number."
+    if name and int(name) < 0:
+        return Errors.INVALID_REQUEST, "Invalid negative broker ID."
+    return Errors.NONE, ""
 
 
-def _topic_problem(resource: AlterableConfig, image: MetadataImage) -> tuple[Errors, str]:
+def _topic_problem(resource: AlterableConfig, image: MetadataImage) -> Problem:
     name = resource.resource_name
-    if name not in image.topic_names:
-        return Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+    if not name:
+        return Errors.INVALID_REQUEST, "Default topic resources are not allowed."
+    illegal = name_problem(name)
+    if illegal is not None:
+        return Errors.INVALID_TOPIC_EXCEPTION, illegal
     wanted = {**image.configs.get(name, {}), **dict(resource.configs)}
     try:
         TopicConfig.from_properties({key: text for key, text in wanted.items() if text is not None})
     except ConfigError as error:
         return Errors.INVALID_CONFIG, str(error)
+    if name not in image.topic_names:
+        return Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
     return Errors.NONE, ""
 
 
-def _broker_problem(
-    resource: AlterableConfig, image: MetadataImage, config: BrokerConfig
-) -> tuple[Errors, str]:
-    name = resource.resource_name
-    if name and not name.isdigit():
-        return Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"
-    for key, _ in resource.configs:
-        if key not in DYNAMIC:
-            return Errors.INVALID_REQUEST, f"Cannot update these configs dynamically: {key}"
-    wanted = {**image.dynamic_config(broker_id_of(name)), **dict(resource.configs)}
-    try:
-        config.with_properties({key: text for key, text in wanted.items() if text is not None})
-    except ConfigError as error:
-        return Errors.INVALID_CONFIG, str(error)
-    return Errors.NONE, ""
+def _is_int(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()

@@ -101,7 +101,7 @@ class Managers:
         self.log_dirs = LogDirControlManager(image, self.replication)
         self.topics = TopicControlManager(image, self.cluster, config, rng)
         self.reassignments = ReassignmentControlManager(image, self.replication)
-        self.configs = ConfigurationControlManager(image, config)
+        self.configs = ConfigurationControlManager(image)
         self.features = FeatureControlManager(image, rules.supported_features())
 
     # Brokers.

@@ -78,7 +78,6 @@ class ZkAdminManager:
     ) -> None:
         self.controller = controller
         self.image = image
-        self.config = config
         self.topics = TopicPlanner(image, self._usable_brokers, config, rng)
         self.queue = EventQueue(controller.process, controller.zk, LANE)
 
@@ -199,7 +198,11 @@ class ZkAdminManager:
         """Change settings, resource by resource (incrementalAlterConfigs); return the response."""
         results: list[tuple[str, str, Errors, str]] = []
         for resource in request.resources:
-            error, message = config_problem(resource, self.image, self.config)
+            kind, name = resource.resource_type, resource.resource_name
+            if kind == TOPIC and name and name not in self.image.topic_names:
+                error, message = Errors.UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist."
+            else:
+                error, message = config_problem(resource, self.image)
             if error is NONE:
                 yield from self._write_settings(resource)
             results.append((resource.resource_type, resource.resource_name, error, message))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.configs import broker_id_of, config_problem
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import BrokerConfigRecord, ConfigRecord
@@ -23,9 +22,8 @@ from kafkasim.model.messages.clients.admin import TOPIC
 class ConfigurationControlManager:
     """Judges changes of settings; changes nothing itself."""
 
-    def __init__(self, image: MetadataImage, config: BrokerConfig) -> None:
+    def __init__(self, image: MetadataImage) -> None:
         self.image = image
-        self.config = config
 
     def alter(
         self, request: IncrementalAlterConfigsRequest
@@ -35,7 +33,7 @@ class ConfigurationControlManager:
         results = []
         for resource in request.resources:
             kind, name = resource.resource_type, resource.resource_name
-            error, message = config_problem(resource, self.image, self.config)
+            error, message = config_problem(resource, self.image)
             if error is Errors.NONE:
                 for key, text in resource.configs:
                     if kind == TOPIC:
