@@ -27,6 +27,13 @@ INDEX = "index.json"
 NEEDED = ("scenario", "seed", "digest", "verdict")
 """What a manifest must hold to be judged."""
 
+TYPES: dict[str, type] = {
+    "scenario": str, "seed": int, "digest": str, "verdict": str, "rows": int, "topics": dict,
+    "permits": list, "anomalies": list, "expected": list, "excused_groups": dict,
+    "excused_partitions": list, "stall_excuse": str, "reason": str, "ready_us": int,
+}  # fmt: skip
+"""The types of what is read from a manifest."""
+
 
 class BadInput(ValueError):
     """A directory or file cannot be read as runs; the message is one line that names it."""
@@ -134,10 +141,10 @@ def check_trace(path: Path, manifest: Mapping[str, Any]) -> None:
         raise BadInput(f"{path}: is missing, though {MANIFEST} is there")
     try:
         footer = pq.read_metadata(path)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).split("\n")[0][:120]
         raise BadInput(f"{path}: not a whole Parquet file ({reason})") from None
-    version = (footer.metadata or {}).get(b"kafkasim.schema_version", b"").decode()
+    version = (footer.metadata or {}).get(b"kafkasim.schema_version", b"").decode(errors="replace")
     if not version:
         raise BadInput(f"{path}: no trace of kafkasim (it has no schema version)")
     if version != SCHEMA_VERSION:
@@ -160,11 +167,17 @@ def read_manifest(path: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BadInput(f"{path}: is missing: the run did not end") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not a manifest ({error})") from None
     if not isinstance(manifest, dict):
         raise BadInput(f"{path}: not a manifest (no JSON object)")
     lacking = [key for key in NEEDED if key not in manifest]
     if lacking:
         raise BadInput(f"{path}: not a manifest (it lacks {', '.join(lacking)})")
+    for key, kind in TYPES.items():
+        if key in manifest and not isinstance(manifest[key], kind):
+            raise BadInput(f"{path}: {key} is no {kind.__name__}: {manifest[key]!r:.80}")
+    for row in manifest.get("excused_partitions", []):
+        if not isinstance(row, list) or len(row) != 3:
+            raise BadInput(f"{path}: excused_partitions: {row!r:.80} is no partition and reason")
     return manifest

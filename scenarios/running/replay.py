@@ -7,6 +7,7 @@ difference with equal code is nondeterminism, and the first differing row is whe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafkasim.model.facts import FACTS
+from kafkasim.model.facts import COLUMNS, FACTS
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
@@ -24,6 +25,9 @@ from kafkasim.scenarios.running.runner import run
 from kafkasim.sim.trace.store import TRACE_FILE, ManifestError, code_version, read_manifest
 
 ROWS_AT_ONCE = 16_384
+
+UNREADABLE = (pa.ArrowException, OSError, ValueError)
+"""What pyarrow raises for a damaged file; ValueError are texts that are no UTF-8, too."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,8 @@ def replay(directory: Path) -> Replay:
     with TemporaryDirectory(prefix="kafkasim-replay-") as scratch:
         again = Path(scratch)
         result = run(scenario, manifest["seed"], again, added_variants(scenario, manifest))
-        try:
+        with readable(directory):
             difference = first_difference(stored, pq.ParquetFile(again / TRACE_FILE))
-        except (pa.ArrowInvalid, OSError) as error:
-            raise ManifestError(str(directory / TRACE_FILE), f"is damaged: {error}") from None
     return Replay(manifest, result, difference)
 
 
@@ -117,14 +119,39 @@ def open_trace(directory: Path) -> Any:
     path = directory / TRACE_FILE
     try:
         trace = pq.ParquetFile(path)
+        found = {field.name: _type_name(field.type) for field in trace.schema_arrow}
     except FileNotFoundError:
         raise ManifestError(str(path), "no such file") from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except UNREADABLE as error:
         reason = str(error).split("\n")[0]
         raise ManifestError(str(path), f"is not a whole Parquet file: {reason}") from None
-    if "t_us" not in trace.schema_arrow.names:
+    if "t_us" not in found:
         raise ManifestError(str(path), "is no trace of kafkasim (it has no column t_us)")
+    odd = [name for name, kind in COLUMNS.items() if found.get(name) != kind]
+    if odd:
+        here = found.get(odd[0], "missing")
+        raise ManifestError(
+            str(path), f"is a trace of another schema: {odd[0]} is {here}, not {COLUMNS[odd[0]]}"
+        )
     return trace
+
+
+def _type_name(arrow_type: Any) -> str:
+    return f"list<{arrow_type.value_type}>" if pa.types.is_list(arrow_type) else str(arrow_type)
+
+
+@contextmanager
+def readable(directory: Path) -> Iterator[None]:
+    """Say of a trace that cannot be read on that it is damaged.
+
+    Raises:
+        ManifestError: in place of what pyarrow raises.
+    """
+    try:
+        yield
+    except UNREADABLE as error:
+        reason = str(error).split("\n")[0]
+        raise ManifestError(str(directory / TRACE_FILE), f"is damaged: {reason}") from None
 
 
 def first_difference(stored: Any, replayed: Any) -> Difference | None:

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasim.scenarios.language.units import duration_us
-from kafkasim.scenarios.running.replay import open_trace
-from kafkasim.sim.trace.store import TRACE_FILE, ManifestError, read_manifest
+from kafkasim.scenarios.running.replay import open_trace, readable, stored_scenario
+from kafkasim.sim.trace.store import read_manifest
 
 Row = dict[str, Any]
 Key = tuple[str, int]  # topic id, partition
@@ -269,16 +269,18 @@ def moment_us(text: str, manifest: dict[str, Any], last_us: int) -> int:
 def rows(directory: Path, kinds: Sequence[str], until_us: int | None = None) -> Iterator[Row]:
     """Yield the rows of some kinds in order, up to a time, without loading the whole trace."""
     wanted = pa.array(kinds)
-    try:
-        for batch in open_trace(directory).iter_batches(batch_size=65_536):
+    batches = open_trace(directory).iter_batches(batch_size=65_536)
+    while True:
+        with readable(directory):
+            batch = next(batches, None)
+            if batch is None:
+                return
             table = pa.Table.from_batches([batch])
             keep = pc.is_in(table["kind"], value_set=wanted)
             if until_us is not None:
                 keep = pc.and_(keep, pc.less_equal(table["t_us"], until_us))
-            yield from table.filter(keep).to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        reason = str(error).split("\n")[0]
-        raise ManifestError(str(directory / TRACE_FILE), f"is damaged: {reason}") from None
+            found = table.filter(keep).to_pylist()
+        yield from found
 
 
 def last_moment(directory: Path) -> int:
@@ -287,7 +289,8 @@ def last_moment(directory: Path) -> int:
     groups = trace.metadata.num_row_groups
     if groups == 0:
         return 0
-    times = trace.read_row_group(groups - 1, columns=["t_us"])["t_us"]
+    with readable(directory):
+        times = trace.read_row_group(groups - 1, columns=["t_us"])["t_us"]
     return int(times[-1].as_py()) if len(times) else 0
 
 
@@ -299,6 +302,8 @@ def state_at(directory: Path, at: str, logs: bool = False) -> ClusterState:
         MomentError: the run has no such moment.
     """
     manifest = read_manifest(directory)
+    if "spec" in manifest:
+        stored_scenario(directory)  # names what is wrong in it
     at_us = moment_us(at, manifest, last_moment(directory))
     state = ClusterState(manifest, at_us)
     if logs:

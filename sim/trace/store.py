@@ -220,6 +220,14 @@ MANIFEST_KEYS = (
 """The keys of every manifest; a run adds those of its verdict (claim, permits and others)."""
 
 
+_MANIFEST_TYPES: dict[str, type] = {
+    "scenario": str, "seed": int, "variants": list, "code_version": str, "config_digest": str,
+    "rows": int, "digest": str, "reason": str, "ready_us": int, "topics": dict, "verdict": str,
+    "spec": dict, "permits": list, "anomalies": list, "expected": list, "excused_groups": dict,
+    "excused_partitions": list, "stall_excuse": str,
+}  # fmt: skip
+
+
 def write_manifest(directory: Path, manifest: Mapping[str, Any]) -> None:
     """Commit a run: write its manifest, last of all files.
 
@@ -245,7 +253,7 @@ def read_manifest(directory: Path | str) -> dict[str, Any]:
         raise ManifestError(str(path), "no such file: the run never finished") from None
     except OSError as error:
         raise ManifestError(str(path), f"cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ManifestError(str(path), f"is no JSON: {error}") from None
     if not isinstance(manifest, dict):
         raise ManifestError(str(path), "is no JSON object")
@@ -255,6 +263,14 @@ def read_manifest(directory: Path | str) -> dict[str, Any]:
     found = manifest["schema_version"]
     if found != SCHEMA_VERSION:
         raise ManifestError(str(path), f"has schema version {found}, this code {SCHEMA_VERSION}")
+    for key, kind in _MANIFEST_TYPES.items():
+        if key in manifest and not isinstance(manifest[key], kind):
+            raise ManifestError(str(path), f"{key} is no {kind.__name__}: {manifest[key]!r:.80}")
+    for key in ("seed", "rows", "ready_us"):
+        if not 0 <= manifest.get(key, 0) < 2**63 or isinstance(manifest.get(key), bool):
+            raise ManifestError(str(path), f"{key} is no count of 64 bits: {manifest[key]!r:.80}")
+    if not all(isinstance(each, str) for each in manifest["variants"]):
+        raise ManifestError(str(path), "variants is no list of names")
     return manifest
 
 

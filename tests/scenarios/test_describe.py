@@ -33,6 +33,12 @@ def _partition(offset: int, leader: int, isr: tuple[int, ...], reason: str) -> A
     )
 
 
+HEAD = {"name": "by-hand", "claim": "It is shown.", "duration": "10s"}
+"""What every scenario has."""
+
+TWO_CONTROLLERS = {"controllers": 1, "standby-controllers": 1}
+
+
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     """Ready at 1 s; broker 2 leaves at 3 s, nobody leads from 4 s."""
@@ -59,12 +65,13 @@ def stored(tmp_path: Path) -> Path:
     with Trace(tmp_path) as trace:
         for t_us, node, fact in rows:
             trace.record(t_us, node, fact)
-    spec = {"topics": [{"name": "orders", "config": {"min.insync.replicas": 2}}],
+    spec = {"topics": [{"name": "orders", "replication-factor": 3,
+                        "config": {"min.insync.replicas": 2}}],
             "cluster": {"controllers": 3}}  # fmt: skip
     manifest = {"scenario": "s", "seed": 0, "variants": [], "code_version": "c",
                 "config_digest": "d", "schema_version": SCHEMA_VERSION, "rows": trace.rows,
                 "digest": trace.digest, "reason": "converged", "ready_us": SECOND,
-                "spec": spec}  # fmt: skip
+                "spec": {**HEAD, **spec}}  # fmt: skip
     write_manifest(tmp_path, manifest)
     return tmp_path
 
@@ -133,7 +140,7 @@ def _store(
     manifest = {"scenario": "s", "seed": 0, "variants": [], "code_version": "c",
                 "config_digest": "d", "schema_version": SCHEMA_VERSION, "rows": trace.rows,
                 "digest": trace.digest, "reason": "converged", "ready_us": 0,
-                "spec": spec or {"topics": [], "cluster": {"controllers": 2}}}  # fmt: skip
+                "spec": {**HEAD, **(spec or {"cluster": TWO_CONTROLLERS})}}  # fmt: skip
     write_manifest(directory, manifest)
     return directory
 
@@ -146,6 +153,7 @@ def moving(tmp_path: Path) -> Path:
     )
     return _store(tmp_path, [
         (0, "controller-1", facts.RaftRole("leader", 2, 3001)),
+        (0, "controller-1", facts.VotersChanged(0, (3001, 3002), ("a", "b"))),
         (0, "controller-2", facts.MetadataCommitted(5, 2, 0)),
         (0, "controller-1", facts.BrokerRegistration(1, 1, 3, "unfenced", False, False, None)),
         (0, "controller-1", facts.BrokerRegistration(2, 2, 3, "unfenced", False, False, None)),

@@ -197,7 +197,9 @@ def test_wire_rows_lie_in_a_file_of_their_own(tmp_path):
 
 # ------------------------------------------------------------------------------------- manifest
 
-MANIFEST = dict.fromkeys(store.MANIFEST_KEYS, "x") | {"seed": 7, "schema_version": SCHEMA_VERSION}
+MANIFEST = dict.fromkeys(store.MANIFEST_KEYS, "x") | {
+    "seed": 7, "rows": 3, "variants": [], "schema_version": SCHEMA_VERSION,
+}  # fmt: skip
 
 
 def test_manifest_is_read_back(tmp_path):

@@ -1,0 +1,35 @@
+"""The fuzz of tests/fuzz with other seeds and many of them; ``make soak`` runs it.
+
+KAFKASIM_SOAK_MUTANTS says how many (100 000), KAFKASIM_SOAK_FIRST_MUTANT from which on.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.harness import properties_mutant, scenario_mutant, short_runs, stored_run
+
+FIRST = int(os.environ.get("KAFKASIM_SOAK_FIRST_MUTANT", "100000"))
+COUNT = int(os.environ.get("KAFKASIM_SOAK_MUTANTS", "100000"))
+CHUNK = 1000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, CHUNK))
+def test_mutants_are_judged_or_refused(first: int, tmp_path: Path) -> None:
+    wrong: dict[str, str] = {}
+    with short_runs(10), stored_run(tmp_path) as stored:
+        for number in range(first, min(first + CHUNK, FIRST + COUNT)):
+            kind = number % 5
+            if kind < 3:
+                found = scenario_mutant(number, tmp_path)
+            elif kind == 3:
+                found = properties_mutant(number, tmp_path)
+            else:
+                found = stored.try_mutant(number)
+            if found:
+                wrong[f"{number} of kind {kind}"] = found
+    assert wrong == {}
