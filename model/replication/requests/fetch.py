@@ -2,8 +2,8 @@
 
 Models ReplicaManager.fetchMessages, DelayedFetch and the contexts of KIP-227 (FetchContext). A
 fetch without a session names all its partitions; a fetch in a session names only what changed.
-Followers fetch in sessions, consumers without. A follower serves consumers, too, up to its own high
-watermark (KIP-392).
+Followers fetch in sessions; our consumers do not, though they could. A follower serves consumers,
+too, up to its own high watermark (KIP-392).
 
 Left out: quotas of clients.
 """
