@@ -196,12 +196,15 @@ class OffsetMetadataManager:
             self._drop(shard, group, expired, len(stored), now)
 
     def on_topics_deleted(self, shard: GroupShard, topics: tuple[str, ...], now: int) -> None:
-        """Append tombstones of the offsets in deleted topics (onPartitionsDeleted)."""
+        """Append tombstones of the offsets in deleted topics, and of no group.
+
+        Models OffsetMetadataManager.onPartitionsDeleted; a group that is left without offsets goes
+        with the next scan. The Scala coordinator dropped it at once.
+        """
         for group_id in list(shard.groups):
-            stored = shard.stored(group_id)
-            gone = [tp for tp in stored if tp.topic in topics]
+            gone = [tp for tp in shard.stored(group_id) if tp.topic in topics]
             if gone:
-                self._drop(shard, shard.groups[group_id], gone, len(stored), now)
+                self._drop_offsets(shard, group_id, gone, now)
 
     def _drop(
         self,
@@ -216,12 +219,16 @@ class OffsetMetadataManager:
         ``stored`` is how many offsets the group has. If an append fails, nothing changes and the
         next scan tries again (cleanupGroupMetadata).
         """
-        group_id, now_ms = group.group_id, self.runtime.wall_ms(now)
-        records = [offset_commit_record(group_id, tp, None, i, now_ms) for i, tp in enumerate(gone)]
-        if records and self._write(shard, tuple(records), now) is not Errors.NONE:
-            return
-        if len(gone) == stored:
+        if self._drop_offsets(shard, group.group_id, gone, now) and len(gone) == stored:
             self.membership.delete_if_empty(shard, group, now)
+
+    def _drop_offsets(
+        self, shard: GroupShard, group_id: str, gone: list[TopicPartition], now: int
+    ) -> bool:
+        """Append tombstones of offsets; return whether that succeeded."""
+        now_ms = self.runtime.wall_ms(now)
+        records = [offset_commit_record(group_id, tp, None, i, now_ms) for i, tp in enumerate(gone)]
+        return not records or self._write(shard, tuple(records), now) is Errors.NONE
 
     def _expired(
         self, shard: GroupShard, group: ClassicGroup, tp: TopicPartition, now_ms: int

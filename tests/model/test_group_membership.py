@@ -309,6 +309,18 @@ def test_a_static_member_that_comes_back_before_the_sync_rebalances(bench: Bench
     assert bench.get(sync(old, 1, instance="i1")).error is Errors.FENCED_INSTANCE_ID
 
 
+def test_a_static_member_that_comes_back_in_the_join_phase_completes_it_at_once(
+    bench: Bench,
+) -> None:
+    """GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin: maybeCompleteJoinPhase."""
+    first = static_group(bench)
+    second = bench.ask(join(instance="i2"))  # the group waits for i1, whose process died
+    assert (bench.states()[-1][0], second in bench.answers) == ("PreparingRebalance", False)
+    back = bench.ask(join(instance="i1"))
+    assert [bench.answers[asked].generation_id for asked in (second, back)] == [2, 2]
+    assert bench.answers[back].member_id != first
+
+
 def test_a_second_process_with_the_same_instance_fences_the_first(bench: Bench) -> None:
     """B68, KAFKA-8500: in the join phase too."""
     first = bench.ask(join(instance="i1"))

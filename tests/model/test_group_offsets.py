@@ -201,7 +201,8 @@ def test_a_scan_that_cannot_write_tries_again(bench: Bench) -> None:
     assert offsets(bench.get(fetch())) == {}
 
 
-def test_a_deleted_topics_offsets_go_and_the_empty_group_with_the_last(bench: Bench) -> None:
+def test_a_deleted_topics_offsets_go_and_the_empty_group_with_the_next_scan(bench: Bench) -> None:
+    """OffsetMetadataManager.onPartitionsDeleted appends offset tombstones only."""
     bench.ask(commit(5))
     bench.ask(commit(6, tp=T1))
     other = TopicPartition("payments", 0)
@@ -212,6 +213,8 @@ def test_a_deleted_topics_offsets_go_and_the_empty_group_with_the_last(bench: Be
     bench.group.on_topics_deleted(("payments",), bench.now)
     bench.settle()
     assert offsets(bench.get(fetch())) == {}
+    assert list(bench.group.shards[0].groups) == [GROUP]
+    bench.wait(700)
     assert bench.group.shards[0].groups == {}
     assert Bench(bench.log).elect(2).group.shards[0].groups == {}
 

@@ -61,6 +61,15 @@ def test_leader_refuses(sent: object, error: Errors) -> None:
     assert (log.log_end_offset, record_ids(log)) == (0, [])
 
 
+def test_a_coordinators_batch_obeys_max_message_bytes() -> None:
+    """UnifiedLog.analyzeAndValidateRecords: only a Raft leader's own batches may be larger."""
+    log = make_log(settings=config(max_message_bytes=200))
+    large = batch(*range(9))
+    refused = AppendResult(Errors.MESSAGE_TOO_LARGE, None, -1, -1)
+    assert log.append_as_leader(large, 0, 0, AppendOrigin.COORDINATOR) == refused
+    assert log.append_as_leader(large, 0, 0, AppendOrigin.RAFT_LEADER).error is NONE
+
+
 def test_compacted_topic_refuses_null_keys() -> None:
     log = make_log(settings=config(cleanup_policy="compact"))
     keyed = batch_of((Record("k", 1, 20, 0),))

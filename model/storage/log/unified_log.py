@@ -171,15 +171,15 @@ class UnifiedLog:
     ) -> AppendResult:
         """Validate a new batch, give it the next offset and ``leader_epoch``, and append it.
 
-        A client's batch is validated in full, a coordinator's by its producer epoch. With an error
-        the log stays as it was.
+        A client's batch is validated in full, a coordinator's by its size and producer epoch
+        (analyzeAndValidateRecords). With an error the log stays as it was.
 
         Raises:
             DiskError: the disk refused the write.
         """
         size = batch.size
         client = origin is AppendOrigin.CLIENT
-        if client and size > self._max_message_bytes:
+        if origin is not AppendOrigin.RAFT_LEADER and size > self._max_message_bytes:
             return AppendResult(Errors.MESSAGE_TOO_LARGE, None, -1, -1)
         if size > self._segment_bytes:
             return AppendResult(Errors.RECORD_LIST_TOO_LARGE, None, -1, -1)
