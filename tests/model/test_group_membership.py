@@ -312,7 +312,7 @@ def test_a_static_member_that_comes_back_before_the_sync_rebalances(bench: Bench
 def test_a_static_member_that_comes_back_in_the_join_phase_completes_it_at_once(
     bench: Bench,
 ) -> None:
-    """GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin: maybeCompleteJoinPhase."""
+    """GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin."""
     first = static_group(bench)
     second = bench.ask(join(instance="i2"))  # the group waits for i1, whose process died
     assert (bench.states()[-1][0], second in bench.answers) == ("PreparingRebalance", False)
