@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.rules import GroupRules
@@ -54,6 +55,13 @@ class AppendsAnyEpoch(StorageRules):
 
     def follower_accepts(self, batch_epoch: int, leader_epoch: int) -> bool:
         return True
+
+
+class KeepsElr(ControllerRules):
+    """A change of min.insync.replicas leaves the ELR as it is."""
+
+    def clears_elr(self) -> bool:
+        return False
 
 
 class NoMinIsr(ReplicationRules):
@@ -185,5 +193,10 @@ MUTATIONS: tuple[Variant, ...] = (
         "M22-zk-reassignment-forgotten", "KIP-455", (ReassignmentsForgotten,),
         "LIVE", "zk-reassign-failover",
         "A new controller continues the reassignments that it finds.",
+    ),
+    Variant(
+        "M23-elr-kept", "ConfigurationControlManager.createClearElrRecordsAsNeeded", (KeepsElr,),
+        "ACKED", "elr-min-isr-lowered",
+        "A change of min.insync.replicas clears the ELR.",
     ),
 )  # fmt: skip

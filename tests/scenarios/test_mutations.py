@@ -31,6 +31,7 @@ TWINS = (
     "M20-zk-any-controller-epoch",
     "M21-zk-no-bounce",
     "M22-zk-reassignment-forgotten",
+    "M23-elr-kept",
 )
 """Mutations that the twin of a scenario of the catalogue shows."""
 

@@ -21,6 +21,7 @@ from kafkasim.model.controller.common.records import (
     OWN_OFFSET,
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     NoOpRecord,
@@ -282,6 +283,23 @@ class MetadataImage:
         else:
             entries[record.name] = record.value
 
+    def cleared_elrs(self, record: ClearElrRecord) -> list[PartitionChangeRecord]:
+        """Return the change that a record makes to each partition with an ELR or a last known
+        leader (TopicDelta.replay(ClearElrRecord))."""
+        return [
+            PartitionChangeRecord(
+                topic.topic_id, number, elr=(), last_known_elr=(), reason="min-isr"
+            )
+            for topic in self.topics.values()
+            if record.topic in ("", topic.name)
+            for number, partition in topic.partitions.items()
+            if partition.elr or partition.last_known_elr
+        ]
+
+    def _clear_elr(self, record: ClearElrRecord, offset: int) -> None:
+        for change in self.cleared_elrs(record):
+            self._change_partition(change, offset)
+
     def _producer_ids(self, record: ProducerIdsRecord, offset: int) -> None:
         assert record.next_producer_id > self.next_producer_id, f"{record} at {offset}"
         self.next_producer_id = record.next_producer_id
@@ -303,6 +321,7 @@ _REPLAY: dict[type, Callable[[MetadataImage, Any, int], None]] = {
     PartitionChangeRecord: MetadataImage._change_partition,
     ConfigRecord: MetadataImage._config,
     BrokerConfigRecord: MetadataImage._broker_config,
+    ClearElrRecord: MetadataImage._clear_elr,
     ProducerIdsRecord: MetadataImage._producer_ids,
     FeatureLevelRecord: MetadataImage._feature_level,
     NoOpRecord: MetadataImage._no_op,
@@ -361,6 +380,10 @@ class MetadataDelta:
         """Replay one record into the image and note what it touched."""
         image = self.image
         kind = type(record)
+        if kind is ClearElrRecord:
+            for change in image.cleared_elrs(record):
+                partition = image.topics[change.topic_id].partitions[change.partition]
+                self.changed_partitions[change.topic_id, change.partition] = partition.merge(change)
         if kind is RemoveTopicRecord:
             self.forget_topic(record.topic_id)
         image.apply(record, offset, epoch)

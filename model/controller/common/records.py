@@ -171,6 +171,13 @@ class BrokerConfigRecord:
 
 
 @value
+class ClearElrRecord:
+    """The ELR and the last known leaders of a topic are void; of all topics if ``topic`` is ""."""
+
+    topic: str
+
+
+@value
 class ProducerIdsRecord:
     """A broker got a block of producer ids; the next block starts at ``next_producer_id``."""
 

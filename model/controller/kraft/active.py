@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.common.records import FeatureLevelRecord, NoOpRecord
+from kafkasim.model.controller.common.records import ELR_FEATURE, FeatureLevelRecord, NoOpRecord
 from kafkasim.model.controller.common.responses import not_controller
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
 from kafkasim.model.controller.kraft.managers.replication import MAX_ELECTIONS
@@ -75,7 +75,10 @@ class ActiveController:
         self.out.append(ControllerActive(self.epoch, True))
         if not self.image.features:
             levels = {**self.rules.bootstrap_features(), **features}
-            self.append([FeatureLevelRecord(name, levels[name]) for name in levels], now)
+            bootstrap: list[Any] = [FeatureLevelRecord(name, levels[name]) for name in levels]
+            if levels.get(ELR_FEATURE, 0) > 0:  # ActivationRecordsGenerator.recordsForEmptyLog
+                bootstrap += self.managers.configs.elr_safety_records()
+            self.append(bootstrap, now)
         self._arm_stale_check(now)
         self._arm_no_op(now)
         arm = self.timers.arm

@@ -16,6 +16,7 @@ from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataDelta, 
 from kafkasim.model.controller.common.records import (
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -65,7 +66,11 @@ class CommittedMetadata:
                 change = record.value
                 before = _before(image, change)
                 image.apply(change, offset, epoch)
-                if report:
+                if report and type(change) is ClearElrRecord:
+                    self.out += [
+                        self._partition_changed(each, offset, batch, None) for each in before
+                    ]
+                elif report:
                     describe = _FACTS.get(type(change))
                     if describe is not None:
                         self.out.append(describe(self, change, offset, batch, before))
@@ -162,7 +167,9 @@ class _CreatedTopics:
 
 
 def _before(image: MetadataImage, record: Any) -> Any:
-    """Return the broker or topic that a record is about to remove, or None."""
+    """Return what a record is about to remove, a broker, a topic or ELRs, or None."""
+    if type(record) is ClearElrRecord:
+        return image.cleared_elrs(record)
     if type(record) is UnregisterBrokerRecord:
         return image.brokers[record.broker_id]
     return image.topics[record.topic_id] if type(record) is RemoveTopicRecord else None

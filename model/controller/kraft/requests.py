@@ -14,7 +14,7 @@ from typing import Any
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.image import MetadataImage
-from kafkasim.model.controller.common.records import ProducerIdsRecord
+from kafkasim.model.controller.common.records import ELR_FEATURE, ProducerIdsRecord
 from kafkasim.model.controller.kraft.managers.cluster import ClusterControlManager
 from kafkasim.model.controller.kraft.managers.configs import ConfigurationControlManager
 from kafkasim.model.controller.kraft.managers.features import FeatureControlManager
@@ -101,7 +101,7 @@ class Managers:
         self.log_dirs = LogDirControlManager(image, self.replication)
         self.topics = TopicControlManager(image, self.cluster, config, rng)
         self.reassignments = ReassignmentControlManager(image, self.replication)
-        self.configs = ConfigurationControlManager(image)
+        self.configs = ConfigurationControlManager(image, config, rules)
         self.features = FeatureControlManager(image, rules.supported_features())
 
     # Brokers.
@@ -229,7 +229,11 @@ class Managers:
 
     def on_update_features(self, request: UpdateFeaturesRequest, now: int) -> ControllerResult:
         """Finalize levels of features."""
-        return ControllerResult(*self.features.update(request))
+        records, response = self.features.update(request)
+        turned_on = dict(request.updates).get(ELR_FEATURE, 0) > 0
+        if records and turned_on and not self.image.elr_enabled:
+            records += self.configs.elr_safety_records()
+        return ControllerResult(records, response)
 
 
 HANDLERS: dict[type, Callable[[Managers, Any, int], ControllerResult]] = {

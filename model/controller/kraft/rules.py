@@ -116,6 +116,16 @@ class ControllerRules:
             and broker_epoch in (-1, broker.epoch)
         )
 
+    # Settings (ConfigurationControlManager).
+
+    def clears_elr(self) -> bool:
+        """Return whether a change of min.insync.replicas clears the ELR of its topics.
+
+        A replica in the ELR has all records that an ISR of the former minimum has committed, not
+        those that a smaller ISR commits (createClearElrRecordsAsNeeded).
+        """
+        return True
+
     # Registration and heartbeats (ClusterControlManager, BrokerHeartbeatManager).
 
     def fences_previous_incarnation(self, previous: BrokerImage) -> bool:

@@ -49,6 +49,7 @@ class Logs:
         self._sequences: dict[tuple[str, int, int, int, int], tuple[int, int]] = {}
         self._hw: dict[tuple[PartitionKey, int, str], int] = {}
         self._least_min_isr: dict[str, int] = {}  # config resource -> the least it was set to
+        self._deleted_names: dict[str, None] = {}
         self._needed: dict[str, int] = {}  # topic id -> effective min.insync.replicas, once asked
         self._deleted: dict[str, None] = {}  # topic ids
         trace = cluster.trace
@@ -183,6 +184,7 @@ class Logs:
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
         self._deleted[fact.topic_id] = None
+        self._deleted_names[fact.topic] = None
 
     def _on_disk_replaced(self, _seq: int, _t: int, node: str, _f: facts.DiskReplaced) -> None:
         for state in self.cluster.partitions.values():
@@ -274,8 +276,13 @@ class Logs:
         if created is None:
             return 0
         needed = min(created.min_isr, created.replication_factor)
-        for resource in (f"topic:{created.topic}", "broker:"):
-            needed = min(needed, self._least_min_isr.get(resource, needed))
+        own = self._least_min_isr.get(f"topic:{created.topic}")
+        if own is not None:
+            needed = min(needed, own)
+        if (
+            own is None or created.topic in self._deleted_names
+        ):  # its name may have been another topic's
+            needed = min(needed, self._least_min_isr.get("broker:", needed))
         self._needed[topic_id] = needed
         return needed
 

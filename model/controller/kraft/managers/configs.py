@@ -1,29 +1,41 @@
 """Changes of settings as records (ConfigurationControlManager, IncrementalAlterConfigs).
 
 A resource is changed as a whole or not at all. The checks are in
-:mod:`kafkasim.model.controller.common.configs`.
+:mod:`kafkasim.model.controller.common.configs`. With eligible leader replicas on (KIP-966) all
+brokers need one min.insync.replicas, the cluster's default, and its changes clear the ELR.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.configs import broker_id_of, config_problem
-from kafkasim.model.controller.common.image import MetadataImage
-from kafkasim.model.controller.common.records import BrokerConfigRecord, ConfigRecord
+from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
+from kafkasim.model.controller.common.records import (
+    BrokerConfigRecord,
+    ClearElrRecord,
+    ConfigRecord,
+)
+from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
+    AlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from kafkasim.model.messages.clients.admin import TOPIC
 
+MIN_ISR = "min.insync.replicas"
+
 
 class ConfigurationControlManager:
     """Judges changes of settings; changes nothing itself."""
 
-    def __init__(self, image: MetadataImage) -> None:
+    def __init__(self, image: MetadataImage, config: BrokerConfig, rules: ControllerRules) -> None:
         self.image = image
+        self.config = config
+        self.rules = rules
 
     def alter(
         self, request: IncrementalAlterConfigsRequest
@@ -33,12 +45,52 @@ class ConfigurationControlManager:
         results = []
         for resource in request.resources:
             kind, name = resource.resource_type, resource.resource_name
-            error, message = config_problem(resource, self.image)
+            error, message = self._elr_problem(resource)
+            if error is Errors.NONE:
+                error, message = config_problem(resource, self.image)
             if error is Errors.NONE:
                 for key, text in resource.configs:
                     if kind == TOPIC:
-                        records.append(ConfigRecord(name, key, text))
+                        if self.image.configs.get(name, {}).get(key) != text:
+                            records.append(ConfigRecord(name, key, text))
                     else:
                         records.append(BrokerConfigRecord(broker_id_of(name), key, text))
             results.append((kind, name, error, message))
+        records += self._clear_elr_records(records)
         return records, IncrementalAlterConfigsResponse(Errors.NONE, tuple(results))
+
+    def elr_safety_records(self) -> list[Any]:
+        """Return the records that fix one min.insync.replicas for all brokers when ELR is turned
+        on (maybeGenerateElrSafetyRecords)."""
+        records: list[Any] = []
+        if MIN_ISR not in self.image.broker_configs.get(EVERY_BROKER, {}):
+            least = str(self.config.min_insync_replicas)
+            records.append(BrokerConfigRecord(EVERY_BROKER, MIN_ISR, least))
+        for broker_id, entries in self.image.broker_configs.items():
+            if broker_id != EVERY_BROKER and MIN_ISR in entries:
+                records.append(BrokerConfigRecord(broker_id, MIN_ISR, None))
+        return records
+
+    def _clear_elr_records(self, records: list[Any]) -> list[ClearElrRecord]:
+        """Return a record for each change of the minimum (createClearElrRecordsAsNeeded)."""
+        if not self.image.elr_enabled or not self.rules.clears_elr():
+            return []
+        return [
+            ClearElrRecord(record.topic if type(record) is ConfigRecord else "")
+            for record in records
+            if record.name == MIN_ISR
+        ]
+
+    def _elr_problem(self, resource: AlterableConfig) -> tuple[Errors, str]:
+        """Return the error of a change that ELR forbids (isDisallowedBrokerMinIsrTransition,
+        isDisallowedClusterMinIsrTransition)."""
+        changes = dict(resource.configs)
+        if resource.resource_type == TOPIC or MIN_ISR not in changes or not self.image.elr_enabled:
+            return Errors.NONE, ""
+        if resource.resource_name:
+            message = f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+            return Errors.INVALID_CONFIG, message
+        if changes[MIN_ISR] is None:
+            message = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+            return Errors.INVALID_CONFIG, message
+        return Errors.NONE, ""
