@@ -164,7 +164,8 @@ def _join(answer: m.JoinGroupResponse, names: Names) -> Any:
 
 _SHOWN: dict[type, Any] = {
     m.ProduceResponse: lambda a, n: [
-        f"{_at(p.tp)} {p.error.name} base={p.base_offset}" for p in a.partitions
+        f"{_at(p.tp)} {p.error.name} base={p.base_offset}"
+        for p in sorted(a.partitions, key=lambda p: p.tp)
     ],
     m.FetchResponse: _fetch,
     m.ListOffsetsResponse: lambda a, n: [
