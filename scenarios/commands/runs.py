@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,8 +181,11 @@ def _run_many(asked: RunRequest, seeds: range, out: Path | None, json: bool, exp
 
 
 def _run_kept(asked: RunRequest, seed: int, out: Path | None) -> tuple[Result, Path]:
-    """Run one seed with its trace on disk, where ``--explain`` and a failure need it."""
-    place = out or Path(gettempdir()) / "kafkasim" / f"{asked.scenario.name}-{seed}"
+    """Run one seed with its trace on disk, where ``--explain`` and a failure need it.
+
+    Two processes that run the same scenario and seed at once write to different places.
+    """
+    place = out or Path(gettempdir()) / "kafkasim" / f"{asked.scenario.name}-{seed}-{os.getpid()}"
     with status(f"{asked.scenario.name}, seed {seed} …"):
         return asked.run(seed, place), place
 
