@@ -34,6 +34,7 @@ from kafkasim.scenarios.running.runner import run as run_once
 from kafkasim.scenarios.showing import report
 from kafkasim.scenarios.showing.story import tell
 from kafkasim.scenarios.variants.compose import compose
+from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.store import MANIFEST_FILE
 
 LONG_STORY = 40
@@ -108,7 +109,11 @@ def run_request(
     for note in notes:
         typer.echo(note, err=True)
     wanted = [*added, *given]
-    compose([*scenario.cluster.variants, *wanted])
+    compose(given)
+    try:
+        compose([*scenario.cluster.variants, *wanted])
+    except VariantError as error:
+        raise VariantError(f"{name}: {error}") from None
     return RunRequest(name, scenario, list(settings or []), given, wanted, twin)
 
 

@@ -117,7 +117,8 @@ def scenario_mutant(number: int, folder: Path) -> str:
     rng = random.Random(number)
     path = folder / "mutant.toml"
     path.write_text(to_toml(mutate(rng, rng.choice(sources()))), encoding="utf-8", newline="")
-    return answer(["run", str(path), *(["--twin"] if number % 7 == 0 else [])], path)
+    out = ["--out", str(folder / "out")]  # without it, equal names share a temporary directory
+    return answer(["run", str(path), *out, *(["--twin"] if number % 7 == 0 else [])], path)
 
 
 def properties_mutant(number: int, folder: Path) -> str:
@@ -125,7 +126,7 @@ def properties_mutant(number: int, folder: Path) -> str:
     path = folder / "mine.toml"
     path.write_text(WITH_PROPERTIES)
     (folder / "server.properties").write_bytes(mutate_text(random.Random(number), PROPERTIES))
-    return answer(["run", str(path), "--json"], folder)
+    return answer(["run", str(path), "--out", str(folder / "out"), "--json"], folder)
 
 
 class StoredRun:

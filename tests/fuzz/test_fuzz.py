@@ -1,6 +1,6 @@
 """Mutated input gives a verdict or one line, never an exception: 2 000 seeded mutants.
 
-``tests/soak/test_long_fuzz.py`` tries 100 000. The mutants that found a defect stay: those of
+``tests/soak/test_mutants.py`` tries 100 000. The mutants that found a defect stay: those of
 scenarios in ``tests/scenarios/test_bad_input.py``, those of manifests in ``REGRESSIONS``.
 """
 

@@ -191,3 +191,16 @@ def test_a_properties_file_of_other_bytes_is_refused(tmp_path: Path, content: by
     )
     with pytest.raises(ScenarioError, match=r"server\.properties"):
         library.scenario(str(path))
+
+
+@pytest.mark.parametrize("key", ["cluster", "twin"])
+def test_an_unknown_variant_of_a_scenario_is_named_with_its_file(
+    key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.toml"
+    twin = 'claim = "c"\nfails = ["ACKED"]\n' if key == "twin" else ""
+    path.write_text(f'name = "bad"\nclaim = "c"\nduration = "1s"\n[{key}]\nvariants = [""]\n{twin}')
+    assert invoke(["run", str(path), *(["--twin"] if twin else [])]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"kafkasim: error: {path}: no variant ''")
+    assert told.count("\n") == 1
