@@ -1,7 +1,8 @@
 """Whoever reads only this repository can follow every citation.
 
 ``KAFKA.md, 1.4`` names a section of model/KAFKA.md, ``KAFKA.md, 0.1 c`` a lettered point in it. A
-historical fault (``B04``) is described in section 8 of that page or is a variant.
+historical fault (``B04``) is described in section 8 of that page or is a variant. Kafka is cited by
+class and method, KIP or JIRA, never by a line number, which the next commit moves.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ FILES = sorted(
 )
 SECTION = r"\d+(?:\.\d+)?(?: [a-e]\b)?"
 CITATION = re.compile(rf"KAFKA\.md, ({SECTION}(?:(?:,| and| to) {SECTION})*)")
+LINE_NUMBER = re.compile(
+    r"\b[A-Z][A-Za-z]{2,}\.(?:java|scala):\d+|\b(?:RM|RCM|UL|AFT|PCB|CCM|BHM):\d{2,}"
+)
+OLD_FORM = re.compile(r"\bfacts?,? (?:sections? )?\d\.|of the facts,|fact sheet|DESIGN\.md")
 BUG = re.compile(r"\bB(?!00)\d\d\b")
 
 
@@ -69,4 +74,14 @@ def test_every_bug_is_a_variant_or_explained() -> None:
         for bug in BUG.findall(line)
         if bug not in known
     ]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_kafka_is_not_cited_by_line_number() -> None:
+    wrong = [f"{place}: {line}" for place, line in lines() if LINE_NUMBER.search(line)]
+    assert not wrong, "\n".join(["", *wrong])
+
+
+def test_no_citation_needs_a_page_outside_of_the_repository() -> None:
+    wrong = [f"{place}: {line.strip()}" for place, line in lines() if OLD_FORM.search(line)]
     assert not wrong, "\n".join(["", *wrong])
