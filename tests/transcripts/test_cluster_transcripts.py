@@ -11,28 +11,18 @@ VALUE…``, ``consume BROKER OFFSET``, ``run MS``, ``crash N``, ``start N``, ``s
 Lines: ms since the topic is there, who, what. Fetches that ask and bring nothing new are left out.
 """
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.transcripts.cluster_script import Script
+from tests.transcripts.transcript import play
 
 HERE = Path(__file__).parent
-REWRITE = os.environ.get("REWRITE") == "1"
 PATHS = [*sorted(HERE.glob("cluster_*.txt")), *sorted(HERE.glob("zk_*.txt"))]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_transcript(path):
-    script, lines = Script(), []
-    for line in path.read_text().splitlines():
-        if line.startswith("#") or line == "":
-            lines.append(line)
-        elif line.startswith("> "):
-            lines += [line, *script.run(line[2:])]
-    actual = "\n".join(lines) + "\n"
-    if REWRITE:
-        path.write_text(actual)
-    assert actual == path.read_text()
+    play(path, Script())

@@ -4,15 +4,14 @@ Each ``group_*.txt`` is a list of ``> command`` lines with all that follows: ans
 coordinator sends them, and the group's changes of state. Rewrite them with
 ``REWRITE=1 pytest tests/transcripts/test_group_transcripts.py`` and review the diff. Commands:
 ``config KEY VALUE``, ``join CLIENT [INSTANCE]``, ``sync CLIENT [CLIENT=PARTITION,…]…`` (the second
-form from the leader), ``heartbeat CLIENT [old]`` (from the
-process before its restart), ``commit CLIENT OFFSET``, ``leave CLIENT``, ``wait
-SECONDS``, ``restart CLIENT`` (it forgets its member id), ``offsets``.
+form from the leader), ``heartbeat CLIENT [old]`` (from the process before its restart), ``commit
+CLIENT OFFSET``, ``leave CLIENT``, ``wait SECONDS``, ``restart CLIENT`` (it forgets its member id),
+``offsets``.
 
 Lines: seconds since the start, to whom, what. Member ids are shown as the client's name and a
 number, in the order in which the coordinator hands them out.
 """
 
-import os
 from pathlib import Path
 
 import pytest
@@ -20,9 +19,9 @@ import pytest
 from kafkasim.model import facts
 from kafkasim.model.records import TopicPartition
 from tests.model.group_harness import Bench, commit, fetch, heartbeat, join, leave, offsets, sync
+from tests.transcripts.transcript import play
 
 HERE = Path(__file__).parent
-REWRITE = os.environ.get("REWRITE") == "1"
 
 
 class Script:
@@ -166,13 +165,4 @@ def answer_error(answer):
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("group_*.txt")), ids=lambda path: path.stem)
 def test_transcript(path):
-    script, lines = Script(), []
-    for line in path.read_text().splitlines():
-        if line.startswith("#") or line == "":
-            lines.append(line)
-        elif line.startswith("> "):
-            lines += [line, *script.run(line[2:])]
-    actual = "\n".join(lines) + "\n"
-    if REWRITE:
-        path.write_text(actual)
-    assert actual == path.read_text()
+    play(path, Script())

@@ -13,26 +13,16 @@ segment that starts at offset 4, ``log@4:2`` one with two batches, ``producers@4
 snapshot.
 """
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.transcripts.log_script import Script
+from tests.transcripts.transcript import play
 
 HERE = Path(__file__).parent
-REWRITE = os.environ.get("REWRITE") == "1"
 
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("log_*.txt")), ids=lambda path: path.stem)
 def test_transcript(path):
-    script, lines = Script(), []
-    for line in path.read_text().splitlines():
-        if line.startswith("#") or line == "":
-            lines.append(line)
-        elif line.startswith("> "):
-            lines += [line, *script.run(line[2:])]
-    actual = "\n".join(lines) + "\n"
-    if REWRITE:
-        path.write_text(actual)
-    assert actual == path.read_text()
+    play(path, Script())
