@@ -1,0 +1,111 @@
+"""The settings of producers, consumers and admin clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkasim.model.config.base import MAX_INT, Config, ConfigError, setting
+
+
+@dataclass(frozen=True)
+class ClientConfig(Config):
+    """The settings that producer, consumer and admin client share (CommonClientConfigs)."""
+
+    client_id: str = setting("")  # prefix of member ids
+    client_rack: str = setting("")  # for fetches from the nearest replica (KIP-392)
+    request_timeout_ms: int = setting(30000, 0)  # of each request
+    metadata_max_age_ms: int = setting(300000, 0)  # then metadata is refreshed
+    retry_backoff_ms: int = setting(100, 0)  # before the first retry; doubles
+    retry_backoff_max_ms: int = setting(1000, 0)  # up to this
+    reconnect_backoff_ms: int = setting(50, 0)  # before the first new connection; doubles
+    reconnect_backoff_max_ms: int = setting(1000, 0)  # up to this
+
+
+@dataclass(frozen=True)
+class ProducerConfig(ClientConfig):
+    """The settings of a producer."""
+
+    acks: str = setting("all", allowed=("all", "-1", "0", "1"))  # all: the whole ISR
+    enable_idempotence: bool = setting(True)  # sequence numbers: no duplicates, in order
+    batch_size: int = setting(16384, 0)  # bytes of a batch
+    linger_ms: int = setting(5, 0)  # how long a batch waits for more records
+    buffer_memory: int = setting(33554432, 0)  # bytes of all unsent batches
+    max_block_ms: int = setting(60000, 0)  # of send(), for metadata or memory
+    max_request_size: int = setting(1048576, 0)  # bytes of a request or a record
+    max_in_flight_requests_per_connection: int = setting(5, 1)  # unanswered at a time
+    retries: int = setting(MAX_INT, 0)  # of a batch
+    delivery_timeout_ms: int = setting(120000, 0)  # from send() to the end of retries
+
+    @property
+    def acks_number(self) -> int:
+        """``acks`` as in a Produce request: −1 stands for all."""
+        return -1 if self.acks == "all" else int(self.acks)
+
+    def validate(self) -> None:
+        """Check the delivery timeout and what idempotence needs (ProducerConfig.postProcess…).
+
+        Raises:
+            ConfigError: the delivery timeout is too short, or idempotence lacks a condition.
+        """
+        least = self.linger_ms + self.request_timeout_ms
+        if self.delivery_timeout_ms < least:
+            raise ConfigError(
+                "delivery.timeout.ms",
+                f"{self.delivery_timeout_ms} is below linger.ms + request.timeout.ms = {least}",
+            )
+        if self.enable_idempotence:
+            if self.acks_number != -1:
+                raise ConfigError("acks", "must be all when enable.idempotence is true")
+            if self.max_in_flight_requests_per_connection > 5:
+                raise ConfigError(
+                    "max.in.flight.requests.per.connection",
+                    f"{self.max_in_flight_requests_per_connection} is above 5, the limit when"
+                    " enable.idempotence is true",
+                )
+            if self.retries == 0:
+                raise ConfigError("retries", "must be above 0 when enable.idempotence is true")
+
+
+@dataclass(frozen=True)
+class ConsumerConfig(ClientConfig):
+    """The settings of a consumer of the classic group protocol."""
+
+    group_id: str = setting("")  # "": no group
+    group_instance_id: str | None = setting(None)  # of a static member (KIP-345)
+    session_timeout_ms: int = setting(45000, 1)  # without heartbeats the member is removed
+    heartbeat_interval_ms: int = setting(3000, 1)  # between two heartbeats
+    max_poll_interval_ms: int = setting(300000, 1)  # without poll() the member leaves
+    max_poll_records: int = setting(500, 1)  # of one poll()
+    enable_auto_commit: bool = setting(True)  # commit in poll() and close()
+    auto_commit_interval_ms: int = setting(5000, 0)  # between two such commits
+    auto_offset_reset: str = setting("latest", allowed=("latest", "earliest", "none"))
+    isolation_level: str = setting(
+        "read_uncommitted", allowed=("read_uncommitted", "read_committed")
+    )
+    fetch_min_bytes: int = setting(1, 0)  # a parked fetch is answered from this size on
+    fetch_max_wait_ms: int = setting(500, 0)  # how long a broker may park a fetch
+    fetch_max_bytes: int = setting(52428800, 0)  # of a whole response
+    max_partition_fetch_bytes: int = setting(1048576, 0)  # of one partition in a response
+    default_api_timeout_ms: int = setting(60000, 0)  # of calls without a timeout of their own
+    # Kafka's default is [range, cooperative-sticky] (KIP-726), of which a group uses range while
+    # all members list it first. The sticky assignor is not modelled.
+    partition_assignment_strategy: tuple[str, ...] = setting(("range",))
+    allow_auto_create_topics: bool = setting(True)  # by Metadata requests
+
+    def validate(self) -> None:
+        """Check the heartbeat interval and the assignors.
+
+        Raises:
+            ConfigError: a session has no room for a heartbeat, or an assignor is not modelled.
+        """
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                "heartbeat.interval.ms",
+                f"{self.heartbeat_interval_ms} is not below session.timeout.ms ="
+                f" {self.session_timeout_ms}",
+            )
+        for name in self.partition_assignment_strategy:
+            if name not in ("range", "roundrobin"):
+                raise ConfigError(
+                    "partition.assignment.strategy", f"{name!r} is not one of range, roundrobin"
+                )
