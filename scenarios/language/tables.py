@@ -148,12 +148,15 @@ class ConsumerGroupTable(Table):
 class WhenTable(Table):
     """A condition: the ``count``-th fact of kind ``fact`` whose fields equal ``fields``.
 
-    ``node`` restricts it to the facts of one host.
+    ``node`` restricts it to the facts of one host, or of the host that has a role by then.
+    ``at-least`` and ``at-most`` bound numbers, and lists by their length.
     """
 
     fact: str
     node: str | None = None
     fields: dict[str, str | int | bool] = {}
+    at_least: dict[str, int] = {}
+    at_most: dict[str, int] = {}
     count: int = Field(1, ge=1)
 
 
@@ -168,7 +171,8 @@ class FaultTable(Table):
     coordinator:GROUP, any-broker, any-controller, any-zookeeper, any-producer, any-consumer, or
     @node (the host of the fact in ``when``). ``peers`` is the far side of a link; by default it is
     every other host. ``dir`` is one of the node's log.dirs: the fault of a disk then hits the files
-    of that directory only. README.md says which kind takes which of the other keys.
+    of that directory only. A ``guarded`` fault does not start if the no-loss budget does not allow
+    it at that moment. README.md says which kind takes which of the other keys.
     """
 
     kind: Literal[FAULT_KINDS]  # type: ignore[valid-type]
@@ -182,6 +186,7 @@ class FaultTable(Table):
     for_: DurationSpan | None = Field(None, alias="for")
     when: WhenTable | None = None
     until: WhenTable | None = None
+    guarded: bool = False  # a nemesis is, always
     extra: Duration | None = None  # slow-link: added to every message
     loss: float | None = Field(None, ge=0, le=1)  # flaky: the share of lost segments
     factor: float | None = Field(None, ge=1)  # slow-disk: times as slow
@@ -198,10 +203,14 @@ class FaultTable(Table):
 
 
 class OperationTable(Table):
-    """What an operator does at a time; ``vocabulary.VERBS`` says which kind takes which keys."""
+    """What an operator does at a time, or ``at`` after the fact in ``when``.
+
+    ``vocabulary.VERBS`` says which kind takes which keys.
+    """
 
     kind: Literal[OPERATION_KINDS]  # type: ignore[valid-type]
-    at: DurationSpan
+    at: DurationSpan | None = None
+    when: WhenTable | None = None
     node: str | None = None
     nodes: list[str] = []
     kill: bool = False

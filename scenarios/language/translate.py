@@ -54,13 +54,21 @@ def translate(
         when=None if table.when is None else condition(table.when),
         duration_us=None if table.for_ is None else table.for_.draw(rng),
         parameters=_parameters(table, log_dirs),
+        guarded=table.guarded,
         until=None if table.until is None else condition(table.until),
     )
 
 
 def condition(table: WhenTable) -> When:
     """Return the simulator's condition for a scenario's."""
-    return When(table.fact, tuple(table.fields.items()), table.node, table.count)
+    return When(
+        table.fact,
+        tuple(table.fields.items()),
+        table.node,
+        table.count,
+        tuple(table.at_least.items()),
+        tuple(table.at_most.items()),
+    )
 
 
 def _parameters(table: FaultTable, log_dirs: Sequence[str]) -> tuple[tuple[str, Parameter], ...]:

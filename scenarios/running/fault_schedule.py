@@ -35,8 +35,9 @@ class FaultSchedule:
         properties = BrokerConfig.from_properties(self.scenario.cluster.config)
         self._offsets_partitions = properties.offsets_topic_num_partitions
         self.operations = Operations(
-            world, trace, cluster=cluster, progress=progress, budget=self.budget
-        )
+            world, trace, cluster=cluster, progress=progress, budget=self.budget,
+            moments=self.injector,
+        )  # fmt: skip
 
     def excuse(self, key: PartitionKey, node: str = "") -> str:
         """Return why a loss in a partition is expected, or "" (KAFKA.md, 0.1).

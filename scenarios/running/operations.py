@@ -2,7 +2,8 @@
 
 Operations on machines (stop, start, restart, upgrade, replace a disk, start a second process of a
 broker) change the simulated hosts. All others are Kafka API requests of the admin client on
-``admin-1``. The answer to each, or its timeout, is in the trace (fact ``Operated``).
+``admin-1``. The answer to each, or its timeout, is in the trace (fact ``Operated``). An operation
+begins at a time, or some time after a fact (:class:`Moments`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from kafkasim.model import facts
+from kafkasim.model.config import BrokerConfig
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
@@ -27,15 +29,20 @@ from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.language.nodes import node_names, select
 from kafkasim.scenarios.language.tables import OperationTable
+from kafkasim.scenarios.language.translate import condition
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.faults.budget import Budget
+from kafkasim.sim.faults.kinds import When
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 
 Outcome = tuple[str, Errors, str]
 """What was operated on, the error in Kafka's answer, and its message."""
+
+ROLLING = ("rolling-restart", "upgrade")
+"""Operations that stop and start one node after the other."""
 
 POLL_US = 200_000
 """How often an operation looks whether a process that it stopped is down."""
@@ -49,17 +56,37 @@ PREFERRED, UNCLEAN = 0, 1
 OFFSETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
+class Moments(Protocol):
+    """Tells when a condition is met, and who has a role (:class:`Injector`)."""
+
+    def watch(self, when: When, after_us: int, act: Callable[..., None], what: Any) -> None:
+        """Call ``act(what, node)`` ``after_us`` after a fact of ``node`` has met a condition."""
+        ...
+
+    def place(self, name: str, node: str | None = None) -> str | None:
+        """Return the host that a role names now, None if nobody has it."""
+        ...
+
+
 class Operations:
     """All that an operator does to one cluster."""
 
     def __init__(
-        self, world: World, trace: Trace, *, cluster: Cluster, progress: Progress, budget: Budget
+        self,
+        world: World,
+        trace: Trace,
+        *,
+        cluster: Cluster,
+        progress: Progress,
+        budget: Budget,
+        moments: Moments,
     ) -> None:
         self.world = world
         self.trace = trace
         self.cluster = cluster
         self.progress = progress
         self.budget = budget
+        self._moments = moments
         self._healed = False
         trace.subscribe(facts.TopicCreated, self._on_topic)
         self._stopping: dict[str, Any] = {}  # node -> the process that is asked to shut down
@@ -92,14 +119,12 @@ class Operations:
         """Arm every operation; their times count from ``ready_us``."""
         for index, operation in enumerate(self.cluster.scenario.operations):
             rng = self.world.streams.stream("scenario", "operation", index)
-            at_us = ready_us + operation.at.draw(rng)
-            if operation.kind in self._calls:
-                self.world.at(at_us, self._call, operation)
-            elif operation.kind in ("rolling-restart", "upgrade"):
-                nodes = operation.nodes or self._rolled(operation)
-                self.world.at(at_us, self._restart_next, operation, list(nodes))
+            after_us = 0 if operation.at is None else operation.at.draw(rng)
+            armed = (operation, self._select(operation, rng))
+            if operation.when is None:
+                self.world.at(ready_us + after_us, self._begin, armed, None)
             else:
-                self.world.at(at_us, self._operate, operation, self._select(operation, rng))
+                self._moments.watch(condition(operation.when), after_us, self._begin, armed)
 
     def heal(self) -> None:
         """Begin no more operations, and kill processes that are still shutting down."""
@@ -117,10 +142,36 @@ class Operations:
             self.cluster.clients.control.topic_ids[fact.topic] = fact.topic_id
 
     def _select(self, operation: OperationTable, rng: random.Random) -> str:
+        """Return the host or role on which an operation on a machine works, else ""."""
+        if operation.kind not in self._machines:
+            return ""
         assert operation.node is not None, operation
-        # Only any-KIND selectors are allowed here (checks/operation_tables.py).
-        nodes = node_names(self.cluster.scenario)
-        return select(operation.node, nodes, rng, combined=self.cluster.combined)
+        scenario = self.cluster.scenario
+        properties = BrokerConfig.from_properties(scenario.cluster.config)
+        return select(
+            operation.node,
+            node_names(scenario),
+            rng,
+            offsets_partitions=properties.offsets_topic_num_partitions,
+            combined=self.cluster.combined,
+        )
+
+    def _begin(self, armed: tuple[OperationTable, str], node: str | None) -> None:
+        """Begin an operation; ``node`` is the host of the fact that it waited for."""
+        operation, target = armed
+        if self._healed:
+            return
+        if operation.kind in self._calls:
+            self._call(operation)
+        elif operation.kind in ROLLING:
+            self._restart_next(operation, operation.nodes or self._rolled(operation))
+        else:
+            host = self._moments.place(target, node)
+            if host is None:
+                skipped = facts.Operated(operation.kind, target, "SKIPPED", "nobody has the role")
+                self.trace.record(self.world.now, "admin-1", skipped)
+            else:
+                self._operate(operation, host)
 
     def _rolled(self, operation: OperationTable) -> list[str]:
         """Return the nodes of a rolling restart in their order; an upgrade begins with the
@@ -131,8 +182,6 @@ class Operations:
     # Machines.
 
     def _operate(self, operation: OperationTable, node: str) -> None:
-        if self._healed:
-            return
         self._machines[operation.kind](operation, node)
         self._record(operation.kind, (node, Errors.NONE, ""))
 
@@ -219,8 +268,6 @@ class Operations:
     # The admin client.
 
     def _call(self, operation: OperationTable) -> None:
-        if self._healed:
-            return
         host = self.cluster.clients.admin_host
 
         async def application(port: ClientPort) -> None:

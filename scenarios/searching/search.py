@@ -95,7 +95,7 @@ def search(seeds: Iterable[int], variants: Sequence[str] = (), jobs: int = 1) ->
 
     Seeds run apart from each other, so the findings do not depend on ``jobs``.
     """
-    work = [(seed, tuple(variants)) for seed in seeds]
+    work = ((seed, tuple(variants)) for seed in seeds)
     if jobs <= 1:
         yield from map(_examine, work)
         return

@@ -66,6 +66,10 @@ class Injector:
 
         Watch(self._trace, self._roles, when, met)
 
+    def place(self, name: str, node: str | None = None) -> str | None:
+        """Return the host that a role names now, None if nobody has it (Roles.place)."""
+        return self._roles.place(name, node)
+
     def start(self, fault: Fault, node: str | None = None) -> bool:
         """Start a fault now; return False if it is skipped.
 

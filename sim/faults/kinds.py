@@ -16,9 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasim.model.facts import FACTS
+from kafkasim.model.facts import COLUMNS, FACTS
 
 Parameter = int | float | str
+
+COUNTED = ("int64", "list<int64>", "list<string>")
+"""Types of fields that a condition may bound: numbers, and lists by their length."""
 
 
 class FaultError(ValueError):
@@ -37,13 +40,16 @@ class FaultError(ValueError):
 class When:
     """A condition: the ``count``-th fact of a kind whose fields have these values.
 
-    The field ``topic`` may be asked of every kind that has a ``topic_id``.
+    The field ``topic`` may be asked of every kind that has a ``topic_id``. ``least`` and ``most``
+    bound numbers, and lists by their length: an ISR of at most one replica.
     """
 
     fact: str  # the kind
     fields: tuple[tuple[str, Any], ...] = ()
-    node: str | None = None  # which records the fact; None is any
+    node: str | None = None  # a host, or a role that the fact's host has by then; None is any host
     count: int = 1
+    least: tuple[tuple[str, int], ...] = ()
+    most: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +200,13 @@ def validate_when(when: When, key: str = "when") -> None:
     fields = list(fact.__dataclass_fields__)  # type: ignore[attr-defined]
     if "topic_id" in fields and "topic" not in fields:
         fields.append("topic")
-    for name, _ in when.fields:
+    for name, _ in (*when.fields, *when.least, *when.most):
         if name not in fields:
             allowed = ", ".join(fields) or "no field"
             raise FaultError(f"{key}.{name}", f"{when.fact} has {allowed}")
+    for name, _ in (*when.least, *when.most):
+        if COLUMNS[name] not in COUNTED:
+            raise FaultError(f"{key}.{name}", "only numbers and lists have a least and a most")
     if when.count < 1:
         raise FaultError(f"{key}.count", f"must be at least 1, is {when.count}")
 

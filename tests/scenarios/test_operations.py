@@ -46,8 +46,17 @@ def scenario(*operations: dict[str, Any], duration: str = "12s") -> Any:
         ({"kind": "alter-config", "at": "1s", "config": {}}, "give either topic or node"),
         ({"kind": "restart", "at": "1s"}, "operations.0.node: is missing"),
         (
-            {"kind": "restart", "at": "1s", "node": "active-controller"},
-            "operations.0.node: only faults name roles",
+            {"kind": "unregister-broker", "at": "1s", "node": "active-controller"},
+            "operations.0.node: unregister-broker names no role",
+        ),
+        (
+            {"kind": "restart", "at": "1s", "node": "@node"},
+            "operations.0.node: '@node' needs a when",
+        ),
+        ({"kind": "restart", "node": "broker-1"}, "operations.0.at: give at, when, or both"),
+        (
+            {"kind": "elect-leader", "when": {"fact": "Elected"}},
+            "operations.0.when.fact: 'Elected' is none of",
         ),
         (
             {"kind": "reset-offsets", "at": "1s", "topic": "orders", "group": "x"},
@@ -103,6 +112,26 @@ def test_what_the_cluster_answers_is_in_the_trace() -> None:
     orders = next(id_ for id_, fact in run.progress.topics.items() if fact.topic == "orders")
     log = run.cluster.log("broker-1", orders, 0)
     assert log.log_start_offset == 5
+
+
+def test_an_operation_waits_for_a_fact_and_looks_its_role_up_then() -> None:
+    gone = {"fact": "HostStopped", "node": "broker-3"}
+    _, told = _answers(
+        scenario(
+            {"kind": "restart", "at": "1s", "node": "broker-3", "pause": "1s"},
+            {"kind": "delete-records", "when": gone, "at": "200ms", "topic": "orders",
+             "partition": 0, "offset": 1},
+            {"kind": "restart", "when": gone, "node": "leader:orders-0", "pause": "100ms"},
+            {"kind": "restart", "when": {**gone, "count": 2}, "node": "broker-1"},
+        )
+    )  # fmt: skip
+    leader = next(target for kind, target, _ in told if kind == "restart" and target != "broker-3")
+    assert leader.startswith("broker-")
+    assert sorted(told) == sorted([
+        ("restart", "broker-3", "NONE"),
+        ("delete-records", "orders-0", "NONE"),
+        ("restart", leader, "NONE"),
+    ])  # fmt: skip
 
 
 def test_a_replaced_disk_is_filled_again_and_an_unregistered_broker_comes_back() -> None:

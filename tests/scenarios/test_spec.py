@@ -114,7 +114,27 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "fault without a time": ({"faults.0.at": None}, ("faults.0: give at, when",)),
     "fault on an unknown fact": (
         {"faults.0.when": {"fact": "Elected"}},
-        ("faults.0.when.fact: no fact 'Elected'", "RaftRole"),
+        ("faults.0.when.fact: 'Elected' is none of", "RaftRole"),
+    ),
+    "condition on a role that nobody can have": (
+        {"faults.0.when": {"fact": "RaftRole", "node": "any-broker"}},
+        ("faults.0.when.node: no node 'any-broker'", "leader:TOPIC-P"),
+    ),
+    "condition on the leader of no partition": (
+        {"faults.0.when": {"fact": "RaftRole", "node": "leader:orders-7"}},
+        ("faults.0.when.node: orders has partitions 0 to 1",),
+    ),
+    "bound of a field that has no size": (
+        {"faults.0.when": {"fact": "RaftRole", "at-most": {"role": 1}}},
+        ("faults.0.when.role: only numbers and lists have a least and a most",),
+    ),
+    "bound of a field that the fact has not": (
+        {"faults.0.until": {"fact": "PartitionChanged", "at-least": {"isrs": 2}}},
+        ("faults.0.until.isrs: PartitionChanged has", "isr"),
+    ),
+    "fault on the node of no fact": (
+        {"faults.0.node": "@node"},
+        ("faults.0.node: '@node' needs a when",),
     ),
     "fault on a fact without such a field": (
         {"faults.0.when": {"fact": "RaftRole", "fields": {"roll": "leader"}}},

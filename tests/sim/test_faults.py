@@ -192,6 +192,33 @@ def partition_changed(leader, isr, partition=0, offset=1):
     return PartitionChanged(offset, "id", partition, leader, 1, 1, isr, (1, 2, 3), "created", False)
 
 
+def test_condition_bounds_lists_by_their_length_and_numbers_by_their_value():
+    world, trace, log = make_world()
+    injector = Injector(world, trace)
+    alone = When("PartitionChanged", most=(("isr", 1),), least=(("partition", 1),))
+    injector.arm([Fault("crash", ("broker-1",), when=alone)])
+    for at_us, isr, partition in [(10, (1, 2), 1), (11, (1,), 0), (12, (1,), 1)]:
+        fact = partition_changed(1, isr, partition)
+        world.at(at_us, trace.record, at_us, "controller-1", fact)
+    world.run(100)
+    assert [entry[0] for entry in log if isinstance(entry[2], FaultStarted)] == [12]
+
+
+def test_condition_on_a_role_asks_who_has_it_with_the_fact():
+    world, trace, log = make_world()
+    injector = Injector(world, trace)
+    leading = When("HostStarted", node="leader:orders-0")
+    injector.arm([Fault("crash", ("@node",), when=leading)])
+    trace.record(0, "controller-1", TopicCreated(1, "id", "orders", 1, 3, 2))
+    trace.record(0, "controller-1", partition_changed(2, (1, 2)))
+    for at_us, node in [(10, "broker-1"), (11, "broker-2")]:
+        world.at(at_us, trace.record, at_us, node, HostStarted(1))
+    world.run(100)
+    assert [entry for entry in log if isinstance(entry[2], FaultStarted)] == [
+        (11, "world", FaultStarted("crash", "broker-2"))
+    ]
+
+
 def test_roles_are_resolved_when_the_fault_starts():
     world, trace, log = make_world()
     injector = Injector(world, trace)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 
-from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.language.checks.allowed import some
 from kafkasim.scenarios.language.nodes import ANY, ROLES, candidates, log_dirs_of
-from kafkasim.scenarios.language.tables import FaultTable, Scenario
-from kafkasim.scenarios.language.translate import translate
-from kafkasim.sim.faults.kinds import KINDS, FaultError, validate
+from kafkasim.scenarios.language.tables import FaultTable, OperationTable, Scenario
+from kafkasim.scenarios.language.translate import condition, translate
+from kafkasim.sim.faults.kinds import KINDS, FaultError, validate, validate_when
+
+WATCHED_ROLES = ("leader:", "follower:", "active-controller")
+"""Roles that the host of a fact may have; the trace tells who has them."""
 
 
 def check_faults(scenario: Scenario, nodes: list[str]) -> None:
@@ -21,6 +23,7 @@ def check_faults(scenario: Scenario, nodes: list[str]) -> None:
     for index, fault in enumerate(scenario.faults):
         place = f"faults.{index}"
         _check_times(place, fault)
+        check_when(place, fault, scenario, nodes)
         if fault.kind == "nemesis":
             for kind in fault.kinds:
                 if kind not in KINDS:
@@ -50,10 +53,33 @@ def _check_times(place: str, fault: FaultTable) -> None:
         raise ValueError(f"{place}.every: needs at")
     if fault.count > 1 and fault.every is None:
         raise ValueError(f"{place}.count: needs every")
-    if fault.when is not None and fault.when.fact not in FACTS:
-        raise ValueError(
-            f"{place}.when.fact: no fact {fault.when.fact!r}; allowed: {', '.join(FACTS)}"
-        )
+
+
+def check_when(
+    place: str, table: FaultTable | OperationTable, scenario: Scenario, nodes: list[str]
+) -> None:
+    """Check the conditions of a fault or an operation, and that ``@node`` has one.
+
+    Raises:
+        ValueError: no such fact, field or host.
+    """
+    if table.when is None and "@node" in (table.node, *table.nodes):
+        raise ValueError(f"{place}.node: '@node' needs a when")
+    until = table.until if isinstance(table, FaultTable) else None
+    for key, when in (("when", table.when), ("until", until)):
+        if when is None:
+            continue
+        try:
+            validate_when(condition(when), f"{place}.{key}")
+        except FaultError as error:
+            raise ValueError(str(error)) from None
+        if when.node is not None:
+            if when.node not in nodes and not when.node.startswith(WATCHED_ROLES):
+                allowed = "leader:TOPIC-P, follower:TOPIC-P, active-controller"
+                raise ValueError(
+                    f"{place}.{key}.node: no node {when.node!r}; allowed: {some(nodes)}, {allowed}"
+                )
+            check_node(f"{place}.{key}.node", when.node, scenario, nodes)
 
 
 def _check_parameters(place: str, fault: FaultTable, scenario: Scenario, nodes: list[str]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkasim.scenarios.language.checks.allowed import some
-from kafkasim.scenarios.language.checks.fault_tables import check_node
+from kafkasim.scenarios.language.checks.fault_tables import check_node, check_when
 from kafkasim.scenarios.language.checks.server_tables import check_version
-from kafkasim.scenarios.language.nodes import controller_hosts
+from kafkasim.scenarios.language.nodes import ROLES, controller_hosts
 from kafkasim.scenarios.language.tables import OperationTable, Scenario
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS, QUORUM_VERBS, VERBS
 
@@ -25,15 +25,29 @@ def check_operations(scenario: Scenario, nodes: list[str]) -> None:
         for name in [operation.node, *operation.nodes]:
             if name is not None and name != ALL_BROKERS:
                 check_node(f"{place}.node", name, scenario, nodes)
-                if name not in nodes and not name.startswith("any-"):
+                if name not in nodes and not name.startswith(_selectors(operation)):
                     raise ValueError(
-                        f"{place}.node: only faults name roles: {name!r}; allowed: {some(nodes)}"
+                        f"{place}.node: {operation.kind} names no role: {name!r};"
+                        f" allowed: {some(nodes)}"
                     )
+        check_when(place, operation, scenario, nodes)
+        if operation.at is None and operation.when is None:
+            raise ValueError(f"{place}.at: give at, when, or both (at is then the delay)")
         if operation.kafka_version is not None:
             version, mode = operation.kafka_version, scenario.cluster.mode
             check_version(f"{place}.kafka-version", version, mode)
         _check_keys(place, operation)
         _check_names(place, operation, scenario, topics)
+
+
+def _selectors(operation: OperationTable) -> tuple[str, ...]:
+    """Return the beginnings of selectors that an operation may name besides hosts.
+
+    What stops and starts one machine looks a role up when it begins.
+    """
+    if operation.kind in ("stop", "start", "restart", "replace-disk"):
+        return ("any-", *ROLES)
+    return ("any-",)
 
 
 def _check_keys(place: str, operation: OperationTable) -> None:
@@ -43,7 +57,7 @@ def _check_keys(place: str, operation: OperationTable) -> None:
         if name not in given:
             raise ValueError(f"{place}.{name}: is missing")
     for name in given:
-        if name not in ("kind", "at", *verb.needs, *verb.takes):
+        if name not in ("kind", "at", "when", *verb.needs, *verb.takes):
             allowed = ", ".join((*verb.needs, *verb.takes)) or "nothing"
             raise ValueError(f"{place}.{name}: {operation.kind} takes {allowed}")
     if operation.kind == "reassign" and bool(operation.replicas) == operation.cancel:
