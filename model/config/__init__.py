@@ -9,7 +9,7 @@ A key that is no field is an error, so that nobody believes in a setting that ha
 fields without effect say why (``no_effect``), and a test proves that each other one is read.
 """
 
-from kafkasim.model.config.base import MAX_INT, MAX_LONG, Config, ConfigError, setting
+from kafkasim.model.config.base import MAX_INT, MAX_LONG, Config, ConfigError, long, setting
 from kafkasim.model.config.clients import ClientConfig, ConsumerConfig, ProducerConfig
 from kafkasim.model.config.servers import BrokerConfig, TopicConfig
 
@@ -23,5 +23,6 @@ __all__ = [
     "ConsumerConfig",
     "ProducerConfig",
     "TopicConfig",
+    "long",
     "setting",
 ]

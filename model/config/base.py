@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, get_type_hints
 
+MAX_SHORT = 2**15 - 1
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 
@@ -31,9 +32,19 @@ def setting(
     allowed: tuple[Any, ...] | None = None,
     no_effect: str = "",
 ) -> Any:
-    """Return a field: its default, its range (inclusive) or values, why it may be read nowhere."""
+    """Return a field: its default, its range (inclusive) or values, why it may be read nowhere.
+
+    A number without a fraction is of ConfigDef's type INT: it ends at 2^31 − 1.
+    """
+    if high is None and type(default) is int:
+        high = MAX_INT
     metadata = {"low": low, "high": high, "allowed": allowed, "no_effect": no_effect}
     return field(default=default, metadata=metadata)
+
+
+def long(default: int, low: int | None = None) -> Any:
+    """Return a field of ConfigDef's type LONG."""
+    return setting(default, low, MAX_LONG)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafkasim.model.config.base import MAX_INT, Config, ConfigError, setting
+from kafkasim.model.config.base import MAX_INT, Config, ConfigError, long, setting
 
 
 @dataclass(frozen=True)
@@ -12,13 +12,12 @@ class ClientConfig(Config):
     """The settings that producer, consumer and admin client share (CommonClientConfigs)."""
 
     client_id: str = setting("")  # prefix of member ids
-    client_rack: str = setting("")  # for fetches from the nearest replica (KIP-392)
     request_timeout_ms: int = setting(30000, 0)  # of each request
-    metadata_max_age_ms: int = setting(300000, 0)  # then metadata is refreshed
-    retry_backoff_ms: int = setting(100, 0)  # before the first retry; doubles
-    retry_backoff_max_ms: int = setting(1000, 0)  # up to this
-    reconnect_backoff_ms: int = setting(50, 0)  # before the first new connection; doubles
-    reconnect_backoff_max_ms: int = setting(1000, 0)  # up to this
+    metadata_max_age_ms: int = long(300000, 0)  # then metadata is refreshed
+    retry_backoff_ms: int = long(100, 0)  # before the first retry; doubles
+    retry_backoff_max_ms: int = long(1000, 0)  # up to this
+    reconnect_backoff_ms: int = long(50, 0)  # before the first new connection; doubles
+    reconnect_backoff_max_ms: int = long(1000, 0)  # up to this
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,9 @@ class ProducerConfig(ClientConfig):
     acks: str = setting("all", allowed=("all", "-1", "0", "1"))  # all: the whole ISR
     enable_idempotence: bool = setting(True)  # sequence numbers: no duplicates, in order
     batch_size: int = setting(16384, 0)  # bytes of a batch
-    linger_ms: int = setting(5, 0)  # how long a batch waits for more records
-    buffer_memory: int = setting(33554432, 0)  # bytes of all unsent batches
-    max_block_ms: int = setting(60000, 0)  # of send(), for metadata or memory
+    linger_ms: int = long(5, 0)  # how long a batch waits for more records
+    buffer_memory: int = long(33554432, 0)  # bytes of all unsent batches
+    max_block_ms: int = long(60000, 0)  # of send(), for metadata or memory
     max_request_size: int = setting(1048576, 0)  # bytes of a request or a record
     max_in_flight_requests_per_connection: int = setting(5, 1)  # unanswered at a time
     retries: int = setting(MAX_INT, 0)  # of a batch
@@ -82,6 +81,7 @@ class ConsumerConfig(ClientConfig):
     isolation_level: str = setting(
         "read_uncommitted", allowed=("read_uncommitted", "read_committed")
     )
+    client_rack: str = setting("")  # for fetches from the nearest replica (KIP-392)
     fetch_min_bytes: int = setting(1, 0)  # a parked fetch is answered from this size on
     fetch_max_wait_ms: int = setting(500, 0)  # how long a broker may park a fetch
     fetch_max_bytes: int = setting(52428800, 0)  # of a whole response
@@ -93,11 +93,14 @@ class ConsumerConfig(ClientConfig):
     allow_auto_create_topics: bool = setting(True)  # by Metadata requests
 
     def validate(self) -> None:
-        """Check the heartbeat interval and the assignors.
+        """Check the static member's id, the heartbeat interval and the assignors.
 
         Raises:
-            ConfigError: a session has no room for a heartbeat, or an assignor is not modelled.
+            ConfigError: the id is empty, a session has no room for a heartbeat, or an assignor is
+                not modelled.
         """
+        if self.group_instance_id == "":
+            raise ConfigError("group.instance.id", "must not be empty")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 "heartbeat.interval.ms",

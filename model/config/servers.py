@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkasim.model.config.base import MAX_INT, MAX_LONG, Config, ConfigError, setting
+from kafkasim.model.config.base import (
+    MAX_INT,
+    MAX_LONG,
+    MAX_SHORT,
+    Config,
+    ConfigError,
+    long,
+    setting,
+)
 from kafkasim.model.directories import problem
 
+CLEANUP_POLICIES = ("delete", "compact", "compact,delete", "delete,compact")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 RACK_AWARE = (
     "RackAwareReplicaSelector",
@@ -18,6 +28,7 @@ IBP_VERSIONS = (
     "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7",
     "3.8", "3.9",
 )  # fmt: skip
+_THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -25,23 +36,38 @@ class TopicConfig(Config):
     """The settings of a topic (LogConfig)."""
 
     # There is no cleaner: "compact" keeps all records.
-    cleanup_policy: str = setting("delete", allowed=("delete", "compact", "compact,delete"))
+    cleanup_policy: str = setting("delete", allowed=CLEANUP_POLICIES)
     min_insync_replicas: int = setting(1, 1)  # ISR size below which acks=all is refused
     unclean_leader_election_enable: bool = setting(False)  # may a replica outside ISR and ELR lead?
     segment_bytes: int = setting(1073741824, 14)  # size at which a segment is rolled
-    segment_ms: int = setting(604800000, 1)  # age at which a segment is rolled
-    retention_ms: int = setting(604800000, -1)  # age of deleted segments; −1 unlimited
-    retention_bytes: int = setting(-1, -1)  # log size above which segments go; −1 unlimited
+    segment_ms: int = long(604800000, 1)  # age at which a segment is rolled
+    retention_ms: int = long(604800000, -1)  # age of deleted segments; −1 unlimited
+    retention_bytes: int = long(-1, -1)  # log size above which segments go; −1 unlimited
     index_interval_bytes: int = setting(4096, 0)  # log bytes between two index entries
-    flush_messages: int = setting(MAX_LONG, 1)  # records between two flushes
-    flush_ms: int = setting(MAX_LONG, 0)  # time between two flushes
+    flush_messages: int = long(MAX_LONG, 1)  # records between two flushes
+    flush_ms: int = long(MAX_LONG, 0)  # time between two flushes
     max_message_bytes: int = setting(1048588, 0)  # largest batch that the leader appends
     message_timestamp_type: str = setting("CreateTime", allowed=TIMESTAMP_TYPES)  # who sets it
-    message_timestamp_before_max_ms: int = setting(MAX_LONG, 0)  # how old a CreateTime may be
-    message_timestamp_after_max_ms: int = setting(3600000, 0)  # KIP-1030; before: MAX_LONG
-    file_delete_delay_ms: int = setting(60000, 0)  # until a deleted segment's file goes
+    message_timestamp_before_max_ms: int = long(MAX_LONG, 0)  # how old a CreateTime may be
+    message_timestamp_after_max_ms: int = long(3600000, 0)  # KIP-1030; before: MAX_LONG
+    file_delete_delay_ms: int = long(60000, 0)  # until a deleted segment's file goes
     leader_replication_throttled_replicas: str = setting("")  # "*" or partition:broker,…
     follower_replication_throttled_replicas: str = setting("")  # the same, when fetched
+
+    def validate(self) -> None:
+        """Check the lists of throttled replicas (ThrottledReplicaListValidator).
+
+        Raises:
+            ConfigError: a list is neither "*" nor partition:broker,….
+        """
+        for end, text in (
+            ("leader", self.leader_replication_throttled_replicas),
+            ("follower", self.follower_replication_throttled_replicas),
+        ):
+            pairs = [each.strip() for each in text.split(",")]
+            if pairs != ["*"] and not all(_THROTTLED.fullmatch(pair) for pair in pairs):
+                key = f"{end}.replication.throttled.replicas"
+                raise ConfigError(key, f"{text!r} is neither * nor partition:broker,…")
 
 
 @dataclass(frozen=True)
@@ -49,7 +75,7 @@ class BrokerConfig(Config):
     """The settings of a broker or of a KRaft controller."""
 
     # Replication
-    replica_lag_time_max_ms: int = setting(30000, 1)  # a follower behind for longer leaves the ISR
+    replica_lag_time_max_ms: int = long(30000, 1)  # a follower behind for longer leaves the ISR
     replica_fetch_wait_max_ms: int = setting(500, 0)  # how long a leader may park a fetch
     replica_fetch_min_bytes: int = setting(1, 0)  # a parked fetch is answered from this size on
     replica_fetch_max_bytes: int = setting(1048576, 0)  # of one partition in a response
@@ -57,9 +83,9 @@ class BrokerConfig(Config):
     replica_fetch_backoff_ms: int = setting(1000, 0)  # pause of a partition after an error
     replica_socket_timeout_ms: int = setting(30000, 1)  # request timeout of a fetcher
     num_replica_fetchers: int = setting(1, 1)  # fetchers for each broker that is followed
-    replica_high_watermark_checkpoint_interval_ms: int = setting(5000, 1)  # period
-    leader_replication_throttled_rate: int = setting(MAX_LONG, 0)  # bytes/s to followers
-    follower_replication_throttled_rate: int = setting(MAX_LONG, 0)  # bytes/s from leaders
+    replica_high_watermark_checkpoint_interval_ms: int = long(5000, 1)  # period
+    leader_replication_throttled_rate: int = long(MAX_LONG, 0)  # bytes/s to followers
+    follower_replication_throttled_rate: int = long(MAX_LONG, 0)  # bytes/s from leaders
     replica_selector_class: str = setting("", allowed=("", *RACK_AWARE))  # KIP-392
     min_insync_replicas: int = setting(1, 1)  # default of topics, as are the next three
     default_replication_factor: int = setting(1, 1)
@@ -76,12 +102,12 @@ class BrokerConfig(Config):
     fetch_max_bytes: int = setting(57671680, 1024)  # of a whole response, whatever the client asks
     controlled_shutdown_enable: bool = setting(True)  # before a clean stop, move leaderships
     controlled_shutdown_max_retries: int = setting(3, 0)  # attempts at a controlled shutdown
-    controlled_shutdown_retry_backoff_ms: int = setting(5000, 0)  # between two of them
+    controlled_shutdown_retry_backoff_ms: int = long(5000, 0)  # between two of them
     zookeeper_session_timeout_ms: int = setting(18000, 1)  # requested by brokers
     auto_leader_rebalance_enable: bool = setting(True)  # elect preferred leaders periodically
     leader_imbalance_per_broker_percentage: int = setting(10, 0)  # of leaderships lost; accepted
-    leader_imbalance_check_interval_seconds: int = setting(300, 1)  # period of that check
-    unclean_leader_election_interval_ms: int = setting(300000, 1)  # period, in KRaft mode
+    leader_imbalance_check_interval_seconds: int = long(300, 1)  # period of that check
+    unclean_leader_election_interval_ms: int = long(300000, 1)  # period, in KRaft mode
     num_io_threads: int = setting(8, 1)  # request handlers
     num_network_threads: int = setting(3, 1, no_effect="the network threads cost no time")
     queued_max_requests: int = setting(500, 1)  # a full queue stops the network threads
@@ -93,40 +119,40 @@ class BrokerConfig(Config):
     controller_quorum_request_timeout_ms: int = setting(2000, 1)  # of requests within the quorum
     controller_quorum_retry_backoff_ms: int = setting(20, 0)  # after a failed request
     metadata_max_idle_interval_ms: int = setting(500, 0)  # between no-op records; 0: none
-    metadata_log_max_record_bytes_between_snapshots: int = setting(20971520, 1)  # size
-    metadata_log_max_snapshot_interval_ms: int = setting(3600000, 0)  # or age; 0: by size only
+    metadata_log_max_record_bytes_between_snapshots: int = long(20971520, 1)  # size
+    metadata_log_max_snapshot_interval_ms: int = long(3600000, 0)  # or age; 0: by size only
     metadata_log_segment_bytes: int = setting(1073741824, 14)  # size at which a segment is rolled
-    metadata_log_segment_ms: int = setting(604800000, 1)  # age at which a segment is rolled
-    metadata_max_retention_bytes: int = setting(104857600, -1)  # log and snapshots; −1 unlimited
-    metadata_max_retention_ms: int = setting(604800000, -1)  # of snapshots; −1 unlimited
+    metadata_log_segment_ms: int = long(604800000, 1)  # age at which a segment is rolled
+    metadata_max_retention_bytes: int = long(104857600, -1)  # log and snapshots; −1 unlimited
+    metadata_max_retention_ms: int = long(604800000, -1)  # of snapshots; −1 unlimited
     log_dirs: tuple[str, ...] = setting(())  # paths; none or one: a single directory
     metadata_log_dir: str = setting("")  # "": the first of log.dirs
-    log_dir_failure_timeout_ms: int = setting(30000, 1)  # to report it to the controller, or halt
+    log_dir_failure_timeout_ms: int = long(30000, 1)  # to report it to the controller, or halt
     # Log: defaults of topics
     log_segment_bytes: int = setting(1073741824, 14)
-    log_roll_ms: int = setting(604800000, 1)
-    log_retention_ms: int = setting(604800000, -1)
-    log_retention_bytes: int = setting(-1, -1)
+    log_roll_ms: int = long(604800000, 1)
+    log_retention_ms: int = long(604800000, -1)
+    log_retention_bytes: int = long(-1, -1)
     log_index_interval_bytes: int = setting(4096, 0)
-    log_flush_interval_messages: int = setting(MAX_LONG, 1)
-    log_flush_interval_ms: int = setting(MAX_LONG, 0)
+    log_flush_interval_messages: int = long(MAX_LONG, 1)
+    log_flush_interval_ms: int = long(MAX_LONG, 0)
     log_flush_offset_checkpoint_interval_ms: int = setting(60000, 0)
-    log_segment_delete_delay_ms: int = setting(60000, 0)
-    log_retention_check_interval_ms: int = setting(300000, 1)
+    log_segment_delete_delay_ms: int = long(60000, 0)
+    log_retention_check_interval_ms: int = long(300000, 1)
     message_max_bytes: int = setting(1048588, 0)
     log_message_timestamp_type: str = setting("CreateTime", allowed=TIMESTAMP_TYPES)
-    log_message_timestamp_before_max_ms: int = setting(MAX_LONG, 0)
-    log_message_timestamp_after_max_ms: int = setting(3600000, 0)
+    log_message_timestamp_before_max_ms: int = long(MAX_LONG, 0)
+    log_message_timestamp_after_max_ms: int = long(3600000, 0)
     # Groups
     group_min_session_timeout_ms: int = setting(6000, 0)  # of classic members
     group_max_session_timeout_ms: int = setting(1800000, 0)
     group_initial_rebalance_delay_ms: int = setting(3000, 0)  # for the members of a new group
     group_max_size: int = setting(MAX_INT, 1)  # members of a group
     offsets_topic_num_partitions: int = setting(50, 1)
-    offsets_topic_replication_factor: int = setting(3, 1)
+    offsets_topic_replication_factor: int = setting(3, 1, MAX_SHORT)
     offsets_topic_segment_bytes: int = setting(104857600, 1)  # size at which a segment is rolled
     offsets_retention_minutes: int = setting(10080, 1)  # of offsets that nobody uses
-    offsets_retention_check_interval_ms: int = setting(600000, 1)  # period of that expiry
+    offsets_retention_check_interval_ms: int = long(600000, 1)  # period of that expiry
     offsets_commit_timeout_ms: int = setting(5000, 1)  # to replicate a coordinator's write
     offset_metadata_max_bytes: int = setting(4096, 0)  # of the string beside an offset
     # Idempotence
@@ -148,13 +174,23 @@ class BrokerConfig(Config):
         return not protocol or IBP_VERSIONS.index(protocol) >= IBP_VERSIONS.index("3.2")
 
     def validate(self) -> None:
-        """Check the log directories.
+        """Check the log directories and rules between settings (KafkaConfig.validateValues).
 
         Raises:
-            ConfigError: log.dirs has a bad path, or one directory inside another.
+            ConfigError: log.dirs has a bad path, or one directory inside another; records are
+                retained for no time; a fetch may wait longer than its request or a replica may lag.
         """
         if (wrong := problem(self.log_dirs)) is not None:
             raise ConfigError("log.dirs", wrong)
+        if self.log_retention_ms == 0:
+            raise ConfigError("log.retention.ms", "0 is neither −1 (unlimited) nor 1 or more")
+        wait_ms = self.replica_fetch_wait_max_ms
+        for key, limit_ms in (
+            ("replica.socket.timeout.ms", self.replica_socket_timeout_ms),
+            ("replica.lag.time.max.ms", self.replica_lag_time_max_ms),
+        ):
+            if limit_ms < wait_ms:
+                raise ConfigError(key, f"{limit_ms} is below replica.fetch.wait.max.ms = {wait_ms}")
 
     def metadata_log_config(self) -> TopicConfig:
         """Return the settings of the metadata log; snapshots are its retention (KIP-630)."""

@@ -28,7 +28,8 @@ EVERY = "*"
 
 def is_throttled(replicas: str, partition: int, broker_id: int) -> bool:
     """Return whether a setting …throttled.replicas names the replica of ``broker_id``."""
-    return replicas == EVERY or f"{partition}:{broker_id}" in replicas.split(",")
+    named = [each.strip() for each in replicas.split(",")]
+    return named == [EVERY] or f"{partition}:{broker_id}" in named
 
 
 class ReplicationQuota:

@@ -1,4 +1,4 @@
-"""The configuration of a ZooKeeper server: keys and defaults of zoo.cfg (QuorumPeerConfig)."""
+"""The configuration of a ZooKeeper server: keys of zoo.cfg, defaults of zoo_sample.cfg."""
 
 from __future__ import annotations
 

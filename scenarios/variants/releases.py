@@ -30,6 +30,7 @@ BROKER: dict[str, dict[str, Any]] = {
     "2.8-zk": {
         "log.message.timestamp.after.max.ms": 2**63 - 1,  # KIP-1030
         "inter.broker.protocol.version": "2.8",  # the newest that 2.8 has
+        "producer.id.expiration.ms": 604_800_000,  # transactional.id.expiration.ms; KIP-854
     },
     "3.9": {"log.message.timestamp.after.max.ms": 2**63 - 1},
 }

@@ -1,9 +1,9 @@
 """``make fidelity``: ask real Kafka again, and compare with what is committed.
 
-``python -m tests.fidelity [--write] [VERSION …]`` runs every conversation on a real cluster of each
-version (4.0.0 and 4.1.0 by default). Differences from ``answers/VERSION.txt`` are printed, and the
-exit code is 1; ``--write`` commits the new answers to that file instead. The model is held to those
-files by the test suite, without Java.
+``python -m tests.fidelity [--write] [PART …] [VERSION …]`` asks what :data:`PARTS` names, on real
+Kafka of each version (all parts and versions by default). Differences from ``PART/VERSION.txt`` are
+printed, and the exit code is 1; ``--write`` commits what Kafka says now to that file instead. The
+model is held to those files by the test suite, without Java.
 """
 
 from __future__ import annotations
@@ -11,40 +11,72 @@ from __future__ import annotations
 import difflib
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+from tests.fidelity import kafka_settings
 from tests.fidelity.conversations import all_answers
 from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
 from tests.fidelity.sides import SETTINGS, RealSide
 
-ANSWERS = Path(__file__).parent / "answers"
+HERE = Path(__file__).parent
+
+
+class Part(NamedTuple):
+    """One kind of comparison: Kafka's versions, and how to ask one of them for its lines."""
+
+    versions: tuple[str, ...]
+    ask: Callable[[str], list[str]]
+
+
+def answers(version: str) -> list[str]:
+    """Return the answers of a cluster of a version to all raw requests."""
+    with (
+        tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch,
+        running(version, Path(scratch), SETTINGS) as cluster,
+    ):
+        return all_answers(RealSide(cluster))
+
+
+PARTS = {
+    "defaults": Part(kafka_settings.VERSIONS, kafka_settings.ask),
+    "answers": Part(VERSIONS, answers),
+}
+"""Name of a part, which is the directory of its files, to how it is asked."""
 
 
 def main(arguments: list[str]) -> int:
     """Compare or write; return the exit code."""
     write = "--write" in arguments
-    versions = [each for each in arguments if not each.startswith("-")] or list(VERSIONS)
+    named = [each for each in arguments if not each.startswith("-")]
+    parts = [each for each in named if each in PARTS] or list(PARTS)
+    versions = [each for each in named if each not in PARTS]
     different = False
-    for version in versions:
-        try:
-            with (
-                tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch,
-                running(version, Path(scratch), SETTINGS) as cluster,
-            ):
-                lines = all_answers(RealSide(cluster))
-        except NoKafka as missing:
-            print(f"make fidelity: {missing}", file=sys.stderr)
-            return 2
-        file = ANSWERS / f"{version}.txt"
-        if write:
-            file.write_text("\n".join(lines) + "\n")
-            print(f"Kafka {version}: {len(lines)} answers written to {file.name}")
-            continue
-        stored = file.read_text().splitlines()
-        rows = list(difflib.unified_diff(stored, lines, "committed", f"Kafka {version}", n=0))
-        print("\n".join(rows) if rows else f"Kafka {version}: {len(lines)} answers as committed")
-        different = different or bool(rows)
+    for part in parts:
+        for version in PARTS[part].versions:
+            if versions and version not in versions:
+                continue
+            try:
+                lines = PARTS[part].ask(version)
+            except NoKafka as missing:
+                print(f"make fidelity: {missing}", file=sys.stderr)
+                return 2
+            different = settle(part, version, lines, write=write) or different
     return 1 if different else 0
+
+
+def settle(part: str, version: str, lines: list[str], *, write: bool) -> bool:
+    """Commit the lines or compare them with the committed ones; return whether they differ."""
+    file = HERE / part / f"{version}.txt"
+    if write:
+        file.write_text("\n".join(lines) + "\n")
+        print(f"Kafka {version}: {len(lines)} lines written to {part}/{file.name}")
+        return False
+    stored = file.read_text().splitlines() if file.exists() else []
+    rows = list(difflib.unified_diff(stored, lines, "committed", f"Kafka {version}", n=0))
+    print("\n".join(rows) if rows else f"Kafka {version}: {len(lines)} {part} as committed")
+    return bool(rows)
 
 
 if __name__ == "__main__":

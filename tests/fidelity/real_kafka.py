@@ -59,6 +59,19 @@ def jars(version: str) -> Path:
     return libs
 
 
+def run_java(libs: Path, source: Path, *arguments: str) -> list[str]:
+    """Run a Java source file with Kafka's jars on the class path; return the lines it prints.
+
+    Raises:
+        NoKafka: it failed.
+    """
+    command = ["java", "-cp", f"{libs}/*", str(source), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise NoKafka(f"{source.name} failed: {done.stderr[-400:].strip()}")
+    return done.stdout.splitlines()
+
+
 class RealCluster:
     """One controller and three brokers of a version of Kafka."""
 
