@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
@@ -19,5 +20,6 @@ class BrokerRules:
     storage: StorageRules = field(default_factory=StorageRules)
     raft: RaftRules = field(default_factory=RaftRules)
     group: GroupRules = field(default_factory=GroupRules)
+    lifecycle: LifecycleRules = field(default_factory=LifecycleRules)  # in KRaft mode
     zk: ZkControllerRules = field(default_factory=ZkControllerRules)  # in ZooKeeper mode
     features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports

@@ -33,6 +33,14 @@ class RaftRules:
         """Return whether a voter asks for pre-votes before it raises the epoch (KIP-996)."""
         return True
 
+    def lost_candidate_backs_off(self, timed_out: bool) -> bool:
+        """Return whether a candidate waits for a random time before it tries again.
+
+        ``timed_out``: its election timeout ended; it tries again at once. Else a majority refused
+        it. Then it waits for longer each time, up to controller.quorum.election.backoff.max.ms.
+        """
+        return not timed_out
+
     def grants_vote(
         self, role: RoleName, leader: int, voted: int, candidate: int, up_to_date: bool
     ) -> bool:

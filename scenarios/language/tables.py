@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from kafkasim.scenarios.language.units import Duration, DurationSpan, Rate, Size, Span
-from kafkasim.scenarios.language.vocabulary import VERBS, Version
+from kafkasim.scenarios.language.vocabulary import VERBS, VERSIONS, Version
 from kafkasim.sim.faults.kinds import KINDS
 
 
@@ -82,6 +82,12 @@ class ClusterTable(Table):
     features: dict[str, int] = {}
     nodes: dict[str, NodeTable] = {}
     variants: list[str] = []
+
+    @property
+    def oldest_version(self) -> Version:
+        """The oldest release that a node starts with: storage is formatted for it."""
+        own = [node.kafka_version or self.kafka_version for node in self.nodes.values()]
+        return min([self.kafka_version, *own], key=VERSIONS.index)
 
     @model_validator(mode="before")
     @classmethod

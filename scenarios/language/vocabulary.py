@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Version = Literal["2.8-zk", "3.9", "4.0"]
+Version = Literal["2.8-zk", "3.9", "4.0", "4.1"]
 
 VERSIONS: tuple[str, ...] = get_args(Version)
 """The releases of Kafka that a scenario can name, oldest first."""
 
-MODES = {"2.8-zk": "zookeeper", "3.9": "", "4.0": "kraft"}
+MODES = {"2.8-zk": "zookeeper", "3.9": "", "4.0": "kraft", "4.1": "kraft"}
 """Release to the only mode it runs in here; "" means that it runs in both."""
 
 ALL_BROKERS = "brokers"

@@ -7,8 +7,8 @@ from typing import Any
 
 from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.kraft.feature_levels import formatted
 from kafkasim.scenarios.language.tables import ClusterTable, NodeTable
-from kafkasim.scenarios.language.vocabulary import VERSIONS
 from kafkasim.scenarios.variants.releases import BROKER, with_version
 from kafkasim.scenarios.variants.rules import Rules
 
@@ -56,6 +56,7 @@ class NodeSettings:
             rules.storage,
             rules.raft,
             rules.group,
+            rules.lifecycle,
             rules.zk_controller,
             rules.controller.supported_features(),
         )
@@ -69,10 +70,8 @@ class NodeSettings:
     def formatted_features(self) -> dict[str, int]:
         """Return the features that kafka-storage format sets: what the oldest node supports."""
         cluster = self._cluster
-        own = [node.kafka_version or cluster.kafka_version for node in cluster.nodes.values()]
-        oldest = min([cluster.kafka_version, *own], key=VERSIONS.index)
-        rules = with_version(self._variants, oldest)
-        return {**rules.controller.bootstrap_features(), **cluster.features}
+        rules = with_version(self._variants, cluster.oldest_version)
+        return formatted(rules.controller.supported_features(), cluster.features)
 
     def install(
         self, node: str, version: str, config: Mapping[str, Any], remove: Iterable[str]

@@ -44,8 +44,11 @@ def _kraft(rng: random.Random, cluster: dict[str, Any]) -> None:
     cluster["controllers"] = rng.choice((1, 3, 3))
     if rng.random() < 0.2:
         cluster["kafka-version"] = "3.9"
-    if rng.random() < 0.2 and "kafka-version" not in cluster:
+    elr = rng.random()
+    if elr < 0.1 and "kafka-version" not in cluster:
         cluster["features"] = {"eligible.leader.replicas.version": 1}
+    elif elr < 0.25 and "kafka-version" not in cluster:
+        cluster["kafka-version"] = "4.1"  # has them on
 
 
 def _zookeeper(rng: random.Random, cluster: dict[str, Any]) -> None:

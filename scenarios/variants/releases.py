@@ -1,7 +1,7 @@
-"""What a ``kafka-version`` selects: defaults and rules of releases before 4.0.
+"""What a ``kafka-version`` selects: defaults and rules of releases other than 4.0.
 
-The model's own defaults and rules are those of 4.0 (KAFKA.md, 0.1). A table names only what an
-older release had instead. Rules of a release are subclasses, as variants are; a variant of the
+The model's own defaults and rules are those of 4.0 (KAFKA.md, 0.1). A table names only what
+another release has instead. Rules of a release are subclasses, as variants are; a variant of the
 same rule takes precedence over the release.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kafkasim.model.controller.common.records import METADATA_VERSION
-from kafkasim.model.controller.kraft.rules import METADATA_VERSION_3_9_IV0, ControllerRules
+from kafkasim.model.broker.kraft.rules import LifecycleRules
+from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, Ranges
+from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 
@@ -44,24 +45,63 @@ class Raft39(RaftRules):
         """Return False: a voter whose fetch timeout ends becomes a candidate at once (KIP-996)."""
         return False
 
+    def lost_candidate_backs_off(self, timed_out: bool) -> bool:
+        """Return True: it waits for a random time, also when its election timed out."""
+        return True
+
+
+class Raft41(RaftRules):
+    """KRaft since 4.1."""
+
+    def high_watermark_completes_fetch(self) -> bool:
+        """Return True: followers learn at once what is committed (KIP-1166)."""
+        return True
+
+    def lost_candidate_backs_off(self, timed_out: bool) -> bool:
+        """Return False: it waits for the rest of its election timeout.
+
+        (KafkaRaftClient.maybeHandleElectionLoss)
+        """
+        return False
+
 
 class Controller39(ControllerRules):
     """The KRaft controller of 3.9."""
 
-    def bootstrap_features(self) -> dict[str, int]:
-        """Begin at metadata version 3.9-IV0."""
-        return {METADATA_VERSION: METADATA_VERSION_3_9_IV0}
-
-    def supported_features(self) -> tuple[tuple[str, int, int], ...]:
+    def supported_features(self) -> Ranges:
         """Support 3.9's metadata versions, and no eligible leader replicas (KIP-966)."""
-        return ((METADATA_VERSION, 1, METADATA_VERSION_3_9_IV0),)
+        return SUPPORTED["3.9"]
 
     def tracks_fenced_brokers(self) -> bool:
         """Return False: the session of a broker ends when the broker is fenced."""
         return False
 
 
-RULES: dict[str, dict[str, type]] = {"3.9": {"controller": Controller39, "raft": Raft39}}
+class Controller41(ControllerRules):
+    """The KRaft controller of 4.1."""
+
+    def supported_features(self) -> Ranges:
+        """Support 4.1's metadata versions, whose newest has eligible leader replicas on."""
+        return SUPPORTED["4.1"]
+
+
+class Lifecycle41(LifecycleRules):
+    """The BrokerLifecycleManager of 4.1."""
+
+    def retry_delay_us(
+        self, attempts: int, draw: float, session_timeout_us: int, interval_us: int
+    ) -> int:
+        """Return broker.heartbeat.interval.ms, however often it failed.
+
+        (BrokerLifecycleManager.scheduleNextCommunicationAfterFailure)
+        """
+        return interval_us
+
+
+RULES: dict[str, dict[str, type]] = {
+    "3.9": {"controller": Controller39, "raft": Raft39},
+    "4.1": {"controller": Controller41, "raft": Raft41, "lifecycle": Lifecycle41},
+}
 """Release to part of the model to the rules of that part that differ from 4.0's."""
 
 

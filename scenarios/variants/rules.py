@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
@@ -23,6 +24,7 @@ class Rules:
     controller: ControllerRules = field(default_factory=ControllerRules)
     replication: ReplicationRules = field(default_factory=ReplicationRules)
     group: GroupRules = field(default_factory=GroupRules)
+    lifecycle: LifecycleRules = field(default_factory=LifecycleRules)
     client: ClientRules = field(default_factory=ClientRules)
     zk_controller: ZkControllerRules = field(default_factory=ZkControllerRules)
     zookeeper: ZooKeeperRules = field(default_factory=ZooKeeperRules)
@@ -34,6 +36,7 @@ PARTS: dict[str, type] = {
     "controller": ControllerRules,
     "replication": ReplicationRules,
     "group": GroupRules,
+    "lifecycle": LifecycleRules,
     "client": ClientRules,
     "zk_controller": ZkControllerRules,
     "zookeeper": ZooKeeperRules,

@@ -13,6 +13,7 @@ from kafkasim.model.broker.incarnation import Incarnation
 from kafkasim.model.broker.kraft.assignments import AssignmentsManager
 from kafkasim.model.broker.kraft.lifecycle import BrokerLifecycle, LifecycleState
 from kafkasim.model.broker.kraft.loader import MetadataLoader
+from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.broker.zk.forwarding import EnvelopeForwarding
 from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache
 from kafkasim.model.channel import Failed
@@ -39,6 +40,7 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.records import Record, assigned, batch_of
 from kafkasim.model.storage.files import MemoryFiles
+from kafkasim.scenarios.variants.releases import Lifecycle41
 
 CONFIG = BrokerConfig()
 
@@ -203,7 +205,7 @@ class Registered:
         self.stopped: list[int] = []
         self.lifecycle = BrokerLifecycle(
             self.process, self.broker, CONFIG, self.link, self.progress, self.stopped.append,
-            "incarnation-1", -1, (), (),
+            "incarnation-1", -1, (), (), LifecycleRules(),
         )  # fmt: skip
         self.lifecycle.start(0)
         _, done = self.link.take(BrokerRegistrationRequest)
@@ -218,6 +220,13 @@ class Registered:
         fields = {"is_caught_up": True, "is_fenced": False, "should_shut_down": False, **response}
         done(BrokerHeartbeatResponse(Errors.NONE, **fields), now)
         return request
+
+
+def test_a_failed_heartbeat_is_repeated_after_a_backoff_of_at_most_half_a_session() -> None:
+    rules = LifecycleRules()
+    waits = [rules.retry_delay_us(n, 0.5, 9_000_000, 2_000_000) for n in (0, 1, 5, 6, 60)]
+    assert waits == [100_000, 200_000, 3_200_000, 4_500_000, 4_500_000]
+    assert Lifecycle41().retry_delay_us(6, 0.5, 9_000_000, 2_000_000) == 2_000_000
 
 
 def test_the_lifecycle_takes_its_states_in_order() -> None:

@@ -11,12 +11,30 @@ from kafkasim.model.controller.common.records import (
     FeatureLevelRecord,
     RegisterBrokerRecord,
 )
-from kafkasim.model.controller.kraft.managers.features import FeatureControlManager, unsupported
+from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, formatted, unsupported
+from kafkasim.model.controller.kraft.managers.features import FeatureControlManager
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import UpdateFeaturesRequest
 
-OLD = ((METADATA_VERSION, 1, 21),)
-NEW = ((METADATA_VERSION, 7, 25), (ELR_FEATURE, 0, 1))
+OLD = SUPPORTED["3.9"]
+NEW = SUPPORTED["4.0"]
+
+
+@pytest.mark.parametrize(
+    ("release", "requested", "levels"),
+    [  # as kafka-storage format of 4.0.0 and 4.1.0 wrote them
+        ("3.9", {}, {METADATA_VERSION: 21}),
+        ("4.0", {}, {METADATA_VERSION: 25, ELR_FEATURE: 0}),
+        ("4.0", {ELR_FEATURE: 1}, {METADATA_VERSION: 25, ELR_FEATURE: 1}),
+        ("4.1", {}, {METADATA_VERSION: 27, ELR_FEATURE: 1}),
+        ("4.1", {METADATA_VERSION: 25}, {METADATA_VERSION: 25, ELR_FEATURE: 0}),
+        ("4.1", {ELR_FEATURE: 0}, {METADATA_VERSION: 27, ELR_FEATURE: 0}),
+    ],
+)
+def test_other_features_are_formatted_at_the_default_of_the_metadata_version(
+    release: str, requested: dict[str, int], levels: dict[str, int]
+) -> None:
+    assert formatted(SUPPORTED[release], requested) == levels
 
 
 def manager(*brokers: tuple[tuple[str, int, int], ...], own=NEW) -> FeatureControlManager:
@@ -36,9 +54,9 @@ def test_levels_are_finalized_together_once_all_support_them() -> None:
     assert records == [FeatureLevelRecord(METADATA_VERSION, 25), FeatureLevelRecord(ELR_FEATURE, 1)]
 
 
-def test_the_level_that_is_there_writes_nothing() -> None:
+def test_the_level_that_is_there_is_written_again() -> None:  # FeatureControlManager.updateFeature
     records, answer = manager(NEW).update(UpdateFeaturesRequest(((METADATA_VERSION, 21),)))
-    assert (records, answer.error) == ([], Errors.NONE)
+    assert (records, answer.error) == ([FeatureLevelRecord(METADATA_VERSION, 21)], Errors.NONE)
 
 
 @pytest.mark.parametrize(

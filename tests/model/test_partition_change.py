@@ -40,6 +40,7 @@ def build(
         lambda broker: broker in active,
         rules or ControllerRules(),
         min_isr=targets.pop("min_isr", 2),
+        metadata_version=targets.pop("metadata_version", 25),
         elr_enabled=targets.pop("elr_enabled", False),
         unclean_enabled=targets.pop("unclean_enabled", False),
     )
@@ -92,15 +93,16 @@ def test_a_shrink_does_not_raise_the_leader_epoch() -> None:  # KAFKA-15021
     assert (after.leader_epoch, after.partition_epoch) == (5, 8)
 
 
-def test_a_variant_may_raise_it() -> None:
-    class Before36(ControllerRules):
-        def raises_leader_epoch(
-            self, partition: Any, target_isr: Any, target_replicas: Any
-        ) -> bool:
-            return any(member not in target_isr for member in partition.isr)
+@pytest.mark.parametrize("metadata_version", [11, 12])  # 3.5-IV2, 3.6-IV0
+def test_a_shrink_raises_it_before_metadata_version_3_6(metadata_version: int) -> None:
+    record = build(partition(), (1, 2), target_isr=(1, 2), metadata_version=metadata_version)
+    raises = {"leader": 1} if metadata_version < 12 else {}
+    assert record == change(isr=(1, 2), **raises)
 
-    record = build(partition(), (1, 2), Before36(), target_isr=(1, 2))
-    assert record == change(isr=(1, 2), leader=1)
+
+def test_a_partition_that_keeps_its_last_member_is_not_changed_twice() -> None:
+    before = partition(isr=(1,), leader=-1)
+    assert build(before, (), target_isr=(), metadata_version=11) is None
 
 
 def test_recovered_is_stored() -> None:

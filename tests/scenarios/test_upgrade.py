@@ -76,3 +76,31 @@ def test_a_mixed_cluster_begins_at_what_its_oldest_node_supports() -> None:
     assert [row[2] for row in told] == ["INVALID_UPDATE_VERSION"]
     controller: Any = run.world.hosts["controller-1"].process
     assert controller.image.features["metadata.version"] == 21
+
+
+def test_4_1_begins_with_eligible_leader_replicas() -> None:
+    run, _ = answers(cluster={"brokers": 1, "controllers": 1, "kafka-version": "4.1"})
+    controller: Any = run.world.hosts["controller-1"].process
+    levels = {"metadata.version": 27, "eligible.leader.replicas.version": 1}
+    assert controller.image.features == levels
+    assert controller.image.dynamic_config(1) == {"min.insync.replicas": "1"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "message"),
+    [
+        ({"features": {"metadata.version": 26}}, "is nothing that Kafka 4.0 supports"),
+        ({"kafka-version": "3.9", "features": {"eligible.leader.replicas.version": 1}}, "3.9"),
+        (
+            {"features": {"metadata.version": 22, "eligible.leader.replicas.version": 1}},
+            "eligible.leader.replicas.version 1 needs metadata.version 23",
+        ),
+        (
+            {"features": {"metadata.version": 16}, "config": {"log.dirs": "/a,/b"}},
+            "several log.dirs need 17",
+        ),
+    ],
+)
+def test_levels_that_kafka_storage_would_refuse(cluster: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        parse({**BASE, "cluster": {"brokers": 1, "controllers": 1, **cluster}}, "test")

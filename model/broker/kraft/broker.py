@@ -168,6 +168,7 @@ class Broker(BrokerProcess):
             -1 if logs.clean_epoch is None else logs.clean_epoch,
             rules.features,
             logs.directory_ids(),
+            rules.lifecycle,
         )
 
     # --------------------------------------------------------------------------- start and stop

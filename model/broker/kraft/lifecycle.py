@@ -4,9 +4,9 @@
              -> PENDING_CONTROLLED_SHUTDOWN (SIGTERM) -> SHUTTING_DOWN
 
 The broker registers, then sends heartbeats: every 10 ms until it has caught up with the metadata
-log, then every broker.heartbeat.interval.ms. Requests that fail back off from 100 ms up to
-broker.session.timeout.ms. A heartbeat that is refused for its broker epoch is only retried, so
-the old process of a node id that started twice stays a zombie.
+log, then every broker.heartbeat.interval.ms. Requests that fail back off (``rules.py``). A
+heartbeat that is refused for its broker epoch is only retried, so the old process of a node id
+that started twice stays a zombie.
 
 Every heartbeat names the log directories that failed (KIP-858). The broker stops when no heartbeat
 that names a failed directory is answered within log.dir.failure.timeout.ms.
@@ -32,13 +32,13 @@ from kafkasim.model.messages import (
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.controller_link import ControllerChannel
     from kafkasim.model.broker.incarnation import Incarnation
+    from kafkasim.model.broker.kraft.rules import LifecycleRules
     from kafkasim.model.config import BrokerConfig
     from kafkasim.model.effects import Process
 
 LANE = "heartbeat"
 STARTING_INTERVAL_US = 10_000
 FIRST_SHUTDOWN_INTERVAL_US = 50_000  # the controller may let an idle broker go as soon as that
-BACKOFF_US = 100_000
 CONTROLLED_SHUTDOWN_TIMEOUT_US = 300_000_000
 NEXT, REGISTRATION_TIMEOUT, SHUTDOWN_TIMEOUT = "heartbeat", "registration", "controlled-shutdown"
 
@@ -86,6 +86,7 @@ class BrokerLifecycle:
         previous_epoch: int,
         features: Features,
         log_dirs: tuple[str, ...],
+        rules: LifecycleRules,
     ) -> None:
         self.process = process
         self.incarnation = incarnation
@@ -97,6 +98,7 @@ class BrokerLifecycle:
         self.previous_epoch = previous_epoch
         self.features = features
         self.log_dirs = log_dirs
+        self.rules = rules
         self.state = LifecycleState.NOT_RUNNING
         self.ready_to_unfence = False
         self.fenced: bool | None = None  # in the last heartbeat response; None before the first
@@ -213,10 +215,12 @@ class BrokerLifecycle:
         self.link.send(request, now, self._on_heartbeat)
 
     def _retry_later(self, now: int) -> None:
-        session_us = self.config.broker_session_timeout_ms * 1000
-        delay = min(BACKOFF_US << min(self.failed_attempts, 20), session_us)
+        config, draw = self.config, self.process.rng.random()
+        session_us = config.broker_session_timeout_ms * 1000
+        interval_us = config.broker_heartbeat_interval_ms * 1000
+        delay = self.rules.retry_delay_us(self.failed_attempts, draw, session_us, interval_us)
         self.failed_attempts += 1
-        self._schedule(now + int(delay * (0.98 + 0.04 * self.process.rng.random())))
+        self._schedule(now + delay)
 
     def _on_registration(self, response: BrokerRegistrationResponse | Failed, now: int) -> None:
         self.awaits_response = False

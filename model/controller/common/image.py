@@ -17,6 +17,7 @@ from typing import Any
 
 from kafkasim.model.controller.common.records import (
     ELR_FEATURE,
+    METADATA_VERSION,
     NO_LEADER_CHANGE,
     OWN_OFFSET,
     BrokerConfigRecord,
@@ -171,6 +172,11 @@ class MetadataImage:
     def elr_enabled(self) -> bool:
         """Whether eligible leader replicas (KIP-966) are kept."""
         return self.features.get(ELR_FEATURE, 0) > 0
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized metadata.version; 0 before the first active controller has set it."""
+        return self.features.get(METADATA_VERSION, 0)
 
     def copy(self) -> MetadataImage:
         """Return an independent copy."""

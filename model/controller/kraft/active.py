@@ -25,6 +25,7 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.records import ELR_FEATURE, FeatureLevelRecord, NoOpRecord
 from kafkasim.model.controller.common.responses import not_controller
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
+from kafkasim.model.controller.kraft.feature_levels import formatted
 from kafkasim.model.controller.kraft.managers.replication import MAX_ELECTIONS
 from kafkasim.model.controller.kraft.ports import Raft
 from kafkasim.model.controller.kraft.requests import HANDLERS, Managers
@@ -74,8 +75,10 @@ class ActiveController:
         """
         self.out.append(ControllerActive(self.epoch, True))
         if not self.image.features:
-            levels = {**self.rules.bootstrap_features(), **features}
-            bootstrap: list[Any] = [FeatureLevelRecord(name, levels[name]) for name in levels]
+            levels = formatted(self.rules.supported_features(), features)
+            bootstrap: list[Any] = [
+                FeatureLevelRecord(name, level) for name, level in levels.items() if level > 0
+            ]
             if levels.get(ELR_FEATURE, 0) > 0:  # ActivationRecordsGenerator.recordsForEmptyLog
                 bootstrap += self.managers.configs.elr_safety_records()
             self.append(bootstrap, now)

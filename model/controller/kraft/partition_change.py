@@ -51,6 +51,7 @@ class PartitionChangeBuilder:
         "elr",
         "elr_enabled",
         "is_active",
+        "metadata_version",
         "min_isr",
         "partition",
         "rules",
@@ -71,6 +72,7 @@ class PartitionChangeBuilder:
         rules: ControllerRules,
         *,
         min_isr: int = 1,
+        metadata_version: int,
         elr_enabled: bool = False,
         unclean_enabled: bool = False,
     ) -> None:
@@ -79,6 +81,7 @@ class PartitionChangeBuilder:
         self.rules = rules
         self.min_isr = min_isr
         self.elr_enabled = elr_enabled
+        self.metadata_version = metadata_version
         self.unclean_enabled = unclean_enabled
         self.election = Election.UNCLEAN if unclean_enabled else Election.ONLINE
         self.target_isr = partition.isr
@@ -105,7 +108,8 @@ class PartitionChangeBuilder:
         isr = self.target_isr
         replicas = self.target_replicas
         recovery = self.target_recovery_state
-        if leader != before.leader or self.rules.raises_leader_epoch(before, isr, replicas):
+        raises = self.rules.raises_leader_epoch(before, isr, replicas, self.metadata_version)
+        if leader != before.leader or raises:
             leader_change = leader
         if leader != NO_LEADER and leader not in isr:
             # Elected uncleanly or from the ELR: the leader is the only member of the new ISR.

@@ -8,31 +8,21 @@ method is a pure function of its arguments.
 from __future__ import annotations
 
 from kafkasim.model.controller.common.image import BrokerImage, PartitionRegistration
-from kafkasim.model.controller.common.records import ELR_FEATURE, METADATA_VERSION
+from kafkasim.model.controller.kraft.feature_levels import (
+    METADATA_VERSION_3_6_IV0,
+    SUPPORTED,
+    Ranges,
+)
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import AlterPartitionData, BrokerRegistrationRequest
-
-METADATA_VERSION_3_3_IV3 = 7
-METADATA_VERSION_3_9_IV0 = 21
-METADATA_VERSION_4_0_IV0 = 22
-"""The default metadata version: no eligible leader replicas, no epoch bump on an ISR shrink."""
-METADATA_VERSION_4_0_IV3 = 25
 
 
 class ControllerRules:
     """Kafka 4.0 with the fixes of KAFKA.md, 0.1."""
 
-    def bootstrap_features(self) -> dict[str, int]:
-        """Return the feature levels that the first active controller writes into an empty log, by
-        feature."""
-        return {METADATA_VERSION: METADATA_VERSION_4_0_IV0}
-
-    def supported_features(self) -> tuple[tuple[str, int, int], ...]:
+    def supported_features(self) -> Ranges:
         """Return the levels that servers of this release support: (feature, lowest, highest)."""
-        return (
-            (METADATA_VERSION, METADATA_VERSION_3_3_IV3, METADATA_VERSION_4_0_IV3),
-            (ELR_FEATURE, 0, 1),
-        )
+        return SUPPORTED["4.0"]
 
     # Elections (PartitionChangeBuilder).
 
@@ -65,12 +55,17 @@ class ControllerRules:
         partition: PartitionRegistration,
         target_isr: tuple[int, ...],
         target_replicas: tuple[int, ...],
+        metadata_version: int,
     ) -> bool:
         """Return whether a change that keeps the leader raises the leader epoch all the same.
 
-        It does if a reassignment removes replicas, and does not if the ISR shrinks (KAFKA-15021).
+        It does if a reassignment removes replicas. If the ISR shrinks, it does before metadata
+        version 3.6-IV0 only (KAFKA-15021).
         """
-        return any(replica not in target_replicas for replica in partition.replicas)
+        if any(replica not in target_replicas for replica in partition.replicas):
+            return True
+        shrinks = any(replica not in target_isr for replica in partition.isr)
+        return bool(target_isr) and shrinks and metadata_version < METADATA_VERSION_3_6_IV0
 
     def reassignment_is_complete(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> bool:
         """Return whether a reassignment to ``replicas`` is done: all of them are in ``isr``.

@@ -209,7 +209,7 @@ class Elections:
         role = self._quorum.role
         if isinstance(role, Prospective):
             self._leave_prospective(role, now)
-        elif isinstance(role, Candidate) and not role.backing_off:
+        elif isinstance(role, Candidate) and not role.backing_off and self._backs_off(True):
             self._back_off(role, now)
         elif isinstance(role, Resigned):
             self._roles.become_unattached(role.epoch + 1, now, now)
@@ -228,7 +228,7 @@ class Elections:
                 self._leave_prospective(role, now)
         elif result is ElectionResult.WON:
             self._roles.become_leader(role.votes.granting(), now)
-        else:
+        elif self._backs_off(False):
             self._back_off(role, now)
 
     def _leave_prospective(self, role: Prospective, now: int) -> None:
@@ -238,6 +238,9 @@ class Elections:
         else:
             self._timer.cancel()
             self._roles.become_unattached(role.epoch, now)
+
+    def _backs_off(self, timed_out: bool) -> bool:
+        return self._context.rules.lost_candidate_backs_off(timed_out)
 
     def _back_off(self, role: Candidate, now: int) -> None:
         """Wait before the next election: longer after each lost one."""

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from kafkasim.model.config import BrokerConfig, TopicConfig
-from kafkasim.model.controller.common.records import ELR_FEATURE
+from kafkasim.model.controller.common.records import ELR_FEATURE, METADATA_VERSION
+from kafkasim.model.controller.kraft.feature_levels import (
+    METADATA_VERSION_3_7_IV2,
+    SUPPORTED,
+    formatted,
+    missing_dependency,
+)
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
-from kafkasim.scenarios.language.tables import Scenario, TopicTable
+from kafkasim.scenarios.language.tables import ClusterTable, Scenario, TopicTable
 from kafkasim.scenarios.language.vocabulary import MODES, VERSIONS
 
 
@@ -27,8 +33,11 @@ def check_mode(scenario: Scenario) -> None:
                     f'cluster.{key}: needs mode = "kraft"; in mode zookeeper a broker is the'
                     " controller"
                 )
-        if cluster.kafka_version == "4.0":
-            raise ValueError("cluster.kafka-version: 4.0 has no ZooKeeper; allowed: 2.8-zk, 3.9")
+        if MODES[cluster.kafka_version] == "kraft":
+            raise ValueError(
+                f"cluster.kafka-version: {cluster.kafka_version} has no ZooKeeper; allowed:"
+                " 2.8-zk, 3.9"
+            )
         check_properties("cluster.zookeeper-config", ZooKeeperConfig, cluster.zookeeper_config)
     else:
         for name, key in (("zookeepers",) * 2, ("zookeeper_config", "zookeeper-config")):
@@ -111,11 +120,7 @@ def check_configs(scenario: Scenario, nodes: list[str]) -> None:
         ValueError: for the first mistake.
     """
     cluster = scenario.cluster
-    for name, level in cluster.features.items():
-        if name != ELR_FEATURE or level not in (0, 1):
-            raise ValueError(f"cluster.features.{name}: allowed: {ELR_FEATURE} at level 0 or 1")
-        if level and cluster.kafka_version != "4.0":
-            raise ValueError(f'cluster.features.{name}: needs kafka-version = "4.0"')
+    _check_features(cluster)
     check_properties("cluster.config", BrokerConfig, cluster.config)
     for name, node in cluster.nodes.items():
         place = f"cluster.nodes.{name}"
@@ -126,3 +131,33 @@ def check_configs(scenario: Scenario, nodes: list[str]) -> None:
         if node.config and not name.startswith(("broker-", "controller-")):
             raise ValueError(f"{place}.config: only brokers and controllers have properties")
         check_properties(f"{place}.config", BrokerConfig, {**cluster.config, **node.config})
+
+
+def _check_features(cluster: ClusterTable) -> None:
+    """Check what kafka-storage format would refuse, and a broker at its start."""
+    if cluster.mode != "kraft":
+        if cluster.features:
+            raise ValueError('cluster.features: needs mode = "kraft"')
+        return
+    ranges = SUPPORTED[cluster.oldest_version]
+    known = {name: (low, high) for name, low, high in ranges}
+    for name, level in cluster.features.items():
+        low, high = known.get(name, (0, -1))
+        if not low <= level <= high:
+            allowed = ", ".join(f"{each} {low} to {high}" for each, low, high in ranges)
+            raise ValueError(
+                f"cluster.features.{name}: {level} is nothing that Kafka {cluster.oldest_version}"
+                f" supports; allowed: {allowed}"
+            )
+    levels = formatted(ranges, cluster.features)
+    if (lacking := missing_dependency(levels)) is not None:
+        raise ValueError(f"cluster.features: {ELR_FEATURE} 1 needs {lacking[0]} {lacking[1]}")
+    if levels[METADATA_VERSION] < METADATA_VERSION_3_7_IV2:
+        for config in (cluster.config, *(node.config for node in cluster.nodes.values())):
+            if (
+                len(BrokerConfig.from_properties(config).log_dirs) > 1
+            ):  # KafkaConfig.validateWithMetadataVersion
+                raise ValueError(
+                    f"cluster.features.{METADATA_VERSION}: several log.dirs need"
+                    f" {METADATA_VERSION_3_7_IV2}"
+                )

@@ -90,7 +90,7 @@ def _strike_quorum(focus: Focus, begins: int, leader: str, one: str, other: str)
     """
     rng = focus.rng
     how = rng.choice(("leader cut off", "voter cut off", "leader", "leader", "voter"))
-    old = "kafka-version" in focus.cluster
+    old = focus.cluster.get("kafka-version") == "3.9"
     if how == "leader cut off":
         focus.config["broker.session.timeout.ms"] = 5000
         focus.config["broker.heartbeat.interval.ms"] = 1000

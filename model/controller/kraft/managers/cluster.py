@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.placement import UsableBroker
 from kafkasim.model.controller.common.records import RegisterBrokerRecord
-from kafkasim.model.controller.kraft.managers.features import unsupported
+from kafkasim.model.controller.kraft.feature_levels import unsupported
 from kafkasim.model.controller.kraft.managers.heartbeats import BrokerHeartbeatManager
 from kafkasim.model.directories import MIGRATING, RESERVED, UNASSIGNED, named
 from kafkasim.model.errors import Errors

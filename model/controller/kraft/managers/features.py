@@ -14,31 +14,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafkasim.model.controller.common.image import MetadataImage
-from kafkasim.model.controller.common.records import (
-    ELR_FEATURE,
-    METADATA_VERSION,
-    FeatureLevelRecord,
+from kafkasim.model.controller.common.records import ELR_FEATURE, FeatureLevelRecord
+from kafkasim.model.controller.kraft.feature_levels import (
+    Ranges,
+    missing_dependency,
+    unsupported,
 )
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import UpdateFeaturesRequest, UpdateFeaturesResponse
-
-Ranges = tuple[tuple[str, int, int], ...]
-"""What a release supports: (feature, lowest level, highest level) of each feature."""
-
-ELR_NEEDS_METADATA_VERSION = 23  # 4.0-IV1
-
-
-def unsupported(ranges: Ranges, levels: Mapping[str, int]) -> str | None:
-    """Return the first feature whose level is outside ``ranges``, None if there is none.
-
-    Level 0 means that a feature is off; every release supports it.
-    """
-    known = {name: (low, high) for name, low, high in ranges}
-    for name, level in levels.items():
-        low, high = known.get(name, (0, 0))
-        if level != 0 and not low <= level <= high:
-            return name
-    return None
 
 
 class FeatureControlManager:
@@ -63,8 +46,7 @@ class FeatureControlManager:
             if wrong:
                 message = f"Invalid update version {level} for feature {name}. {wrong}"
                 return [], UpdateFeaturesResponse(Errors.INVALID_UPDATE_VERSION, message)
-            if level != self.image.features.get(name, 0):
-                records.append(FeatureLevelRecord(name, level))
+            records.append(FeatureLevelRecord(name, level))
         return records, UpdateFeaturesResponse(Errors.NONE)
 
     def _wrong(self, name: str, level: int, after: Mapping[str, int]) -> str:
@@ -79,10 +61,8 @@ class FeatureControlManager:
             return "A downgrade has to be asked for."
         if name not in [known for known, _, _ in self.own]:
             return "There is no such feature."  # Features.featureFromName
-        if name == ELR_FEATURE and level > 0:
-            if after.get(METADATA_VERSION, 0) < ELR_NEEDS_METADATA_VERSION:
-                return f"It depends on {METADATA_VERSION} {ELR_NEEDS_METADATA_VERSION}."
-        return ""
+        lacking = missing_dependency({**after, **wanted}) if name == ELR_FEATURE else None
+        return "" if lacking is None else f"It depends on {lacking[0]} {lacking[1]}."
 
 
 def _range(ranges: Ranges, name: str) -> str:

@@ -348,6 +348,7 @@ class ReplicationControlManager:
             is_active,
             self.rules,
             min_isr=int(own.get(MIN_ISR, self.config.min_insync_replicas)),
+            metadata_version=self.image.metadata_version,
             elr_enabled=self.image.elr_enabled,
             unclean_enabled=(
                 self.config.unclean_leader_election_enable if unclean is None else unclean == "true"

@@ -1,0 +1,23 @@
+"""Decisions of BrokerLifecycleManager that a release changed, as named methods."""
+
+from __future__ import annotations
+
+BACKOFF_US = 100_000
+MAX_DOUBLINGS = 20
+
+
+class LifecycleRules:
+    """Kafka 4.0."""
+
+    def retry_delay_us(
+        self, attempts: int, draw: float, session_timeout_us: int, interval_us: int
+    ) -> int:
+        """Return how long a broker waits after a registration or heartbeat that failed.
+
+        ``attempts`` failed before it in a row; ``draw`` is uniform in [0, 1). It waits for 100 ms,
+        doubled each time, up to half a session, give or take 2 %. ``interval_us`` is
+        broker.heartbeat.interval.ms, the wait since 4.1.
+        """
+        longest = session_timeout_us // 2
+        delay = min(BACKOFF_US << min(attempts, MAX_DOUBLINGS), longest)
+        return min(int(delay * (0.98 + 0.04 * draw)), longest)
