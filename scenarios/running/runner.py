@@ -242,6 +242,7 @@ class ScenarioRun:
         return {
             **manifest,
             "rows": result.events,
+            "exchanges": result.exchanges,
             "schema_version": facts.SCHEMA_VERSION,
             "reason": "; ".join(result.missing) or "converged",
             "claim": self.scenario.claim,

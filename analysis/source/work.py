@@ -1,0 +1,138 @@
+"""One seed as a worker runs it: Arrow batches of its facts, and its row of ``runs``.
+
+The run's trace goes through a file in the worker's temporary directory, as ``run --out`` writes it,
+so that the memory of a worker does not grow with the length of a run. A run in which the simulator
+crashes has no facts, the verdict ``crash`` and a traceback: it is a result, not the fleet's end.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafkasim.analysis.source.jobs import FleetJob
+from kafkasim.analysis.source.schema import FACTS_TABLE, FLEET, MANIFEST, RUN_KIND, RUNS, arrow
+from kafkasim.model.facts import SCHEMA_VERSION
+from kafkasim.scenarios.running import runner
+from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, code_version
+
+BATCH_ROWS = 8_192
+"""Rows of one Arrow batch."""
+
+EMPTY: dict[str, Any] = {
+    "string": "", "int64": 0, "double": 0.0, "bool": False, "list<string>": [], "partitions": [],
+    "map<string, int64>": {}, "map<string, string>": {},
+}  # fmt: skip
+
+
+class SeedRun:
+    """One seed of one configuration, run on entry, with its trace on disk until exit."""
+
+    def __init__(self, job: FleetJob, seed: int) -> None:
+        self.job = job
+        self.seed = seed
+        self.row: dict[str, Any] = {}
+        self._directory = tempfile.TemporaryDirectory(prefix="kafkasim-run-")
+
+    def __enter__(self) -> SeedRun:
+        place = Path(self._directory.name)
+        try:
+            runner.run(self.job.scenario, self.seed, place, self.job.variants)
+            manifest = json.loads((place / MANIFEST_FILE).read_text(encoding="utf-8"))
+        except Exception as error:
+            manifest = self._crash(error)
+        self.row = run_row(manifest, self.job, self.seed)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._directory.cleanup()
+
+    def runs(self) -> Iterator[pa.RecordBatch]:
+        """Yield the run's row of ``runs``."""
+        yield pa.RecordBatch.from_pylist([arrow_row(self.row)], schema=arrow(RUNS))
+
+    def facts(self) -> Iterator[pa.RecordBatch]:
+        """Yield the run's facts, in their order."""
+        return self._trace(arrow(FACTS_TABLE))
+
+    def fleet(self) -> Iterator[pa.RecordBatch]:
+        """Yield the run's facts, and its row of ``runs`` as a row of the kind ``Run``."""
+        schema = arrow(FLEET)
+        yield from self._trace(schema)
+        manifest = json.dumps(self.row, sort_keys=True)
+        last = {"run": self.row["run"], "kind": RUN_KIND, MANIFEST: manifest}
+        yield pa.RecordBatch.from_pylist([last], schema=schema)
+
+    def _trace(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        path = Path(self._directory.name) / TRACE_FILE
+        if self.row["verdict"] == "crash":
+            return
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            for batch in file.iter_batches(BATCH_ROWS):
+                columns = {name: batch.column(name) for name in batch.schema.names}
+                columns["run"] = pa.repeat(pa.scalar(self.row["run"]), batch.num_rows)
+                arrays = [
+                    columns[field.name].cast(field.type)
+                    if field.name in columns
+                    else pa.nulls(batch.num_rows, field.type)
+                    for field in schema
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _crash(self, error: Exception) -> dict[str, Any]:
+        job = self.job
+        return {
+            "scenario": job.scenario.name,
+            "variants": [*job.scenario.cluster.variants, *job.variants],
+            "code_version": code_version(),
+            "config_digest": job.config_digest,
+            "schema_version": SCHEMA_VERSION,
+            "reason": f"{type(error).__name__}: {error}".split("\n")[0],
+            "verdict": "crash",
+            "failure": "crash",
+            "anomalies": ["crash"],
+            "permits": list(job.scenario.expect.permits),
+            "spec": job.scenario.model_dump(mode="json", by_alias=True),
+            "traceback": "".join(traceback.format_exception(error)),
+        }
+
+
+def run_row(manifest: dict[str, Any], job: FleetJob, seed: int) -> dict[str, Any]:
+    """Return a run's row of ``runs``, as JSON values, from what its manifest says."""
+    mine = {
+        **manifest,
+        "run": job.run_name(seed),
+        "label": job.label,
+        "seed": seed,
+        "twin": job.configuration.twin,
+        "settings": list(job.configuration.settings),
+    }
+    return stored_row(mine)
+
+
+def stored_row(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of ``runs`` from a manifest that names run and label."""
+    row = {name: manifest.get(name, EMPTY[declared]) for name, declared in RUNS.items()}
+    row["spec"] = json.dumps(manifest.get("spec", {}), sort_keys=True)
+    row["traceback"] = manifest.get("traceback")
+    for name in ("excused_partitions", "reopened_partitions"):
+        row[name] = [_excuse(one) for one in row[name]]
+    return row
+
+
+def arrow_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of ``runs`` as Arrow takes it, which wants the pairs of a map."""
+    maps = [name for name, declared in RUNS.items() if declared.startswith("map<")]
+    return {**row, **{name: list(row[name].items()) for name in maps}}
+
+
+def _excuse(one: Sequence[Any]) -> dict[str, Any]:
+    topic_id, partition, reason = one
+    return {"topic_id": topic_id, "partition": partition, "reason": reason}
