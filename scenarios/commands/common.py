@@ -68,12 +68,16 @@ def console() -> Console:
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Any]:
-    """Show a progress bar on stderr if that is a terminal; yields ``advance()``."""
+    """Show a progress bar on stderr if that is a terminal.
+
+    Yields ``advance(text)``; ``text`` replaces ``what``.
+    """
     quiet = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    said = TextColumn("{task.description}")
+    columns = (said, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=quiet, disable=not quiet.is_terminal) as progress:
         task = progress.add_task(what, total=total)
-        yield lambda: progress.advance(task)
+        yield lambda text=what: progress.update(task, advance=1, description=text)
 
 
 @contextmanager

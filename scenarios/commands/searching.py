@@ -1,15 +1,33 @@
-"""``kafkasim search``: random clusters under random faults, with or without a rule broken."""
+"""``kafkasim search``: random clusters under random faults, with or without a rule broken.
+
+``kafkasim shrink`` makes the scenario of one failed seed small.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from kafkasim.scenarios.commands.common import OK, SAFETY, InputError, progress_bar, say, say_json
-from kafkasim.scenarios.searching.draw import MODES, mode_of
+from kafkasim.scenarios.commands.common import (
+    OK,
+    SAFETY,
+    InputError,
+    make_directory,
+    progress_bar,
+    say,
+    say_json,
+)
+from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.searching.draw import MODES, draw, mode_of
 from kafkasim.scenarios.searching.search import Finding, Tally, command
 from kafkasim.scenarios.searching.search import search as run_search
+from kafkasim.scenarios.showing import report
+from kafkasim.scenarios.shrinking.shrink import Shrunk
+from kafkasim.scenarios.shrinking.shrink import shrink as run_shrink
 from kafkasim.scenarios.variants.compose import compose, only_mode
 
 
@@ -88,3 +106,90 @@ def _conclude(tally: Tally, variants: list[str], hit: int | None) -> None:
     else:
         say(f"{names}: found after {tally.seeds} seeds, by seed {hit}")
         say(f"  without it the seed passes: {command(hit)}")
+
+
+def shrink(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(metavar="SCENARIO", help="A name from `kafkasim list`, or a .toml file."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the run.")] = 0,
+    from_search: Annotated[
+        int | None,
+        typer.Option("--from-search", min=0, metavar="N", help="Seed N of `kafkasim search`."),
+    ] = None,
+    settings: Settings = None,
+    variant: Variants = None,
+    twin: Annotated[bool, typer.Option("--twin", help="Shrink the scenario's twin.")] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="ANOMALY", help="What to keep. [default: what failed first]"),
+    ] = None,
+    budget: Annotated[int, typer.Option(min=0, help="How many runs at most.")] = 500,
+    out: Annotated[
+        Path | None, typer.Option(help="The directory. [default: shrink/SCENARIO-SEED]")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+) -> int:
+    """Make the scenario of one seed plain and small, with the same anomaly.
+
+    Writes two scenarios: drawn.toml has what the seed drew and gives the same digest; shrunk.toml
+    is what is left when tables, hosts, partitions, keys and time are taken out as long as the
+    anomaly stays. A shrink that was killed, or whose budget was spent, goes on when it is called
+    again. With a budget of 0 only drawn.toml is of interest.
+    """
+    if (scenario is None) == (from_search is None):
+        raise InputError("give either SCENARIO or --from-search N")
+    given = list(variant or [])
+    if from_search is not None:
+        if settings or twin:
+            raise InputError("--set and --twin go with SCENARIO, not with --from-search")
+        compose(given)
+        data = draw(from_search)
+        wanted, seed = parse(data, data["name"]), from_search
+    else:
+        assert scenario is not None
+        asked = run_request(scenario, settings, variant, twin)
+        wanted, given = asked.scenario, asked.variants
+    directory = make_directory(out or Path("shrink") / f"{wanted.name}-{seed}")
+    done = _shrunk(wanted, seed, directory, given, keep, budget)
+    if json:
+        say_json(_shrink_summary(done, seed))
+    else:
+        _tell_shrunk(done, seed)
+    return OK
+
+
+def _shrunk(
+    scenario: Scenario, seed: int, directory: Path, given: list[str], keep: str | None, budget: int
+) -> Shrunk:
+    with progress_bar("shrinking", budget) as advance:
+
+        def watch(reduction: str, _runs: int, data: dict[str, Any]) -> None:
+            sizes = [f"{len(data[key])} {key}" for key in ("faults", "operations") if key in data]
+            advance(f"{reduction}: {', '.join(sizes) or 'nothing happens'}")
+
+        return run_shrink(
+            scenario, seed, directory, variants=given, keep=keep, budget=budget, watch=watch
+        )
+
+
+def _tell_shrunk(done: Shrunk, seed: int) -> None:
+    say(f"drawn:  {report.command(seed, str(done.drawn))}  (digest {done.shown.digest[:16]})")
+    if done.shrunk is None:
+        say("nothing to shrink: the run shows no anomaly")
+        return
+    say(f"shrunk: {report.command(seed, str(done.shrunk))}  (digest {done.digest[:16]})")
+    end = "" if done.finished else "; the budget is spent, call again to go on"
+    say(f"{done.keep} is kept, {done.runs} runs{end}")
+    for line in done.removed:
+        say(f"  {line}")
+
+
+def _shrink_summary(done: Shrunk, seed: int) -> dict[str, Any]:
+    return {
+        "seed": seed, "findings": list(done.shown.findings), "kept": done.keep,
+        "drawn": str(done.drawn), "drawn_digest": done.shown.digest,
+        "shrunk": None if done.shrunk is None else str(done.shrunk), "shrunk_digest": done.digest,
+        "removed": done.removed, "runs": done.runs, "finished": done.finished,
+    }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from kafkasim.scenarios.language.units import Duration, DurationSpan, Rate, Size, Span
+from kafkasim.scenarios.language.units import Duration, DurationSpan, Offset, Rate, Size, Span
 from kafkasim.scenarios.language.vocabulary import VERBS, VERSIONS, Version
 from kafkasim.sim.faults.kinds import KINDS
 
@@ -196,7 +196,7 @@ class FaultTable(Table):
     extra: Duration | None = None  # slow-link: added to every message
     loss: float | None = Field(None, ge=0, le=1)  # flaky: the share of lost segments
     factor: float | None = Field(None, ge=1)  # slow-disk: times as slow
-    offset: Duration | None = None  # clock-step
+    offset: Offset | None = None  # clock-step: negative is back
     ppm: int | None = None  # clock-drift: parts per million
     how: Literal["crash", "power-loss", "isolate"] | None = None  # rack-loss
     path: str | None = None  # faults of disks: the beginning of the paths that they hit

@@ -37,6 +37,24 @@ def duration_us(text: Any) -> int:
     return _scaled(text, MICROSECONDS, LONGEST_US, 'a duration such as "250ms", "20s" or "5m"')
 
 
+def offset_us(text: Any) -> int:
+    """Parse ``"20s"`` or ``"-20s"`` into microseconds.
+
+    Raises:
+        ValueError: not a duration with or without a minus sign.
+    """
+    if isinstance(text, str) and text.startswith("-"):
+        return -duration_us(text[1:])
+    return duration_us(text)
+
+
+def duration_text(us: int) -> str:
+    """Return a duration as people write it, which parses to the same: ``"1.25s"``, ``"40ms"``."""
+    sign, us = ("-", -us) if us < 0 else ("", us)
+    unit = next((unit for unit in ("s", "ms") if us >= MICROSECONDS[unit]), "us" if us else "s")
+    return f"{sign}{Decimal(us) / MICROSECONDS[unit]:f}{unit}"
+
+
 def size_bytes(text: Any) -> int:
     """Parse ``"16KiB"`` or a plain number of bytes.
 
@@ -117,6 +135,11 @@ def _rate_text(value: float) -> str:
 Duration = Annotated[
     int,
     BeforeValidator(duration_us),
+    PlainSerializer(lambda us: f"{us}us", return_type=str, when_used="json"),
+]
+Offset = Annotated[
+    int,
+    BeforeValidator(offset_us),
     PlainSerializer(lambda us: f"{us}us", return_type=str, when_used="json"),
 ]
 DurationSpan = Annotated[Span, BeforeValidator(span), PlainSerializer(_span_text, when_used="json")]

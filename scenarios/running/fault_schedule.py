@@ -9,7 +9,7 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import PartitionKey
 from kafkasim.scenarios.language.nodes import log_dirs_of, node_names
-from kafkasim.scenarios.language.tables import FaultTable
+from kafkasim.scenarios.language.tables import FaultTable, Scenario
 from kafkasim.scenarios.language.translate import translate
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.operations import Operations
@@ -17,6 +17,7 @@ from kafkasim.sim.faults.budget import Budget
 from kafkasim.sim.faults.injector import Injector
 from kafkasim.sim.faults.kinds import KINDS, Fault
 from kafkasim.sim.faults.nemesis import WEIGHTS, Nemesis
+from kafkasim.sim.streams import Streams
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 
@@ -31,9 +32,6 @@ class FaultSchedule:
         brokers = {host.name: int(host.name.rpartition("-")[2]) for host in cluster.brokers}
         self.budget = Budget(trace, brokers)
         self.injector = Injector(world, trace, self.budget)
-        self.nodes = node_names(self.scenario)
-        properties = BrokerConfig.from_properties(self.scenario.cluster.config)
-        self._offsets_partitions = properties.offsets_topic_num_partitions
         self.operations = Operations(
             world, trace, cluster=cluster, progress=progress, budget=self.budget,
             moments=self.injector,
@@ -49,14 +47,8 @@ class FaultSchedule:
 
     def arm(self, ready_us: int) -> None:
         """Arm every fault and operation; their times count from ``ready_us``."""
-        faults: list[Fault] = []
-        for index, table in enumerate(self.scenario.faults):
-            rng = self.world.streams.stream("scenario", "fault", index)
-            if table.kind == "nemesis":
-                faults += self._nemesis(table, rng)
-            else:
-                faults += self._repeated(table, rng)
-        self.injector.arm(faults, ready_us)
+        faults = drawn_faults(self.scenario, self.world.streams)
+        self.injector.arm([fault for table in faults for fault in table], ready_us)
         self.operations.arm(ready_us)
 
     def heal(self) -> None:
@@ -75,33 +67,52 @@ class FaultSchedule:
             if process is not None and process.replicas.logs.offline:
                 host.restart()  # a failed log directory comes back with the next start only
 
-    def _repeated(self, table: FaultTable, rng: random.Random) -> list[Fault]:
-        cluster = self.scenario.cluster
-        return [
-            translate(
-                table,
-                self.nodes,
-                rng,
-                repetition=repetition,
-                offsets_partitions=self._offsets_partitions,
-                combined=cluster.combined,
-                log_dirs=log_dirs_of(cluster, table.node),
-            )
-            for repetition in range(table.count)
-        ]
 
-    def _nemesis(self, table: FaultTable, rng: random.Random) -> tuple[Fault, ...]:
-        weights = {kind: WEIGHTS.get(kind, 1) for kind in table.kinds} or WEIGHTS
-        servers = [
-            node for node in self.nodes if node.startswith(("broker-", "controller-", "zookeeper-"))
-        ]
-        clients = [node for node in self.nodes if node not in servers]
-        options: dict[str, Any] = {} if table.gap is None else {"mean_gap_us": table.gap}
-        if table.for_ is not None:
-            options |= {"shortest_us": table.for_.low, "longest_us": table.for_.high}
-        nemesis = Nemesis(
-            table.nodes or servers, self.scenario.duration, clients,
-            tuple(self.scenario.cluster.racks), weights=weights, **options,
-        )  # fmt: skip
-        assert all(kind in KINDS for kind in weights)
-        return nemesis.draw(rng)
+def drawn_faults(scenario: Scenario, streams: Streams) -> list[list[Fault]]:
+    """Return what each fault table of a scenario becomes with a seed, in the tables' order.
+
+    A table becomes a fault for each repetition; a nemesis becomes the schedule that it draws.
+    """
+    nodes = node_names(scenario)
+    found: list[list[Fault]] = []
+    for index, table in enumerate(scenario.faults):
+        rng = streams.stream("scenario", "fault", index)
+        draw = _nemesis if table.kind == "nemesis" else _repeated
+        found.append(draw(scenario, table, nodes, rng))
+    return found
+
+
+def _repeated(
+    scenario: Scenario, table: FaultTable, nodes: list[str], rng: random.Random
+) -> list[Fault]:
+    cluster = scenario.cluster
+    properties = BrokerConfig.from_properties(cluster.config)
+    return [
+        translate(
+            table,
+            nodes,
+            rng,
+            repetition=repetition,
+            offsets_partitions=properties.offsets_topic_num_partitions,
+            combined=cluster.combined,
+            log_dirs=log_dirs_of(cluster, table.node),
+        )
+        for repetition in range(table.count)
+    ]
+
+
+def _nemesis(
+    scenario: Scenario, table: FaultTable, nodes: list[str], rng: random.Random
+) -> list[Fault]:
+    weights = {kind: WEIGHTS.get(kind, 1) for kind in table.kinds} or WEIGHTS
+    servers = [node for node in nodes if node.startswith(("broker-", "controller-", "zookeeper-"))]
+    clients = [node for node in nodes if node not in servers]
+    options: dict[str, Any] = {} if table.gap is None else {"mean_gap_us": table.gap}
+    if table.for_ is not None:
+        options |= {"shortest_us": table.for_.low, "longest_us": table.for_.high}
+    nemesis = Nemesis(
+        table.nodes or servers, scenario.duration, clients,
+        tuple(scenario.cluster.racks), weights=weights, **options,
+    )  # fmt: skip
+    assert all(kind in KINDS for kind in weights)
+    return list(nemesis.draw(rng))

@@ -9,7 +9,16 @@ from pathlib import Path
 import networkx
 
 ROOT = Path(__file__).parents[2]
-ORDER = ("language", "variants", "judging", "running", "showing", "searching", "commands")
+ORDER = (
+    "language",
+    "variants",
+    "judging",
+    "running",
+    "showing",
+    "searching",
+    "shrinking",
+    "commands",
+)
 """From the language that knows none of the others to the commands that know all."""
 
 
