@@ -3,25 +3,30 @@
 ``status`` has the lines of --status, ``replication`` the columns of --replication. The trace has
 what each replica has applied, not what it has fetched: an end offset is the end of that, a lag is
 what it lacks of what the leader has applied, and when it last fetched is printed as —. Timestamps
-are milliseconds of the trace's clock.
+are milliseconds of the trace's clock. A voter of the static configuration has no directory id, nor
+has a broker here; endpoints have the port of Kafka's own server.properties.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
-from kafkasim.scenarios.showing.describe import UNKNOWN, aligned
+from kafkasim.scenarios.showing.describe import UNKNOWN
 from kafkasim.scenarios.showing.state import ClusterState
 
 REPLICATION_COLUMNS = (
     "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp",
     "Status",
 )  # fmt: skip
+CONTROLLER_PORT = 9093
+ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The directory id of a replica that has none, as Uuid.ZERO_UUID prints."""
 
 
 class Quorum:
@@ -44,6 +49,13 @@ class Quorum:
         brokers = [n for n, row in state.brokers.items() if row["change"] != "unregistered"]
         followers = [*brokers, *running]
         self.observers = sorted({node: None for node in followers if node not in self.voters})
+
+    def endpoint(self, node: int) -> str:
+        """Return a voter's endpoint as its server.properties would name it, "" of an observer."""
+        if node not in self.voters:
+            return ""
+        number = list(self.hosts).index(node) + 1 if node in self.hosts else node
+        return f"CONTROLLER://controller-{number}:{CONTROLLER_PORT}"
 
     def host(self, node: int) -> str:
         """Return the host of a voter or observer."""
@@ -94,8 +106,8 @@ def status(state: ClusterState) -> list[str]:
             "HighWatermark": max(committed) + 1 if committed else UNKNOWN,
             "MaxFollowerLag": lag,
             "MaxFollowerLagTimeMs": lag_ms,
-            "CurrentVoters": _ids(quorum.voters),
-            "CurrentObservers": _ids(quorum.observers),
+            "CurrentVoters": _replicas(quorum, quorum.voters),
+            "CurrentObservers": _replicas(quorum, quorum.observers),
         }
     )
 
@@ -112,22 +124,33 @@ def replication(state: ClusterState) -> list[str]:
         applied, lag, caught_up = quorum.applied(node), quorum.lag(node), quorum.caught_up_us(node)
         table.append((
             str(node),
-            state.directories.get(node, UNKNOWN),
+            state.directories.get(node, ZERO_UUID),
             UNKNOWN if applied is None else str(applied + 1),
             UNKNOWN if lag is None else str(lag),
             UNKNOWN,
             UNKNOWN if caught_up is None else str(caught_up // 1000),
             word,
         ))  # fmt: skip
-    return aligned(table)
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    return [  # ToolsUtils.prettyPrintTable ends each cell with a tab
+        "".join(f"{cell.ljust(width)}\t" for cell, width in zip(row, widths)) for row in table
+    ]
 
 
 def _lines(values: Mapping[str, Any]) -> list[str]:
     return [f"{f'{name}:':<24}{value}" for name, value in values.items()]
 
 
-def _ids(nodes: Iterable[int]) -> str:
-    return f"[{','.join(str(node) for node in nodes)}]"
+def _replicas(quorum: Quorum, nodes: Iterable[int]) -> str:
+    """Return replicas as MetadataQuorumCommand.printReplicaState does."""
+    told = []
+    for node in nodes:
+        directory_id = quorum.state.directories.get(node)
+        fields = [f'"id": {node}', f'"directoryId": {json.dumps(directory_id)}']
+        if endpoint := quorum.endpoint(node):
+            fields.append(f'"endpoints": ["{endpoint}"]')
+        told.append("{" + ", ".join(fields) + "}")
+    return f"[{', '.join(told)}]"
 
 
 def _controllers_of(state: ClusterState) -> dict[int, str]:

@@ -119,6 +119,11 @@ def test_groups_as_kafka_consumer_groups_prints_them(stored: Path) -> None:
 
 
 def test_quorum_as_kafka_metadata_quorum_prints_it(stored: Path) -> None:
+    voters = [
+        f'{{"id": 300{number}, "directoryId": null,'
+        f' "endpoints": ["CONTROLLER://controller-{number}:9093"]}}'
+        for number in (1, 2, 3)
+    ]
     assert status(state_at(stored, "0")) == [
         "ClusterId:              eRWX39RxJKfO1-hnlFEB5w",
         "LeaderId:               3001",
@@ -126,8 +131,8 @@ def test_quorum_as_kafka_metadata_quorum_prints_it(stored: Path) -> None:
         "HighWatermark:          10",
         "MaxFollowerLag:         0",
         "MaxFollowerLagTimeMs:   0",
-        "CurrentVoters:          [3001,3002,3003]",
-        "CurrentObservers:       [1]",
+        f"CurrentVoters:          [{', '.join(voters)}]",
+        'CurrentObservers:       [{"id": 1, "directoryId": null}]',
     ]
 
 

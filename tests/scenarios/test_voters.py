@@ -81,3 +81,13 @@ def test_only_a_kraft_controller_votes(
 ) -> None:
     with pytest.raises(ScenarioError, match=message):
         parse({**BASE, "cluster": {"brokers": 1, **cluster}, "operations": [operation]}, "test")
+
+
+def test_the_broker_of_a_combined_node_learns_the_new_voters() -> None:
+    cluster = {"brokers": 1, "controllers": 3, "combined": 1, "standby-controllers": 1}
+    add = {"kind": "add-voter", "node": "controller-4", "at": "2s"}
+    run = ScenarioRun(parse({**BASE, "cluster": cluster, "operations": [add]}, "test"), 1, None, [])
+    assert run.execute().verdict == "pass"
+    node: Any = run.world.hosts["broker-1"].process
+    addresses = [node.broker._nodes.address(voter) for voter in node.controller.raft.voters]
+    assert addresses == ["controller-1", "controller-2", "controller-3", "controller-4"]

@@ -94,7 +94,8 @@ class Broker(BrokerProcess):
         self.shared = shared
         self.incarnation = Incarnation(broker_id, name, rack)
         self.loader = MetadataLoader(self.out, self.incarnation, config, now)
-        voters = dict(voters)  # the metadata log may change it (KIP-853)
+        if shared is None:
+            voters = dict(voters)  # the metadata log may change it (KIP-853)
         self.raft = self._observer(voters, rules, now) if shared is None else shared.raft
         self._nodes = RaftControllerNodes(self.raft, voters)
         timeout_ms = config.request_timeout_ms

@@ -56,8 +56,13 @@ def _check_keys(place: str, operation: OperationTable) -> None:
     for name in verb.needs:
         if name not in given:
             raise ValueError(f"{place}.{name}: is missing")
+    fields = type(operation).model_fields
     for name in given:
-        if name not in ("kind", "at", "when", *verb.needs, *verb.takes):
+        attribute = name.replace("-", "_")
+        default = fields[attribute].get_default(call_default_factory=True)
+        if name in ("kind", "at", "when", *verb.needs, *verb.takes):
+            continue
+        if getattr(operation, attribute) != default:  # a stored run's manifest holds all defaults
             allowed = ", ".join((*verb.needs, *verb.takes)) or "nothing"
             raise ValueError(f"{place}.{name}: {operation.kind} takes {allowed}")
     if operation.kind == "reassign" and bool(operation.replicas) == operation.cancel:
