@@ -17,9 +17,9 @@ from __future__ import annotations
 
 JUDGED_KINDS = (
     "Acked", "ApplicationFailed", "BecameLeader", "BrokerRegistration", "FinalReplica",
-    "GroupAssigned", "HighWatermark", "OffsetCommitted", "OffsetFetched", "PartitionChanged",
-    "Phase", "Polled", "Positioned", "Processed", "TopicCreated", "TopicDeleted",
-    "ZkControllerWrite",
+    "GroupAssigned", "HighWatermark", "LogStart", "OffsetCommitted", "OffsetFetched",
+    "PartitionChanged", "Phase", "Polled", "Positioned", "Processed", "TopicCreated",
+    "TopicDeleted", "ZkControllerWrite",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 
@@ -42,10 +42,16 @@ def offending(found: str, anomaly: str, detail: str, groups: str = NOBODY) -> st
 
 FINAL_LEADERS = """
     -- The FinalReplica of each partition's leader: the one of the highest leader epoch.
-    SELECT * FROM (
-        SELECT *, row_number() OVER (
+    -- Its log starts where DeleteRecords or retention has ended: a leader that crashes soon after
+    -- has those records again, because the log start's checkpoint is written once a minute.
+    SELECT * EXCEPT (own_start, trimmed), greatest(own_start, trimmed) AS log_start_offset FROM (
+        SELECT * EXCEPT (log_start_offset), log_start_offset AS own_start, row_number() OVER (
             PARTITION BY run, topic_id, partition ORDER BY leader_epoch DESC) AS rank
         FROM FinalReplica WHERE leading)
+    LEFT JOIN (
+        SELECT run, topic_id, partition, max(offset) AS trimmed FROM LogStart
+        WHERE reason IN ('delete-records', 'retention') GROUP BY run, topic_id, partition)
+        USING (run, topic_id, partition)
     WHERE rank = 1"""
 
 FINAL_RECORDS = """

@@ -11,11 +11,11 @@ and Jepsen's *index* is an offset here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
-from kafkasim.scenarios.judging.source import FactSource, Lost, PartitionKey
+from kafkasim.scenarios.judging.source import DELETING, FactSource, Lost, PartitionKey
 
 FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
 """Anomalies that a loss in the group's partition of __consumer_offsets excuses.
@@ -80,6 +80,7 @@ class Delivery:
         self._highest: dict[tuple[str, str, int], int] = {}
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._deleted: dict[str, None] = {}
+        self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[tuple[str, int]]] = {}
         for kind, handler in (
@@ -91,6 +92,7 @@ class Delivery:
             (facts.Processed, self._on_processed),
             (facts.OffsetCommitted, self._on_committed),
             (facts.FinalReplica, self._on_final),
+            (facts.LogStart, self._on_log_start),
             (facts.ApplicationFailed, self._on_application_failed),
         ):
             trace.subscribe(kind, handler)
@@ -186,13 +188,23 @@ class Delivery:
         detail = f"{node}: {fact.exception}: {fact.reason} in {fact.task}"
         self._note("application-failed", NOWHERE, detail)
 
+    def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
+        """Remember what was deleted; a leader that crashes soon after has it again.
+
+        The log start's checkpoint is written once a minute (KAFKA.md, 5).
+        """
+        if fact.reason in DELETING:
+            key = (fact.topic_id, fact.partition)
+            self._trimmed[key] = max(fact.offset, self._trimmed.get(key, 0))
+
     def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
         if not fact.leading:
             return
         key = (fact.topic_id, fact.partition)
         known = self._leaders.get(key)
         if known is None or fact.leader_epoch > known.leader_epoch:
-            self._leaders[key] = fact
+            start = max(fact.log_start_offset, self._trimmed.get(key, 0))
+            self._leaders[key] = replace(fact, log_start_offset=start)
 
     def _note(
         self, name: str, key: PartitionKey, detail: str, *groups: str, offset: int = -1

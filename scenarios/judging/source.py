@@ -19,6 +19,9 @@ Lost = Callable[[PartitionKey, int], str]
 
 The offset −1 asks whether any record of the partition was."""
 
+DELETING = ("delete-records", "retention")
+"""Reasons of a log start that say who deleted the records below it; other reasons follow these."""
+
 Handler = Callable[[int, int, str, Any], None]
 """``handler(seq, t_us, node, fact)``: row number, simulated time in µs, host, fact."""
 

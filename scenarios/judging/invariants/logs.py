@@ -18,12 +18,9 @@ from kafkasim.scenarios.judging.invariants.traced import (
     broker_of,
     node_of,
 )
-from kafkasim.scenarios.judging.source import PartitionKey
+from kafkasim.scenarios.judging.source import DELETING, PartitionKey
 
 _ALL = 1 << 60
-
-DELETING = ("delete-records", "retention")
-"""Reasons of a log start that say who deleted the records below it; other reasons follow these."""
 
 
 def _read(log: Any, offset: int, end: int) -> list[Any]:

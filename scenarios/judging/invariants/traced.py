@@ -174,10 +174,18 @@ class TracedPartition:
         return ""
 
     def cut(self, replica: TracedLog, offset: int) -> None:
-        """Drop every batch of a replica that reaches beyond ``offset``."""
+        """Drop every batch of a replica that reaches beyond ``offset``.
+
+        A replica that has only deleted records left may have got other ones from a deposed leader:
+        its epoch tells the present leader nothing, whose log starts above (KAFKA.md, 1.2).
+        """
         replica.cut(offset)
         if offset < replica.start:
             self.restart(replica, offset)
+        elif replica.nexts and replica.log_end_offset <= self.deleted:
+            trimmed = replica.trimmed
+            self.restart(replica, replica.log_end_offset)
+            replica.trimmed = trimmed
 
     def restart(self, replica: TracedLog, offset: int) -> None:
         """Empty a replica's log; it goes on at ``offset``.
