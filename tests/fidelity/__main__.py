@@ -3,7 +3,8 @@
 ``python -m tests.fidelity [--write] [PART …] [VERSION …]`` asks what :data:`PARTS` names, on real
 Kafka of each version (all parts and versions by default). Differences from ``PART/VERSION.txt`` are
 printed, and the exit code is 1; ``--write`` commits what Kafka says now to that file instead. The
-model is held to those files by the test suite, without Java.
+model is held to those files by the test suite, without Java. Without a PART the schedules of faults
+follow; ``python -m tests.fidelity.playing`` plays single ones.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from tests.fidelity import kafka_settings
 from tests.fidelity.conversations import all_answers
+from tests.fidelity.playing.__main__ import main as schedules
 from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
 from tests.fidelity.sides import SETTINGS, RealSide
 
@@ -63,7 +65,8 @@ def main(arguments: list[str]) -> int:
                 print(f"make fidelity: {missing}", file=sys.stderr)
                 return 2
             different = settle(part, version, lines, write=write) or different
-    return 1 if different else 0
+    played = 0 if named else schedules(["--write"] if write else [])
+    return max(played, 1 if different else 0)
 
 
 def settle(part: str, version: str, lines: list[str], *, write: bool) -> bool:

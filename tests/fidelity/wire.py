@@ -45,19 +45,25 @@ class Versions:
         return self.low <= version <= self.high
 
 
+def read_schemas(jar_file: Path, pattern: str) -> list[dict[str, Any]]:
+    """Return the schemas in those files of a jar whose names match."""
+    found = []
+    with zipfile.ZipFile(jar_file) as jar:
+        for name in jar.namelist():
+            if re.fullmatch(pattern, name):
+                text = re.sub(
+                    r"(?m)^\s*//.*$|(?<=[,\]}\s])//[^\"\n]*$", "", jar.read(name).decode()
+                )
+                found.append(_capitalised(json.loads(text)))
+    return found
+
+
 class Schemas:
-    """The schemas of one version of Kafka."""
+    """The schemas of the requests and responses of one version of Kafka."""
 
     def __init__(self, clients_jar: Path) -> None:
-        self.by_name: dict[str, dict[str, Any]] = {}
-        with zipfile.ZipFile(clients_jar) as jar:
-            for name in jar.namelist():
-                if re.fullmatch(r"common/message/\w+(Request|Response)\.json", name):
-                    text = re.sub(
-                        r"(?m)^\s*//.*$|(?<=[,\]}\s])//[^\"\n]*$", "", jar.read(name).decode()
-                    )
-                    schema = _capitalised(json.loads(text))
-                    self.by_name[schema["name"]] = schema
+        schemas = read_schemas(clients_jar, r"common/message/\w+(Request|Response)\.json")
+        self.by_name = {schema["name"]: schema for schema in schemas}
 
     def newest(self, api: str) -> int:
         """Return the highest stable version of an API (``Produce``)."""
@@ -74,7 +80,7 @@ class Schemas:
         out.write(struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode())
         if flexible:
             _write_varint(out, 0)
-        _Codec(schema, version, flexible).write_struct(out, schema["fields"], body)
+        Codec(schema, version, flexible).write_struct(out, schema["fields"], body)
         return out.getvalue()
 
     def decode(self, api: str, version: int, data: bytes) -> dict[str, Any]:
@@ -85,12 +91,12 @@ class Schemas:
         read.read(4)  # the correlation id
         if flexible and api != "ApiVersions":
             _skip_tags(read)
-        body = _Codec(schema, version, flexible).read_struct(read, schema["fields"])
+        body = Codec(schema, version, flexible).read_struct(read, schema["fields"])
         assert not read.read(1), f"{api} v{version}: bytes are left"
         return body
 
 
-class _Codec:
+class Codec:
     """Writes and reads the structs of one message in one version."""
 
     def __init__(self, schema: dict[str, Any], version: int, flexible: bool) -> None:
@@ -105,10 +111,10 @@ class _Codec:
         for field in fields:
             if self.version not in Versions(field.get("versions", "0+")):
                 continue
-            given = body.get(field["name"], _default(field))
+            given = body.get(field["name"], default_of(field))
             if self._is_tagged(field):
                 if field["name"] in body:
-                    tagged.append((field["tag"], field, given))
+                    tagged.append((int(field["tag"]), field, given))
                 continue
             self._write(out, field, field["type"], given)
         if self.flexible:
@@ -127,8 +133,8 @@ class _Codec:
             if self.version not in Versions(field.get("versions", "0+")):
                 continue
             if self._is_tagged(field):
-                tags[field["tag"]] = field
-                body[field["name"]] = _default(field)
+                tags[int(field["tag"])] = field
+                body[field["name"]] = default_of(field)
             else:
                 body[field["name"]] = self._read(read, field, field["type"])
         if self.flexible:
@@ -262,7 +268,7 @@ def _capitalised(node: Any) -> Any:
     return found
 
 
-def _default(field: dict[str, Any]) -> Any:
+def default_of(field: dict[str, Any]) -> Any:
     """Return a field's default as MessageGenerator has it."""
     given, kind = field.get("default"), field["type"]
     if given == "null":

@@ -1,0 +1,128 @@
+"""The metadata log of a real controller, read from its file.
+
+Batches are DefaultRecordBatch. The records' schemas come from the jar of Kafka's metadata module
+(``common/metadata/*.json``), so a new version of Kafka needs no new code. What this module reads is
+what ``kafka-dump-log --cluster-metadata-decoder`` prints, and the leader of each epoch beside.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kafkasim.model.values import value
+from tests.fidelity.wire import Codec, Versions, default_of, read_schemas
+
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_CONTROL = 0x20
+LEADER_CHANGE, VOTERS = 2, 6
+"""Types of control records (ControlRecordType)."""
+
+LOG = Path("__cluster_metadata-0") / "00000000000000000000.log"
+
+
+@value
+class Entry:
+    """One record of a metadata log. ``fields`` has Kafka's names with small first letters."""
+
+    offset: int
+    epoch: int  # of the controller that wrote it
+    kind: str  # PartitionChangeRecord, …; LeaderChange; Voters
+    fields: dict[str, Any]
+
+
+class MetadataReader:
+    """Reads the metadata logs of one version of Kafka."""
+
+    def __init__(self, metadata_jar: Path) -> None:
+        schemas = read_schemas(metadata_jar, r"common/metadata/\w+\.json")
+        self._by_key = {each["apiKey"]: each for each in schemas if each["type"] == "metadata"}
+
+    def entries(self, data_dir: Path) -> list[Entry]:
+        """Return the records of a controller's log."""
+        found: list[Entry] = []
+        for base, epoch, control, values in _batches(data_dir):
+            for delta, (key, data) in enumerate(values):
+                if control:
+                    found += _control(base + delta, epoch, key, data)
+                else:
+                    kind, fields = self._decode(data)
+                    found.append(Entry(base + delta, epoch, kind, fields))
+        return found
+
+    def _decode(self, data: bytes) -> tuple[str, dict[str, Any]]:
+        """Return a record's kind and fields (MetadataRecordSerde: frame version, key, version)."""
+        assert data[0] == 1, "a metadata record of an unknown frame version"
+        key, version = data[1], data[2]
+        schema = self._by_key[key]
+        flexible = version in Versions(schema["flexibleVersions"])
+        fields = Codec(schema, version, flexible).read_struct(
+            io.BytesIO(data[3:]), schema["fields"]
+        )
+        absent = {each["name"]: default_of(each) for each in schema["fields"]}
+        return schema["name"], _uncapitalised(absent | fields)
+
+
+def end_of_log(data_dir: Path) -> tuple[int, int]:
+    """Return (epoch of the last batch, end offset) of a controller's log; zeros if it is empty.
+
+    The controller with the greatest one has all that is committed.
+    """
+    last = (0, 0)
+    for base, epoch, _, values in _batches(data_dir):
+        last = (epoch, base + len(values))
+    return last
+
+
+def _batches(data_dir: Path) -> Iterator[tuple[int, int, bool, list[tuple[bytes, bytes]]]]:
+    """Yield (base offset, epoch, whether it is a control batch, keys and values)."""
+    file = data_dir / LOG
+    data = file.read_bytes() if file.exists() else b""
+    at = 0
+    while at + _HEADER.size <= len(data):
+        base, size, epoch, _, _, attributes, _, _, _, _, _, _, count = _HEADER.unpack_from(data, at)
+        if at + 12 + size > len(data):
+            break  # the controller is writing it
+        read = io.BytesIO(data[at + _HEADER.size : at + 12 + size])
+        yield base, epoch, bool(attributes & _CONTROL), [_record(read) for _ in range(count)]
+        at += 12 + size
+
+
+def _record(read: io.BytesIO) -> tuple[bytes, bytes]:
+    """Return key and value of the next record (DefaultRecord)."""
+    end = _varint(read) + read.tell()
+    read.read(1)
+    _varint(read), _varint(read)
+    key = read.read(max(_varint(read), 0))
+    found = read.read(max(_varint(read), 0))
+    read.seek(end)
+    return key, found
+
+
+def _varint(read: io.BytesIO) -> int:
+    number = shift = 0
+    while True:
+        byte = read.read(1)[0]
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1)
+
+
+def _control(offset: int, epoch: int, key: bytes, data: bytes) -> Iterator[Entry]:
+    _, kind = struct.unpack(">hh", key)
+    if kind == LEADER_CHANGE:  # LeaderChangeMessage: version, leader id, …
+        yield Entry(offset, epoch, "LeaderChange", {"leaderId": struct.unpack(">hi", data[:6])[1]})
+    elif kind == VOTERS:
+        yield Entry(offset, epoch, "Voters", {})
+
+
+def _uncapitalised(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_uncapitalised(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    return {name[:1].lower() + name[1:]: _uncapitalised(found) for name, found in node.items()}

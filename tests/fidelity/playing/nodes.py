@@ -1,0 +1,267 @@
+"""The processes of one real cluster in KRaft mode, each behind a proxy of its own.
+
+``controller-N`` and ``broker-N`` are JVMs with the node ids that the model's hosts have. What
+``kafka-storage format`` writes is written once and copied, and a shared archive of classes halves
+the time of a start.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafkasim.model.controller.common.records import ELR_FEATURE
+from kafkasim.scenarios.language.nodes import controller_id
+from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.operations import properties_text
+from tests.fidelity.playing.metadata_log import LOG, end_of_log
+from tests.fidelity.playing.proxy import Proxies
+from tests.fidelity.real_kafka import CLUSTER_ID, START_SECONDS, NoKafka, jars
+
+PORTS = range(20_000, 32_000)
+"""Where nodes listen: below the ports that the system gives to outgoing connections."""
+
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+class Nodes:
+    """The nodes of a scenario's cluster."""
+
+    def __init__(self, scenario: Scenario, version: str, directory: Path) -> None:
+        cluster = scenario.cluster
+        assert cluster.mode == "kraft", "KRaft only"
+        assert not cluster.combined, "brokers and controllers are processes of their own"
+        self.libs = jars(version)
+        self.directory = directory
+        self.scenario = scenario
+        self.controllers = {
+            f"controller-{n}": controller_id(n, 0) for n in range(1, cluster.controllers + 1)
+        }
+        self.brokers = {f"broker-{n}": n for n in range(1, cluster.brokers + 1)}
+        self.ids = self.controllers | self.brokers
+        ports = _free_ports()
+        self.ports = {node: (next(ports), next(ports)) for node in self.ids.values()}
+        self.proxies = Proxies(self.ports)
+        self._archive = _class_archive(version, self.libs)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._paused: set[str] = set()
+
+    def start_all(self) -> None:
+        """Format all nodes, start them, and return when all of them listen."""
+        self._format()
+        for name in self.ids:
+            self.start(name)
+        end = time.monotonic() + START_SECONDS
+        for name in self.ids:
+            while not _listens(self.ports[self.ids[name]][1]):
+                if time.monotonic() > end or not self.alive(name):
+                    raise NoKafka(f"{name} does not listen: see {self._log_file(name)}")
+                time.sleep(0.1)
+
+    def close(self) -> None:
+        """Kill all processes and close the network."""
+        for process in self._running.values():
+            if process.poll() is None:
+                process.kill()
+        for process in self._running.values():
+            process.wait()
+        self.proxies.close()
+
+    # ------------------------------------------------------------------- what is done to a node
+
+    def start(self, name: str) -> None:
+        """Start a node's process if it does not run."""
+        if self.alive(name):
+            return
+        self.proxies.listen(self.ids[name])
+        with self._log_file(name).open("ab") as log:
+            command = self._command("kafka.Kafka", str(self._properties(name)))
+            self._running[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def kill(self, name: str) -> None:
+        """Kill a node's process (kill -9)."""
+        self._signal(name, signal.SIGKILL)
+        self._running[name].wait()
+        self.proxies.refuse(self.ids[name])
+        self._paused.discard(name)
+
+    def stop(self, name: str) -> None:
+        """Ask a node's process to shut down (SIGTERM), and return at once."""
+        self._signal(name, signal.SIGTERM)
+
+    def pause(self, name: str) -> None:
+        """Let a node's process stand still."""
+        self._signal(name, signal.SIGSTOP)
+        self._paused.add(name)
+
+    def resume(self, name: str) -> None:
+        """Let a paused process go on."""
+        self._signal(name, signal.SIGCONT)
+        self._paused.discard(name)
+
+    def alive(self, name: str) -> bool:
+        """Return whether a node's process runs, paused or not."""
+        process = self._running.get(name)
+        if process is None:
+            return False
+        if process.poll() is not None:
+            self.proxies.refuse(self.ids[name])
+            return False
+        return True
+
+    def answering(self) -> list[str]:
+        """Return the brokers whose processes run and are not paused."""
+        return [name for name in self.brokers if self.alive(name) and name not in self._paused]
+
+    # ------------------------------------------------------------------------- what is seen of it
+
+    def data(self, name: str) -> Path:
+        """Return the node's log directory."""
+        return self.directory / f"data-{name}"
+
+    def best_log(self) -> Path:
+        """Return the log directory of the controller that has all that is committed."""
+        return max((self.data(name) for name in self.controllers), key=end_of_log)
+
+    def active_controller(self) -> str:
+        """Return who leads the quorum, as the controllers' election states say."""
+        states = [self._election_state(name) for name in self.controllers]
+        known = [(epoch, leader) for epoch, leader in states if leader >= 0]
+        leader = max(known)[1]
+        return next(name for name, node in self.controllers.items() if node == leader)
+
+    def _election_state(self, name: str) -> tuple[int, int]:
+        file = self.data(name) / LOG.parent / "quorum-state"
+        state = json.loads(file.read_text())
+        return state["leaderEpoch"], state["leaderId"]
+
+    # ------------------------------------------------------------------------------- set-up
+
+    def _format(self) -> None:
+        for name in self.ids:
+            self._write_properties(name)
+        first = next(iter(self.ids))
+        features = ({ELR_FEATURE: 0} | self.scenario.cluster.features).items()  # 4.1's default is 1
+        options = [part for key, level in features for part in ("--feature", f"{key}={level}")]
+        command = self._command("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, *options)
+        done = subprocess.run(
+            [*command, "-c", str(self._properties(first))], capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            raise NoKafka(f"kafka-storage format failed: {(done.stderr + done.stdout)[-400:]}")
+        for name, node in self.ids.items():
+            if name != first:
+                shutil.copytree(self.data(first), self.data(name))
+            drawn = hashlib.sha256(name.encode()).digest()[:16]
+            directory_id = base64.urlsafe_b64encode(drawn).decode().rstrip("=")
+            meta = {
+                "version": 1, "cluster.id": CLUSTER_ID, "node.id": node,
+                "directory.id": directory_id.replace("-", "A"),
+            }  # fmt: skip
+            _write(self.data(name) / "meta.properties", meta)
+
+    def _write_properties(self, name: str) -> None:
+        node = self.ids[name]
+        near, far = self.ports[node]
+        voters = [f"{i}@127.0.0.1:{self.ports[i][0]}" for i in self.controllers.values()]
+        role = name.partition("-")[0]
+        listener = "CONTROLLER" if role == "controller" else "PLAINTEXT"
+        cluster = self.scenario.cluster
+        own = cluster.nodes[name].config if name in cluster.nodes else {}
+        properties = {
+            "process.roles": role,
+            "node.id": node,
+            "controller.quorum.voters": ",".join(voters),
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{listener}://127.0.0.1:{far}",
+            "advertised.listeners": f"{listener}://127.0.0.1:{near}",
+            "log.dirs": self.data(name),
+            **dict(properties_text({**cluster.config, **own})),
+        }
+        _write(self._properties(name), properties)
+
+    def _properties(self, name: str) -> Path:
+        return self.directory / f"{name}.properties"
+
+    def _log_file(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    def _command(self, main: str, *arguments: str) -> list[str]:
+        archive = f"-XX:SharedArchiveFile={self._archive}"
+        return ["java", *JVM, archive, "-cp", f"{self.libs}/*", main, *arguments]
+
+    def _signal(self, name: str, what: signal.Signals) -> None:
+        self._running[name].send_signal(what)
+
+
+def _write(file: Path, properties: dict[str, object]) -> None:
+    file.write_text("".join(f"{key}={found}\n" for key, found in properties.items()))
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _free_ports() -> Iterator[int]:
+    """Yield ports on which nothing listens."""
+    for port in random.sample(PORTS, 100):
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        yield port
+
+
+def _class_archive(version: str, libs: Path) -> Path:
+    """Return an archive of the classes that a node loads, made by a first short run (AppCDS)."""
+    archive = libs.parent / f"classes-{version}.jsa"
+    if archive.exists():
+        return archive
+    place = libs.parent / "first-run"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    ports = _free_ports()
+    controller, broker = next(ports), next(ports)
+    _write(
+        place / "node.properties",
+        {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"CONTROLLER://127.0.0.1:{controller},PLAINTEXT://127.0.0.1:{broker}",
+            "log.dirs": place / "data",
+        },
+    )
+    java = ["java", *JVM, "-cp", f"{libs}/*"]
+    settings = str(place / "node.properties")
+    formatted = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", settings]
+    subprocess.run([*java, *formatted], check=True, capture_output=True)
+    process = subprocess.Popen(
+        [*java[:-2], f"-XX:ArchiveClassesAtExit={archive}", *java[-2:], "kafka.Kafka", settings],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    end = time.monotonic() + START_SECONDS
+    while not _listens(broker):
+        if time.monotonic() > end:
+            raise NoKafka(f"the first run of Kafka {version} does not listen: see {settings}")
+        time.sleep(0.2)
+    time.sleep(2)
+    process.terminate()
+    process.wait()
+    return archive
