@@ -1,6 +1,14 @@
 """The checks: one SQL query per guarantee, over views of all runs' facts (see base.py)."""
 
-from kafkasim.analysis.checks import applications, delivery, groups, liveness, order, replication
+from kafkasim.analysis.checks import (
+    applications,
+    delivery,
+    groups,
+    harm,
+    liveness,
+    order,
+    replication,
+)
 
 CHECKS: dict[str, str] = {
     "lost-write": delivery.LOST_WRITE,
@@ -19,6 +27,9 @@ CHECKS: dict[str, str] = {
     "isr-members-eligible": replication.ISR_ELIGIBLE,
     "isr-change-has-reason": replication.CHANGE_HAS_REASON,
     "logs-agree": replication.LOGS_AGREE,
+    "log-offsets-in-order": harm.LOG_ORDER,
+    "lag-has-reason": harm.LAG_REASON,
+    "fence-has-reason": harm.FENCE_REASON,
     "application-failed": applications.FAILED,
     "no-progress": liveness.NO_PROGRESS,
 }

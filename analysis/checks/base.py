@@ -16,10 +16,11 @@ small fleet.
 from __future__ import annotations
 
 JUDGED_KINDS = (
-    "Acked", "ApplicationFailed", "BecameLeader", "BrokerRegistration", "FinalReplica",
-    "GroupAssigned", "HighWatermark", "LogStart", "OffsetCommitted", "OffsetFetched",
-    "PartitionChanged", "Phase", "Polled", "Positioned", "Processed", "TopicCreated",
-    "TopicDeleted", "ZkControllerWrite",
+    "Acked", "Appended", "ApplicationFailed", "BecameLeader", "BrokerHeartbeat",
+    "BrokerRegistration", "ClockDrifted", "ControllerActive", "FinalReplica", "GroupAssigned",
+    "HighWatermark", "IsrProposed", "LogLoaded", "LogStart", "OffsetCommitted", "OffsetFetched",
+    "PartitionChanged", "Phase", "Polled", "Positioned", "Processed", "SessionEnded", "TimeLimit",
+    "TopicCreated", "TopicDeleted", "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

@@ -48,6 +48,7 @@ from kafkasim.model.facts.groups import (
     OffsetFetched,
 )
 from kafkasim.model.facts.metadata import (
+    BrokerHeartbeat,
     BrokerRegistration,
     ConfigChanged,
     ControllerActive,
@@ -56,6 +57,7 @@ from kafkasim.model.facts.metadata import (
     MetadataSnapshot,
     PartitionChanged,
     RaftRole,
+    SessionEnded,
     TopicCreated,
     TopicDeleted,
     VotersChanged,
@@ -68,6 +70,7 @@ from kafkasim.model.facts.replication import (
     BrokerState,
     HighWatermark,
     IsrChanged,
+    IsrProposed,
     IsrUpdateFailed,
     LogDeleted,
     LogDirOffline,
@@ -82,6 +85,7 @@ from kafkasim.model.facts.replication import (
 from kafkasim.model.facts.truth import FinalOffset, FinalPosition, FinalReplica
 from kafkasim.model.facts.world import (
     ApplicationFailed,
+    ClockDrifted,
     ClockStepped,
     DiskReplaced,
     FaultEnded,
@@ -92,6 +96,7 @@ from kafkasim.model.facts.world import (
     HostStopped,
     Operated,
     Phase,
+    TimeLimit,
 )
 from kafkasim.model.facts.zookeeper import ZooKeeperConnection, ZooKeeperRole, ZooKeeperSession
 
@@ -159,8 +164,10 @@ __all__ = [
     "ApplicationFailed",
     "BecameFollower",
     "BecameLeader",
+    "BrokerHeartbeat",
     "BrokerRegistration",
     "BrokerState",
+    "ClockDrifted",
     "ClockStepped",
     "CommitResult",
     "ConfigChanged",
@@ -183,6 +190,7 @@ __all__ = [
     "HostStarted",
     "HostStopped",
     "IsrChanged",
+    "IsrProposed",
     "IsrUpdateFailed",
     "LogDeleted",
     "LogDirOffline",
@@ -206,6 +214,8 @@ __all__ = [
     "Replicated",
     "RequestStats",
     "SendFailed",
+    "SessionEnded",
+    "TimeLimit",
     "TopicCreated",
     "TopicDeleted",
     "Truncated",

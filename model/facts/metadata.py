@@ -99,6 +99,25 @@ class BrokerRegistration:
 
 
 @value
+class BrokerHeartbeat:
+    """The active controller received a broker's heartbeat, and has not judged it yet."""
+
+    broker: int
+    broker_epoch: int  # of the sender
+    offset: int  # the last metadata offset that the broker has replayed
+    want_fence: bool
+    want_shut_down: bool
+
+
+@value
+class SessionEnded:
+    """The active controller gave up a broker: its session has ended."""
+
+    broker: int
+    broker_epoch: int
+
+
+@value
 class PartitionChanged:
     """A partition's state after a change, committed at metadata ``offset``.
 

@@ -94,6 +94,8 @@ class LogStart:
     partition: int
     offset: int
     reason: str  # retention | delete-records | leader | truncation | reset | snapshot
+    high_watermark: int  # afterwards
+    log_end_offset: int  # afterwards
 
 
 @value
@@ -133,6 +135,18 @@ class LogDirOffline:
     directory: str
     directory_id: str
     reason: str
+
+
+@value
+class IsrProposed:
+    """A leader decided to change the ISR; retries of the proposal are not told."""
+
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    partition_epoch: int  # the change that it builds on
+    change: str  # shrink | expand
+    replica_ids: tuple[int, ...]  # that leave or join
 
 
 @value

@@ -41,6 +41,21 @@ class ClockStepped:
 
 
 @value
+class ClockDrifted:
+    """A host's monotonic clock runs at another rate from now on."""
+
+    drift_ppm: int  # µs that it gains in a second; 0: true time
+
+
+@value
+class TimeLimit:
+    """A time limit of the configuration that a process was started with."""
+
+    config: str  # Kafka's name of the setting
+    limit_us: int
+
+
+@value
 class FaultStarted:
     """A fault of the scenario began."""
 

@@ -23,10 +23,12 @@ class ZooKeeperSession:
     """
 
     session_id: int
-    event: str  # created | moved (to another server) | closed (by its client) | expired
+    # created | touched (told once a tick) | moved (to another server) | closed (by its client) |
+    # expiring (its end is proposed) | expired
+    event: str
     client: str  # the process that owns it
     server: str  # where it is attached, "" unknown
-    zxid: int  # of the record, −1 for a move
+    zxid: int  # of the record; −1 for touched, moved and expiring
 
 
 @value

@@ -13,6 +13,7 @@ from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable, Scenario
+from kafkasim.scenarios.running.node_settings import told
 from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication
 from kafkasim.scenarios.variants.releases import CONSUMER, PRODUCER
 from kafkasim.sim.apps.client_port import Application, launch
@@ -126,7 +127,10 @@ class ClientHosts:
         rng: random.Random,
         now: int,
     ) -> ClientProcess:
-        return ClientProcess(name, self._bootstrap, configs, self._rules, files, rng, now)
+        process = ClientProcess(name, self._bootstrap, configs, self._rules, files, rng, now)
+        for config in configs.values():
+            told(config, process)
+        return process
 
 
 def producer_config(scenario: Scenario, properties: Mapping[str, Any], node: str) -> ProducerConfig:

@@ -26,7 +26,7 @@ from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.client_hosts import ClientHosts
-from kafkasim.scenarios.running.node_settings import NodeSettings
+from kafkasim.scenarios.running.node_settings import NodeSettings, told
 from kafkasim.scenarios.variants.rules import Rules
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
@@ -141,10 +141,10 @@ class Cluster:
 
         def factory(files: Files, rng: random.Random, now: int) -> Controller:
             config, rules = self.settings.config(name), self.settings.rules(name)
-            return Controller(
+            return told(config, Controller(
                 name, node_id, self.voters, config, rules, files, rng, now, self._features,
                 self._format(name, files),
-            )  # fmt: skip
+            ))  # fmt: skip
 
         host = self.world.add_host(name, rack=rack or "rack-0")
         self._factories[name] = factory
@@ -157,7 +157,13 @@ class Cluster:
         rules = self.settings.rules().zookeeper
 
         def factory(files: Files, rng: random.Random, now: int) -> QuorumPeer:
-            return QuorumPeer(name, number, self.ensemble, config, rules, files, rng, now)
+            peer = QuorumPeer(name, number, self.ensemble, config, rules, files, rng, now)
+            limits = (
+                ("minSessionTimeout", config.min_session_timeout_ms),
+                ("maxSessionTimeout", config.max_session_timeout_ms),
+            )
+            peer.out.extend([facts.TimeLimit(key, limit * 1000) for key, limit in limits])
+            return peer
 
         host = self.world.add_host(name, rack=rack or "rack-0")
         self._factories[name] = factory
@@ -180,18 +186,20 @@ class Cluster:
         def factory(files: Files, rng: random.Random, now: int) -> Broker | ZkBroker:
             config, rules = self.settings.config(node), self.settings.broker_rules(node)
             if servers:
-                return ZkBroker(name, broker_id, config, rack, servers, rules, files, rng, now)
-            return Broker(name, broker_id, config, rack, self.voters, rules, files, rng, now)
+                zk = ZkBroker(name, broker_id, config, rack, servers, rules, files, rng, now)
+                return told(config, zk)
+            broker = Broker(name, broker_id, config, rack, self.voters, rules, files, rng, now)
+            return told(config, broker)
 
         return factory
 
     def _combined_factory(self, name: str, node_id: int, rack: str | None) -> Callable[..., Any]:
         def factory(files: Files, rng: random.Random, now: int) -> CombinedNode:
             config, rules = self.settings.config(name), self.settings.rules(name)
-            return CombinedNode(
+            return told(config, CombinedNode(
                 name, node_id, config, rack, self.voters, rules,
                 self.settings.broker_rules(name), files, rng, now, self._features,
                 self._format(name, files),
-            )  # fmt: skip
+            ))  # fmt: skip
 
         return factory

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from kafkasim.model.broker.rules import BrokerRules
-from kafkasim.model.config import BrokerConfig
+from kafkasim.model.config import BrokerConfig, Config
 from kafkasim.model.controller.kraft.feature_levels import formatted
+from kafkasim.model.effects import Process
+from kafkasim.model.facts import TimeLimit
 from kafkasim.scenarios.language.tables import ClusterTable, NodeTable
 from kafkasim.scenarios.variants.releases import BROKER, with_version
 from kafkasim.scenarios.variants.rules import Rules
+
+TIME_LIMITS = (
+    "broker.heartbeat.interval.ms", "broker.session.timeout.ms", "replica.fetch.wait.max.ms",
+    "replica.lag.time.max.ms", "request.timeout.ms", "zookeeper.session.timeout.ms",
+)  # fmt: skip
+"""The settings that judges of waits compare with; a process tells those that it has."""
+
+Started = TypeVar("Started", bound=Process)
 
 UNCHANGED = NodeTable.model_validate({})
 """The table of a node that the scenario does not mention."""
@@ -87,3 +97,10 @@ class NodeSettings:
 
     def _table(self, node: str) -> NodeTable:
         return self._cluster.nodes.get(node, UNCHANGED)
+
+
+def told(config: Config, process: Started) -> Started:
+    """Let a process tell the time limits of its configuration when it starts; return it."""
+    known = config.properties()
+    process.out.extend([TimeLimit(key, known[key] * 1000) for key in TIME_LIMITS if key in known])
+    return process

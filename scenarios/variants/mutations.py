@@ -14,6 +14,7 @@ from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.scenarios.variants.harm import HARM
 from kafkasim.scenarios.variants.variant import Variant
 
 
@@ -199,4 +200,5 @@ MUTATIONS: tuple[Variant, ...] = (
         "ACKED", "elr-min-isr-lowered",
         "A change of min.insync.replicas clears the ELR.",
     ),
+    *HARM,
 )  # fmt: skip

@@ -14,7 +14,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.effects import Call, ClockSet, Process
-from kafkasim.model.facts import ClockStepped, HostPaused, HostResumed, HostStarted, HostStopped
+from kafkasim.model.facts import (
+    ClockDrifted,
+    ClockStepped,
+    HostPaused,
+    HostResumed,
+    HostStarted,
+    HostStopped,
+)
 from kafkasim.model.storage.files import DiskError, Files
 from kafkasim.sim.clock import HostClock
 from kafkasim.sim.disk.device import Disk
@@ -260,6 +267,7 @@ class Host:
     def set_drift(self, drift_ppm: int) -> None:
         """Let the monotonic clock gain ``drift_ppm`` µs a second from now on."""
         self.clock.set_drift(drift_ppm, self.kernel._now)
+        self._record(ClockDrifted(drift_ppm))
         if self._lanes is not None:
             self._lanes.clock_changed()
 

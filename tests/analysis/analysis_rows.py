@@ -144,11 +144,12 @@ def final(
 ) -> tuple[str, Any]:
     """A final log with one batch per record id; those below ``deleted`` wait to be deleted."""
     count = len(ids)
+    below = start + count if high_watermark is None else high_watermark
+    end = max(start + count, below)
     offsets = tuple(range(start, start + count))
     fact = facts.FinalReplica(
         T, 0, leading, 1, max(start, deleted),
-        start + count if high_watermark is None else high_watermark,
-        start + count, start + count, (1, 0), offsets, tuple(o + 1 for o in offsets), (1,) * count,
+        below, below, end, (1, 0), offsets, tuple(o + 1 for o in offsets), (1,) * count,
         (producer,) * count, offsets, (1,) * count, ids,
     )  # fmt: skip
     return f"broker-{broker}", fact

@@ -33,6 +33,7 @@ from tests.analysis.analysis_rows import (
     topic,
     zk_write,
 )
+from tests.analysis.harm_cases import HARM_CASES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,6 +145,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         "consumer-1-task-1", True, "KafkaError", "INVALID_SESSION_TIMEOUT", ()))],
         {"application-failed": 1}),
     "stuck": ([end("orders-0 has no leader")], {"no-progress": 1}),
+    **HARM_CASES,
 }  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def test_empty_follower_restarts_at_a_batch_that_straddles_its_start() -> None:
     assert log.append_as_follower((at(3, 0, 3, 4, 5),)).error is NONE
     assert (log.log_start_offset, log.log_end_offset) == (3, 6)
     assert [effect for effect in log.out if isinstance(effect, LogStart)] == [
-        LogStart("topic-id", 0, 3, "reset")
+        LogStart("topic-id", 0, 3, "reset", 3, 3)
     ]
 
 

@@ -23,11 +23,11 @@ class FakeTrace:
         """Call ``callback(seq, t_us, node, fact)`` for every fact of a kind."""
         self._subscribers.setdefault(kind, []).append(callback)
 
-    def record(self, rows: Sequence[Row]) -> None:
+    def record(self, rows: Sequence[Row], t_us: int = 0) -> None:
         """Record facts, all at one instant."""
         for node, fact in rows:
             for callback in self._subscribers.get(type(fact), ()):
-                callback(self.rows, 0, node, fact)
+                callback(self.rows, t_us, node, fact)
             self.rows += 1
 
 

@@ -31,7 +31,8 @@ from kafkasim.model.controller.kraft.ports import Raft
 from kafkasim.model.controller.kraft.requests import HANDLERS, Managers
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.effects import Request, Respond
-from kafkasim.model.facts import ControllerActive
+from kafkasim.model.facts import BrokerHeartbeat, ControllerActive, SessionEnded
+from kafkasim.model.messages import BrokerHeartbeatRequest
 
 if TYPE_CHECKING:
     from kafkasim.model.timers import Timers
@@ -102,6 +103,8 @@ class ActiveController:
     def serve(self, item: Request, now: int) -> None:
         """Append the records of a request, and send or park its response."""
         message = item.message
+        if type(message) is BrokerHeartbeatRequest:
+            self.out.append(_heartbeat(message))
         result = HANDLERS[type(message)](self.managers, message, now)
         records, response = result.records, result.response
         if records and self.append(records, now) is None:
@@ -168,6 +171,7 @@ class ActiveController:
                 if self.append(records, now) is None:
                     return  # the leadership is lost, and the inbox is about to say so
                 heartbeats.fence(expired[0])
+                self.out.append(SessionEnded(*expired))
         self._arm_stale_check(now, again=expired is not None)
 
     def _arm_no_op(self, now: int) -> None:
@@ -199,3 +203,13 @@ class ActiveController:
     def _append_some(self, records: list[Any], now: int) -> None:
         if records:
             self.append(records, now)
+
+
+def _heartbeat(request: BrokerHeartbeatRequest) -> BrokerHeartbeat:
+    return BrokerHeartbeat(
+        request.broker_id,
+        request.broker_epoch,
+        request.current_metadata_offset,
+        request.want_fence,
+        request.want_shut_down,
+    )

@@ -92,7 +92,7 @@ class Managers:
         self.image = image
         self.rules = rules
         self.heartbeats = BrokerHeartbeatManager(
-            config.broker_session_timeout_ms * 1000, image, rules.tracks_fenced_brokers(), now
+            config.broker_session_timeout_ms * 1000, image, rules, now
         )
         self.cluster = ClusterControlManager(image, self.heartbeats)
         self.replication = ReplicationControlManager(

@@ -145,6 +145,13 @@ class ControllerRules:
         """
         return True
 
+    def session_has_ended(self, silent_us: int, session_timeout_us: int) -> bool:
+        """Return whether a broker's session has ended (BrokerHeartbeatTracker.isExpired).
+
+        ``silent_us`` is how long the controller has received no heartbeat of the broker.
+        """
+        return silent_us >= session_timeout_us
+
     def may_unfence(
         self, broker: BrokerImage, want_fence: bool, metadata_offset: int, log_end_offset: int
     ) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import HighWatermark, IsrChanged, IsrUpdateFailed
+from kafkasim.model.facts import HighWatermark, IsrChanged, IsrProposed, IsrUpdateFailed
 from kafkasim.model.messages import AlterPartitionData, AlterPartitionResult, FetchPartition
 from kafkasim.model.replication.partitions.isr import IsrState, committed
 from kafkasim.model.replication.partitions.remote_replica import RemoteReplica
@@ -212,6 +212,16 @@ class LeaderState:
 
     def _propose(self, pending: IsrState, now: int) -> None:
         self._set_isr(pending)
+        self.out.append(
+            IsrProposed(
+                self.topic_id,
+                self.tp.partition,
+                self.leader_epoch,
+                self.partition_epoch,
+                pending.change,
+                pending.moving,
+            )
+        )
         pending.sent = AlterPartitionData(
             self.topic_id,
             self.tp.partition,

@@ -327,7 +327,8 @@ class UnifiedLog:
         self.log_start_offset = offset
         self.high_watermark = max(self.high_watermark, offset)
         self.local.recovery_point = max(self.local.recovery_point, offset)
-        self.out.append(LogStart(self.topic_id, self.tp.partition, offset, reason))
+        end, hw = self.local.log_end_offset, self.high_watermark
+        self.out.append(LogStart(self.topic_id, self.tp.partition, offset, reason, hw, end))
 
     def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return (timestamp, offset) of the first record that is not older; None without one."""
@@ -354,12 +355,12 @@ class UnifiedLog:
             return True
         self.local.truncate_to(offset)
         self.epochs.truncate_from_end(offset)
-        if offset < self.log_start_offset:
-            self._set_log_start(offset, "truncation")
-        recovery.rebuild_producers(self.local, self.producers, self.log_start_offset, now_ms)
         self.high_watermark = self.rules.high_watermark_after_truncation(
             self.high_watermark, offset
         )
+        if offset < self.log_start_offset:
+            self._set_log_start(offset, "truncation")
+        recovery.rebuild_producers(self.local, self.producers, self.log_start_offset, now_ms)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -367,9 +368,9 @@ class UnifiedLog:
         self.local.truncate_fully_and_start_at(offset)
         self.epochs.clear()
         self.producers.truncate_fully_and_start_at(offset)
+        self.high_watermark = offset
         if offset != self.log_start_offset:
             self._set_log_start(offset, "reset")
-        self.high_watermark = offset
 
     # ------------------------------------------------------------------------------- durability
 

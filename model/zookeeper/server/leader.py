@@ -97,7 +97,7 @@ class EnsembleLeader:
 
     def heard_from(self, session_id: int, now: int) -> None:
         """Let a session's timeout start anew."""
-        self.tracker.touch(session_id, now)
+        self._touch(session_id, now)
 
     # ---------------------------------------------------------------------------- for followers
 
@@ -119,7 +119,7 @@ class EnsembleLeader:
             return ZkLearnerResponse(True, self.last_proposed, timeout_ms)
         elif kind is ZkTouchRequest:
             for session_id in request.sessions:
-                self.tracker.touch(session_id, now)
+                self._touch(session_id, now)
         else:
             assert kind is ZkSyncRequest, request
         return ZkLearnerResponse(True, self.last_proposed)
@@ -172,15 +172,30 @@ class EnsembleLeader:
         self.last_proposed = zxid
         return True
 
+    def _touch(self, session_id: int, now: int) -> bool:
+        """Let a session's timeout start anew; return whether the session is open.
+
+        The trace tells the first touch of each tick: the others move no deadline.
+        """
+        session = self.tracker.sessions.get(session_id)
+        before = None if session is None else session.deadline
+        open_ = self.tracker.touch(session_id, now)
+        if session is not None and session.deadline != before:
+            self._record(session_id, "touched", session.owner)
+        return open_
+
+    def _record(self, session_id: int, event: str, server_id: int | None) -> None:
+        client = self.database.sessions[session_id].client
+        self.trace.record(session_id, event, client, server_id, -1)
+
     def _revalidate(self, server_id: int, session_id: int, now: int) -> int:
         """Attach an open session to a server; return its timeout in ms, 0 if it is not open."""
-        if not self.tracker.touch(session_id, now):
+        if not self._touch(session_id, now):
             return 0
         session = self.tracker.sessions[session_id]
         if session.owner != server_id:
             session.owner = server_id
-            client = self.database.sessions[session_id].client
-            self.trace.record(session_id, "moved", client, server_id, -1)
+            self._record(session_id, "moved", server_id)
         return session.timeout_us // 1000
 
     def _arm_expiry(self, now: int) -> None:
@@ -191,4 +206,5 @@ class EnsembleLeader:
         for session_id in self.tracker.expired(now):
             if not self._append(CloseSession(session_id, EXPIRED), now):
                 return  # the next leader decides when these sessions expire
+            self._record(session_id, "expiring", self.owner(session_id))
         self._arm_expiry(now)

@@ -25,10 +25,10 @@ class SessionTrace:
     def record(
         self, session_id: int, event: str, client: str, server_id: int | None, zxid: int
     ) -> None:
-        """Record that a session was created, moved, closed or expired.
+        """Record what became of a session.
 
         ``server_id`` is the server where it is attached, None if that is unknown; ``zxid`` is the
-        record's, −1 for a move.
+        record's, −1 for an event without one.
         """
         address = "" if server_id is None else self._addresses[server_id]
         self._out.append(ZooKeeperSession(session_id, event, client, address, zxid))

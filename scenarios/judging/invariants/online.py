@@ -2,12 +2,13 @@
 
 ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py; META, ISRELIG and ONELEADER in
 metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in clients.py; LOGORDER, EPOCHCACHE,
-PIDSTATE and ORDER in final.py.
+PIDSTATE and ORDER in final.py. The judges of needless harm are in ``judging/harm``.
 """
 
 from __future__ import annotations
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.clients import Clients
 from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
 from kafkasim.scenarios.judging.invariants.logs import Logs
@@ -18,7 +19,7 @@ from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
 
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
-    "NODUP", "ORDER", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE", "PIDSTATE",
+    "NODUP", "ORDER", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE", "PIDSTATE", *HARM,
 )  # fmt: skip
 
 
@@ -31,6 +32,7 @@ class Invariants:
         self._metadata = Metadata(self.cluster)
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)
+        self._harm = Harm(self.cluster)
         trace.subscribe(facts.FinalReplica, self._on_final)
 
     @property
@@ -53,6 +55,7 @@ class Invariants:
     def finish(self) -> list[Violation]:
         """Judge what can only be judged at the end, and return all violations."""
         self._metadata.finish()
+        self._harm.finish()
         return self.cluster.violations
 
     def _on_final(self, seq: int, t_us: int, node: str, fact: facts.FinalReplica) -> None:

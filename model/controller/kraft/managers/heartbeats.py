@@ -16,6 +16,7 @@ broker ends when it is fenced.
 from __future__ import annotations
 
 from kafkasim.model.controller.common.image import MetadataImage
+from kafkasim.model.controller.kraft.rules import ControllerRules
 
 NEVER = 2**63 - 1
 CHECKS_PER_SESSION = 8  # QuorumController.maybeFenceStaleBrokerPeriodNs
@@ -40,13 +41,14 @@ class BrokerHeartbeatManager:
     ``tracks_fenced``: a fenced broker has a session too, as in Kafka 4.0.
     """
 
-    __slots__ = ("_brokers", "_contacts", "session_timeout_us", "tracks_fenced")
+    __slots__ = ("_brokers", "_contacts", "rules", "session_timeout_us", "tracks_fenced")
 
     def __init__(
-        self, session_timeout_us: int, image: MetadataImage, tracks_fenced: bool, now: int
+        self, session_timeout_us: int, image: MetadataImage, rules: ControllerRules, now: int
     ) -> None:
         self.session_timeout_us = session_timeout_us
-        self.tracks_fenced = tracks_fenced
+        self.rules = rules
+        self.tracks_fenced = tracks_fenced = rules.tracks_fenced_brokers()
         self._brokers = {broker.id: BrokerHeartbeatState() for broker in image.brokers.values()}
         # (broker id, broker epoch) to the time of the last heartbeat, in µs.
         self._contacts = {
@@ -97,7 +99,7 @@ class BrokerHeartbeatManager:
     def has_valid_session(self, broker_id: int, epoch: int, now: int) -> bool:
         """Return whether the session of an incarnation has begun and not ended."""
         contact = self._contacts.get((broker_id, epoch))
-        return contact is not None and now < contact + self.session_timeout_us
+        return contact is not None and not self._has_ended(contact, now)
 
     def remove_expired(self, now: int) -> tuple[int, int] | None:
         """Drop the session that ended first; return its broker id and broker epoch.
@@ -105,7 +107,7 @@ class BrokerHeartbeatManager:
         None if no session has ended (BrokerHeartbeatTracker.maybeRemoveExpired).
         """
         expired = min(self._contacts, key=self._contacts.__getitem__, default=None)
-        if expired is None or now < self._contacts[expired] + self.session_timeout_us:
+        if expired is None or not self._has_ended(self._contacts[expired], now):
             return None
         del self._contacts[expired]
         return expired
@@ -121,6 +123,9 @@ class BrokerHeartbeatManager:
             return now + (CHECK_AGAIN_US if again else max(period, MIN_CHECK_PERIOD_US))
         contacts = self._contacts.values()
         return min(contacts) + self.session_timeout_us if contacts else None
+
+    def _has_ended(self, contact: int, now: int) -> bool:
+        return self.rules.session_has_ended(now - contact, self.session_timeout_us)
 
     def _end_sessions(self, broker_id: int) -> None:
         for key in [each for each in self._contacts if each[0] == broker_id]:

@@ -1,0 +1,175 @@
+"""Needless harm: changes that cost availability have a reason (scenarios/judging/harm).
+
+These checks judge what rows of one or two kinds prove; the run's own judges see more. A node whose
+clock a fault let drift is not judged here, since its limits are not the trace's seconds.
+"""
+
+from __future__ import annotations
+
+from kafkasim.analysis.checks.base import offending
+
+_LIMITS = """
+    -- The shortest value that each time limit of a node had.
+    SELECT run, node, config, min(limit_us) AS limit_us FROM TimeLimit
+    WHERE (run, node) NOT IN (SELECT run, node FROM ClockDrifted)
+    GROUP BY run, node, config"""
+
+_CAUGHT_UP = """
+    -- Followers that had the leader's whole log, and when that had reached its end: the high
+    -- watermark is the log end, and the follower has acknowledged it.
+    SELECT run, topic_id, partition, node, seq, leader_epoch, broker, grown_us
+    FROM (
+        SELECT *, last(log_end, true) OVER leader AS known_end,
+               last(IF(log_end IS NULL, NULL, t_us), true) OVER leader AS grown_us
+        FROM (
+            SELECT run, topic_id, partition, node, seq, t_us, leader_epoch,
+                   next_offset AS log_end, NULL AS high_watermark, NULL AS acknowledged
+            FROM Appended LEFT SEMI JOIN shrinks USING (run, topic_id, partition)
+            UNION ALL
+            SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, start_offset, NULL, NULL
+            FROM BecameLeader LEFT SEMI JOIN shrinks USING (run, topic_id, partition)
+            UNION ALL
+            SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, NULL, high_watermark,
+                   acknowledged
+            FROM HighWatermark LEFT SEMI JOIN shrinks USING (run, topic_id, partition))
+        WINDOW leader AS (PARTITION BY run, topic_id, partition, node ORDER BY seq))
+    LATERAL VIEW explode(acknowledged) AS broker
+    WHERE high_watermark = known_end"""
+
+LAG_REASON = offending(
+    # A replica that a leader removes for lag was last caught up replica.lag.time.max.ms ago or
+    # earlier. Partitions whose replicas change are left to the run: progress may start anew there.
+    f"""
+    WITH shrinks AS (
+        SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, broker
+        FROM IsrProposed LATERAL VIEW explode(replica_ids) AS broker
+        WHERE change = 'shrink' AND (run, topic_id, partition) NOT IN (
+            SELECT run, topic_id, partition FROM PartitionChanged
+            GROUP BY run, topic_id, partition
+            HAVING min(array_sort(replicas)) != max(array_sort(replicas)))
+    ), caught_up AS ({_CAUGHT_UP})
+    SELECT told.run, topic_id, partition, seq, told.node, broker, t_us - since AS behind, limit_us
+    FROM (
+        SELECT *, last(grown_us, true) OVER (
+            PARTITION BY run, topic_id, partition, node, leader_epoch, broker
+            ORDER BY seq) AS since
+        FROM (
+            SELECT run, topic_id, partition, node, leader_epoch, broker, seq, t_us,
+                   CAST(NULL AS BIGINT) AS grown_us FROM shrinks
+            UNION ALL
+            SELECT run, topic_id, partition, node, leader_epoch, broker, seq, NULL, grown_us
+            FROM caught_up)) AS told
+    JOIN ({_LIMITS}) AS limits ON told.run = limits.run AND told.node = limits.node
+        AND config = 'replica.lag.time.max.ms'
+    WHERE t_us IS NOT NULL AND t_us - since < limit_us - 1000""",
+    "'LAGREASON'",
+    "'%s removes broker %d for lag, %d us after it was caught up; the limit is %d us',"
+    " node, broker, behind, limit_us",
+)
+
+_SILENCES = f"""
+    -- Sessions that a KRaft controller ended, and since when it had heard nothing: of this broker
+    -- epoch, or at all because it was elected then.
+    SELECT told.run, seq, told.node, format_string('broker %d', broker) AS who,
+           t_us - since AS silent, limit_us
+    FROM (
+        SELECT *, greatest(coalesce(heard, 0), coalesce(elected, 0)) AS since
+        FROM (
+            SELECT *, max(IF(kind = 'elected', t_us, NULL)) OVER (
+                       PARTITION BY run, node ORDER BY seq) AS elected,
+                   max(IF(kind = 'heard', t_us, NULL)) OVER (
+                       PARTITION BY run, node, broker, broker_epoch ORDER BY seq) AS heard
+            FROM (
+                SELECT run, node, seq, t_us, broker, broker_epoch, 'ended' AS kind FROM SessionEnded
+                UNION ALL
+                SELECT run, node, seq, t_us, broker, broker_epoch, 'heard' FROM BrokerHeartbeat
+                UNION ALL
+                SELECT run, node, seq, t_us, NULL, NULL, 'elected' FROM ControllerActive
+                WHERE active))
+        WHERE kind = 'ended') AS told
+    JOIN ({_LIMITS}) AS limits ON told.run = limits.run AND told.node = limits.node
+        AND config = 'broker.session.timeout.ms'
+    WHERE t_us - since < limit_us - 1000"""
+
+_ZK_SILENCES = f"""
+    -- Sessions that the ensemble's leader ended, and since when nobody had told it of the client.
+    SELECT told.run, seq, told.node, client AS who, t_us - since AS silent,
+           least(greatest(wanted.limit_us, low.limit_us), high.limit_us) AS limit_us
+    FROM (
+        SELECT *, greatest(coalesce(touched, 0), coalesce(elected, 0)) AS since
+        FROM (
+            SELECT *, max(IF(event = 'elected', t_us, NULL)) OVER (
+                       PARTITION BY run, node ORDER BY seq) AS elected,
+                   max(IF(event IN ('created', 'touched', 'moved'), t_us, NULL)) OVER (
+                       PARTITION BY run, node, session_id ORDER BY seq) AS touched
+            FROM (
+                SELECT run, node, seq, t_us, session_id, client, event FROM ZooKeeperSession
+                UNION ALL
+                SELECT run, node, seq, t_us, NULL, NULL, 'elected' FROM ZooKeeperRole
+                WHERE role = 'leading'))
+        WHERE event = 'expiring' AND client LIKE 'broker-%') AS told
+    JOIN ({_LIMITS}) AS wanted ON told.run = wanted.run AND told.client = wanted.node
+        AND wanted.config = 'zookeeper.session.timeout.ms'
+    JOIN ({_LIMITS}) AS low ON told.run = low.run AND told.node = low.node
+        AND low.config = 'minSessionTimeout'
+    JOIN ({_LIMITS}) AS high ON told.run = high.run AND told.node = high.node
+        AND high.config = 'maxSessionTimeout'
+    WHERE t_us - since < least(greatest(wanted.limit_us, low.limit_us), high.limit_us) - 1000"""
+
+_FENCES = """
+    -- Fences without a reason since the broker was unfenced: an ended session, its own wish, a new
+    -- registration. A new controller tells older registrations again, which count once.
+    SELECT run, seq, broker
+    FROM (
+        SELECT *, last(reason, true) OVER (PARTITION BY run, broker ORDER BY seq) AS known,
+               max(offset) OVER (PARTITION BY run, broker ORDER BY seq
+                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newest
+        FROM (
+            SELECT run, seq, broker, offset, change, CASE change
+                WHEN 'registered' THEN 'registered' WHEN 'unfenced' THEN '' END AS reason
+            FROM BrokerRegistration
+            UNION ALL
+            SELECT run, seq, broker, NULL, NULL, 'session' FROM SessionEnded
+            UNION ALL
+            SELECT run, seq, broker, NULL, NULL, 'asked' FROM BrokerHeartbeat
+            WHERE want_fence OR want_shut_down
+            UNION ALL
+            SELECT run, seq, CAST(substring_index(client, '-', -1) AS BIGINT), NULL, NULL, event
+            FROM ZooKeeperSession
+            WHERE event IN ('closed', 'expired') AND client RLIKE '^broker-[0-9]+$'))
+    WHERE change = 'fenced' AND coalesce(known, '') = '' AND offset > coalesce(newest, -1)
+        AND run IN (SELECT run FROM BrokerHeartbeat UNION SELECT run FROM ZooKeeperSession)"""
+
+FENCE_REASON = offending(
+    # A broker is fenced after the silence of a whole session, or because it asked for it.
+    f"""
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq,
+           format_string('%s ends the session of %s after %d us of %d us', node, who, silent,
+                         limit_us) AS story
+    FROM (SELECT * FROM ({_SILENCES}) UNION ALL SELECT * FROM ({_ZK_SILENCES}))
+    UNION ALL
+    SELECT run, NULL, NULL, seq, format_string('broker %d is fenced without a reason', broker)
+    FROM ({_FENCES})""",
+    "'FENCEREASON'",
+    "'%s', story",
+)
+
+LOG_ORDER = offending(
+    # Log start ≤ last stable offset ≤ high watermark ≤ log end, wherever a fact tells them.
+    """
+    SELECT * FROM (
+        SELECT run, topic_id, partition, seq, node, offset AS low, high_watermark AS stable,
+               high_watermark, log_end_offset AS high FROM LogStart
+        UNION ALL
+        SELECT run, topic_id, partition, seq, node, log_start_offset, high_watermark,
+               high_watermark, log_end_offset FROM LogLoaded
+        UNION ALL
+        SELECT run, topic_id, partition, seq, node, 0, high_watermark, high_watermark, start_offset
+        FROM BecameLeader
+        UNION ALL
+        SELECT run, topic_id, partition, seq, node, log_start_offset, last_stable_offset,
+               high_watermark, log_end_offset FROM FinalReplica)
+    WHERE low > stable OR stable > high_watermark OR high_watermark > high""",
+    "'LOGORDER'",
+    "'%s: log start %d, high watermark %d, log end %d', node, low, high_watermark, high",
+)

@@ -1,0 +1,1 @@
+"""Judges of needless harm: changes that cost availability, and waits that do not end."""

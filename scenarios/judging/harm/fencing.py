@@ -1,0 +1,119 @@
+"""FENCEREASON: a broker is fenced for a silence of a whole session, or because it stops.
+
+KRaft: a session lasts broker.session.timeout.ms from the last heartbeat that the active controller
+received of this broker epoch, by the controller's clock. A new active controller begins all
+sessions anew (BrokerHeartbeatManager). A pause of the controller delays what it hears and what it
+decides alike, so it needs no excuse: what counts is what the controller had received. Besides the
+end of its session a broker may be fenced when it asked for it (a controlled shutdown, a broker
+that is not ready), and when it registers again.
+
+ZooKeeper: a session lasts its negotiated timeout from the last touch that the ensemble's leader
+heard of, by the leader's clock; the tick of the touch is over first, so it may last a tick longer.
+A new leader begins all sessions anew (SessionTrackerImpl). The controller may give up a broker only
+when the session behind the broker's znode was closed or has expired.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.nodes import ROUNDING_US, Nodes
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+
+SESSION = "broker.session.timeout.ms"
+ZK_SESSION = "zookeeper.session.timeout.ms"
+NOWHERE = ("", -1)
+
+
+class FenceReason:
+    """Compares fences with the heartbeats that controllers, or ZooKeeper, had received."""
+
+    def __init__(self, cluster: TracedCluster, nodes: Nodes) -> None:
+        self.cluster = cluster
+        self._nodes = nodes
+        self._active: dict[str, int] = {}  # controller, or ensemble's leader -> since when
+        self._heard: dict[tuple[str, int, int], int] = {}  # controller, broker, epoch -> when
+        self._reasons: dict[int, None] = {}  # brokers with a reason to be fenced
+        self._offsets: dict[int, int] = {}  # broker -> its last registration seen
+        self._touched: dict[tuple[str, int], int] = {}  # ensemble's leader, session -> when
+        trace = cluster.trace
+        trace.subscribe(facts.ControllerActive, self._on_controller)
+        trace.subscribe(facts.BrokerHeartbeat, self._on_heartbeat)
+        trace.subscribe(facts.SessionEnded, self._on_session_ended)
+        trace.subscribe(facts.BrokerRegistration, self._on_registration)
+        trace.subscribe(facts.ZooKeeperRole, self._on_role)
+        trace.subscribe(facts.ZooKeeperSession, self._on_zk_session)
+
+    def _on_controller(self, _seq: int, t: int, node: str, fact: facts.ControllerActive) -> None:
+        if fact.active:
+            self._active[node] = t
+
+    def _on_heartbeat(self, _seq: int, t: int, node: str, fact: facts.BrokerHeartbeat) -> None:
+        self._heard[node, fact.broker, fact.broker_epoch] = t
+        if fact.want_fence or fact.want_shut_down:
+            self._reasons[fact.broker] = None
+
+    def _on_session_ended(self, seq: int, t: int, node: str, fact: facts.SessionEnded) -> None:
+        self._reasons[fact.broker] = None
+        heard = self._heard.get((node, fact.broker, fact.broker_epoch), 0)
+        since = max(heard, self._active.get(node, 0))
+        limit = self._nodes.limit_us(node, SESSION)
+        if limit is not None:
+            self._judge(seq, t, node, f"broker {fact.broker}", since, limit, SESSION)
+
+    def _judge(
+        self, seq: int, t: int, node: str, who: str, since: int, limit: int, config: str
+    ) -> None:
+        silent = self._nodes.elapsed_us(node, since, t)
+        if silent < limit - ROUNDING_US:
+            self.cluster.violated(
+                "FENCEREASON", seq, t, NOWHERE,
+                f"{node} ends the session of {who} after a silence of {silent / 1e6:.3f} s;"
+                f" {config} gives it {limit / 1e6:.3f} s",
+            )  # fmt: skip
+
+    def _on_registration(
+        self, seq: int, t: int, _node: str, fact: facts.BrokerRegistration
+    ) -> None:
+        if fact.offset <= self._offsets.get(fact.broker, -1):
+            return
+        self._offsets[fact.broker] = fact.offset
+        if fact.change == "registered":
+            self._reasons[fact.broker] = None  # a new registration is fenced until it has caught up
+        elif fact.change == "unfenced":
+            self._reasons.pop(fact.broker, None)
+        elif fact.change == "fenced" and fact.broker not in self._reasons:
+            self.cluster.violated(
+                "FENCEREASON", seq, t, NOWHERE,
+                f"broker {fact.broker} is fenced, though its session had not ended and it did not"
+                f" ask for it",
+            )  # fmt: skip
+
+    # ZooKeeper mode.
+
+    def _on_role(self, _seq: int, t: int, node: str, fact: facts.ZooKeeperRole) -> None:
+        if fact.role == "leading":
+            self._active[node] = t
+
+    def _on_zk_session(self, seq: int, t: int, node: str, fact: facts.ZooKeeperSession) -> None:
+        broker = fact.client.rpartition("-")[2]
+        if not fact.client.startswith("broker-") or not broker.isdigit():
+            return
+        if fact.event in ("closed", "expired"):
+            self._reasons[int(broker)] = None
+        elif fact.event in ("created", "touched", "moved"):
+            self._touched[node, fact.session_id] = t
+        elif fact.event == "expiring":
+            touched = self._touched.get((node, fact.session_id), 0)
+            since = max(touched, self._active.get(node, 0))
+            limit = self._session_us(node, fact.client)
+            if limit is not None:
+                self._judge(seq, t, node, fact.client, since, limit, ZK_SESSION)
+
+    def _session_us(self, server: str, client: str) -> int | None:
+        """Return the timeout of a client's session, as processConnectRequest clamps it."""
+        wanted = self._nodes.limit_us(client, ZK_SESSION)
+        low = self._nodes.limit_us(server, "minSessionTimeout")
+        high = self._nodes.limit_us(server, "maxSessionTimeout")
+        if wanted is None or low is None or high is None:
+            return None
+        return min(max(wanted, low), high)

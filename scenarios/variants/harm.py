@@ -1,0 +1,52 @@
+"""Mutations that cost availability without a reason, or let a wait go on: no data is harmed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.zookeeper.rules import ZooKeeperRules
+from kafkasim.scenarios.variants.variant import Variant
+
+
+class ShrinksWhoeverLags(ReplicationRules):
+    """A member whose log is shorter than the leader's at the check leaves the ISR."""
+
+    def out_of_sync(self, leader: Any, now: int) -> tuple[int, ...]:
+        end = leader.log.log_end_offset
+        remotes = leader.remotes
+        return tuple([m for m in leader.isr if m in remotes and remotes[m].leo < end])
+
+
+class HalfASession(ControllerRules):
+    """The controller gives up a broker after half of its session."""
+
+    def session_has_ended(self, silent_us: int, session_timeout_us: int) -> bool:
+        return silent_us >= session_timeout_us // 2
+
+
+class HalfAZooKeeperSession(ZooKeeperRules):
+    """The ensemble's leader ends a session after half of its timeout."""
+
+    def session_deadline_us(self, now: int, timeout_us: int, tick_us: int) -> int:
+        return super().session_deadline_us(now, timeout_us // 2, tick_us)
+
+
+HARM: tuple[Variant, ...] = (
+    Variant(
+        "M30-shrinks-whoever-lags", "ReplicaState.isCaughtUp", (ShrinksWhoeverLags,),
+        "LAGREASON", "slow-follower",
+        "A member leaves the ISR for lag when it was behind for replica.lag.time.max.ms.",
+    ),
+    Variant(
+        "M31-half-a-session", "BrokerHeartbeatTracker.isExpired", (HalfASession,),
+        "FENCEREASON", "gc-pause-isr-flapping",
+        "A broker is fenced after a silence of broker.session.timeout.ms.",
+    ),
+    Variant(
+        "M32-zk-half-a-session", "ExpiryQueue.update", (HalfAZooKeeperSession,),
+        "FENCEREASON", "zk-gc-pause-leader",
+        "A session ends after a silence of its whole timeout.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""Cases of the checks of needless harm, as in test_checks.py: rows, and what they violate.
+
+Rows are a second apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model import facts
+from tests.analysis.analysis_rows import Case, T, led, mark, registered
+
+LAG = "replica.lag.time.max.ms"
+SESSION = "broker.session.timeout.ms"
+QUIET = ("world", facts.ClockStepped(0))
+"""A row that says nothing: a second passes."""
+
+
+def limit(node: str, config: str, seconds: int) -> tuple[str, Any]:
+    return node, facts.TimeLimit(config, seconds * 1_000_000)
+
+
+def grown(end: int) -> tuple[str, Any]:
+    return "broker-1", facts.Appended(T, 0, 1, end - 1, end, -1, -1, -1, ())
+
+
+def heartbeat(broker: int, stops: bool = False) -> tuple[str, Any]:
+    return "controller-1", facts.BrokerHeartbeat(broker, 7, 5, False, stops)
+
+
+def zk_session(event: str, zxid: int = -1) -> tuple[str, Any]:
+    return "zookeeper-1", facts.ZooKeeperSession(9, event, "broker-2", "zookeeper-2", zxid)
+
+
+def change(offset: int, what: str) -> tuple[str, Any]:
+    fact = facts.BrokerRegistration(offset, 2, 7, what, what == "fenced", False, None)
+    return "controller-1", fact
+
+
+UNFENCED, FENCED = change(8, "unfenced"), change(9, "fenced")
+SHRINK = ("broker-1", facts.IsrProposed(T, 0, 1, 1, "shrink", (2,)))
+LED = [limit("broker-1", LAG, 4), led(1, 1, 0), grown(1), mark(1, by=(1, 2))]
+ENDED = ("controller-1", facts.SessionEnded(2, 7))
+HEARD = [limit("controller-1", SESSION, 3), ("controller-1", facts.ControllerActive(1, True)),
+         registered(2), heartbeat(2)]  # fmt: skip
+TOUCHED = [limit("broker-2", "zookeeper.session.timeout.ms", 1),
+           limit("zookeeper-1", "minSessionTimeout", 3),
+           limit("zookeeper-1", "maxSessionTimeout", 9), zk_session("created", 4),
+           ("zookeeper-1", facts.ZooKeeperRole("leading", 1, 1)),
+           zk_session("touched")]  # fmt: skip
+
+HARM_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "removed at once": ([*LED, grown(2), SHRINK], {"LAGREASON": 1}),
+    "removed for lag": ([*LED, grown(2), QUIET, QUIET, SHRINK], {}),
+    "removed by a leader whose clock is fast": (
+        [*LED, ("broker-1", facts.ClockDrifted(900_000)), SHRINK], {}),
+    "removed in an epoch in which it has not fetched": (
+        [*LED, led(1, 2, 1), ("broker-1", facts.IsrProposed(T, 0, 2, 1, "shrink", (2,)))], {}),
+    "fenced early": ([*HEARD, QUIET, ENDED], {"FENCEREASON": 1}),
+    "fenced by a controller that is new": (
+        [*HEARD, QUIET, QUIET, ("controller-1", facts.ControllerActive(3, True)), ENDED],
+        {"FENCEREASON": 1}),
+    "fenced after a session": (
+        [*HEARD, QUIET, QUIET, ENDED, FENCED], {}),
+    "fenced as it stops": ([*HEARD, UNFENCED, heartbeat(2, True), FENCED], {}),
+    "fenced without a reason": ([*HEARD, UNFENCED, FENCED], {"FENCEREASON": 1}),
+    "a session of ZooKeeper that ends early": (
+        [*TOUCHED, QUIET, zk_session("expiring")], {"FENCEREASON": 1}),
+    "a session of ZooKeeper that ends": (
+        [*TOUCHED, QUIET, QUIET, zk_session("expiring"), zk_session("expired", 5)], {}),
+    "log start above the high watermark": (
+        [("broker-1", facts.LogStart(T, 0, 3, "leader", 2, 5))], {"LOGORDER": 1}),
+    "high watermark above the log end": (
+        [("broker-1", facts.LogLoaded(T, 0, 0, 5, 6, True))], {"LOGORDER": 1}),
+    "offsets in order": (
+        [("broker-1", facts.LogStart(T, 0, 3, "leader", 3, 3)),
+         ("broker-1", facts.LogLoaded(T, 0, 0, 5, 5, True))], {}),
+}  # fmt: skip

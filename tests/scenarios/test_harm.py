@@ -1,0 +1,179 @@
+"""Each judge of needless harm on facts written by hand, at times in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.judges import HARM, Harm
+from kafkasim.scenarios.judging.harm.nodes import Nodes
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from tests.scenarios.fact_makers import (
+    FakeTrace,
+    P,
+    T,
+    appended,
+    changed,
+    high_watermark,
+    led,
+    registration,
+)
+
+Timed = tuple[float, str, Any]
+"""When a fact is recorded, in seconds, by whom, and the fact."""
+
+SECOND = 1_000_000
+
+
+def limit(node: str, config: str, seconds: float) -> Timed:
+    return 0, node, facts.TimeLimit(config, int(seconds * SECOND))
+
+
+def shrink(t: float, *members: int, epoch: int = 0) -> Timed:
+    return t, "broker-1", facts.IsrProposed(T, P, epoch, 1, "shrink", members)
+
+
+def lagging(isr: tuple[int, ...]) -> facts.PartitionChanged:
+    return facts.PartitionChanged(9, T, P, 1, 0, 9, isr, (1, 2, 3), "lag", False)
+
+
+def replicated(base: int, end: int) -> facts.Replicated:
+    return facts.Replicated(T, P, 0, 0, base, end)
+
+
+def heartbeat(t: float, stops: bool = False, node: str = "controller-1") -> Timed:
+    return t, node, facts.BrokerHeartbeat(2, 7, 5, False, stops)
+
+
+def session_ended(t: float, node: str = "controller-1") -> Timed:
+    return t, node, facts.SessionEnded(2, 7)
+
+
+def active(t: float, node: str = "controller-1") -> Timed:
+    return t, node, facts.ControllerActive(1, True)
+
+
+def zk_session(t: float, event: str, node: str = "zookeeper-1") -> Timed:
+    return t, node, facts.ZooKeeperSession(9, event, "broker-2", "zookeeper-2", -1)
+
+
+LED: list[Timed] = [
+    limit("broker-1", "replica.lag.time.max.ms", 10),
+    (0, "controller-1", changed(3, (1, 2, 3))),
+    (1, "broker-1", led(0)), (5, "broker-1", appended(0, (10,))),
+    (6, "broker-1", high_watermark(1, (1, 2))),
+]  # fmt: skip
+TWICE: list[Timed] = [  # the high watermark waits for broker-3, while broker-2 keeps up
+    *LED[:4],
+    (5.1, "broker-2", replicated(0, 1)), (7, "broker-1", appended(1, (11,))),
+    (7.1, "broker-2", replicated(1, 2)), (9, "broker-1", appended(2, (12,))),
+    (9.1, "broker-2", replicated(2, 3)),
+]  # fmt: skip
+HEARD: list[Timed] = [
+    limit("controller-1", "broker.session.timeout.ms", 9), active(1), heartbeat(5),
+]  # fmt: skip
+TOUCHED: list[Timed] = [
+    limit("broker-2", "zookeeper.session.timeout.ms", 18),
+    limit("zookeeper-1", "minSessionTimeout", 4), limit("zookeeper-1", "maxSessionTimeout", 12),
+    (1, "zookeeper-1", facts.ZooKeeperRole("leading", 1, 1)), zk_session(5, "touched"),
+]  # fmt: skip
+
+STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
+    # name: what happened before, how it goes on well, how it goes on badly
+    "LAGREASON the follower had everything a moment ago": (
+        LED, [shrink(16, 2)], [shrink(14, 2)],
+    ),
+    "LAGREASON a follower that keeps up beside one that does not": (
+        TWICE, [shrink(16, 2), shrink(16, 3)], [shrink(14, 2)],
+    ),
+    "LAGREASON the leader's clock counts": (
+        LED,
+        [(6, "broker-1", facts.ClockDrifted(500_000)), shrink(13, 2)],
+        [(6, "broker-1", facts.ClockDrifted(-500_000)), shrink(16, 2)],
+    ),
+    "LAGREASON a new leadership knows of no progress": (
+        LED, [(7, "broker-1", led(1, 1)), shrink(8, 2, epoch=1)], [shrink(8, 2)],
+    ),
+    "LAGREASON a replica that left and came back begins anew": (
+        LED,
+        [(7, "controller-1", facts.PartitionChanged(
+            4, T, P, 1, 0, 4, (1,), (1, 3), "reassignment", False)), shrink(8, 2)],
+        [(7, "controller-1", changed(4, (1, 2))), shrink(8, 2)],
+    ),
+    "LAGREASON no leader had decided so": (
+        LED, [shrink(16, 2), (17, "controller-1", lagging((1, 3)))],
+        [(17, "controller-1", lagging((1, 3)))],
+    ),
+    "FENCEREASON a session ends early": (HEARD, [session_ended(14)], [session_ended(13.5)]),
+    "FENCEREASON a new controller begins all sessions anew": (
+        [*HEARD, limit("controller-2", "broker.session.timeout.ms", 9), active(10, "controller-2")],
+        [session_ended(19, "controller-2")], [session_ended(15, "controller-2")],
+    ),
+    "FENCEREASON the controller's clock counts": (
+        [*HEARD, (5, "controller-1", facts.ClockDrifted(500_000))],
+        [session_ended(12)], [session_ended(10)],
+    ),
+    "FENCEREASON fenced without a reason": (
+        [*HEARD, (6, "controller-1", registration(3, 2))],
+        [heartbeat(7, stops=True), (8, "controller-1", registration(4, 2, "fenced", True))],
+        [heartbeat(7), (8, "controller-1", registration(4, 2, "fenced", True))],
+    ),
+    "FENCEREASON a ZooKeeper session ends early": (
+        TOUCHED, [zk_session(17.5, "expiring")], [zk_session(16, "expiring")],
+    ),
+    "FENCEREASON another leader of the ensemble was not touched": (
+        [*TOUCHED, limit("zookeeper-2", "minSessionTimeout", 4),
+         limit("zookeeper-2", "maxSessionTimeout", 12),
+         (9, "zookeeper-2", facts.ZooKeeperRole("leading", 2, 2))],
+        [zk_session(21, "expiring", "zookeeper-2")], [zk_session(17, "expiring", "zookeeper-2")],
+    ),
+}  # fmt: skip
+
+
+def judge(rows: Sequence[Timed]) -> list[str]:
+    """Return the invariants that the facts break."""
+    trace = FakeTrace()
+    cluster = TracedCluster(trace, lambda *_: None, lambda *_: "")
+    harm = Harm(cluster)
+    for t, node, fact in rows:
+        trace.record([(node, fact)], int(t * SECOND))
+    harm.finish()
+    return [found.invariant for found in cluster.violations]
+
+
+def test_every_judge_has_a_story() -> None:
+    assert {story.split()[0] for story in STORIES} == {*HARM}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_facts_with_a_reason(story: str) -> None:
+    before, good, _ = STORIES[story]
+    assert judge([*before, *good]) == []
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_facts_without_one(story: str) -> None:
+    before, _, bad = STORIES[story]
+    assert judge([*before, *bad]) == [story.split()[0]]
+
+
+def test_offsets_out_of_order_are_seen_while_the_run_goes_on() -> None:
+    rows: list[Timed] = [
+        (1, "broker-1", facts.LogStart(T, P, 3, "leader", 2, 5)),
+        (2, "broker-1", facts.LogStart(T, P, 3, "leader", 3, 5)),
+        (3, "broker-1", facts.LogLoaded(T, P, 0, 4, 5, True)),
+    ]
+    assert judge(rows) == ["LOGORDER", "LOGORDER"]
+
+
+def test_a_wait_counts_on_the_clock_of_the_node() -> None:
+    trace = FakeTrace()
+    nodes = Nodes(trace)
+    for t, drift in ((10, 500_000), (20, 0), (30, -500_000)):
+        trace.record([("broker-1", facts.ClockDrifted(drift))], t)
+    spans = [(0, 10), (0, 20), (15, 25), (0, 40), (25, 50), (32, 36)]
+    assert [nodes.elapsed_us("broker-1", *span) for span in spans] == [10, 25, 12, 40, 15, 2]
+    assert nodes.elapsed_us("broker-2", 0, 40) == 40
