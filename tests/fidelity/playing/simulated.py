@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kafkasim.model import facts
@@ -29,8 +30,8 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 class SimulatedPlay:
     """One schedule on the model."""
 
-    def __init__(self, scenario: Scenario, seed: int = SEED) -> None:
-        self.run = ScenarioRun(scenario, seed, None, ())
+    def __init__(self, scenario: Scenario, variants: Sequence[str] = ()) -> None:
+        self.run = ScenarioRun(scenario, SEED, None, variants)
         self.result: Result | None = None
         self._start = 0
         self._answers: list[str] = []
