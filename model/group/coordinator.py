@@ -81,7 +81,7 @@ class GroupCoordinator:
         rebalance = ClassicRebalance(
             self.runtime, rules, trace, config.group_initial_rebalance_delay_ms
         )
-        self.membership = ClassicMembership(self.runtime, rebalance, config, ids)
+        self.membership = ClassicMembership(self.runtime, rebalance, config, ids, new_coordinator)
         self.offsets = OffsetMetadataManager(
             self.runtime, rebalance, self.membership, config, new_coordinator
         )

@@ -81,7 +81,7 @@ class OffsetMetadataManager:
         if records:
             error = self._write(shard, tuple(records), now)
             if error is not Errors.NONE:
-                self._answer_all(parked, request, client_error(error))
+                self._answer_append_failed(parked, request, error)
                 return
             if group is None:  # a simple consumer: its group has offsets only
                 shard.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
@@ -116,7 +116,7 @@ class OffsetMetadataManager:
     ) -> None:
         shard, parked, request, answer = argument
         if error is not Errors.NONE:
-            self._answer_all(parked, request, client_error(error))
+            self._answer_append_failed(parked, request, error)
             return
         out = self.runtime.out
         for (tp, result), asked in zip(answer.results, request.offsets):
@@ -133,6 +133,12 @@ class OffsetMetadataManager:
                     )
                 )
         self.runtime.respond(parked, answer)
+
+    def _answer_append_failed(
+        self, parked: Parked, request: OffsetCommitRequest, error: Errors
+    ) -> None:
+        told = self.rules.commit_append_error(error, self.new_coordinator)
+        self._answer_all(parked, request, told)
 
     def _answer_all(self, parked: Parked, request: OffsetCommitRequest, error: Errors) -> None:
         results = tuple([(offset[0], error) for offset in request.offsets])
@@ -161,12 +167,36 @@ class OffsetMetadataManager:
             wanted = tuple(
                 [tp for tp in shard.offsets.get(group_id, ()) if look_up(group_id, tp) is not None]
             )
+        if not self.new_coordinator:
+            self._fetch_at_once(shard, parked, request, wanted, now)
+            return
         found = tuple([_fetched(tp, look_up(group_id, tp)) for tp in wanted])
         argument = (shard, parked, group_id, OffsetFetchResponse(Errors.NONE, found))
         if request.require_stable:
             self.runtime.defer(shard.context, self._on_fetched, argument, now)
         else:
             self._on_fetched(argument, Errors.NONE, now)
+
+    def _fetch_at_once(
+        self,
+        shard: GroupShard,
+        parked: Parked,
+        request: OffsetFetchRequest,
+        wanted: tuple[TopicPartition, ...],
+        now: int,
+    ) -> None:
+        """Answer as the Scala coordinator does: each partition once, and UNSTABLE_OFFSET_COMMIT
+        in place of an offset whose successor waits for replicas (getOffsets, KIP-447)."""
+        found = []
+        for tp in dict.fromkeys(wanted):
+            committed = shard.committed(request.group_id, tp)
+            if request.require_stable and committed is not shard.latest(request.group_id, tp):
+                error = Errors.UNSTABLE_OFFSET_COMMIT
+                found.append(OffsetFetchPartitionResponse(tp, NO_OFFSET, -1, "", error))
+            else:
+                found.append(_fetched(tp, committed))
+        answer = OffsetFetchResponse(Errors.NONE, tuple(found))
+        self._on_fetched((shard, parked, request.group_id, answer), Errors.NONE, now)
 
     def _on_fetched(
         self, argument: tuple[GroupShard, Parked, str, OffsetFetchResponse], error: Errors, now: int
@@ -175,9 +205,10 @@ class OffsetMetadataManager:
         if error is not Errors.NONE:
             answer = OffsetFetchResponse(client_error(error), ())
         for p in answer.partitions:
-            self.runtime.out.append(
-                OffsetFetched(group_id, p.tp.topic, p.tp.partition, p.offset, shard.context.epoch)
-            )
+            if p.error is Errors.NONE:
+                epoch = shard.context.epoch
+                fact = OffsetFetched(group_id, p.tp.topic, p.tp.partition, p.offset, epoch)
+                self.runtime.out.append(fact)
         self.runtime.respond(parked, answer)
 
     # Expiry
@@ -199,12 +230,15 @@ class OffsetMetadataManager:
         """Append tombstones of the offsets in deleted topics, and of no group.
 
         Models OffsetMetadataManager.onPartitionsDeleted; a group that is left without offsets goes
-        with the next scan. The Scala coordinator dropped it at once.
+        with the next scan. The Scala coordinator drops it at once (cleanupGroupMetadata).
         """
         for group_id in list(shard.groups):
-            gone = [tp for tp in shard.stored(group_id) if tp.topic in topics]
-            if gone:
+            stored = shard.stored(group_id)
+            gone = [tp for tp in stored if tp.topic in topics]
+            if gone and self.new_coordinator:
                 self._drop_offsets(shard, group_id, gone, now)
+            elif gone:
+                self._drop(shard, shard.groups[group_id], gone, len(stored), now)
 
     def _drop(
         self,

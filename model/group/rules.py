@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
+from kafkasim.model.group.runtime.runtime import client_error
+
+_SCALA_COMMIT_ERRORS = {
+    Errors.REQUEST_TIMED_OUT: Errors.REQUEST_TIMED_OUT,
+    Errors.MESSAGE_TOO_LARGE: Errors.INVALID_COMMIT_OFFSET_SIZE,
+    Errors.RECORD_LIST_TOO_LARGE: Errors.INVALID_COMMIT_OFFSET_SIZE,
+}
+"""Where the Scala coordinator's answers to OffsetCommit differ from those of the new one."""
 
 
 class GroupRules:
@@ -24,6 +32,26 @@ class GroupRules:
         coordinator of ZooKeeper mode answers as if the generation were old (handleCommitOffsets).
         """
         return Errors.GROUP_ID_NOT_FOUND if new_coordinator else Errors.ILLEGAL_GENERATION
+
+    def commit_append_error(self, error: Errors, new_coordinator: bool) -> Errors:
+        """Return what OffsetCommit answers when its records could not be appended or replicated.
+
+        The Scala coordinator tells clients of a timeout and of records that are too large
+        (GroupMetadataManager.createPutCacheCallback, convertOffsetCommitError).
+        """
+        if not new_coordinator and error in _SCALA_COMMIT_ERRORS:
+            return _SCALA_COMMIT_ERRORS[error]
+        return client_error(error)
+
+    def assignment_append_error(self, error: Errors, new_coordinator: bool) -> Errors:
+        """Return what SyncGroup answers when the assignment could not be appended or replicated.
+
+        After a timeout the members of the Scala coordinator join again at once
+        (GroupMetadataManager.storeGroup).
+        """
+        if not new_coordinator and error is Errors.REQUEST_TIMED_OUT:
+            return Errors.REBALANCE_IN_PROGRESS
+        return client_error(error)
 
     def check_committer(
         self, group: ClassicGroup, member_id: str, instance_id: str | None

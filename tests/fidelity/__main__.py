@@ -19,10 +19,14 @@ from typing import NamedTuple
 from tests.fidelity import kafka_settings
 from tests.fidelity.conversations import all_answers
 from tests.fidelity.playing.__main__ import main as schedules
-from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
+from tests.fidelity.real_kafka import VERSIONS, NoKafka, RealCluster, running
+from tests.fidelity.real_zookeeper import RealZooKeeperCluster
 from tests.fidelity.sides import SETTINGS, RealSide
 
 HERE = Path(__file__).parent
+
+ZOOKEEPER_MODE = "-zookeeper"
+"""The end of a version's name in ZooKeeper mode."""
 
 
 class Part(NamedTuple):
@@ -34,16 +38,16 @@ class Part(NamedTuple):
 
 def answers(version: str) -> list[str]:
     """Return the answers of a cluster of a version to all raw requests."""
-    with (
-        tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch,
-        running(version, Path(scratch), SETTINGS) as cluster,
-    ):
-        return all_answers(RealSide(cluster))
+    with tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch:
+        kind = RealZooKeeperCluster if version.endswith(ZOOKEEPER_MODE) else RealCluster
+        cluster = kind(version.removesuffix(ZOOKEEPER_MODE), Path(scratch), SETTINGS)
+        with running(cluster):
+            return all_answers(RealSide(cluster))
 
 
 PARTS = {
     "defaults": Part(kafka_settings.VERSIONS, kafka_settings.ask),
-    "answers": Part(VERSIONS, answers),
+    "answers": Part((*VERSIONS, "3.9.1-zookeeper"), answers),
 }
 """Name of a part, which is the directory of its files, to how it is asked."""
 

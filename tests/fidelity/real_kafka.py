@@ -79,7 +79,7 @@ class RealCluster:
         self.libs = jars(version)
         self.directory = directory
         self.settings = dict(settings)
-        self.ports = dict(zip((CONTROLLER, *BROKERS), _free_ports(4)))
+        self.ports = dict(zip((CONTROLLER, *BROKERS), free_ports(4)))
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -97,14 +97,11 @@ class RealCluster:
         for node in self.ports:
             self.start_node(node)
         for node in self.ports:
-            _wait_for_port(self.ports[node])
+            wait_for_port(self.ports[node])
 
     def start_node(self, node: int) -> None:
         """Start one node's process."""
-        with (self.directory / f"node-{node}.log").open("ab") as log:
-            self.processes[node] = subprocess.Popen(
-                self._command("kafka.Kafka", str(self._file(node))), stdout=log, stderr=log
-            )
+        self._start(node, "kafka.Kafka")
 
     def stop(self) -> None:
         """Kill every process that still runs."""
@@ -130,8 +127,17 @@ class RealCluster:
                 "listeners": f"PLAINTEXT://{listener}",
                 "inter.broker.listener.name": "PLAINTEXT",
             }
-        lines = [f"{key}={value}\n" for key, value in (common | own | self.settings).items()]
-        self._file(node).write_text("".join(lines))
+        self._write(self._file(node), common | own | self.settings)
+
+    def _start(self, node: int, main: str) -> None:
+        with (self.directory / f"node-{node}.log").open("ab") as log:
+            self.processes[node] = subprocess.Popen(
+                self._command(main, str(self._file(node))), stdout=log, stderr=log
+            )
+
+    @staticmethod
+    def _write(file: Path, properties: Mapping[str, object]) -> None:
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
     def _file(self, node: int) -> Path:
         return self.directory / f"node-{node}.properties"
@@ -148,9 +154,8 @@ class RealCluster:
 
 
 @contextlib.contextmanager
-def running(version: str, directory: Path, settings: Mapping[str, str]) -> Iterator[RealCluster]:
-    """Run a cluster of a version below a directory; kill it at the end."""
-    cluster = RealCluster(version, directory, settings)
+def running(cluster: RealCluster) -> Iterator[RealCluster]:
+    """Start a cluster; kill it at the end."""
     try:
         cluster.start()
         yield cluster
@@ -158,7 +163,8 @@ def running(version: str, directory: Path, settings: Mapping[str, str]) -> Itera
         cluster.stop()
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports on which nothing listens."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -166,7 +172,12 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _wait_for_port(port: int) -> None:
+def wait_for_port(port: int) -> None:
+    """Return when something listens on a port.
+
+    Raises:
+        NoKafka: nothing does for a minute.
+    """
     end = time.monotonic() + START_SECONDS
     while True:
         try:

@@ -13,10 +13,13 @@ from kafkasim.model import messages as m
 from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.variants.releases import BROKER
 from tests.fidelity.adapter import VERSIONS, from_wire, to_wire
 from tests.fidelity.real_kafka import BROKERS, RealCluster
+from tests.fidelity.real_zookeeper import RealZooKeeperCluster
 from tests.fidelity.wire import Connection, Schemas
 from tests.model.broker_cluster import Cluster
+from tests.model.zk_cluster import ZkCluster
 
 SETTINGS = {
     "default.replication.factor": "3",
@@ -34,7 +37,9 @@ CLOSED = "closed"
 
 
 class Side(Protocol):
-    """One side of a comparison."""
+    """One side of a comparison; ``zookeeper``: is it in ZooKeeper mode?"""
+
+    zookeeper: bool
 
     def ask(self, node: int, message: m.Message) -> Any:
         """Send a request to a broker; return its answer, None without one, or CLOSED."""
@@ -46,14 +51,16 @@ class Side(Protocol):
 
 
 class ModelSide:
-    """The model: one controller and three brokers, no simulator between them."""
+    """The model: three brokers and a controller or a ZooKeeper server, no simulator in between."""
 
-    def __init__(self) -> None:
-        settings = {key.replace(".", "_"): _typed(value) for key, value in SETTINGS.items()}
-        self.cluster = Cluster(**settings)
+    def __init__(self, *, zookeeper: bool = False) -> None:
+        self.zookeeper = zookeeper
+        properties = {**SETTINGS, **BROKER["3.9"]} if zookeeper else SETTINGS
+        settings = {key.replace(".", "_"): _typed(value) for key, value in properties.items()}
+        self.cluster = ZkCluster(**settings) if zookeeper else Cluster(**settings)
 
     def ask(self, node: int, message: m.Message) -> Any:
-        answer = self.cluster.ask(f"broker-{node}", message, 10_000_000)
+        answer = self.cluster.ask(f"broker-{node}", message, 20_000_000)
         return CLOSED if isinstance(answer, Close) else answer
 
     def settle(self, seconds: float) -> None:
@@ -64,6 +71,7 @@ class RealSide:
     """Real Kafka on loopback, one connection to each broker."""
 
     def __init__(self, cluster: RealCluster) -> None:
+        self.zookeeper = isinstance(cluster, RealZooKeeperCluster)
         self.cluster = cluster
         self.schemas = Schemas(cluster.clients_jar)
         self.connections: dict[int, Connection] = {}
@@ -98,8 +106,9 @@ class RealSide:
         raise AssertionError("the brokers did not register within a minute")
 
 
-def _typed(value: str) -> Any:
-    return {"true": True, "false": False}.get(value, int(value) if value.isdigit() else value)
+def _typed(value: object) -> Any:
+    text = str(value)
+    return {"true": True, "false": False}.get(text, int(text) if text.isdigit() else text)
 
 
 class Names:
@@ -190,7 +199,7 @@ _SHOWN: dict[type, Any] = {
         *(
             f"{_at(p.tp)} {p.error.name} offset={p.offset} epoch={p.leader_epoch}"
             f" metadata={p.metadata!r}"
-            for p in a.partitions
+            for p in sorted(a.partitions, key=lambda p: p.tp)
         ),
     ],
     m.InitProducerIdResponse: lambda a, n: [

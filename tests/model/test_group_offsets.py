@@ -41,6 +41,47 @@ def test_a_commit_is_answered_and_seen_when_replicated(bench: Bench) -> None:
     ]
 
 
+def test_the_scala_coordinator_answers_a_fetch_at_once() -> None:
+    """GroupMetadataManager.getOffsets: UNSTABLE_OFFSET_COMMIT while a commit is pending (KIP-447),
+    and each partition once."""
+    bench = Bench(new_coordinator=False).elect()
+    bench.ask(commit(4))
+    bench.auto_replicate = False
+    bench.ask(commit(5))
+    assert offsets(bench.get(fetch(T0, T0, stable=False))) == {T0: 4}
+    (found,) = bench.get(fetch(T0, T0)).partitions
+    assert found.error is Errors.UNSTABLE_OFFSET_COMMIT
+    bench.replicate()
+    assert offsets(bench.get(fetch(T0))) == {T0: 5}
+    told = [fact.offset for fact in bench.seen(facts.OffsetFetched)]
+    assert told == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (Errors.NOT_ENOUGH_REPLICAS, "COORDINATOR_NOT_AVAILABLE"),
+        (Errors.KAFKA_STORAGE_ERROR, "NOT_COORDINATOR"),
+        (Errors.RECORD_LIST_TOO_LARGE, "INVALID_COMMIT_OFFSET_SIZE"),
+        (Errors.REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT"),
+    ],
+)
+def test_the_scala_coordinator_tells_why_a_commit_failed(failure: Errors, told: str) -> None:
+    """GroupMetadataManager.convertOffsetCommitError."""
+    bench = Bench(new_coordinator=False).elect()
+    bench.log.error = failure
+    assert error(bench.get(commit(6))) == told
+
+
+def test_the_scala_coordinator_drops_a_group_with_its_last_topic() -> None:
+    """GroupMetadataManager.cleanupGroupMetadata: an empty group without offsets is deleted."""
+    bench = Bench(new_coordinator=False).elect()
+    bench.ask(commit(5))
+    bench.group.on_topics_deleted(("orders",), bench.now)
+    bench.settle()
+    assert bench.group.shards[0].groups == {}
+
+
 def test_fetch_without_partitions_answers_all(bench: Bench) -> None:
     bench.ask(commit(5))
     bench.ask(commit(6, tp=T1))

@@ -229,6 +229,8 @@ class Ensemble(World):
                 self.travel(outgoing, True, effect)
             elif wire is not None:
                 self.travel(wire, False, effect)
+            else:
+                super().perform(name, effect)
         else:
             super().perform(name, effect)
 

@@ -374,6 +374,18 @@ def test_only_a_zookeeper_leader_goes_on_in_its_epoch_after_a_loss(zookeeper: bo
     assert judge(rows, LAST) == [("ACKED", LAST), ("MATCH", LAST if zookeeper else "")]
 
 
+@pytest.mark.parametrize("zookeeper", [False, True])
+def test_such_a_leader_may_lose_what_followers_had_before_it_was_committed(zookeeper: bool) -> None:
+    epoch: Row = ("broker-1", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1))
+    rows: list[Row] = [
+        *([epoch] if zookeeper else []), *EXPOSED, ("broker-1", appended(1, (11,))),
+        ("broker-1", facts.LogLoaded(T, P, 0, 1, 1, False)), ("broker-1", led(0, 1)),
+        ("broker-1", appended(1, (99,))),
+    ]  # fmt: skip
+    assert judge(rows, LAST) == [("MATCH", LAST if zookeeper else "")]
+    assert judge(rows) == [("MATCH", "")]
+
+
 def test_what_a_group_was_promised_is_lost_with_records_of_its_offsets_partition() -> None:
     offsets = facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 50, 3, 1)
     key = ("offsets-id", partition_for("billing", 50))

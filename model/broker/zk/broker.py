@@ -34,7 +34,7 @@ from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache
 from kafkasim.model.broker.zk.shutdown import ZkControlledShutdown
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.responses import failed
-from kafkasim.model.controller.zk.admin import ZkAdminManager
+from kafkasim.model.controller.zk.admin.manager import ZkAdminManager
 from kafkasim.model.controller.zk.controller import KafkaController
 from kafkasim.model.controller.zk.store.client import KafkaZkClient
 from kafkasim.model.controller.zk.store.zk_data import CONFIG_CHANGES, LOG_DIR_EVENTS, BrokerInfo
@@ -148,6 +148,7 @@ class ZkBroker(BrokerProcess):
             self.kafka.coordinator,
             apis.respond,
             self._on_roles,
+            self.admin.purgatory.try_complete,
         )
         apis.add_handlers(control.handlers)
         apis.add_handlers(dict.fromkeys(FOR_CONTROLLER, self._ask_controller))

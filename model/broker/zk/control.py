@@ -60,7 +60,7 @@ class ControlRequests:
     """Serves the controller's requests.
 
     ``respond`` is KafkaApis.respond; ``roles_taken(now)`` is called after every LeaderAndIsr that
-    was accepted.
+    was accepted, ``cache_updated(now)`` after every UpdateMetadata.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class ControlRequests:
         coordinator: GroupCoordinator,
         respond: Respond,
         roles_taken: Callable[[int], None],
+        cache_updated: Callable[[int], None],
     ) -> None:
         self.out = out
         self.incarnation = incarnation
@@ -86,6 +87,7 @@ class ControlRequests:
         self.coordinator = coordinator
         self.respond = respond
         self.roles_taken = roles_taken
+        self.cache_updated = cache_updated
         self.handlers: dict[type, Handler] = {
             LeaderAndIsrRequest: self.on_leader_and_isr,
             UpdateMetadataRequest: self.on_update_metadata,
@@ -173,6 +175,7 @@ class ControlRequests:
             for state in self.cache.update(request):
                 if state.tp.topic == OFFSETS_TOPIC:
                     self.coordinator.on_resigned(state.tp.partition, None, now)
+            self.cache_updated(now)
         self.respond(item, UpdateMetadataResponse(error), now)
 
     # ----------------------------------------------------------------------------- StopReplica

@@ -41,6 +41,7 @@ class ClassicMembership:
         rebalance: ClassicRebalance,
         config: BrokerConfig,
         ids: random.Random,
+        new_coordinator: bool,
     ) -> None:
         """``ids`` draws the random part of member ids."""
         self.runtime = runtime
@@ -48,6 +49,7 @@ class ClassicMembership:
         self.static = StaticMembers(runtime, rebalance)
         self.config = config
         self.rules = rebalance.rules
+        self.new_coordinator = new_coordinator  # not the Scala coordinator of ZooKeeper mode
         self._ids = ids
 
     # JoinGroup
@@ -221,7 +223,7 @@ class ClassicMembership:
             self.rebalance.set_assignment(shard, group, assignments, now)
             self.rebalance.trace.record_assigned(group)
         else:
-            error = client_error(error)
+            error = self.rules.assignment_append_error(error, self.new_coordinator)
             self.rebalance.reset_assignment(shard, group, error, now)
             reason = f"{error.name} when storing the assignment"
             self.rebalance.prepare_or_complete(shard, group, reason, now)

@@ -308,10 +308,13 @@ class Logs:
             return
         if fact.leader_epoch < led:  # it applied its election late; others have led since
             return
-        if not replica.holds(state.exposed, state.exposed_hash):
+        lacks = not replica.holds(state.exposed, state.exposed_hash)
+        again = self.cluster.zookeeper and fact.leader_epoch == led
+        reason = ""
+        if lacks or (again and state.was_longer(replica, led)):
             reason = self.cluster.excuse(state.key, node)
-            if reason and self.cluster.zookeeper and fact.leader_epoch == led:
-                state.reopened = True
+            state.reopened = state.reopened or bool(reason and again)
+        if lacks:
             self.cluster.violated(
                 "ACKED", seq, t, state.key,
                 f"{node} was elected for leader epoch {fact.leader_epoch} with log end"

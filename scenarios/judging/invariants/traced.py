@@ -153,6 +153,11 @@ class TracedPartition:
         replica.hashes.append(prefix)
         return self.canonical.setdefault((end, epoch), prefix) == prefix
 
+    def was_longer(self, leader: TracedLog, epoch: int) -> bool:
+        """Return whether a batch of a leader epoch is known that lies beyond a leader's log."""
+        end = leader.log_end_offset
+        return any(known > end and of == epoch for known, of in self.canonical)
+
     def lose(self, leader: TracedLog, reason: str) -> None:
         """Account for what a new leader lacks of the exposed records: what follows, it answers for.
 

@@ -75,7 +75,8 @@ def topics(talk: Talk) -> None:
     talk.ask("create one right, one wrong", pair_of("right", "wr ong"))
     talk.ask("create no topic", m.CreateTopicsRequest((), 10_000))
     talk.ask("create with factor -2", create("minus", 1, -2))
-    talk.ask("create with 10001 partitions", create("many", 10_001, 1))
+    if not talk.side.zookeeper:  # which has no limit for one request, and would create them
+        talk.ask("create with 10001 partitions", create("many", 10_001, 1))
     talk.ask("create on broker -1", create("negative", -1, -1, (-1,)))
     talk.ask("create twice with no name", pair_of("", ""))
     talk.ask("create '..'", create(".."))

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 FIRST_BALANCE_US = 5_000_000
 TIMER = "auto-leader-rebalance"
-UNCLEAN_TYPE = 1  # election_type of an ElectLeadersRequest; 0 is preferred
+ELECTION_TYPES = (0, 1)  # of an ElectLeadersRequest: preferred, unclean
+UNCLEAN_TYPE = 1
 
 
 class LeaderElections:
@@ -123,9 +124,14 @@ class LeaderElections:
         """Return the response to ElectLeaders: preferred elections, or unclean ones for partitions
         whose leader is not live."""
         context = self.context
+        if request.election_type not in ELECTION_TYPES:  # ElectionType.valueOf throws
+            error = Errors.UNKNOWN_SERVER_ERROR
+            return ElectLeadersResponse(
+                error, tuple([(tp, error) for tp in request.partitions or ()])
+            )
         unclean = request.election_type == UNCLEAN_TYPE
         every = request.partitions is None
-        asked = tuple(context.assignments) if request.partitions is None else request.partitions
+        asked = tuple(context.leaderships) if request.partitions is None else request.partitions
         results: dict[TopicPartition, Errors] = {}
         wanted: list[TopicPartition] = []
         for tp in asked:

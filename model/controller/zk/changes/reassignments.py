@@ -93,11 +93,12 @@ class Reassignments:
     # -------------------------------------------------------------------------------- requests
 
     def alter(self, request: AlterPartitionReassignmentsRequest) -> Steps:
-        """Return the response to a request (processApiPartitionReassignment)."""
+        """Return the response to a request (processApiPartitionReassignment). Of a partition that
+        it names twice, the last row counts."""
         outcomes: dict[TopicPartition, Outcome] = {}
         wanted: dict[TopicPartition, ReplicaAssignment] = {}
-        for asked in request.partitions:
-            tp, replicas = asked.tp, asked.replicas
+        asked = {each.tp: each.replicas for each in request.partitions}
+        for tp, replicas in asked.items():
             problem = None if replicas is None else self._problem(tp, replicas)
             found = self._build(tp, replicas)
             if problem is not None:
@@ -108,7 +109,7 @@ class Reassignments:
                 wanted[tp] = found
         yield from self._forget_in_znode(lambda tp, _: tp in wanted)
         outcomes.update((yield from self._trigger(wanted)))
-        results = tuple([(asked.tp, *outcomes[asked.tp]) for asked in request.partitions])
+        results = tuple([(tp, *outcomes[tp]) for tp in asked])
         return AlterPartitionReassignmentsResponse(NONE, results)
 
     def ongoing(self, request: ListPartitionReassignmentsRequest) -> Steps:

@@ -1,0 +1,1 @@
+"""Operators' requests that write znodes: topics and settings (ZkAdminManager)."""

@@ -1,0 +1,199 @@
+"""ZkAdminManager: serves what operators ask of topics and settings.
+
+Only the broker that is the controller serves these requests, on lane ``zk-admin``; in Kafka they
+block a request handler. A request that creates partitions or deletes topics is answered when this
+broker's metadata cache shows the result, and with REQUEST_TIMED_OUT if that takes too long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.controller.common.responses import failed
+from kafkasim.model.controller.common.topics import METADATA_TOPIC
+from kafkasim.model.controller.zk.admin.settings import SettingsWriter
+from kafkasim.model.controller.zk.admin.topics import Outcome, TopicWriter
+from kafkasim.model.controller.zk.admin.waiting import TopicPurgatory
+from kafkasim.model.controller.zk.events import EventQueue, Steps
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    import random
+
+    from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.common.image import MetadataImage
+    from kafkasim.model.controller.zk.controller import KafkaController
+
+LANE = "zk-admin"
+NONE = Errors.NONE
+LATE = (Errors.REQUEST_TIMED_OUT, "")
+Answer = Callable[[Any, int], None]
+
+
+class ZkAdminManager:
+    """Serves CreateTopics, CreatePartitions, DeleteTopics and IncrementalAlterConfigs."""
+
+    def __init__(
+        self,
+        controller: KafkaController,
+        image: MetadataImage,
+        config: BrokerConfig,
+        rng: random.Random,
+    ) -> None:
+        self.controller = controller
+        self.image = image
+        self.topics = TopicWriter(image, config, rng)
+        self.settings = SettingsWriter(controller.process.out, image)
+        self.purgatory = TopicPurgatory(controller.process.timers, image)
+        self.queue = EventQueue(controller.process, controller.zk, LANE)
+        self.serving: dict[type, Callable[[Any, Answer], Steps]] = {
+            CreateTopicsRequest: self._create_topics,
+            CreatePartitionsRequest: self._create_partitions,
+            DeleteTopicsRequest: self._delete_topics,
+            IncrementalAlterConfigsRequest: self._alter_configs,
+        }
+
+    def serve(self, request: Any, answer: Answer) -> None:
+        """Serve a request that was sent or forwarded to this broker as the controller.
+
+        ``answer(response, now)`` is called once, or never if the broker stops first.
+        """
+        serve = self.serving.get(type(request))
+        if serve is None:
+            self.controller.requests.serve(request, answer)
+            return
+
+        def run() -> Steps:
+            answered = False
+            try:
+                if self.controller.is_active:
+                    yield from serve(request, answer)
+                    answered = True
+            finally:
+                if not answered:
+                    answer(failed(request, Errors.NOT_CONTROLLER), self.queue.now)
+
+        self.queue.put(type(request).__name__, run)
+
+    def _create_topics(self, request: CreateTopicsRequest, answer: Answer) -> Steps:
+        """Create each topic, one after the other (KafkaApis.handleCreateTopicsRequest)."""
+        times = Counter([topic.topic for topic in request.topics])
+        outcomes: list[Outcome] = []
+        for topic in request.topics:
+            if topic.topic == METADATA_TOPIC:
+                message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+                outcome: Outcome = (Errors.INVALID_REQUEST, message, 0)
+            elif times[topic.topic] > 1:
+                outcome = (Errors.INVALID_REQUEST, "Found multiple entries for this topic.", 0)
+            else:
+                outcome = yield from self.topics.create(topic)
+            outcomes.append(outcome)
+        rows = [(topic.topic, outcome) for topic, outcome in zip(request.topics, outcomes)]
+        self._answer_with_leaders(rows, request.timeout_ms, CreateTopicsResponse, answer)
+
+    def _create_partitions(self, request: CreatePartitionsRequest, answer: Answer) -> Steps:
+        """Grow each topic, one after the other (handleCreatePartitionsRequest)."""
+        times = Counter([topic.topic for topic in request.topics])
+        rows: list[tuple[str, Outcome]] = []
+        for topic in {each.topic: each for each in request.topics}.values():
+            outcome: Outcome
+            if times[topic.topic] > 1:
+                outcome = (Errors.INVALID_REQUEST, "Duplicate topic in request.", 0)
+            elif self.controller.context.deleting(topic.topic):
+                message = "The topic is queued for deletion."
+                outcome = (Errors.INVALID_TOPIC_EXCEPTION, message, 0)
+            else:
+                outcome = yield from self.topics.grow(topic)
+            rows.append((topic.topic, outcome))
+        self._answer_with_leaders(
+            rows,
+            request.timeout_ms,
+            lambda results: CreatePartitionsResponse(NONE, results),
+            answer,
+        )
+
+    def _answer_with_leaders(
+        self,
+        rows: list[tuple[str, Outcome]],
+        timeout_ms: int,
+        response: Callable[[tuple[tuple[str, Errors, str], ...]], Any],
+        answer: Answer,
+    ) -> None:
+        """Answer when all partitions of the topics without an error have leaders."""
+        wanted = {name: partitions for name, (error, _, partitions) in rows if error is NONE}
+        leaderless = self.purgatory.leaderless
+
+        def ready() -> bool:
+            return not any(leaderless(name, wanted[name]) for name in wanted)
+
+        def done(now: int) -> None:
+            results = []
+            for name, (error, message, partitions) in rows:
+                late = error is NONE and (timeout_ms <= 0 or leaderless(name, partitions))
+                results.append((name, *LATE) if late else (name, error, message))
+            answer(response(tuple(results)), now)
+
+        self.purgatory.wait(ready, timeout_ms, done, self.queue.now)
+
+    def _delete_topics(self, request: DeleteTopicsRequest, answer: Answer) -> Steps:
+        """Mark topics for deletion; answer when they are gone (handleDeleteTopicsRequest).
+
+        Of a topic that stands in several rows, one row gets the outcome.
+        """
+        unknown = (Errors.UNKNOWN_TOPIC_OR_PARTITION, "")
+        rows: list[tuple[str, str, Errors, str]] = []
+        doomed: dict[str, tuple[Errors, str]] = {}
+        for name, topic_id in request.topics:
+            topic = self.image.topics.get(topic_id)
+            found = name or (topic.name if topic is not None else "")
+            if name and topic_id:
+                message = "Topic name and topic ID can not both be specified."
+                rows.append((name, topic_id, Errors.INVALID_REQUEST, message))
+            elif not found:
+                rows.append(("", topic_id, Errors.UNKNOWN_TOPIC_ID, ""))
+            elif not self.purgatory.exists(found):
+                rows.append((found, topic_id, *unknown))
+            else:
+                rows.append((found, topic_id, NONE, ""))
+                doomed[found] = (NONE, "")
+        for name in doomed:
+            error, message, _ = yield from self.topics.delete(name)
+            doomed[name] = (error, message)
+        waiting = [name for name, (error, _) in doomed.items() if error is NONE]
+
+        def ready() -> bool:
+            return not any(self.purgatory.exists(name) for name in waiting)
+
+        def done(now: int) -> None:
+            left = dict(doomed)
+            for name in waiting:
+                if request.timeout_ms <= 0 or self.purgatory.exists(name):
+                    left[name] = LATE
+            results = []
+            for name, given, error, message in rows:
+                if error is NONE:
+                    error, message = left.pop(name, (NONE, ""))
+                results.append((name, given, error, message))
+            answer(DeleteTopicsResponse(NONE, tuple(results)), now)
+
+        self.purgatory.wait(ready, request.timeout_ms, done, self.queue.now)
+
+    def _alter_configs(self, request: IncrementalAlterConfigsRequest, answer: Answer) -> Steps:
+        """Change settings, resource by resource (incrementalAlterConfigs)."""
+        results: list[tuple[str, str, Errors, str]] = []
+        for resource in request.resources:
+            error, message = yield from self.settings.alter(resource)
+            results.append((resource.resource_type, resource.resource_name, error, message))
+        answer(IncrementalAlterConfigsResponse(NONE, tuple(results)), self.queue.now)
