@@ -1,14 +1,23 @@
-"""``kafkasim describe``: the cluster of a stored run at a moment, as Kafka's tools show it."""
+"""``kafkasim describe`` and ``kafkasim explain``: what a stored run was like, and why it failed.
+
+``describe`` shows the cluster at a moment as Kafka's tools do, ``explain`` the causal chain of an
+anomaly.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from kafkasim.scenarios.commands.common import OK, run_directory, say
+from kafkasim.scenarios.commands.common import OK, InputError, run_directory, say, say_json, status
+from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
+from kafkasim.scenarios.explaining.chain import Explanation
+from kafkasim.scenarios.explaining.explain import explain as explain_run
+from kafkasim.scenarios.explaining.explain import firsts
 from kafkasim.scenarios.showing import describe as views
 from kafkasim.scenarios.showing import quorum as quorums
 from kafkasim.scenarios.showing.state import state_at
@@ -84,3 +93,72 @@ def describe(
     for line in lines:
         say(line)
     return OK
+
+
+def explain(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="The directory of a run (run --out), or a scenario to run."
+        ),
+    ],
+    anomaly: Annotated[
+        str | None, typer.Argument(metavar="[ANOMALY]", help="One anomaly; default: all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of a scenario.")] = 0,
+    settings: Settings = None,
+    variant: Variants = None,
+    twin: Annotated[bool, typer.Option("--twin", help="Explain the scenario's twin.")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--all", help="In every partition, not only in the first.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON list only.")] = False,
+) -> int:
+    """Tell why a run went wrong: what led to each anomaly, step by step, with Kafka's rule.
+
+    The chain is drawn from the trace: who had the record, who was elected and why, who truncated;
+    for a run without progress, what waits for what. => marks the step that decides.
+    """
+    if Path(run).is_dir() or run.endswith((".parquet", ".json")):
+        explained, ready_us = explain_run(run_directory(Path(run)), anomaly)
+    else:
+        asked = run_request(run, settings, variant, twin)
+        with TemporaryDirectory(prefix="kafkasim-") as place, status(f"{run}, seed {seed} …"):
+            asked.run(seed, Path(place))
+            explained, ready_us = explain_run(Path(place), anomaly)
+    if anomaly is not None and not explained:
+        raise InputError(f"{anomaly}: the run does not show it; without a name, all are explained")
+    if json:
+        say_json([_as_data(each) for each in explained])
+        return OK
+    if not explained:
+        say("nothing to explain: the run shows no anomaly")
+    for number, found in enumerate(firsts(explained).values()):
+        _tell(found, ready_us, everywhere, number > 0)
+    return OK
+
+
+def _tell(found: list[Explanation], ready_us: int, everywhere: bool, apart: bool) -> None:
+    """Print the explanations of one anomaly, or the first and where the others are."""
+    shown = found if everywhere else found[:1]
+    for index, each in enumerate(shown):
+        if apart or index:
+            say()
+        for line in each.lines(ready_us):
+            say(line)
+    others = list(dict.fromkeys(each.where for each in found[len(shown) :] if each.where))
+    if others:
+        say(f"  also in {', '.join(others)} (--all)")
+
+
+def _as_data(each: Explanation) -> dict[str, object]:
+    return {
+        "anomaly": each.anomaly, "where": each.where, "found": each.found, "expected": each.excuse,
+        "conclusion": each.conclusion, "place": list(each.place),
+        "turn": None if each.turn is None else each.turn.seq,
+        "steps": [
+            {"seq": step.seq, "t_us": step.t_us, "fact": step.fact, "text": step.text,
+             "rule": step.rule}
+            for step in each.steps
+        ],
+    }  # fmt: skip

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
@@ -37,7 +38,8 @@ class Anomaly:
     """One kind of anomaly in one partition, or ``NOWHERE``.
 
     ``count`` is how many records it concerns, ``detail`` describes the first of them, and
-    ``expected`` is the excuse, or "".
+    ``expected`` is the excuse, or "". The last four say of the first what is known of it: its
+    offset and record id, the group, and the row of the trace that showed it.
     """
 
     name: str
@@ -46,6 +48,19 @@ class Anomaly:
     count: int
     detail: str
     expected: str = ""
+    offset: int = -1
+    record_id: int = -1
+    group: str = ""
+    seq: int = -1  # −1: it shows at the end only
+
+
+class _Noted(NamedTuple):
+    """One occurrence of an anomaly; the fields are those of :class:`Anomaly`."""
+
+    detail: str
+    offset: int
+    record_id: int
+    seq: int
 
 
 class _Reader:
@@ -82,7 +97,7 @@ class Delivery:
         self._deleted: dict[str, None] = {}
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
-        self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[tuple[str, int]]] = {}
+        self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[_Noted]] = {}
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
             (facts.TopicDeleted, self._on_topic_deleted),
@@ -105,7 +120,7 @@ class Delivery:
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
         self._deleted[fact.topic_id] = None
 
-    def _on_acked(self, _seq: int, _t: int, node: str, fact: facts.Acked) -> None:
+    def _on_acked(self, seq: int, _t: int, node: str, fact: facts.Acked) -> None:
         if fact.topic_id in self._deleted:
             return  # Produce names the topic, so the record may be in the topic created again
         key = (fact.topic_id, fact.partition)
@@ -120,7 +135,10 @@ class Delivery:
         first = fact.record_ids[0]
         if last is not None and (first > last[0]) != (base > last[1]):
             detail = f"{node} record {first} at offset {base}"
-            self._note("nonmonotonic-send", key, detail, offset=min(base, last[1]))
+            self._note(
+                "nonmonotonic-send", key, detail,
+                offset=min(base, last[1]), record_id=first, seq=seq,
+            )  # fmt: skip
         self._sent[sender] = (fact.record_ids[-1], base + len(fact.record_ids) - 1)
 
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
@@ -137,7 +155,7 @@ class Delivery:
         if fact.reason == "latest":
             self._reset[(fact.group, key)] = max(fact.offset, self._reset.get((fact.group, key), 0))
 
-    def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
+    def _on_polled(self, seq: int, _t: int, node: str, fact: facts.Polled) -> None:
         key = (fact.topic_id, fact.partition)
         offsets = fact.offsets
         if not offsets:
@@ -146,12 +164,10 @@ class Delivery:
         if reader is not None:
             expected = reader.next
             for offset in offsets:
-                if offset > expected:
-                    self._note("poll-skip", key, f"{node} got offset {offset} after {expected - 1}")
-                elif offset < expected:
-                    self._note(
-                        "nonmonotonic-poll", key, f"{node} got offset {offset} after {expected - 1}"
-                    )
+                if offset != expected:
+                    name = "poll-skip" if offset > expected else "nonmonotonic-poll"
+                    detail = f"{node} got offset {offset} after {expected - 1}"
+                    self._note(name, key, detail, seq=seq)
                 expected = offset + 1
             reader.next = expected
         values = self._values.setdefault(key, {})
@@ -159,7 +175,10 @@ class Delivery:
         for offset, record_id in zip(offsets, fact.record_ids):
             if values.setdefault(offset, record_id) != record_id:
                 detail = f"offset {offset} has two values"
-                self._note("inconsistent-offsets", key, detail, offset=offset)
+                self._note(
+                    "inconsistent-offsets", key, detail,
+                    offset=offset, record_id=record_id, seq=seq,
+                )  # fmt: skip
             delivered[offset] = delivered.get(offset, 0) + 1
 
     def _on_processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
@@ -169,7 +188,7 @@ class Delivery:
         else:
             ranges.append((fact.base_offset, fact.offset))
 
-    def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
+    def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         name = (fact.group, fact.topic, fact.partition)
         before = self._committed.get(name)
         self._committed[name] = fact.offset
@@ -180,13 +199,14 @@ class Delivery:
                 (self._topic_id(fact.topic), fact.partition),
                 f"group {fact.group} committed {fact.offset} after {before} (client-caused)",
                 fact.group,
+                seq=seq,
             )
 
     def _on_application_failed(
-        self, _seq: int, _t: int, node: str, fact: facts.ApplicationFailed
+        self, seq: int, _t: int, node: str, fact: facts.ApplicationFailed
     ) -> None:
         detail = f"{node}: {fact.exception}: {fact.reason} in {fact.task}"
-        self._note("application-failed", NOWHERE, detail)
+        self._note("application-failed", NOWHERE, detail, seq=seq)
 
     def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
         """Remember what was deleted; a leader that crashes soon after has it again.
@@ -207,9 +227,17 @@ class Delivery:
             self._leaders[key] = replace(fact, log_start_offset=start)
 
     def _note(
-        self, name: str, key: PartitionKey, detail: str, *groups: str, offset: int = -1
+        self,
+        name: str,
+        key: PartitionKey,
+        detail: str,
+        *groups: str,
+        offset: int = -1,
+        record_id: int = -1,
+        seq: int = -1,
     ) -> None:
-        self._found.setdefault((name, key, groups), []).append((detail, offset))
+        noted = _Noted(detail, offset, record_id, seq)
+        self._found.setdefault((name, key, groups), []).append(noted)
 
     def _excuse(self, name: str, key: PartitionKey, groups: Sequence[str], offset: int) -> str:
         """Return why an anomaly is expected, or "".
@@ -241,17 +269,22 @@ class Delivery:
             for offset, times in delivered.items():
                 if times > 1:
                     detail = f"group {group} got offset {offset} {times} times"
-                    self._note("duplicate", key, detail, group)
+                    self._note("duplicate", key, detail, group, offset=offset)
         self._judge_commits()
-        found: dict[tuple[str, PartitionKey, str], list[str]] = {}
+        found: dict[tuple[str, PartitionKey, str], list[tuple[_Noted, str]]] = {}
         for (name, key, groups), noted in self._found.items():
-            for detail, offset in noted:
-                excuse = self._excuse(name, key, groups, offset)
-                found.setdefault((name, key, excuse), []).append(detail)
-        return [
-            Anomaly(name, *key, len(details), details[0], excuse)
-            for (name, key, excuse), details in sorted(found.items())
-        ]
+            for each in noted:
+                excuse = self._excuse(name, key, groups, each.offset)
+                group = groups[0] if groups else ""
+                found.setdefault((name, key, excuse), []).append((each, group))
+        anomalies = []
+        for (name, key, excuse), some in sorted(found.items(), key=lambda item: item[0]):
+            first, group = some[0]
+            detail, offset, record_id, seq = first
+            anomalies.append(
+                Anomaly(name, *key, len(some), detail, excuse, offset, record_id, group, seq)
+            )
+        return anomalies
 
     def _judge_log(self, key: PartitionKey, leader: facts.FinalReplica) -> None:
         offsets: dict[int, int] = {}
@@ -267,6 +300,8 @@ class Delivery:
                         key,
                         f"record {record_id} at offsets {known} and {base + index}"
                         " (producer-caused)",
+                        offset=base + index,
+                        record_id=record_id,
                     )
             position += count
         read = self._values.get(key, {})
@@ -276,12 +311,12 @@ class Delivery:
             if found_at is None:
                 if offset < 0 or offset >= leader.log_start_offset:
                     detail = f"record {record_id} acknowledged at {offset}"
-                    self._note("lost-write", key, detail, offset=offset)
+                    self._note("lost-write", key, detail, offset=offset, record_id=record_id)
             elif found_at not in read and found_at >= leader.log_start_offset:
                 groups = [group for group, first in covered.items() if first <= found_at]
                 if groups:
                     detail = f"record {record_id} at offset {found_at} (late)"
-                    self._note("unseen", key, detail, *groups, offset=found_at)
+                    self._note("unseen", key, detail, *groups, offset=found_at, record_id=record_id)
 
     def _start(self, reader: tuple[str, PartitionKey]) -> int:
         """Return the offset from which a group must read: a reset to latest skips all below it."""
@@ -309,4 +344,5 @@ class Delivery:
                 key,
                 f"group {group} committed past offset {offset} unprocessed",
                 group,
+                offset=offset,
             )

@@ -18,6 +18,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +257,8 @@ class ScenarioRun:
             "reopened_partitions": sorted(
                 [*key, "last-replica-standing"] for key in self.invariants.reopened()
             ),
+            "violations": [asdict(violation) for violation in result.violations],
+            "delivery": [asdict(anomaly) for anomaly in result.delivery],
             "excused_groups": {group: reason for group, reason in groups.items() if reason},
             "spec": self.scenario.model_dump(mode="json", by_alias=True),
         }

@@ -15,6 +15,7 @@ ORDER = (
     "judging",
     "running",
     "showing",
+    "explaining",
     "searching",
     "shrinking",
     "commands",

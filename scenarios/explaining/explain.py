@@ -1,0 +1,212 @@
+"""Explain the anomalies of a stored run: which were found, and the chain of each.
+
+The judges of the run have left their findings in its manifest. A chain is chosen by the anomaly's
+name; an anomaly without a chain of its own gets the history of its replica.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kafkasim.scenarios.explaining import clients, servers
+from kafkasim.scenarios.explaining.chain import Chain, Explanation, place_of, told
+from kafkasim.scenarios.explaining.facts import Facts, Key
+from kafkasim.scenarios.explaining.loss import exposed_before, loss, missing_member
+from kafkasim.scenarios.explaining.waiting import waiting
+from kafkasim.scenarios.explaining.words import record
+from kafkasim.scenarios.showing.state import Row
+from kafkasim.scenarios.variants.registry import VARIANTS
+from kafkasim.sim.trace.store import MANIFEST_FILE, ManifestError
+
+OfRow = Callable[[Facts, Key, Row], Chain]
+OfFinding = Callable[[Facts, Key, clients.Found], Chain]
+
+
+def elected_without(facts: Facts, key: Key, row: Row) -> Chain:
+    """Return how a committed record went that a new leader has not (ACKED)."""
+    chain = loss(facts, key, exposed_before(facts, key, row["seq"]), until=row["seq"])
+    chain.add(row)
+    return chain
+
+
+def stable_read(facts: Facts, key: Key, row: Row) -> Chain:
+    """Return both reads of one offset (STABLEREAD)."""
+    return clients.two_values(facts, key, {"seq": row["seq"]})
+
+
+INVARIANTS: Mapping[str, OfRow] = {
+    "ACKED": elected_without,
+    "ISRDATA": missing_member,
+    "MATCH": servers.mismatch,
+    "HWMONO": servers.high_watermark_back,
+    "MINISR": servers.too_few,
+    "NODUP": servers.twice,
+    "ONELEADER": servers.two_leaders,
+    "META": servers.metadata,
+    "ISRELIG": servers.ineligible,
+    "LOGORDER": servers.replica,
+    "EPOCHCACHE": servers.replica,
+    "ORDER": servers.replica,
+    "PIDSTATE": servers.replica,
+    "STABLEREAD": stable_read,
+    "EXCL": clients.two_owners,
+    "OFFSET": clients.older_offset,
+}
+"""Chains that begin at the row that broke an invariant."""
+
+DELIVERY: Mapping[str, OfFinding] = {
+    "lost-write": clients.lost_write,
+    "unseen": clients.unseen,
+    "duplicate": clients.duplicate,
+    "inconsistent-offsets": clients.two_values,
+    "poll-skip": clients.reader_order,
+    "nonmonotonic-poll": clients.reader_order,
+    "nonmonotonic-send": clients.sends_out_of_order,
+    "offset-regression": clients.commit_back,
+    "skipped-by-commit": clients.skipped,
+    "application-failed": clients.application,
+}
+"""Chains that begin at the first occurrence of a delivery anomaly."""
+
+
+SAME = {"double-owner": "EXCL"}
+"""Names of the Spark checks to what the run's judges call the same anomaly."""
+
+
+def explain(directory: Path, wanted: str | None = None) -> tuple[list[Explanation], int]:
+    """Return the explanations of a stored run's anomalies, and when the run was ready, in µs.
+
+    Of each anomaly, its first occurrence in each partition is explained; ``wanted`` selects one
+    anomaly by name.
+
+    Raises:
+        ManifestError: there is no whole run in the directory, or it was stored without findings.
+    """
+    facts = Facts(directory)
+    if "violations" not in facts.manifest:
+        place = str(directory / MANIFEST_FILE)
+        raise ManifestError(place, "has no findings: run the scenario again")
+    found = [*_violations(facts), *_delivery(facts), *_others(facts)]
+    if wanted is not None:
+        found = [each for each in found if each.anomaly in (wanted, SAME.get(wanted))]
+    return found, facts.ready_us
+
+
+def firsts(explained: Iterable[Explanation]) -> dict[str, list[Explanation]]:
+    """Return the explanations by anomaly; unexcused ones before excused ones."""
+    found: dict[str, list[Explanation]] = {}
+    for each in sorted(explained, key=lambda each: bool(each.excuse)):
+        found.setdefault(each.anomaly, []).append(each)
+    return found
+
+
+def _violations(facts: Facts) -> list[Explanation]:
+    first: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for violation in sorted(facts.manifest["violations"], key=lambda each: int(each["seq"])):
+        place = (violation["topic_id"], violation["partition"])
+        first.setdefault((violation["invariant"], place, violation["expected"]), violation)
+    explained = []
+    for (name, key, _), violation in first.items():
+        chain = _of_row(facts, name, key, violation["seq"])
+        explained.append(_explanation(facts, name, key, chain, violation["message"], violation))
+    return explained
+
+
+def _of_row(facts: Facts, name: str, key: Key, seq: int) -> Chain:
+    row = facts.row(seq) if 0 <= seq < facts.manifest["rows"] else None
+    if row is None:
+        return Chain()
+    return INVARIANTS.get(name, _history)(facts, key, row)
+
+
+def _history(facts: Facts, key: Key, row: Row) -> Chain:
+    """Return the history of the row's replica, or of its host where it concerns no partition."""
+    if key[1] >= 0:
+        return servers.replica(facts, key, row)
+    chain = Chain()
+    chain.add(*servers.host_events(facts, row["node"], row["seq"])[-3:])
+    chain.turns(row, "")
+    return chain
+
+
+def _delivery(facts: Facts) -> list[Explanation]:
+    explained = []
+    for anomaly in facts.manifest["delivery"]:
+        key = (anomaly["topic_id"], anomaly["partition"])
+        kind = DELIVERY.get(anomaly["name"])
+        if kind is not None:
+            chain = kind(facts, key, anomaly)
+        else:
+            chain = _of_row(facts, anomaly["name"], key, anomaly["seq"])
+        more = f" ({anomaly['count']} in all)" if anomaly["count"] > 1 else ""
+        text = anomaly["detail"] + more
+        explained.append(_explanation(facts, anomaly["name"], key, chain, text, anomaly))
+    return explained
+
+
+def _others(facts: Facts) -> list[Explanation]:
+    """Explain what no row shows: a stall, an observation that is missing or must not be."""
+    manifest = facts.manifest
+    explained = []
+    if manifest["missing"]:
+        excuse = {"expected": manifest["stall_excuse"]}
+        text = "; ".join(manifest["missing"])
+        nowhere = ("", -1)
+        explained.append(_explanation(facts, "no-progress", nowhere, waiting(facts), text, excuse))
+    for name in manifest["anomalies"]:
+        word, colon, what = name.partition(":")
+        if colon and word in ("missing", "seen"):
+            at = manifest["observations"].get(what)
+            text = f"{what} did not happen"
+            if at is not None:
+                late = "" if word == "seen" else ", when the faults were healed"
+                text = f"{what} happened{late}"
+            chain = _moment(facts, at)
+            explained.append(_explanation(facts, name, ("", -1), chain, text, {}))
+    return explained
+
+
+def _moment(facts: Facts, at_us: int | None) -> Chain:
+    """Return what was done to the cluster, and what happened at a time (None: all of the run)."""
+    chain = Chain()
+
+    def counts(row: Row) -> bool:
+        return at_us is None or bool(row["t_us"] <= at_us)
+
+    chain.add(*facts.rows(["FaultStarted", "Operated"], where=counts))
+    if at_us is not None:
+        then = facts.rows([*NEWS], t_us=at_us)
+        chain.add(*then)
+        chain.turns(then[-1] if then else None, "")
+    return chain
+
+
+NEWS = (
+    "PartitionChanged", "BrokerRegistration", "ControllerActive", "HostStopped", "IsrUpdateFailed",
+    "SendFailed", "GroupState", "CoordinatorLoaded", "Truncated", "LogLoaded", "LogStart",
+    "LogDeleted", "LogDirOffline", "ControlRequest", "ZooKeeperSession", "VotersChanged",
+    "TopicDeleted", "BecameLeader", "CommitResult", "Operated", "ApplicationFailed",
+)  # fmt: skip
+"""Facts that can be what an observation is about."""
+
+
+def _explanation(
+    facts: Facts, name: str, key: Key, chain: Chain, found: str, judged: Mapping[str, Any]
+) -> Explanation:
+    steps = told(facts, chain)
+    turn = next((step for step in steps if step.seq == chain.turn), None)
+    conclusion = chain.conclusion
+    broken = [VARIANTS[each] for each in facts.manifest["variants"] if each in VARIANTS]
+    for variant in broken:
+        rule = f"{variant.id} ({variant.source}) is in force, and Kafka's rule is not:"
+        end = "" if conclusion.endswith(".") or not conclusion else "."
+        conclusion = f"{conclusion}{end} {rule} {variant.claim}".strip()
+    excuse = judged.get("expected", "")
+    if not excuse and name in facts.manifest["expected"]:
+        excuse = "the scenario permits it"
+    place = place_of(facts, name, chain.rows.get(chain.turn))
+    found = re.sub(r"record (\d+)", lambda match: record(int(match[1])), found)
+    return Explanation(name, facts.name(key), found, excuse, steps, turn, conclusion, place)
