@@ -1,86 +1,66 @@
-"""Run seeds × configurations as Spark tasks, one run a task, and compact the traces they leave.
+"""Run seeds × configurations on Spark and store their facts and runs, batch by batch.
 
-A worker writes a run into ``.tmp-…``, its manifest last, and renames the directory to
-``<out>/runs/<label>/seed-NNNNNN``. So a fleet that was killed can be resumed: the same command
-skips every run whose manifest names the same scenario, seed, configuration and code. A run in which
-the simulator crashes leaves a manifest with the verdict ``crash`` and the traceback.
+A fleet is written in batches. First Spark simulates the runs of a batch and commits their facts,
+``<out>/facts/batch=B/kind=K``; then it commits their rows of ``runs``, in one file. Readers take
+the facts of those batches that ``runs`` names, so a run is in both tables or in neither. A fleet
+that was killed goes on where it was: it deletes the facts of batches that ``runs`` does not name,
+and runs what is missing there for this code and configuration. One fleet at a time may write to a
+place.
 
 PySpark fixes PYTHONHASHSEED in its workers, which would hide an order that depends on hashes.
-Therefore the seeds of a large fleet are spread over several values of PYTHONHASHSEED, and one run
+Therefore the batches of a large fleet take turns with several values of PYTHONHASHSEED, and one run
 in a hundred is repeated in the driver, which has another value. A digest that differs is
 nondeterminism.
-
-This is the only module of analysis/ that imports scenarios/.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-import os
-import shutil
 import time
-import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kafkasim.analysis.compact import compact
-from kafkasim.analysis.runs import (
-    MANIFEST,
-    RUNS,
-    TRACE,
-    BadInput,
-    check_trace,
-    read_manifest,
-)
-from kafkasim.model.facts import SCHEMA_VERSION
-from kafkasim.scenarios.language import library
-from kafkasim.scenarios.language.tables import Scenario
+from pyspark.sql import functions as F
+
+from kafkasim.analysis.runs import BadInput
+from kafkasim.analysis.source import KafkaSim, seeds
+from kafkasim.analysis.source.jobs import Configuration, FleetJob, prepare, to_option
+from kafkasim.analysis.source.schema import MANIFEST, RUN_KIND, RUNS, ddl
+from kafkasim.analysis.spark.files import delete, exists, located, matching
+from kafkasim.analysis.spark.session import tuned
+from kafkasim.analysis.stored import BATCH, FACTS_PLACE, RUNS_TABLE, read_runs
 from kafkasim.scenarios.running import runner
+from kafkasim.sim.trace.store import code_version
 
 if TYPE_CHECKING:
-    from pyspark import RDD, SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 HASH_SEEDS = 3
-"""How many values of PYTHONHASHSEED the workers of a large fleet have."""
+"""How many values of PYTHONHASHSEED the workers of a fleet of several batches have."""
 
-HASH_SEED_RUNS = 500
-"""From how many runs on another value is used: its workers start as slowly as dozens of runs."""
+BATCH_RUNS = 100
+"""Runs of a batch for each task that Spark runs at once: what a killed fleet repeats at most."""
 
 REPLAY_EVERY = 100
 """One run of so many is repeated in the driver."""
 
-TOKEN = ".fleet-token"
+MOST_REPLAYS = 100
+
 POLL_SECONDS = 0.5
+
+WRITING = {
+    "spark.sql.adaptive.enabled": "true",  # it gives the files of a kind their size
+    "spark.sql.codegen.maxFields": "200",  # facts have more than a hundred columns
+}
 
 Progress = Callable[[int, int, Mapping[str, int]], None]
 """``progress(done, total, runs by verdict)``, called by the driver while runs are under way."""
 
-
-@dataclass(frozen=True)
-class Configuration:
-    """One configuration of a fleet, as the user names it: a scenario with settings, or its twin."""
-
-    name: str
-    settings: tuple[str, ...] = ()
-    twin: bool = False
-    variants: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class FleetJob:
-    """A configuration that was read and checked; all of its seeds run this."""
-
-    label: str
-    scenario: Scenario
-    variants: tuple[str, ...]
-    config_digest: str
-    twin: bool = False
+Wanted = tuple[int, int]
+"""The index of a job and a seed."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +77,7 @@ class Mismatch:
 class Summary:
     """What a fleet did. ``exit_code``: 0, 1 (a run crashed) or 12 (nondeterminism)."""
 
-    out: Path
+    out: str
     total: int
     ran: int
     skipped: int
@@ -114,276 +94,224 @@ class Summary:
         return 12 if self.mismatches else 1 if self.crashes else 0
 
 
-def prepare(configurations: Sequence[Configuration]) -> list[FleetJob]:
-    """Read and check configurations; two of one label get their digests as suffix.
+@dataclass(frozen=True)
+class Done:
+    """What ``runs`` says of a finished run."""
 
-    Raises:
-        ScenarioError: naming file and key.
-    """
-    jobs = []
-    for wanted in configurations:
-        scenario, variants = library.scenario(wanted.name, wanted.settings, twin=wanted.twin)
-        every = (*variants, *wanted.variants)
-        digest = runner.config_digest(scenario, [*scenario.cluster.variants, *every])
-        label = scenario.name + ("-twin" if wanted.twin else "")
-        jobs.append(FleetJob(label, scenario, every, digest, wanted.twin))
-    labels = [job.label for job in jobs]
-    return [
-        replace(job, label=f"{job.label}-{job.config_digest[:8]}")
-        if labels.count(job.label) > 1
-        else job
-        for job in jobs
-    ]
+    verdict: str
+    digest: str
+    rows: int
 
 
 def run_fleet(
+    spark: SparkSession,
     configurations: Sequence[Configuration],
-    seeds: Iterable[int],
-    out: Path,
-    master: str = "local[*]",
+    seed_numbers: Iterable[int],
+    out: str,
     progress: Progress | None = None,
-    spark: SparkSession | None = None,
+    batch_runs: int = 0,
 ) -> Summary:
-    """Run all seeds of all configurations that are not done yet, repeat some, and compact.
+    """Run all seeds of all configurations that are not stored yet, and repeat some.
+
+    ``out`` is a URI of any Hadoop file system that the executors can write to; ``batch_runs`` is
+    how many runs are committed together, by default :data:`BATCH_RUNS` for each task at a time.
 
     Raises:
         ScenarioError: a configuration is wrong.
-        BadInput: the workers do not see ``out``.
+        BadInput: what the executors wrote cannot be seen by all.
     """
     began = time.monotonic()
-    out = out.resolve()
-    jobs = prepare(configurations)
-    numbers = list(dict.fromkeys(seeds))
-    items = [(job, seed) for seed in numbers for job in jobs]
-    _sweep(out, jobs)
-    watch = _ProgressReporter(progress, out, items)
-    todo = [(job, seed) for job, seed in items if finished(out, job, seed) is None]
-    if todo:
-        if spark is None:
-            from kafkasim.analysis.spark.session import session
-
-            spark = session(master, "kafkasim fleet")
-        _check_shared(spark.sparkContext, out)
-        _run_all(spark.sparkContext, out, todo, watch)
-    manifests = {(job.label, seed): finished(out, job, seed) for job, seed in items}
-    summary = Summary(out, len(items), len(todo), len(items) - len(todo), 0.0)
-    for (label, seed), manifest in manifests.items():
-        verdict = "missing" if manifest is None else str(manifest["verdict"])
-        summary.verdicts[verdict] = summary.verdicts.get(verdict, 0) + 1
-        if verdict in ("crash", "missing"):
-            summary.crashes.append(f"{label}/seed-{seed:06d}")
-        summary.rows += 0 if manifest is None else int(manifest["rows"])
-    watch.report()
-    _replay(summary, jobs, numbers[::REPLAY_EVERY], manifests)
-    compact(out)
+    fleet = _Fleet(spark, prepare(configurations), located(spark, out))
+    numbers = list(dict.fromkeys(seed_numbers))
+    fleet.drop_orphans()
+    todo = fleet.missing(numbers)
+    total = len(fleet.jobs) * len(numbers)
+    size = batch_runs or BATCH_RUNS * max(1, spark.sparkContext.defaultParallelism)
+    watch = _ProgressReporter(progress, total, total - len(todo))
+    parts = [todo[start : start + size] for start in range(0, len(todo), size)]
+    for number, part in enumerate(parts):
+        fleet.run_batch(part, 1 + number % HASH_SEEDS, watch)
+    done = fleet.finished()
+    summary = Summary(fleet.out, total, len(todo), total - len(todo), 0.0)
+    for job in fleet.jobs:
+        for seed in numbers:
+            run = done[job.run_name(seed)]
+            summary.verdicts[run.verdict] = summary.verdicts.get(run.verdict, 0) + 1
+            summary.rows += run.rows
+            if run.verdict == "crash":
+                summary.crashes.append(job.run_name(seed))
+    watch.report(0, summary.verdicts)
+    _replay(summary, fleet.jobs, numbers[::REPLAY_EVERY], done)
     summary.seconds = round(time.monotonic() - began, 3)
     return summary
 
 
-def place(out: Path, label: str, seed: int) -> Path:
-    """Return the directory of a run of a fleet."""
-    return out / RUNS / label / f"seed-{seed:06d}"
+class _Fleet:
+    """The configurations of a fleet and the two tables that it writes."""
+
+    def __init__(self, spark: SparkSession, jobs: list[FleetJob], out: str) -> None:
+        self.spark = spark
+        self.jobs = jobs
+        self.out = out
+
+    def drop_orphans(self) -> None:
+        """Delete the facts of batches that were never committed."""
+        known = {row[0] for row in self._runs().select(BATCH).distinct().collect()}
+        for place in matching(self.spark, f"{self.out}/{FACTS_PLACE}/{BATCH}=*"):
+            if place.rpartition("=")[2] not in known:
+                delete(self.spark, place)
+
+    def missing(self, numbers: Sequence[int]) -> list[Wanted]:
+        """Return what is wanted and not in ``runs``, in the order of the seeds."""
+        wanted = [(index, seed) for seed in numbers for index in range(len(self.jobs))]
+        asked = self.spark.createDataFrame(
+            [(index, self.jobs[index].label, seed) for index, seed in wanted],
+            "job INT, label STRING, seed BIGINT",
+        )
+        left = asked.join(self._mine(), ["label", "seed"], "left_anti")
+        missing = {(row["job"], row["seed"]) for row in left.select("job", "seed").collect()}
+        return [one for one in wanted if one in missing]
+
+    def finished(self) -> dict[str, Done]:
+        """Return the runs of these jobs that ``runs`` has, by name."""
+        columns = self._mine().select("run", "verdict", "digest", "rows")
+        return {row[0]: Done(row[1], row[2], row[3]) for row in columns.collect()}
+
+    def run_batch(self, part: Sequence[Wanted], hash_seed: int, watch: _ProgressReporter) -> None:
+        """Simulate some runs; commit their facts, then their rows of ``runs``.
+
+        Raises:
+            BadInput: what the executors wrote is not there for the driver.
+        """
+        batch = self._next_batch()
+        facts = f"{self.out}/{FACTS_PLACE}/{BATCH}={batch}"
+        with tuned(self.spark, WRITING):
+            rows = self._simulated(part, hash_seed).hint("rebalance", "kind")
+            rows = rows.sortWithinPartitions("kind", "run", "seq")
+            writer = rows.write.partitionBy("kind").option("compression", "zstd")
+            watch.during(self.spark, lambda: writer.parquet(facts))
+        if not exists(self.spark, f"{facts}/kind={RUN_KIND}"):
+            raise BadInput(_unseen(self.out, 0, len(part)))
+        ended = self.spark.read.schema(f"{MANIFEST} STRING").parquet(f"{facts}/kind={RUN_KIND}")
+        row = F.from_json(F.col(MANIFEST), ddl(RUNS))
+        told = ended.select(row.alias("row")).select("row.*", F.lit(batch).alias(BATCH))
+        told = told.orderBy("run").coalesce(1)
+        arrived = told.count()
+        if arrived != len(part):
+            raise BadInput(_unseen(self.out, arrived, len(part)))
+        told.write.mode("append").parquet(f"{self.out}/{RUNS_TABLE}")
+        watch.done += len(part)
+
+    def _simulated(self, part: Sequence[Wanted], hash_seed: int) -> DataFrame:
+        by_job: dict[int, list[int]] = {}
+        for index, seed in part:
+            by_job.setdefault(index, []).append(seed)
+        asked = [
+            replace(self.jobs[index].configuration, label=self.jobs[index].label,
+                    seeds=seeds.text(mine))
+            for index, mine in by_job.items()
+        ]  # fmt: skip
+        with _hash_seed(self.spark, hash_seed):
+            self.spark.dataSource.register(KafkaSim)
+            reader = self.spark.read.format(KafkaSim.name())
+            return reader.options(table="fleet", configurations=to_option(asked)).load()
+
+    def _next_batch(self) -> str:
+        """Return the name of the next batch; later batches have higher names."""
+        last = matching(self.spark, f"{self.out}/{FACTS_PLACE}/{BATCH}=*")[-1:]
+        return f"{int(last[0].rpartition('=')[2]) + 1 if last else 1:06d}"
+
+    def _runs(self) -> DataFrame:
+        if matching(self.spark, f"{self.out}/{RUNS_TABLE}/*.parquet"):
+            return read_runs(self.spark, self.out)
+        return self.spark.createDataFrame([], ddl({**RUNS, BATCH: "string"}))
+
+    def _mine(self) -> DataFrame:
+        """Return the rows of ``runs`` that these jobs left with the present code."""
+        jobs = self.spark.createDataFrame(
+            [(job.label, job.config_digest) for job in self.jobs],
+            "label STRING, config_digest STRING",
+        )
+        same = F.col("code_version") == str(code_version())
+        return self._runs().where(same).join(F.broadcast(jobs), ["label", "config_digest"], "semi")
 
 
-def finished(out: Path, job: FleetJob, seed: int) -> dict[str, Any] | None:
-    """Return the manifest of a finished run, None if it is missing or of other code or settings."""
-    directory = place(out, job.label, seed)
-    try:
-        manifest = read_manifest(directory / MANIFEST)
-        if manifest["verdict"] != "crash":
-            check_trace(directory / TRACE, manifest)
-    except BadInput:
-        return None
-    expected = {
-        "scenario": job.scenario.name,
-        "seed": seed,
-        "config_digest": job.config_digest,
-        "code_version": _code_version(),
-    }
-    return manifest if all(manifest.get(k) == v for k, v in expected.items()) else None
+def _unseen(out: str, arrived: int, expected: int) -> str:
+    return (
+        f"{out}: {arrived} of {expected} runs of a batch arrived; executors and driver do not see"
+        " the same files there (a path of one machine?)"
+    )
 
 
-def run_one(
-    item: tuple[str, int], jobs: Mapping[str, FleetJob], out: str, directory: Path | None = None
-) -> tuple[str, int, str]:
-    """Run one seed in a worker and store the run; return label, seed and verdict."""
-    label, seed = item
-    job = jobs[label]
-    target = directory or place(Path(out), label, seed)
-    temporary = target.with_name(f".tmp-{target.name}-{_attempt()}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
-        verdict = runner.run(job.scenario, seed, temporary, job.variants).verdict
-    except Exception as error:  # a crash of one run is its result, not the fleet's end
-        verdict = "crash"
-        _write_crash(temporary, job, seed, error)
-    if target.exists():
-        shutil.rmtree(target)
-    os.replace(temporary, target)
-    return label, seed, verdict
-
-
-def _write_crash(directory: Path, job: FleetJob, seed: int, error: Exception) -> None:
-    shutil.rmtree(directory)
-    directory.mkdir()
-    manifest = {
-        "scenario": job.scenario.name,
-        "seed": seed,
-        "variants": [*job.scenario.cluster.variants, *job.variants],
-        "code_version": _code_version(),
-        "config_digest": job.config_digest,
-        "schema_version": SCHEMA_VERSION,
-        "rows": 0,
-        "digest": "",
-        "reason": f"{type(error).__name__}: {error}".split("\n")[0],
-        "verdict": "crash",
-        "failure": "crash",
-        "anomalies": ["crash"],
-        "expected": [],
-        "claim": job.scenario.claim,
-        "traceback": "".join(traceback.format_exception(error)),
-    }
-    temporary = directory / f".{MANIFEST}.tmp"
-    temporary.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    os.replace(temporary, directory / MANIFEST)
-
-
-def _attempt() -> str:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return str(os.getpid()) if context is None else f"t{context.taskAttemptId()}"
-
-
-def _code_version() -> str:
-    return str(runner.code_version())  # type: ignore[attr-defined]
-
-
-def _sweep(out: Path, jobs: Sequence[FleetJob]) -> None:
-    """Remove the unfinished directories of attempts that were killed."""
-    for job in jobs:
-        for left in (out / RUNS / job.label).glob(".tmp-*"):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _check_shared(context: SparkContext, out: Path) -> None:
-    """Check that all workers see ``out``: they read a token that the driver writes there."""
-    out.mkdir(parents=True, exist_ok=True)
-    token = f"{os.getpid()}-{time.monotonic_ns()}"
-    (out / TOKEN).write_text(token)
-    slots = max(context.defaultParallelism, 1)
-    try:
-        rdd = context.parallelize(range(slots), slots)
-        work = functools.partial(_read_token, path=str(out / TOKEN))
-        read = _with_hash_seed(rdd.map(work), 1).collect()  # in workers that the runs need, too
-    finally:
-        (out / TOKEN).unlink()
-    wrong = [found for found in read if found != token]
-    if wrong:
-        raise BadInput(f"{out}: not all workers see this directory ({wrong[0]}); share it")
-
-
-def _read_token(_: int, path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError as error:
-        return f"a worker says: {error.strerror}"
-
-
-def _run_all(
-    context: SparkContext,
-    out: Path,
-    todo: Sequence[tuple[FleetJob, int]],
-    watch: _ProgressReporter,
-) -> None:
-    rdd = _work(context, out, todo)
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(rdd.collect)
-        try:
-            while not future.done():
-                began = time.monotonic()
-                watch.report()
-                looking = time.monotonic() - began  # to look at thousands of runs takes a while
-                wait_for([future], timeout=max(POLL_SECONDS, 20 * looking))
-        except BaseException:
-            context.cancelAllJobs()
-            raise
-        future.result()
-
-
-def _work(context: SparkContext, out: Path, todo: Sequence[tuple[FleetJob, int]]) -> RDD[Any]:
-    """Return an RDD of all runs, one a partition, spread over values of PYTHONHASHSEED."""
-    jobs = {job.label: job for job, _ in todo}
-    work = functools.partial(run_one, jobs=jobs, out=str(out))
-    values = min(HASH_SEEDS, 1 + len(todo) // HASH_SEED_RUNS)
-    parts = []
-    for number in range(values):
-        mine = [(job.label, seed) for job, seed in todo if seed % values == number]
-        if mine:
-            part = context.parallelize(mine, len(mine)).map(work)
-            parts.append(_with_hash_seed(part, number + 1))
-    return context.union(parts)
-
-
-def _with_hash_seed(rdd: RDD[Any], hash_seed: int) -> RDD[Any]:
-    """Return the RDD, now bound to workers with that PYTHONHASHSEED.
-
-    PySpark fixes the workers' environment when it wraps the RDD's function; asking for the RDD's
-    id makes it do so.
-    """
-    environment = rdd.context.environment
+@contextmanager
+def _hash_seed(spark: SparkSession, value: int) -> Iterator[None]:
+    """Let Python workers of what is registered meanwhile have that PYTHONHASHSEED."""
+    environment = spark.sparkContext.environment
     before = environment["PYTHONHASHSEED"]
-    environment["PYTHONHASHSEED"] = str(hash_seed)
+    environment["PYTHONHASHSEED"] = str(value)
     try:
-        rdd.id()
+        yield
     finally:
         environment["PYTHONHASHSEED"] = before
-    return rdd
 
 
 class _ProgressReporter:
-    """Tells the progress callback how many runs are finished; each manifest is read once."""
+    """Tells the progress callback how many runs are done: finished tasks have one run each."""
 
-    def __init__(
-        self, progress: Progress | None, out: Path, items: Sequence[tuple[FleetJob, int]]
-    ) -> None:
+    def __init__(self, progress: Progress | None, total: int, done: int) -> None:
         self.progress = progress
-        self.out = out
-        self.items = items
-        self.verdicts: dict[str, int] = {}
-        self._waiting = list(items)
+        self.total = total
+        self.done = done
 
-    def report(self) -> None:
-        if self.progress is None:
-            return
-        waiting = []
-        for job, seed in self._waiting:
-            manifest = finished(self.out, job, seed)
-            if manifest is None:
-                waiting.append((job, seed))
-            else:
-                verdict = str(manifest["verdict"])
-                self.verdicts[verdict] = self.verdicts.get(verdict, 0) + 1
-        self._waiting = waiting
-        self.progress(len(self.items) - len(waiting), len(self.items), self.verdicts)
+    def report(self, running: int, verdicts: Mapping[str, int]) -> None:
+        """Report the runs of finished batches, and those that the present one has finished."""
+        if self.progress is not None:
+            self.progress(min(self.total, self.done + running), self.total, verdicts)
+
+    def during(self, spark: SparkSession, work: Callable[[], None]) -> None:
+        """Report while ``work`` runs, and cancel it when this is interrupted."""
+        context = spark.sparkContext
+        group = f"kafkasim-fleet-{id(work)}"
+
+        def grouped() -> None:
+            context.setJobGroup(group, "a batch of a fleet")
+            work()
+
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(grouped)
+            try:
+                while not future.done():
+                    self.report(_finished_tasks(spark, group), {})
+                    wait_for([future], timeout=POLL_SECONDS)
+            except BaseException:
+                context.cancelJobGroup(group)
+                raise
+            future.result()
+
+
+def _finished_tasks(spark: SparkSession, group: str) -> int:
+    """Return how many tasks of the first stage of a group's jobs are finished."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [
+        stage
+        for job in tracker.getJobIdsForGroup(group)
+        if (info := tracker.getJobInfo(job)) is not None
+        for stage in info.stageIds
+    ]
+    first = tracker.getStageInfo(min(stages)) if stages else None
+    return 0 if first is None else int(first.numCompletedTasks)
 
 
 def _replay(
-    summary: Summary,
-    jobs: Sequence[FleetJob],
-    seeds: Sequence[int],
-    manifests: Mapping[tuple[str, int], dict[str, Any] | None],
+    summary: Summary, jobs: Sequence[FleetJob], numbers: Sequence[int], done: Mapping[str, Done]
 ) -> None:
     """Repeat some runs in the driver, outside Spark's workers, and compare digests."""
-    for job in jobs:
-        for seed in seeds:
-            manifest = manifests[job.label, seed]
-            if manifest is None or manifest["verdict"] == "crash":
-                continue
-            digest = runner.run(job.scenario, seed, None, job.variants).digest
-            summary.replayed += 1
-            if digest != manifest["digest"]:
-                summary.mismatches.append(
-                    Mismatch(job.label, seed, str(manifest["digest"]), digest)
-                )
+    chosen = [(job, seed) for seed in numbers for job in jobs][:MOST_REPLAYS]
+    for job, seed in chosen:
+        stored = done[job.run_name(seed)]
+        if stored.verdict == "crash":
+            continue
+        digest = runner.run(job.scenario, seed, None, job.variants).digest
+        summary.replayed += 1
+        if digest != stored.digest:
+            summary.mismatches.append(Mismatch(job.label, seed, stored.digest, digest))

@@ -1,4 +1,4 @@
-"""The stored runs below a directory; whatever is not a whole run is refused.
+"""Directories of ``run --out`` below a directory; whatever is not a whole run is refused.
 
 A run is a directory with ``trace.parquet`` and ``manifest.json``, which is written last and so
 marks the run as finished. Every trace is opened and its schema version compared before anything is
@@ -8,21 +8,18 @@ judged, so a truncated or foreign file gives one clear line that names it. Needs
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafkasim.model.facts import FACTS, SCHEMA_VERSION
+from kafkasim.model.facts import SCHEMA_VERSION
 
 TRACE = "trace.parquet"
 MANIFEST = "manifest.json"
-RUNS = "runs"
-COMPACTED = "trace"
-INDEX = "index.json"
 
 NEEDED = ("scenario", "seed", "digest", "verdict")
 """What a manifest must hold to be judged."""
@@ -41,11 +38,18 @@ class BadInput(ValueError):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A whole run on disk. ``name`` is its path below the fleet's directory."""
+    """A whole run. ``name`` is its path below the place that was asked for, ``directory`` where it
+    lies if it is a directory of its own, ``manifest`` what it says of itself."""
 
     name: str
-    directory: Path
+    directory: Path | None
     manifest: dict[str, Any]
+
+    @property
+    def place(self) -> Path:
+        """The directory of a run that has one of its own."""
+        assert self.directory is not None, f"{self.name} lies in the tables of a fleet"
+        return self.directory
 
     @property
     def crashed(self) -> bool:
@@ -63,15 +67,10 @@ def find_runs(directory: Path, *, skip_bad: bool = False) -> tuple[list[StoredRu
     if not directory.is_dir():
         raise BadInput(f"{directory}: no such directory")
     found = {path.parent for name in (TRACE, MANIFEST) for path in directory.rglob(name)}
-    places = [
-        path
-        for path in sorted(found)
-        if not any(part.startswith(".tmp-") for part in path.relative_to(directory).parts)
-    ]
-    if not places:
+    if not found:
         raise BadInput(f"{directory}: holds no runs (no {MANIFEST} below it)")
     runs, bad = [], []
-    for place in places:
+    for place in sorted(found):
         try:
             runs.append(StoredRun(run_name(place, directory), place, _checked(place)))
         except BadInput as error:
@@ -84,48 +83,8 @@ def find_runs(directory: Path, *, skip_bad: bool = False) -> tuple[list[StoredRu
 
 
 def run_name(place: Path, directory: Path) -> str:
-    """Return the name of the run at ``place``: its path below the fleet's ``runs``."""
-    parts = place.relative_to(directory).parts
-    return "/".join(parts[1:] if parts[:1] == (RUNS,) else parts) or directory.resolve().name
-
-
-def kind_columns(kind: str) -> list[str]:
-    """Return the columns of the compacted table of one kind of fact."""
-    mine = [field.name for field in fields(FACTS[kind]) if field.name != "kind"]
-    return ["run", "seq", "t_us", "node", *mine]
-
-
-def compacted(directory: Path, runs: Sequence[StoredRun]) -> dict[str, list[Path]]:
-    """Return the compacted trace's files by kind of fact, {} if it holds other runs than these."""
-    try:
-        index = json.loads((directory / COMPACTED / INDEX).read_text())
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(index, dict) or index.get("schema_version") != SCHEMA_VERSION:
-        return {}
-    if index.get("runs") != digests(runs):
-        return {}
-    parts = {directory / COMPACTED / name: rows for name, rows in index["parts"].items()}
-    try:
-        whole = all(pq.read_metadata(path).num_rows == rows for path, rows in parts.items())
-    except (pa.ArrowInvalid, OSError):
-        return {}
-    found = by_kind(directory / COMPACTED, index["parts"])
-    return found if whole and list(found) == sorted(FACTS) else {}
-
-
-def by_kind(target: Path, parts: Iterable[str]) -> dict[str, list[Path]]:
-    """Return the files ``kind=K/…`` below ``target`` by kind."""
-    found: dict[str, list[Path]] = {}
-    for name in sorted(parts):
-        kind = name.partition("/")[0].removeprefix("kind=")
-        found.setdefault(kind, []).append(target / name)
-    return found
-
-
-def digests(runs: Sequence[StoredRun]) -> dict[str, str]:
-    """Return the digest of every run by name; a compacted trace stores them to be compared."""
-    return {run.name: str(run.manifest.get("digest")) for run in runs if not run.crashed}
+    """Return the name of the run at ``place``: its path below ``directory``."""
+    return "/".join(place.relative_to(directory).parts) or directory.resolve().name
 
 
 def _checked(place: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Judge all stored runs below a directory with all checks: pass, fail or expected for each run.
+"""Judge stored runs with all checks: pass, fail or expected for each run.
 
 The checks see only the traces. A finding is *expected* if the scenario permits the anomaly, or if
 the run's manifest says that the partition lost records to a fault outside the no-loss budget
@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.analysis.interval import wilson
-from kafkasim.analysis.runs import StoredRun, find_runs
+from kafkasim.analysis.runs import StoredRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.table import Table
+
+    from kafkasim.analysis.stored import Stored
 
 RUN_CHECK = "run"
 
@@ -151,24 +152,15 @@ def describe(found: CheckFinding) -> str:
     return f"{found.anomaly}{where}: {found.detail}{times}{excuse}"
 
 
-def judge(directory: Path, skip_bad: bool = False, spark: SparkSession | None = None) -> Verdicts:
-    """Judge every run below ``directory``.
-
-    Raises:
-        BadInput: a run is not whole (left out with ``skip_bad``), or there is none.
-    """
-    runs, bad = find_runs(directory, skip_bad=skip_bad)
+def judge(stored: Stored) -> Verdicts:
+    """Judge stored runs."""
     found: list[CheckFinding] = []
-    if any(not run.crashed for run in runs):
-        from kafkasim.analysis.load import traces
+    if any(not run.crashed for run in stored.runs):
+        from kafkasim.analysis.load import views
 
-        if spark is None:
-            from kafkasim.analysis.spark.session import session
-
-            spark = session()
-        with traces(spark, directory, runs):
-            found = check(spark, runs)
-    return combine(runs, found, bad)
+        with views(stored):
+            found = check(stored.spark, stored.runs)
+    return combine(stored.runs, found, stored.bad)
 
 
 def check(spark: SparkSession, runs: Sequence[StoredRun]) -> list[CheckFinding]:

@@ -1,34 +1,14 @@
 """Pictures of runs, as PNG and SVG, drawn from small collected rows.
 
-``draw(kind, directory, out)`` is what the command line calls; a kind is a module here.
+A picture of one run takes a :class:`~kafkasim.analysis.figures.timeline.OneRun`; the picture of a
+fleet takes its stored runs. ``out`` is a path without suffix.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 from kafkasim.analysis.plots import fleet_view, isr_flapping, latency
-from kafkasim.analysis.runs import BadInput
 
-KINDS = {
-    "isr-flapping": isr_flapping.draw,
-    "latency": latency.draw,
-    "fleet": fleet_view.draw,
-}
-"""Every kind of plot: a function from the directory of a run (or fleet) and a path to files."""
+ONE_RUN = {"isr-flapping": isr_flapping.draw, "latency": latency.draw}
+"""The pictures of one run, by name."""
 
+draw_fleet = fleet_view.draw
 
-def draw(kind: str, directory: Path, out: Path | None = None) -> list[Path]:
-    """Draw one kind of picture of ``directory`` and return the files written.
-
-    ``out`` is a path without suffix, by default ``<directory>/<kind>``.
-
-    Raises:
-        BadInput: no such kind, or the directory holds nothing to draw.
-    """
-    if kind not in KINDS:
-        raise BadInput(f"no plot {kind!r}; allowed: {', '.join(KINDS)}")
-    return KINDS[kind](directory, directory / kind if out is None else out)
-
-
-__all__ = ["KINDS", "draw"]
+__all__ = ["ONE_RUN", "draw_fleet"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.lines import Line2D
 
 from kafkasim.analysis.plots import style
-from kafkasim.analysis.runs import BadInput, StoredRun, find_runs
-from kafkasim.analysis.timeline import Timeline, timeline
+from kafkasim.analysis.runs import BadInput
+
+if TYPE_CHECKING:
+    from kafkasim.analysis.stored import Stored
 
 BINS = 110
 """Into how many columns the width is divided: runs of one column are stacked."""
@@ -33,36 +35,36 @@ class Point:
     unavailable_s: float
 
 
-def draw(directory: Path, out: Path) -> list[Path]:
-    """Draw all runs below ``directory``.
+def draw(stored: Stored, out: Path) -> list[Path]:
+    """Draw all runs as ``out``.png and ``out``.svg.
 
     Raises:
-        BadInput: there is no whole run.
+        BadInput: every run crashed.
     """
-    runs, _ = find_runs(directory, skip_bad=True)
-    points = [point(run, timeline(run.directory)) for run in runs if not run.crashed]
-    if not points:
-        raise BadInput(f"{directory}: every run crashed, there is nothing to draw")
-    return style.save(picture(points), out)
+    found = points(stored)
+    if not found:
+        raise BadInput(f"{stored.place}: every run crashed, there is nothing to draw")
+    return style.save(picture(found), out)
 
 
-def point(run: StoredRun, line: Timeline) -> Point:
-    """Return one run's point: ISR changes per minute, and partition seconds without service."""
-    changes = [t_us for key in line.user_partitions() for t_us in line.change_times(key)]
-    lost_us = 0
-    for key in line.partitions:
-        needed = line.min_isr.get(key[0], 1)
-        for began, ended, state in line.spans(key):
-            lasted = max(0, ended - max(began, line.ready_us))
-            lost_us += lasted * ((state.leader == -1) or (len(state.isr) < needed))
-    return Point(
-        run.name.rpartition("/")[0] or str(run.manifest["scenario"]),
-        int(run.manifest["seed"]),
-        str(run.manifest["verdict"]),
-        sum(t_us >= line.ready_us for t_us in changes)
-        / (max(line.end_us - line.ready_us, 1) / 60e6),
-        lost_us / 1e6,
-    )
+def points(stored: Stored) -> list[Point]:
+    """Return a point for each run that got ready."""
+    from kafkasim.analysis.figures.measures import MEASURES, measuring
+
+    with measuring(stored):
+        wanted = f"SELECT run, isr_changes_per_minute, unavailable_s FROM ({MEASURES})"
+        measured = {row[0]: (row[1], row[2]) for row in stored.spark.sql(wanted).collect()}
+    return [
+        Point(
+            str(run.manifest.get("label") or run.name.rpartition("/")[0]
+                or run.manifest["scenario"]),
+            int(run.manifest["seed"]),
+            str(run.manifest["verdict"]),
+            *measured[run.name],
+        )
+        for run in stored.runs
+        if run.name in measured
+    ]  # fmt: skip
 
 
 def picture(points: Sequence[Point]) -> Any:

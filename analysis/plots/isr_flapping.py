@@ -12,23 +12,16 @@ from typing import Any
 
 from matplotlib.patches import Patch
 
+from kafkasim.analysis.figures.timeline import COLUMNS, KINDS, Key, OneRun, Row, Timeline, build
 from kafkasim.analysis.plots import style
-from kafkasim.analysis.runs import find_runs
-from kafkasim.analysis.timeline import COLUMNS, KINDS, Key, Row, Timeline, build, read_rows
 
 MOST_PARTITIONS = 8
 LANE = 0.8
 
 
-def draw(directory: Path, out: Path) -> list[Path]:
-    """Draw the first run below ``directory``.
-
-    Raises:
-        BadInput: there is no whole run.
-    """
-    run = next(run for run in find_runs(directory, skip_bad=True)[0] if not run.crashed)
-    rows = read_rows(
-        run.directory,
+def draw(run: OneRun, out: Path) -> list[Path]:
+    """Draw a run as ``out``.png and ``out``.svg."""
+    rows = run.read(
         [*KINDS, "Appended", "HighWatermark"],
         [*COLUMNS, "next_offset", "high_watermark"],
     )

@@ -7,24 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kafkasim.analysis.metrics import percentile
+from kafkasim.analysis.figures.metrics import percentile
+from kafkasim.analysis.figures.timeline import COLUMNS, KINDS, OneRun, Row, build
 from kafkasim.analysis.plots import style
-from kafkasim.analysis.runs import find_runs
-from kafkasim.analysis.timeline import COLUMNS, KINDS, Row, build, read_rows
 
 WINDOWS = 60
 
 
-def draw(directory: Path, out: Path) -> list[Path]:
-    """Draw the first run below ``directory``.
-
-    Raises:
-        BadInput: there is no whole run.
-    """
-    run = next(run for run in find_runs(directory, skip_bad=True)[0] if not run.crashed)
-    rows = read_rows(
-        run.directory, [*KINDS, "Acked", "SendFailed"], [*COLUMNS, "latency_us", "acks"]
-    )
+def draw(run: OneRun, out: Path) -> list[Path]:
+    """Draw a run as ``out``.png and ``out``.svg."""
+    rows = run.read([*KINDS, "Acked", "SendFailed"], [*COLUMNS, "latency_us", "acks"])
     manifest = run.manifest
     return style.save(picture(rows, f"{manifest['scenario']}  ·  seed {manifest['seed']}"), out)
 

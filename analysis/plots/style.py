@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from kafkasim.analysis.timeline import Timeline
+from kafkasim.analysis.figures.timeline import Timeline
 
 INK = "#22303c"
 FAINT = "#8895a1"

@@ -16,7 +16,8 @@ from kafkasim.scenarios.running import runner
 class Configuration:
     """One configuration of a fleet, as the user names it: a scenario with settings, or its twin.
 
-    ``label`` is its name in ``runs``; without one it gets the scenario's name.
+    ``label`` is its name in ``runs``; without one it gets the scenario's name. ``seeds`` are its
+    own, as text; without them it has those of all.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Configuration:
     twin: bool = False
     variants: tuple[str, ...] = ()
     label: str = ""
+    seeds: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as JSON values."""
@@ -87,6 +89,7 @@ def from_options(options: Mapping[str, str]) -> list[Configuration]:
                 Configuration(
                     str(one["name"]), tuple(one.get("settings", ())), bool(one.get("twin", False)),
                     tuple(one.get("variants", ())), str(one.get("label", "")),
+                    str(one.get("seeds", "")),
                 )
                 for one in json.loads(options["configurations"])
             ]  # fmt: skip

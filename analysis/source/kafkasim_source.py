@@ -86,16 +86,17 @@ class KafkaSimReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self.table = _table(options)
         self.jobs: list[FleetJob] = prepare(from_options(options))
-        self.seeds = seed_texts.parse(options.get("seeds", "0"))
-        count = len(self.seeds) * len(self.jobs)
+        every = options.get("seeds", "0")
+        self.seeds = [seed_texts.parse(job.configuration.seeds or every) for job in self.jobs]
+        count = sum(map(len, self.seeds))
         self.chunk = int(options.get("chunk", "0")) or -(-count // MOST_PARTITIONS)
 
     def partitions(self) -> list[InputPartition]:
         """Return the chunks: those of one configuration after the other."""
         return [
-            SeedChunk(job, self.seeds[start : start + self.chunk])
-            for job in range(len(self.jobs))
-            for start in range(0, len(self.seeds), self.chunk)
+            SeedChunk(job, mine[start : start + self.chunk])
+            for job, mine in enumerate(self.seeds)
+            for start in range(0, len(mine), self.chunk)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

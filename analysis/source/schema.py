@@ -7,7 +7,9 @@ fleet adds ``batch`` to both; :mod:`kafkasim.analysis.fleet` says what that is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -80,6 +82,11 @@ FLEET: dict[str, str] = {**FACTS_TABLE, MANIFEST: "string"}
 """The columns of what a fleet writes: its facts, and for each run a row of the kind ``Run`` with
 the row of ``runs`` as JSON."""
 
+_EMPTY: dict[str, Any] = {
+    "string": "", "int64": 0, "double": 0.0, "bool": False, "list<string>": [], "partitions": [],
+    "map<string, int64>": {}, "map<string, string>": {},
+}  # fmt: skip
+
 TABLES = {"runs": RUNS, "facts": FACTS_TABLE, "fleet": FLEET}
 
 
@@ -93,6 +100,22 @@ def arrow(columns: Mapping[str, str]) -> pa.Schema:
     return pa.schema([(name, _ARROW[declared]) for name, declared in columns.items()])
 
 
-def sql_type(declared: str) -> str:
-    """Return Spark's name of a type."""
-    return _SQL[declared]
+def stored_row(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of ``runs`` from a manifest that names run and label."""
+    row = {name: manifest.get(name, _EMPTY[declared]) for name, declared in RUNS.items()}
+    row["spec"] = json.dumps(manifest.get("spec", {}), sort_keys=True)
+    row["traceback"] = manifest.get("traceback")
+    for name in ("excused_partitions", "reopened_partitions"):
+        row[name] = [_excuse(one) for one in row[name]]
+    return row
+
+
+def arrow_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of ``runs`` as Arrow takes it, which wants the pairs of a map."""
+    maps = [name for name, declared in RUNS.items() if declared.startswith("map<")]
+    return {**row, **{name: list(row[name].items()) for name in maps}}
+
+
+def _excuse(one: Sequence[Any]) -> dict[str, Any]:
+    topic_id, partition, reason = one
+    return {"topic_id": topic_id, "partition": partition, "reason": reason}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafkasim.analysis.source.jobs import FleetJob
-from kafkasim.analysis.source.schema import FACTS_TABLE, FLEET, MANIFEST, RUN_KIND, RUNS, arrow
+from kafkasim.analysis.source.schema import (
+    FACTS_TABLE,
+    FLEET,
+    MANIFEST,
+    RUN_KIND,
+    RUNS,
+    arrow,
+    arrow_row,
+    stored_row,
+)
 from kafkasim.model.facts import SCHEMA_VERSION
 from kafkasim.scenarios.running import runner
 from kafkasim.sim.trace.store import MANIFEST_FILE, TRACE_FILE, code_version
 
 BATCH_ROWS = 8_192
 """Rows of one Arrow batch."""
-
-EMPTY: dict[str, Any] = {
-    "string": "", "int64": 0, "double": 0.0, "bool": False, "list<string>": [], "partitions": [],
-    "map<string, int64>": {}, "map<string, string>": {},
-}  # fmt: skip
 
 
 class SeedRun:
@@ -115,24 +119,3 @@ def run_row(manifest: dict[str, Any], job: FleetJob, seed: int) -> dict[str, Any
         "settings": list(job.configuration.settings),
     }
     return stored_row(mine)
-
-
-def stored_row(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of ``runs`` from a manifest that names run and label."""
-    row = {name: manifest.get(name, EMPTY[declared]) for name, declared in RUNS.items()}
-    row["spec"] = json.dumps(manifest.get("spec", {}), sort_keys=True)
-    row["traceback"] = manifest.get("traceback")
-    for name in ("excused_partitions", "reopened_partitions"):
-        row[name] = [_excuse(one) for one in row[name]]
-    return row
-
-
-def arrow_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of ``runs`` as Arrow takes it, which wants the pairs of a map."""
-    maps = [name for name, declared in RUNS.items() if declared.startswith("map<")]
-    return {**row, **{name: list(row[name].items()) for name in maps}}
-
-
-def _excuse(one: Sequence[Any]) -> dict[str, Any]:
-    topic_id, partition, reason = one
-    return {"topic_id": topic_id, "partition": partition, "reason": reason}

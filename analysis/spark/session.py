@@ -1,4 +1,9 @@
-"""The Spark session that everything in analysis/ shares: local by default, UTC, UI off."""
+"""The Spark session of a command: any master; settings of ours for local masters only.
+
+With a local master Spark gets settings that suit a laptop. Whatever the user configured goes before
+them: ``--conf``, spark-submit's options and ``spark-defaults.conf``. With any other master nothing
+is set but the master, what ``--conf`` says, and the name of the application.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,35 +22,70 @@ from kafkasim.analysis.spark import archive
 from kafkasim.analysis.spark.java import java_home
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
+LOCAL = "local[*]"
 
 
 def session(
-    master: str = "local[*]",
+    master: str = "",
     app: str = "kafkasim",
     scratch: Path | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Return the running session, or start one.
 
-    ``master`` is any Spark master; ``scratch`` is where Spark may write (a temporary directory by
-    default); ``extra`` goes before our settings. Workers run the interpreter that runs this, and
-    speculation is off: one run of a simulation is one work item, never two.
+    ``master`` is any Spark master; without one it is what spark-submit or ``spark-defaults.conf``
+    name, else all cores of this machine. ``extra`` is what the user configures. ``scratch`` is
+    where a local Spark may write, by default a temporary directory.
 
     Raises:
         JavaMissing: there is no Java to run Spark on.
     """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
     home = java_home()
     os.environ["JAVA_HOME"] = str(home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    settings = _settings(scratch or _scratch(), archive.options(home)) | dict(extra or {})
-    builder = SparkSession.builder.appName(app).master(master)
+    configured = _defaults() | dict(extra or {})
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has configured a JVM already
+    master = master or configured.get("spark.master", "" if submitted else LOCAL)
+    settings = {**dict(extra or {})}
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYTHONWARNINGS", "ignore")
+        ours = _settings(scratch or _scratch(), archive.options(home))
+        settings |= {key: value for key, value in ours.items() if key not in configured}
+    python = configured.get("spark.pyspark.python") or (is_local(master) and sys.executable)
+    if python:
+        os.environ.setdefault("PYSPARK_PYTHON", python)
+    builder = SparkSession.builder.appName(app)
+    if master:
+        builder = builder.master(master)
     for key, setting in settings.items():
         builder = builder.config(key, setting)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    if is_local(master):
+        spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def is_local(master: str) -> bool:
+    """Return whether a master runs all of Spark in one process of this machine."""
+    return master == "local" or master.startswith("local[")
+
+
+@contextmanager
+def tuned(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of running queries for a while, except those that somebody configured."""
+    conf = spark.sparkContext.getConf()
+    mine = {key: value for key, value in settings.items() if not conf.contains(key)}
+    before = {key: spark.conf.get(key) for key in mine}
+    for key, value in mine.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, setting in before.items():
+            spark.conf.set(key, str(setting))
 
 
 def _settings(where: Path, java_options: str) -> dict[str, str]:
@@ -54,10 +95,7 @@ def _settings(where: Path, java_options: str) -> dict[str, str]:
         "spark.speculation": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(min(8, os.cpu_count() or 2)),
-        "spark.sql.adaptive.enabled": "false",  # checks do not shuffle: there is nothing to adapt
-        "spark.sql.autoBroadcastJoinThreshold": "-1",  # both sides lie together by run already
-        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",  # default 128
-        "spark.sql.requireAllClusterKeysForCoPartition": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(where / "warehouse"),
         "spark.local.dir": str(where / "local"),
@@ -72,6 +110,19 @@ def _settings(where: Path, java_options: str) -> dict[str, str]:
         "spark.sql.parquet.mergeSchema": "false",
         "spark.sql.files.ignoreCorruptFiles": "false",
     }
+
+
+def _defaults() -> dict[str, str]:
+    """Return what ``spark-defaults.conf`` of the user or the cluster sets."""
+    place = os.environ.get("SPARK_CONF_DIR") or os.path.join(
+        os.environ.get("SPARK_HOME", ""), "conf"
+    )
+    try:
+        lines = (Path(place) / "spark-defaults.conf").read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = [line.replace("=", " ", 1).split(None, 1) for line in lines]
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2 and pair[0][0] != "#"}
 
 
 def _scratch() -> Path:

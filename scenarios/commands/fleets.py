@@ -19,33 +19,52 @@ from kafkasim.scenarios.commands.common import (
     SAFETY,
     InputError,
     console,
-    existing_directory,
     make_directory,
     one_line,
-    run_directory,
     say,
     say_json,
     status,
 )
 from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
-from kafkasim.scenarios.commands.views import RunDirectory
 from kafkasim.scenarios.language import library
-from kafkasim.scenarios.showing.state import last_moment, moment_us
-from kafkasim.sim.trace.store import read_manifest
+from kafkasim.scenarios.showing.state import moment_us
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkasim.analysis.figures.timeline import OneRun
     from kafkasim.analysis.fleet import Summary
+    from kafkasim.analysis.stored import Stored
     from kafkasim.analysis.verdict import Verdicts
 
-FLEET_DIRECTORY = Path("kafkasim-fleet")
+FLEET_PLACE = "kafkasim-fleet"
 
-FleetDirectory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="What fleet --out or run --out wrote.")
+StoredPlace = Annotated[
+    str, typer.Argument(metavar="PLACE", help="What fleet --out or run --out wrote: path or URI.")
 ]
+RunName = Annotated[
+    str,
+    typer.Option(
+        "--run", metavar="NAME", help="Of a fleet: the run, e.g. split-brain/seed-000007. [default:"
+        " the first]",
+    ),
+]  # fmt: skip
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave damaged runs out (and say so), don't refuse.")
 ]
-Master = Annotated[str, typer.Option(help="The Spark master, e.g. spark://host:7077.")]
+Master = Annotated[
+    str,
+    typer.Option(
+        help="The Spark master, e.g. spark://host:7077. [default: as spark-submit or"
+        " spark-defaults.conf say, else local[*]]"
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf", metavar="KEY=VALUE", help="A setting of Spark, as for spark-submit. Repeatable."
+    ),
+]
 
 
 @contextmanager
@@ -58,6 +77,64 @@ def input_errors() -> Iterator[None]:
         yield
     except (BadInput, JavaMissing) as error:
         raise InputError(one_line(error)) from None
+
+
+def spark_session(master: str = "", conf: Sequence[str] | None = None) -> SparkSession:
+    """Return the Spark session that the options ask for.
+
+    Raises:
+        InputError: a setting is not KEY=VALUE, or there is no Java.
+    """
+    settings = {}
+    for text in conf or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise InputError(f"--conf {text!r}: give spark.KEY=VALUE")
+        settings[key] = value
+    with input_errors():
+        from kafkasim.analysis.spark.session import session
+
+        return session(master, extra=settings)
+
+
+def open_place(
+    place: str, master: str = "", conf: Sequence[str] | None = None, skip_bad: bool = False
+) -> Stored:
+    """Return the stored runs below a place.
+
+    Raises:
+        InputError: there is none, or a damaged one.
+    """
+    with input_errors():
+        from kafkasim.analysis.spark.files import local_path
+
+        path = local_path(place)
+        if path is not None and not master and not path.is_dir():
+            raise InputError(f"{place}: no such directory")
+        from kafkasim.analysis.stored import open_stored
+
+        return open_stored(spark_session(master, conf), place, skip_bad)
+
+
+def one_run(
+    place: str, name: str = "", master: str = "", conf: Sequence[str] | None = None
+) -> OneRun:
+    """Return one run of a place; a directory of a run is read without Spark.
+
+    Raises:
+        InputError: there is no such run, or it is not whole.
+    """
+    with input_errors():
+        from kafkasim.analysis.figures.timeline import from_directory
+        from kafkasim.analysis.runs import MANIFEST, TRACE, find_runs
+        from kafkasim.analysis.spark.files import local_path
+
+        path = local_path(place)
+        if path is not None and path.name in (MANIFEST, TRACE):
+            path = path.parent
+        if path is not None and any((path / name).exists() for name in (MANIFEST, TRACE)):
+            return from_directory(find_runs(path)[0][0])
+        return open_place(place, master, conf).one(name)
 
 
 @contextmanager
@@ -77,38 +154,42 @@ def fleet_progress() -> Iterator[Callable[[int, int, Mapping[str, int]], None]]:
 
 
 def run_fleet(
-    names: Sequence[str], seeds: range, settings: Sequence[str], variants: Sequence[str],
-    out: Path, master: str, twin: bool = False,
+    spark: SparkSession, names: Sequence[str], seeds: range, settings: Sequence[str],
+    variants: Sequence[str], out: str, twin: bool = False, batch: int = 0,
 ) -> Summary:  # fmt: skip
     """Check the scenarios, then run every seed of each on Spark; return what the fleet did.
 
     Raises:
-        InputError: the output directory or Java cannot be used.
+        InputError: the output directory cannot be used.
+    """
+    with input_errors():
+        from kafkasim.analysis.fleet import run_fleet as run_all
+        from kafkasim.analysis.source.jobs import Configuration
+
+        wanted = [Configuration(n, tuple(settings), twin, tuple(variants)) for n in names]
+        with fleet_progress() as progress:
+            return run_all(spark, wanted, seeds, out, progress, batch)
+
+
+def check_requests(
+    names: Sequence[str], settings: Sequence[str], variants: Sequence[str], twin: bool = False
+) -> None:
+    """Check scenarios, settings and variants, before Spark is started for them.
+
+    Raises:
         ScenarioError: an unknown scenario, key or value.
         VariantError: an unknown variant, or two that do not go together.
     """
     for name in names:
         run_request(name, list(settings), list(variants), twin)
-    make_directory(out)
-    with input_errors():
-        from kafkasim.analysis.fleet import Configuration
-        from kafkasim.analysis.fleet import run_fleet as run_all
-
-        wanted = [Configuration(n, tuple(settings), twin, tuple(variants)) for n in names]
-        with fleet_progress() as progress:
-            return run_all(wanted, seeds, out, master, progress)
 
 
-def judge(directory: Path, skip_bad: bool = False) -> Verdicts:
-    """Judge all runs below a directory with the checks of ``analysis``.
-
-    Raises:
-        InputError: there is no run, or a damaged one.
-    """
-    with input_errors(), status(f"judging {directory} …"):
+def judge(stored: Stored) -> Verdicts:
+    """Judge stored runs with the checks of ``analysis``."""
+    with input_errors(), status(f"judging {stored.place} …"):
         from kafkasim.analysis import verdict
 
-        return verdict.judge(directory, skip_bad)
+        return verdict.judge(stored)
 
 
 def show(verdicts: Verdicts) -> None:
@@ -137,9 +218,14 @@ def fleet(
         bool, typer.Option("--twin", help="Run the twins, which must fail as the scenarios say.")
     ] = False,
     out: Annotated[
-        Path, typer.Option(help="Where the runs go; all Spark workers must see it.")
-    ] = FLEET_DIRECTORY,
-    master: Master = "local[*]",
+        str, typer.Option(help="Where the runs go: a path, or a URI of any Hadoop file system.")
+    ] = FLEET_PLACE,
+    batch: Annotated[
+        int,
+        typer.Option(min=0, help="Runs that are committed together. [default: 100 a Spark task]"),
+    ] = 0,
+    master: Master = "",
+    conf: Conf = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
 ) -> int:
     """Run many seeds of scenarios as Spark tasks, then judge them all in one job.
@@ -149,8 +235,11 @@ def fleet(
     compared.
     """
     seeds = range(seed_from, seed_from + runs)
-    summary = run_fleet(scenarios, seeds, settings or [], variant or [], out, master, twin)
-    verdicts = judge(out)
+    given = (settings or [], variant or [])
+    check_requests(scenarios, *given, twin)
+    spark = spark_session(master, conf)
+    summary = run_fleet(spark, scenarios, seeds, *given, out, twin, batch)
+    verdicts = judge(open_place(summary.out, master, conf))
     twins = [twin_outcome(name, verdicts) for name in scenarios] if twin else []
     failure = max((one.exit_code for one in twins), default=0) if twin else verdicts.exit_code
     code = summary.exit_code or failure
@@ -210,7 +299,7 @@ def twin_outcome(name: str, verdicts: Verdicts) -> TwinOutcome:
 def summary_json(summary: Summary) -> dict[str, Any]:
     """Return what a fleet did, for ``--json``."""
     return {
-        "out": str(summary.out), "runs": summary.total, "ran": summary.ran,
+        "out": summary.out, "runs": summary.total, "ran": summary.ran,
         "skipped": summary.skipped, "wall_seconds": summary.seconds, "events": summary.rows,
         "verdicts": summary.verdicts, "crashes": summary.crashes, "replayed": summary.replayed,
         "nondeterministic": [f"{m.label} seed {m.seed}" for m in summary.mismatches],
@@ -222,7 +311,7 @@ def summary_lines(summary: Summary) -> list[str]:
     ran = f"{summary.ran} runs in {summary.seconds:.0f} s ({summary.skipped} were there already)"
     repeated = f"{summary.replayed} repeated outside Spark, {len(summary.mismatches)} different"
     lines = [f"{ran}, {summary.rows} events; {repeated}; all in {summary.out}"]
-    lines += [f"crash: {name} (see its manifest.json)" for name in summary.crashes[:6]]
+    lines += [f"crash: {name} (see its traceback in runs)" for name in summary.crashes[:6]]
     lines += [
         f"nondeterminism: {m.label} seed {m.seed}: digest {m.digest[:16]}, repeated"
         f" {m.replayed[:16]}"
@@ -232,12 +321,14 @@ def summary_lines(summary: Summary) -> list[str]:
 
 
 def check(
-    directory: FleetDirectory,
+    place: StoredPlace,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
     skip_bad: SkipBad = False,
+    master: Master = "",
+    conf: Conf = None,
 ) -> int:
-    """Judge every run below a directory with all Spark checks, and print the verdict table."""
-    verdicts = judge(directory, skip_bad)
+    """Judge every run below a place with all Spark checks, and print the verdict table."""
+    verdicts = judge(open_place(place, master, conf, skip_bad))
     if json:
         say_json(verdicts.to_json())
     else:
@@ -257,21 +348,27 @@ def plot(
     kind: Annotated[
         Picture, typer.Argument(help="isr-flapping and latency: a run; fleet: a fleet.")
     ],
-    directory: FleetDirectory,
+    place: StoredPlace,
     out: Annotated[
-        Path | None, typer.Option(help="The picture; PNG and SVG are written. [default: DIR/KIND]")
+        Path | None, typer.Option(help="The picture; PNG and SVG are written. [default: KIND]")
     ] = None,
+    run: RunName = "",
+    master: Master = "",
+    conf: Conf = None,
 ) -> int:
     """Draw a picture of a run or a fleet."""
-    existing_directory(directory)
     if out is not None:
         make_directory(out.parent)
-    for path in draw(kind.value, directory, None if out is None else out.with_suffix("")):
+    target = Path(kind.value) if out is None else out.with_suffix("")
+    for path in draw(kind.value, place, target, run, master, conf):
         say(str(path))
     return OK
 
 
-def draw(kind: str, directory: Path, target: Path | None) -> list[Path]:
+def draw(
+    kind: str, place: str | Stored, target: Path, run: str = "", master: str = "",
+    conf: Sequence[str] | None = None,
+) -> list[Path]:  # fmt: skip
     """Draw one kind of picture, ``target`` without suffix, and return the files.
 
     Raises:
@@ -280,35 +377,37 @@ def draw(kind: str, directory: Path, target: Path | None) -> list[Path]:
     with input_errors(), status(f"drawing {kind} …"):
         from kafkasim.analysis import plots
 
-        return plots.draw(kind, directory, target)
+        if kind == Picture.fleet:
+            stored = open_place(place, master, conf) if isinstance(place, str) else place
+            return plots.draw_fleet(stored, target)
+        one = one_run(place, run, master, conf) if isinstance(place, str) else place.one(run)
+        return plots.ONE_RUN[kind](one, target)
 
 
 def metrics(
-    run: RunDirectory,
+    place: StoredPlace,
     at: Annotated[
         str, typer.Option("--at", metavar="T", help="Seconds after ready, 20s, 1m, ready, or end.")
     ] = "end",
+    run: RunName = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
+    master: Master = "",
+    conf: Conf = None,
 ) -> int:
     """Print the metrics of a run at a moment, under Kafka's JMX names."""
-    directory = run_directory(run)
-    with input_errors():
-        from kafkasim.analysis.runs import find_runs
+    one = one_run(place, run, master, conf)
+    ready_us = int(one.manifest.get("ready_us", 0))
+    last_us = round(float(one.manifest.get("sim_seconds", 0.0)) * 1e6)
+    at_us = moment_us(at, dict(one.manifest), last_us) - ready_us
+    from kafkasim.analysis.figures import metrics as measuring
 
-        find_runs(directory)  # names a file that is no trace before anything else reads it
-    manifest = read_manifest(directory)
-    at_us = moment_us(at, manifest, last_moment(directory)) - int(manifest.get("ready_us", 0))
-    with input_errors():
-        from kafkasim.analysis import metrics as measuring
-
-        found = measuring.collect(directory, at_us)
+    found = measuring.of_run(one, at_us)
     if json:
-        say_json(found[0].to_json() if len(found) == 1 else [one.to_json() for one in found])
+        say_json(found.to_json())
         return OK
-    for one in found:
-        table = Table("object", "name", "tags", "attribute", "value", title=f"{directory} at {at}")
-        for metric in one.metrics:
-            value = f"{metric.value:.6g}"
-            table.add_row(metric.object, metric.name, metric.tags, metric.attribute, value)
-        console().print(table)
+    table = Table("object", "name", "tags", "attribute", "value", title=f"{one.name} at {at}")
+    for metric in found.metrics:
+        value = f"{metric.value:.6g}"
+        table.add_row(metric.object, metric.name, metric.tags, metric.attribute, value)
+    console().print(table)
     return OK

@@ -16,7 +16,9 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -288,18 +290,29 @@ def config_digest(configuration: Any) -> str:
 @functools.cache
 def code_version() -> str:
     """Return a digest of the sources that decide what a run does: model, sim, scenarios."""
-    return sources_digest(Path(__file__).resolve().parents[2], ("model", "sim", "scenarios"))
+    return sources_digest(files("kafkasim"), ("model", "sim", "scenarios"))
 
 
-def sources_digest(root: Path, packages: Iterable[str]) -> str:
-    """Return a digest of the names and contents of Python and TOML files below ``root``."""
+def sources_digest(root: Traversable, packages: Iterable[str]) -> str:
+    """Return a digest of the names and contents of Python and TOML files below ``root``.
+
+    The root may lie in an archive, as on an executor that was given a wheel.
+    """
     digest = hashlib.sha256()
     for package in packages:
-        for path in sorted((root / package).rglob("*"), key=lambda p: p.relative_to(root).parts):
-            if path.suffix in (".py", ".toml"):
-                content = hashlib.sha256(path.read_bytes()).hexdigest()
-                digest.update(f"{path.relative_to(root).as_posix()} {content}\n".encode())
+        for name, source in _sources(root / package, package):
+            content = hashlib.sha256(source.read_bytes()).hexdigest()
+            digest.update(f"{name} {content}\n".encode())
     return digest.hexdigest()[:16]
+
+
+def _sources(directory: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
+    for each in sorted(directory.iterdir(), key=lambda each: each.name):
+        inner = f"{name}/{each.name}"
+        if each.is_dir():
+            yield from _sources(each, inner)
+        elif each.name.endswith((".py", ".toml")):
+            yield inner, each
 
 
 def _json(content: Mapping[str, Any]) -> str:

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from kafkasim.analysis.source.schema import RUNS, arrow, arrow_row, stored_row
 from kafkasim.model import facts
 from kafkasim.sim.trace.store import FactWriter, arrow_schema, fact_table, write_manifest
 
@@ -34,6 +37,27 @@ def case_tables(cases: Mapping[str, Case]) -> Iterator[pa.Table]:
         table = fact_table(rows(case), arrow_schema(facts.COLUMNS))
         run = pa.repeat(pa.scalar(name, pa.string()), table.num_rows)
         yield table.add_column(0, "run", run)
+
+
+def write_fleet(place: Path, cases: Mapping[str, Case]) -> None:
+    """Leave the tables of a fleet, of one batch, with a run for each case."""
+    facts_of_all = pa.concat_tables(list(case_tables(cases)))
+    for kind in facts.FACTS:
+        mine = facts_of_all.filter(pc.equal(facts_of_all["kind"], kind)).drop(["kind"])
+        if mine.num_rows:
+            directory = place / "facts" / "batch=000001" / f"kind={kind}"
+            directory.mkdir(parents=True)
+            pq.write_table(mine, directory / "part-0.parquet")
+    runs = [
+        arrow_row(stored_row({
+            "run": name, "label": "by-hand", "scenario": "by-hand", "seed": seed, "digest": name,
+            "verdict": "pass", "rows": len(case), "schema_version": facts.SCHEMA_VERSION,
+        })) | {"batch": "000001"}
+        for seed, (name, case) in enumerate(cases.items())
+    ]  # fmt: skip
+    (place / "runs").mkdir()
+    schema = arrow({**RUNS, "batch": "string"})
+    pq.write_table(pa.Table.from_pylist(runs, schema=schema), place / "runs" / "part-0.parquet")
 
 
 def write_run(directory: Path, case: Case, **manifest: Any) -> Path:

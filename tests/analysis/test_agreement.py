@@ -51,6 +51,7 @@ def nowhere(partition: int | None) -> int:
 
 
 def test_delivery_and_checks_agree(spark: SparkSession, tmp_path: Path) -> None:
+    from kafkasim.analysis.stored import open_stored
     from kafkasim.analysis.verdict import judge
 
     expected = {}
@@ -59,7 +60,7 @@ def test_delivery_and_checks_agree(spark: SparkSession, tmp_path: Path) -> None:
         expected[name] = sorted((a.name, a.partition, a.count) for a in result.delivery)
     assert expected["application"] == [("application-failed", -1, 2)]
     found: dict[str, list[tuple[str, int, int]]] = {name: [] for name in FAULTS}
-    for one in judge(tmp_path, spark=spark).found:
+    for one in judge(open_stored(spark, str(tmp_path))).found:
         if one.check != "run" and one.anomaly in DELIVERY:
             found[one.run].append((one.anomaly, nowhere(one.partition), one.count))
     assert {name: sorted(rows) for name, rows in found.items()} == expected

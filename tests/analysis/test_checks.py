@@ -5,19 +5,16 @@ All cases are runs of one trace, judged by one Spark job: a check must not mix r
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafkasim.analysis.runs import StoredRun
 from kafkasim.model import facts
 from tests.analysis.analysis_rows import (
     Case,
     T,
     acked,
     assigned,
-    case_tables,
     changed,
     committed,
     elected,
@@ -31,12 +28,15 @@ from tests.analysis.analysis_rows import (
     processed,
     registered,
     topic,
+    write_fleet,
     zk_write,
 )
 from tests.analysis.harm_cases import HARM_CASES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kafkasim.analysis.stored import Stored
 
 pytestmark = pytest.mark.spark
 
@@ -149,30 +149,48 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def found(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, int]]:
-    from kafkasim.analysis.checks.base import JUDGED_KINDS
-    from kafkasim.analysis.compact import write_kinds
-    from kafkasim.analysis.load import views
-    from kafkasim.analysis.runs import by_kind
-    from kafkasim.analysis.verdict import check
+Found = dict[str, dict[str, int]]
 
-    target = tmp_path_factory.mktemp("checks")
-    tables = case_tables({name: case for name, (case, _) in CASES.items()})
-    parts = by_kind(target, write_kinds(tables, target, JUDGED_KINDS))
-    result: dict[str, dict[str, int]] = {name: {} for name in CASES}
-    with views(spark, parts):
-        everything = check(spark, [StoredRun(name, Path(), {}) for name in CASES])
-    for one in everything:
+
+def findings(stored: Stored) -> Found:
+    from kafkasim.analysis.verdict import judge
+
+    result: Found = {name: {} for name in CASES}
+    for one in judge(stored).found:
         counts = result[one.run]
         counts[one.anomaly] = counts.get(one.anomaly, 0) + 1
     return result
 
 
+@pytest.fixture(scope="module")
+def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    from kafkasim.analysis.stored import open_stored
+
+    target = tmp_path_factory.mktemp("checks")
+    write_fleet(target, {name: case for name, (case, _) in CASES.items()})
+    return open_stored(spark, str(target))
+
+
+@pytest.fixture(scope="module")
+def found(stored: Stored) -> Found:
+    return findings(stored)
+
+
+def test_large_fleets_are_judged_by_run_with_the_same_findings(
+    stored: Stored, found: Found, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkasim.analysis import load
+
+    monkeypatch.setattr(load, "SMALL_ROWS", 0)
+    monkeypatch.setattr(load, "PARTITION_ROWS", 50)  # several partitions
+    with load.views(stored):
+        plan = stored.spark.table("Acked")._jdf.queryExecution().toString()
+    assert "hashpartitioning(run" in plan
+    assert findings(stored) == found
+
+
 @pytest.mark.parametrize("name", list(CASES))
-def test_check(found: dict[str, dict[str, int]], name: str) -> None:
+def test_check(found: Found, name: str) -> None:
     assert found[name] == CASES[name][1]
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkasim.analysis import metrics, plots
-from kafkasim.analysis.runs import BadInput
-from kafkasim.analysis.timeline import build
+from kafkasim.analysis import plots
+from kafkasim.analysis.figures import metrics
+from kafkasim.analysis.figures.timeline import build, from_directory
+from kafkasim.analysis.runs import find_runs
 from kafkasim.model import facts
 from tests.analysis.analysis_rows import (
     Case,
@@ -21,8 +24,12 @@ from tests.analysis.analysis_rows import (
     mark,
     registered,
     topic,
+    write_fleet,
     write_run,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def isr_changed(change: str, replica: int) -> tuple[str, facts.IsrChanged]:
@@ -223,21 +230,38 @@ def test_a_process_that_never_comes_back_is_down_to_the_end() -> None:
     assert line.down == {"broker-1": [(1_000_000, 2_000_000)]}
 
 
+PLOTTED: Case = [*FLAP[:-1], led(1, 1, 0), mark(1), end()]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted(plots.KINDS))
+@pytest.mark.parametrize("kind", sorted(plots.ONE_RUN))
 def test_plots_are_written_and_repeat(tmp_path: Path, kind: str) -> None:
-    case = [*FLAP[:-1], led(1, 1, 0), mark(1), end()]
-    write_run(tmp_path / "fleet" / "runs" / "a" / "seed-000001", case)
-    files = plots.draw(kind, tmp_path / "fleet", tmp_path / "one")
+    write_run(tmp_path / "run", PLOTTED)
+    run = from_directory(find_runs(tmp_path / "run")[0][0])
+    files = plots.ONE_RUN[kind](run, tmp_path / "one")
     assert [path.name for path in files] == ["one.png", "one.svg"]
     assert files[0].read_bytes().startswith(b"\x89PNG")
-    again = plots.draw(kind, tmp_path / "fleet", tmp_path / "two")
+    again = plots.ONE_RUN[kind](run, tmp_path / "two")
     assert files[1].read_bytes() == again[1].read_bytes()
 
 
-def test_an_unknown_plot_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no plot 'pie'; allowed: isr-flapping, latency, fleet"):
-        plots.draw("pie", tmp_path)
+@pytest.mark.slow
+@pytest.mark.spark
+def test_runs_of_a_fleet_and_of_directories_are_read_alike(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from kafkasim.analysis.plots import fleet_view
+    from kafkasim.analysis.stored import open_stored
+
+    write_fleet(tmp_path / "fleet", {"by-hand/seed-000001": PLOTTED})
+    write_run(tmp_path / "tree" / "by-hand" / "seed-000001", PLOTTED)
+    fleet, tree = (open_stored(spark, str(tmp_path / name)) for name in ("fleet", "tree"))
+    columns = ["phase", "topic_id", "isr", "high_watermark"]
+    kinds = ["Phase", "PartitionChanged", "HighWatermark"]
+    rows = fleet.one("by-hand/seed-000001").read(kinds, columns)
+    assert rows == tree.one().read(kinds, columns)
+    assert [row["kind"] for row in rows].count("PartitionChanged") == 5
+    assert fleet_view.points(fleet) == [replace(one, seed=0) for one in fleet_view.points(tree)]
 
 
 def test_offline_log_directories_count_until_the_next_start() -> None:

@@ -32,10 +32,10 @@ def test_empty_directory(tmp_path: Path) -> None:
 
 
 def test_truncated_trace(tmp_path: Path) -> None:
-    trace = write_run(tmp_path / "runs" / "a" / "seed-000001", [end()]) / "trace.parquet"
+    trace = write_run(tmp_path / "a" / "seed-000001", [end()]) / "trace.parquet"
     trace.write_bytes(trace.read_bytes()[:-100])
     assert refusal(tmp_path).startswith(
-        "DIR/runs/a/seed-000001/trace.parquet: not a whole Parquet file ("
+        "DIR/a/seed-000001/trace.parquet: not a whole Parquet file ("
     )
 
 
@@ -85,13 +85,12 @@ def test_no_proper_manifest(tmp_path: Path, content: str, message: str) -> None:
 
 
 def test_bad_runs_are_skipped_on_request(tmp_path: Path) -> None:
-    write_run(tmp_path / "runs" / "a" / "seed-000001", [end()])
-    write_run(tmp_path / "runs" / "a" / "seed-000002", [end()], rows=9)
-    write_run(tmp_path / "runs" / "a" / ".tmp-seed-000003-t1", [end()], rows=9)
+    write_run(tmp_path / "a" / "seed-000001", [end()])
+    write_run(tmp_path / "a" / "seed-000002", [end()], rows=9)
     runs, bad = find_runs(tmp_path, skip_bad=True)
     assert [run.name for run in runs] == ["a/seed-000001"]
     assert [line.replace(str(tmp_path), "DIR") for line in bad] == [
-        "DIR/runs/a/seed-000002/trace.parquet: has 1 rows, its manifest says 9"
+        "DIR/a/seed-000002/trace.parquet: has 1 rows, its manifest says 9"
     ]
 
 

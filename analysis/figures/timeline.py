@@ -1,12 +1,13 @@
 """The partitions and hosts of one run over time, from a few kinds of fact.
 
-Read with pyarrow alone: metrics and plots look at one run, or at a few rows of each, and a Spark
-session would cost more than the answer. Times are microseconds of the trace.
+Metrics and plots look at one run: of a directory it is read with pyarrow alone, since a Spark
+session would cost more than the answer, and of a fleet by Spark. Times are microseconds of the
+trace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from kafkasim.analysis.runs import MANIFEST, TRACE, check_trace, read_manifest
+from kafkasim.analysis.runs import MANIFEST, TRACE, StoredRun, check_trace, read_manifest
 
 Key = tuple[str, int]
 Row = dict[str, Any]
@@ -97,6 +98,21 @@ class Timeline:
         return list(dict.fromkeys(change.t_us for change in self.changes(key)))
 
 
+@dataclass(frozen=True)
+class OneRun:
+    """A stored run: what its manifest says, and ``read(kinds, columns)``, its rows in order."""
+
+    name: str
+    manifest: Mapping[str, Any]
+    read: Callable[[Sequence[str], Sequence[str]], list[Row]]
+
+
+def from_directory(run: StoredRun) -> OneRun:
+    """Return the run in a directory of its own."""
+    directory = run.place
+    return OneRun(run.name, run.manifest, lambda kinds, names: read_rows(directory, kinds, names))
+
+
 def read_rows(directory: Path, kinds: Sequence[str], columns: Sequence[str]) -> list[Row]:
     """Return the rows of some kinds of a run, in order.
 
@@ -123,11 +139,6 @@ COLUMNS = (
     "leader_epoch", "partition_epoch", "isr", "replicas", "reason", "unclean", "duration_us",
     "fault", "target", "adding_replicas",
 )  # fmt: skip
-
-
-def timeline(directory: Path, until_us: int | None = None) -> Timeline:
-    """Return the timeline of the run in ``directory``, up to ``until_us``."""
-    return build(read_rows(directory, KINDS, COLUMNS), until_us)
 
 
 def build(rows: Sequence[Row], until_us: int | None = None) -> Timeline:

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from kafkasim.analysis.runs import StoredRun, find_runs
-from kafkasim.analysis.timeline import COLUMNS as LINE_COLUMNS
-from kafkasim.analysis.timeline import KINDS as LINE_KINDS
-from kafkasim.analysis.timeline import Key, MembershipChange, Row, Timeline, build, read_rows
+from kafkasim.analysis.figures.timeline import COLUMNS as LINE_COLUMNS
+from kafkasim.analysis.figures.timeline import KINDS as LINE_KINDS
+from kafkasim.analysis.figures.timeline import Key, MembershipChange, OneRun, Row, Timeline, build
 
 REPLICA_MANAGER = "kafka.server:type=ReplicaManager"
 LOG_MANAGER = "kafka.log:type=LogManager"
@@ -78,19 +76,9 @@ class RunMetrics:
         raise KeyError(f"{name}{{{tags}}}.{attribute}")
 
 
-def collect(directory: Path, at: int | None = None, skip_bad: bool = False) -> list[RunMetrics]:
-    """Return the metrics of every run below ``directory`` at ``at`` µs after t = 0 (else its end).
-
-    Raises:
-        BadInput: a run is not whole (left out with ``skip_bad``), or there is none.
-    """
-    runs, _ = find_runs(directory, skip_bad=skip_bad)
-    return [of_run(run, at) for run in runs if not run.crashed]
-
-
-def of_run(run: StoredRun, at: int | None = None) -> RunMetrics:
-    """Return the metrics of one run."""
-    return measure(run.name, read_rows(run.directory, KINDS, COLUMNS), at)
+def of_run(run: OneRun, at: int | None = None) -> RunMetrics:
+    """Return the metrics of a run at ``at`` µs after t = 0, by default at its end."""
+    return measure(run.name, run.read(KINDS, COLUMNS), at)
 
 
 def measure(name: str, rows: Sequence[Row], at: int | None = None) -> RunMetrics:

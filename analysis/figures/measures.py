@@ -1,0 +1,175 @@
+"""What each run amounts to in figures, from its facts: one row a run, by Spark SQL.
+
+    with measuring(open_stored(spark, place)) as stored:
+        figures = spark.sql(MEASURES).join(stored.runs_table(), "run")
+
+Everything counts from the fact ``Phase(ready)`` to the end of the run. Each part groups by run and
+is linear in the trace, so it scales as the checks do.
+
+| column | what |
+|---|---|
+| minutes | simulated, from ready to the end |
+| isr_changes, isr_changes_per_minute | changes of an ISR's members; user topics |
+| isr_changes_by_reason | the changes a minute: reason to rate |
+| under_replicated_s | partition seconds with fewer replicas in the ISR than assigned |
+| under_min_isr_s, leaderless_s, unavailable_s | with fewer than min ISR; without leader; either |
+| unclean_elections, controller_failovers | how many; failovers are elections after ready |
+| latency_p50_ms, …p99, …p999, …max | of acknowledged batches, from their creation; null of none |
+| acked_records, lost_records | acknowledged; of those, absent from the final leader's log |
+| lost_per_million | of acknowledged records; null when none was acknowledged |
+| duplicate_records | further copies in the final logs |
+| redelivered_records | records that a group was given again |
+| failed_records | records whose callers got an error |
+| rebalances, rebalance_downtime_s | generations; partition seconds between two owners |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kafkasim.analysis.checks.base import SHARED
+from kafkasim.analysis.checks.delivery import LOST_WRITE
+from kafkasim.analysis.load import views
+
+if TYPE_CHECKING:
+    from kafkasim.analysis.stored import Stored
+
+KINDS = (
+    "Acked", "ConsumerAssigned", "ConsumerRevoked", "ControllerActive", "FinalReplica",
+    "PartitionChanged", "Phase", "Polled", "Rebalanced", "SendFailed", "TopicCreated",
+    "TopicDeleted",
+)  # fmt: skip
+
+CLOCK = """
+    -- When each run was ready, and when it ended.
+    SELECT run, max(IF(phase = 'ready', t_us, NULL)) AS ready_us, max(t_us) AS end_us
+    FROM Phase GROUP BY run"""
+
+PARTITION_SPANS = """
+    -- The states of each partition: from t_us on, until the next one, its topic's end or the run's.
+    SELECT changes.*, needed, topics.topic, ready_us,
+           lag(isr) OVER in_order AS before,
+           greatest(0, least(end_us, coalesce(lead(t_us) OVER in_order, gone, end_us))
+                       - greatest(t_us, ready_us)) / 1e6 AS lasted
+    FROM partition_changes AS changes
+    JOIN clock USING (run)
+    JOIN topics USING (run, topic_id)
+    LEFT JOIN (SELECT run, topic_id, min(t_us) AS gone FROM TopicDeleted GROUP BY run, topic_id)
+        USING (run, topic_id)
+    WINDOW in_order AS (PARTITION BY run, topic_id, partition ORDER BY partition_epoch)"""
+
+OWNERSHIP = """
+    -- Since when each partition of a group had no owner, and until when. Of events of one sort in
+    -- a row the first counts.
+    SELECT run, seq, t_us, group, owned, name,
+           lead(t_us) OVER (PARTITION BY run, group, name ORDER BY seq) AS until
+    FROM (
+        SELECT *, lag(owned) OVER (PARTITION BY run, group, name ORDER BY seq) AS before
+        FROM (
+            SELECT run, seq, t_us, group, true AS owned, name
+            FROM ConsumerAssigned LATERAL VIEW explode(assignment) AS name
+            UNION ALL
+            SELECT run, seq, t_us, group, false, name
+            FROM ConsumerRevoked LATERAL VIEW explode(assignment) AS name))
+    WHERE before IS NULL OR before != owned"""
+
+VIEWS = {
+    **{name: SHARED[name] for name in
+       ("final_leaders", "acked_records", "partition_changes", "topics")},
+    "clock": CLOCK,
+    "partition_spans": PARTITION_SPANS,
+    "ownership": OWNERSHIP,
+}  # fmt: skip
+
+_DEGRADED = "size(isr) < size(replicas) - size(coalesce(adding_replicas, array()))"
+
+_PARTITIONS = f"""
+    SELECT run,
+           sum(IF({_DEGRADED}, lasted, 0)) AS under_replicated_s,
+           sum(IF(size(isr) < needed, lasted, 0)) AS under_min_isr_s,
+           sum(IF(leader = -1, lasted, 0)) AS leaderless_s,
+           sum(IF(leader = -1 OR size(isr) < needed, lasted, 0)) AS unavailable_s,
+           count_if(unclean AND t_us >= ready_us) AS unclean_elections
+    FROM partition_spans GROUP BY run"""
+
+_ISR = """
+    SELECT run, sum(changes) AS isr_changes,
+           map_from_entries(sort_array(collect_list(struct(reason, changes)))) AS by_reason
+    FROM (
+        SELECT run, reason, count(1) AS changes FROM partition_spans
+        WHERE t_us >= ready_us AND array_sort(before) != array_sort(isr)
+              AND NOT startswith(topic, '__')
+        GROUP BY run, reason)
+    GROUP BY run"""
+
+_CONTROLLERS = """
+    SELECT run, count(1) AS controller_failovers
+    FROM ControllerActive JOIN clock USING (run)
+    WHERE active AND t_us >= ready_us GROUP BY run"""
+
+_LATENCY = """
+    SELECT run, max(latency_us) / 1e3 AS latency_max_ms, sum(size(record_ids)) AS acked_records,
+           percentile(latency_us, array(0.5, 0.99, 0.999)) AS ranks
+    FROM Acked GROUP BY run"""
+
+_LOST = f"SELECT run, count(1) AS lost_records FROM ({LOST_WRITE}) GROUP BY run"
+
+_COPIES = """
+    SELECT run, sum(size(record_ids) - size(array_distinct(record_ids))) AS duplicate_records
+    FROM final_leaders GROUP BY run"""
+
+_REDELIVERED = """
+    SELECT run, sum(times - 1) AS redelivered_records FROM (
+        SELECT run, count(1) AS times
+        FROM Polled LATERAL VIEW explode(offsets) AS offset
+        GROUP BY run, group, topic_id, partition, offset HAVING count(1) > 1)
+    GROUP BY run"""
+
+_FAILED = "SELECT run, sum(size(record_ids)) AS failed_records FROM SendFailed GROUP BY run"
+
+_REBALANCES = """
+    SELECT run, count(DISTINCT group, generation) AS rebalances FROM Rebalanced GROUP BY run"""
+
+_DOWNTIME = """
+    SELECT run, sum(coalesce(until, end_us) - t_us) / 1e6 AS rebalance_downtime_s
+    FROM ownership JOIN clock USING (run) WHERE NOT owned GROUP BY run"""
+
+_PARTS = (
+    _PARTITIONS, _ISR, _CONTROLLERS, _LATENCY, _LOST, _COPIES, _REDELIVERED, _FAILED, _REBALANCES,
+    _DOWNTIME,
+)  # fmt: skip
+
+MEASURES = f"""
+    SELECT run, (end_us - ready_us) / 60e6 AS minutes,
+           coalesce(isr_changes, 0) AS isr_changes,
+           coalesce(isr_changes, 0) * 60e6 / (end_us - ready_us) AS isr_changes_per_minute,
+           transform_values(coalesce(by_reason, map()),
+                            (reason, changes) -> changes * 60e6 / (end_us - ready_us))
+               AS isr_changes_by_reason,
+           coalesce(under_replicated_s, 0D) AS under_replicated_s,
+           coalesce(under_min_isr_s, 0D) AS under_min_isr_s,
+           coalesce(leaderless_s, 0D) AS leaderless_s,
+           coalesce(unavailable_s, 0D) AS unavailable_s,
+           coalesce(unclean_elections, 0) AS unclean_elections,
+           coalesce(controller_failovers, 0) AS controller_failovers,
+           ranks[0] / 1e3 AS latency_p50_ms, ranks[1] / 1e3 AS latency_p99_ms,
+           ranks[2] / 1e3 AS latency_p999_ms, latency_max_ms,
+           coalesce(acked_records, 0) AS acked_records, coalesce(lost_records, 0) AS lost_records,
+           coalesce(lost_records, 0) * 1e6 / nullif(acked_records, 0) AS lost_per_million,
+           coalesce(duplicate_records, 0) AS duplicate_records,
+           coalesce(redelivered_records, 0) AS redelivered_records,
+           coalesce(failed_records, 0) AS failed_records,
+           coalesce(rebalances, 0) AS rebalances,
+           coalesce(rebalance_downtime_s, 0D) AS rebalance_downtime_s
+    FROM clock {" ".join(f"LEFT JOIN ({part}) USING (run)" for part in _PARTS)}
+    WHERE ready_us IS NOT NULL"""
+"""The measures of all runs that got ready, as a query inside :func:`measuring`."""
+
+
+@contextmanager
+def measuring(stored: Stored) -> Iterator[Stored]:
+    """Provide the views that :data:`MEASURES` reads, for as long as the context lasts."""
+    with views(stored, KINDS, VIEWS):
+        yield stored

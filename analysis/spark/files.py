@@ -1,0 +1,54 @@
+"""Places on any Hadoop file system, named by URI, as Spark itself reaches them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kafkasim.analysis.spark.session import is_local
+
+
+def located(spark: SparkSession, place: str | Path) -> str:
+    """Return a place as URI: for a local master a path without scheme is one of this machine.
+
+    On a cluster it is left as it is, and so belongs to Hadoop's default file system.
+    """
+    text = str(place).rstrip("/")
+    if ":" in text.partition("/")[0] or not is_local(str(spark.sparkContext.master)):
+        return text
+    return f"file://{Path(text).resolve()}"
+
+
+def local_path(place: str | Path) -> Path | None:
+    """Return the path of a place on this machine, None if it has the scheme of another system."""
+    text = str(place)
+    if text.startswith("file:"):
+        return Path("/" + text.removeprefix("file:").lstrip("/"))
+    return None if ":" in text.partition("/")[0] else Path(text)
+
+
+def exists(spark: SparkSession, place: str) -> bool:
+    """Return whether there is a file or directory."""
+    files, path = _reached(spark, place)
+    return bool(files.exists(path))
+
+
+def delete(spark: SparkSession, place: str) -> None:
+    """Delete a directory with all that it holds; one that is not there is no error."""
+    files, path = _reached(spark, place)
+    files.delete(path, True)
+
+
+def matching(spark: SparkSession, pattern: str) -> list[str]:
+    """Return the sorted places that match a glob pattern."""
+    files, path = _reached(spark, pattern)
+    found = files.globStatus(path) or []
+    return sorted(str(one.getPath().toString()) for one in found)
+
+
+def _reached(spark: SparkSession, place: str) -> tuple[Any, Any]:
+    jvm: Any = spark.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(place)
+    return path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), path

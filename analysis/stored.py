@@ -1,0 +1,225 @@
+"""Stored runs as the tables ``runs`` and ``facts``: a fleet's, or those of run directories.
+
+A fleet is ``<place>/runs`` and ``<place>/facts/batch=B/kind=K`` on any Hadoop file system. What
+``kafkasim run --out`` leaves is a directory with ``trace.parquet`` and ``manifest.json`` on this
+machine; a tree of such directories is read as well. Whoever judges, measures or draws takes a
+:class:`Stored` and does not see the difference.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kafkasim.analysis.figures.timeline import OneRun
+from kafkasim.analysis.runs import TRACE, BadInput, StoredRun, find_runs
+from kafkasim.analysis.source.schema import RUNS, ddl, stored_row
+from kafkasim.analysis.spark.files import local_path, located, matching
+from kafkasim.model.facts import COLUMNS, FACTS, SCHEMA_VERSION
+
+RUNS_TABLE = "runs"
+FACTS_PLACE = "facts"
+BATCH = "batch"
+
+JUDGED = (
+    "run", "label", "scenario", "seed", "verdict", "anomalies", "expected", "digest", "rows",
+    "ready_us", "sim_seconds", "reason", "permits", "topics", "stall_excuse",
+    "excused_partitions", "reopened_partitions", "excused_groups", "schema_version",
+    "config_digest", "code_version",
+)  # fmt: skip
+"""The columns of ``runs`` that the driver reads; the scenarios' texts stay where they are."""
+
+
+@dataclass(frozen=True)
+class Stored(ABC):
+    """Whole runs below ``place``, sorted by name; ``bad`` says why others were left out."""
+
+    spark: SparkSession
+    place: str
+    runs: list[StoredRun]
+    bad: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        """How many facts there are."""
+        return sum(int(run.manifest.get("rows", 0)) for run in self.runs)
+
+    @abstractmethod
+    def runs_table(self) -> DataFrame:
+        """Return the table ``runs``."""
+
+    def facts(self, kind: str) -> DataFrame:
+        """Return the facts of one kind: run, seq, t_us, node, and the fields of the kind.
+
+        A kind without rows becomes an empty query, which Spark plans away: many a fleet has no
+        consumers, or no ZooKeeper.
+        """
+        columns = kind_columns(kind)
+        found = self._read(kind, columns)
+        if found is not None:
+            return found.select(*columns)
+        types = [part.split("` ", 1) for part in ddl(columns).split(", `")]
+        nulls = [f"CAST(NULL AS {declared}) AS `{name.strip('`')}`" for name, declared in types]
+        return self.spark.sql(f"SELECT {', '.join(nulls)} WHERE false")
+
+    def rows_of(
+        self, run: str, kinds: Sequence[str], columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return the facts of some kinds of one run, in order, with the columns asked for."""
+        wanted = ["seq", "t_us", "node", "kind", *columns]
+        parts = [self._wide(run, kind, wanted) for kind in kinds]
+        frame = parts[0]
+        for part in parts[1:]:
+            frame = frame.unionByName(part)
+        return [row.asDict() for row in frame.orderBy("seq").collect()]
+
+    def one(self, name: str = "") -> OneRun:
+        """Return a run by name, by default the first one that did not crash.
+
+        Raises:
+            BadInput: there is no such run.
+        """
+        whole = [run for run in self.runs if not run.crashed and name in ("", run.name)]
+        if not whole:
+            raise BadInput(f"{self.place}: holds no run {name}".rstrip() + " with facts")
+        run = whole[0]
+        return OneRun(
+            run.name, run.manifest, lambda kinds, names: self.rows_of(run.name, kinds, names)
+        )
+
+    def _wide(self, run: str, kind: str, columns: Sequence[str]) -> DataFrame:
+        mine = kind_columns(kind)
+        found = self.facts(kind).where(F.col("run") == run).withColumn("kind", F.lit(kind))
+        return found.selectExpr(
+            *[
+                f"`{name}`"
+                if name in (*mine, "kind")
+                else f"CAST(NULL AS {_type(name)}) AS `{name}`"
+                for name in columns
+            ]
+        )
+
+    @abstractmethod
+    def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
+        """Return the facts of a kind, None if there are none."""
+
+
+@dataclass(frozen=True)
+class StoredFleet(Stored):
+    """The runs of a fleet. ``batches`` are those that ``runs`` names, ``parts`` their kinds."""
+
+    batches: tuple[str, ...] = ()
+    parts: Mapping[str, list[str]] = field(default_factory=dict)
+    superseded: bool = False  # whether a later batch holds some run again
+
+    def runs_table(self) -> DataFrame:
+        """Return the table ``runs``, of each run the latest row."""
+        table = read_runs(self.spark, self.place)
+        return self._current(table) if self.superseded else table
+
+    def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
+        parts = self.parts.get(kind, [])
+        if not parts:
+            return None
+        base = f"{self.place}/{FACTS_PLACE}"
+        reader = self.spark.read.schema(ddl({**columns, BATCH: "string"}))
+        found = reader.option("basePath", base).parquet(*parts)
+        return self._current(found) if self.superseded else found
+
+    def _current(self, frame: DataFrame) -> DataFrame:
+        named = [(run.name, run.manifest[BATCH]) for run in self.runs]
+        current = self.spark.createDataFrame(named, f"run STRING, {BATCH} STRING")
+        return frame.join(F.broadcast(current), ["run", BATCH], "left_semi")
+
+
+@dataclass(frozen=True)
+class StoredDirectories(Stored):
+    """Directories of ``run --out``, each with a trace of all kinds."""
+
+    def runs_table(self) -> DataFrame:
+        """Return the table ``runs``."""
+        rows = [stored_row({"run": run.name, "label": label(run), **run.manifest})
+                for run in self.runs]  # fmt: skip
+        return self.spark.createDataFrame(rows, ddl(RUNS))
+
+    def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
+        whole = [run for run in self.runs if not run.crashed]
+        if not whole:
+            return None
+        stored = {name: declared for name, declared in columns.items() if name != "run"}
+        files = [str(run.place / TRACE) for run in whole]
+        frame = self.spark.read.schema(ddl({**stored, "kind": "string"})).parquet(*files)
+        return frame.where(F.col("kind") == kind).withColumn("run", self._run_of(whole))
+
+    def _run_of(self, runs: Sequence[StoredRun]) -> Any:
+        if len(runs) == 1:
+            return F.lit(runs[0].name)
+        pairs = [
+            F.lit(text)
+            for run in runs
+            for text in ((run.place / TRACE).resolve().as_uri().removeprefix("file://"), run.name)
+        ]
+        path = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/")
+        return F.create_map(*pairs)[path]
+
+
+def open_stored(spark: SparkSession, place: str, skip_bad: bool = False) -> Stored:
+    """Return the whole runs below a place.
+
+    Raises:
+        BadInput: there is none, one is not whole (left out with ``skip_bad``), or they were written
+            by another version.
+    """
+    where = located(spark, place)
+    if matching(spark, f"{where}/{RUNS_TABLE}/*.parquet"):
+        return _fleet(spark, where)
+    path = local_path(where)
+    if path is None:
+        raise BadInput(f"{place}: holds no runs of a fleet")
+    runs, bad = find_runs(path, skip_bad=skip_bad)
+    return StoredDirectories(spark, where, runs, bad)
+
+
+def read_runs(spark: SparkSession, where: str) -> DataFrame:
+    """Return the table ``runs`` of a fleet as it is stored."""
+    return spark.read.schema(ddl({**RUNS, BATCH: "string"})).parquet(f"{where}/{RUNS_TABLE}")
+
+
+def _fleet(spark: SparkSession, where: str) -> StoredFleet:
+    rows = read_runs(spark, where).select(*JUDGED, BATCH).orderBy(BATCH, "run").collect()
+    current = {row["run"]: row for row in rows}
+    for row in current.values():
+        if row["schema_version"] != SCHEMA_VERSION:
+            raise BadInput(
+                f"{where}: {row['run']} was written with trace schema {row['schema_version']},"
+                f" this is {SCHEMA_VERSION}; run the fleet again with this version"
+            )
+    runs = [StoredRun(name, None, current[name].asDict()) for name in sorted(current)]
+    batches = sorted({row[BATCH] for row in current.values()})
+    parts: dict[str, list[str]] = {}
+    for part in matching(spark, f"{where}/{FACTS_PLACE}/{BATCH}=*/kind=*"):
+        batch, kind = (piece.partition("=")[2] for piece in part.split("/")[-2:])
+        if batch in batches:
+            parts.setdefault(kind, []).append(part)
+    superseded = len(rows) > len(current)
+    return StoredFleet(spark, where, runs, [], tuple(batches), parts, superseded)
+
+
+def kind_columns(kind: str) -> dict[str, str]:
+    """Return the columns of the facts of one kind, name to type."""
+    mine = [field.name for field in fields(FACTS[kind]) if field.name != "kind"]
+    return {"run": "string", **{name: COLUMNS[name] for name in ("seq", "t_us", "node", *mine)}}
+
+
+def label(run: StoredRun) -> str:
+    """Return the configuration that a run belongs to: what its name has before the seed."""
+    return run.name.rpartition("/")[0] or str(run.manifest["scenario"])
+
+
+def _type(column: str) -> str:
+    return ddl({column: COLUMNS[column]}).partition(" ")[2]

@@ -1,0 +1,89 @@
+"""Measures from hand-written facts: each figure of a run, and zeros for one where nothing is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkasim.model import facts
+from tests.analysis.analysis_rows import (
+    Case,
+    T,
+    acked,
+    changed,
+    end,
+    final,
+    polled,
+    topic,
+    write_fleet,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+READY = ("world", facts.Phase("ready", ""))
+
+
+def owned(*names: str) -> tuple[str, Any]:
+    return "consumer-1", facts.ConsumerAssigned("g", "m1", 1, names)
+
+
+def revoked(*names: str) -> tuple[str, Any]:
+    return "consumer-1", facts.ConsumerRevoked("g", "m1", 1, names, False)
+
+
+BUSY: Case = [  # a row a second
+    topic(),  # min ISR 2
+    changed((1, 2, 3), 0, reason="created"),
+    READY,  # at 2 s
+    ("controller-2", facts.ControllerActive(2, True)),
+    changed((1, 2), 1),  # from 4 s: under-replicated
+    changed((1,), 2, reason="fenced"),  # from 5 s: under min ISR, too
+    changed((1,), 2, reason="fenced"),  # another controller repeats it
+    changed((1,), 3, leader=-1),  # from 7 s: without leader
+    changed((1, 2, 3), 4, reason="caught-up", unclean=True),  # from 8 s: healthy
+    acked(0, 100, 101),
+    acked(2, 102),
+    ("producer-1", facts.SendFailed(T, 0, (103, 104), "NOT_LEADER_OR_FOLLOWER", False, 5, 1)),
+    polled([0, 1], [100, 101]),
+    polled([1, 2], [101, 102]),
+    owned("orders-0", "orders-1"),
+    revoked("orders-0"),  # at 15 s, until 17 s
+    revoked("orders-0"),
+    owned("orders-0"),
+    revoked("orders-1"),  # at 18 s, until the end at 22 s
+    ("consumer-1", facts.Rebalanced("g", "m1", 1, 7)),
+    ("consumer-2", facts.Rebalanced("g", "m2", 1, 7)),
+    ("consumer-2", facts.Rebalanced("g", "m2", 2, 7)),
+    end(),  # at 22 s
+    final(1, 100, 101, 101, leading=True),
+]
+
+EXPECTED = {
+    "minutes": 20 / 60, "isr_changes": 3, "isr_changes_per_minute": 9.0,
+    "under_replicated_s": 4.0, "under_min_isr_s": 3.0, "leaderless_s": 1.0, "unavailable_s": 3.0,
+    "unclean_elections": 1, "controller_failovers": 1,
+    "latency_p50_ms": 1.0, "latency_p99_ms": 1.0, "latency_p999_ms": 1.0, "latency_max_ms": 1.0,
+    "acked_records": 3, "lost_records": 1, "lost_per_million": 1e6 / 3, "duplicate_records": 1,
+    "redelivered_records": 1, "failed_records": 2, "rebalances": 2, "rebalance_downtime_s": 6.0,
+}  # fmt: skip
+
+QUIET = dict.fromkeys(EXPECTED, 0) | {"minutes": 1 / 60, "lost_per_million": None}
+QUIET |= {name: None for name in EXPECTED if name.startswith("latency_")}
+
+
+def test_measures(spark: SparkSession, tmp_path: Path) -> None:
+    from kafkasim.analysis.figures.measures import MEASURES, measuring
+    from kafkasim.analysis.stored import open_stored
+
+    write_fleet(tmp_path, {"busy": BUSY, "quiet": [READY, end()], "unready": [end()]})
+    with measuring(open_stored(spark, str(tmp_path))):
+        rows = [row.asDict() for row in spark.sql(MEASURES).orderBy("run").collect()]
+    assert [row.pop("run") for row in rows] == ["busy", "quiet"]
+    reasons = [row.pop("isr_changes_by_reason") for row in rows]
+    assert rows == [pytest.approx(EXPECTED), pytest.approx(QUIET)]
+    assert reasons == [{"caught-up": 3.0, "fenced": 3.0, "lag": 3.0}, {}]
