@@ -99,7 +99,10 @@ class Closed:
 
 @value
 class Posted:
-    """The arrival of a :class:`Post`: the host calls ``handler(message, now)``."""
+    """The arrival of a :class:`Post`, or the end of a :class:`Read`.
+
+    The host calls ``handler(message, now)``.
+    """
 
     handler: Callable[[Any, int], None]
     message: Any
@@ -204,6 +207,18 @@ class Barrier:
     """
 
     files: tuple[str, ...]
+
+
+@value
+class Read:
+    """Read ``size`` bytes that no page cache holds; the effects behind it do not wait.
+
+    What they hold is known to the caller. ``handler(None, now)`` runs on the same lane once the
+    disk has read them (:class:`Posted`).
+    """
+
+    size: int
+    handler: Callable[[None, int], None]
 
 
 @value

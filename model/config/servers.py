@@ -154,6 +154,7 @@ class BrokerConfig(Config):
     offsets_retention_minutes: int = setting(10080, 1)  # of offsets that nobody uses
     offsets_retention_check_interval_ms: int = long(600000, 1)  # period of that expiry
     offsets_commit_timeout_ms: int = setting(5000, 1)  # to replicate a coordinator's write
+    offsets_load_buffer_size: int = setting(5 * 1024 * 1024, 1)  # that a coordinator reads at once
     offset_metadata_max_bytes: int = setting(4096, 0)  # of the string beside an offset
     # Idempotence
     producer_id_expiration_ms: int = setting(86400000, 1)  # a producer's state is forgotten

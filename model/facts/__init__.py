@@ -44,6 +44,7 @@ from kafkasim.model.facts.groups import (
     CoordinatorLoaded,
     GroupAssigned,
     GroupState,
+    LoadInProgress,
     OffsetCommitted,
     OffsetFetched,
 )
@@ -192,6 +193,7 @@ __all__ = [
     "IsrChanged",
     "IsrProposed",
     "IsrUpdateFailed",
+    "LoadInProgress",
     "LogDeleted",
     "LogDirOffline",
     "LogLoaded",

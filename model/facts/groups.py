@@ -15,6 +15,14 @@ class CoordinatorLoaded:
 
 
 @value
+class LoadInProgress:
+    """A coordinator refused a request because the log of its partition is not loaded yet."""
+
+    group: str
+    request: str  # JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit or OffsetFetch
+
+
+@value
 class GroupState:
     """A group changed its state, its generation or its members, in the coordinator's view."""
 

@@ -17,7 +17,7 @@ from typing import Any
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import FinalOffset
+from kafkasim.model.facts import FinalOffset, LoadInProgress
 from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.classic.responses import join_error, sync_error
@@ -86,7 +86,13 @@ class GroupCoordinator:
             self.runtime, rebalance, self.membership, config, new_coordinator
         )
         self.owned: OwnedShards[GroupShard] = OwnedShards(
-            self.runtime, OFFSETS_TOPIC, GroupShard, self._on_loaded, self._on_unloaded
+            self.runtime,
+            OFFSETS_TOPIC,
+            GroupShard,
+            self._on_loaded,
+            self._on_unloaded,
+            config.offsets_load_buffer_size,
+            rules.load_continues,
         )
         self._partitions: dict[str, int] = {}  # group id -> partition, as computed before
         self._serve: dict[type, Serve] = {
@@ -131,6 +137,8 @@ class GroupCoordinator:
         elif shard is None:
             self.runtime.respond(parked, _refusal(request, Errors.NOT_COORDINATOR))
         elif not shard.context.is_active:
+            kind = type(request).__name__.removesuffix("Request")
+            self.process.out.append(LoadInProgress(request.group_id, kind))
             self.runtime.respond(parked, _refusal(request, Errors.COORDINATOR_LOAD_IN_PROGRESS))
         else:
             self._serve[type(request)](shard, parked, request, now)

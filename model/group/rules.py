@@ -66,6 +66,14 @@ class GroupRules:
         """
         return state is not ClassicGroupState.COMPLETING_REBALANCE
 
+    def load_continues(self, offset: int, start: int, end: int) -> bool:
+        """Return whether a coordinator reads on at ``offset`` of a log from ``start`` to ``end``.
+
+        It does up to the log end, not the high watermark: a new leader's high watermark may be
+        below offsets that its predecessor acknowledged (FetchIsolation.LOG_END).
+        """
+        return start <= offset < end
+
     def session_expires(self, is_new: bool, awaits_join: bool, awaits_sync: bool) -> bool:
         """Return whether a session that ran out removes its member.
 

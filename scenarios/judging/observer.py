@@ -81,6 +81,7 @@ class Observer:
             facts.ReadReplica: self._on_read_replica,
             facts.GroupState: self._on_group,
             facts.CoordinatorLoaded: self._on_coordinator,
+            facts.LoadInProgress: self._on_load_in_progress,
             facts.LogLoaded: self._on_loaded,
             facts.LogStart: self._on_log_start,
             facts.MetadataCommitted: self._on_metadata,
@@ -271,6 +272,11 @@ class Observer:
         if fact.loaded and self._coordinator.setdefault(fact.partition, node) != node:
             self._coordinator[fact.partition] = node
             self.note("coordinator-moved", t_us)
+
+    def _on_load_in_progress(
+        self, _seq: int, t_us: int, _node: str, fact: facts.LoadInProgress
+    ) -> None:
+        self.note(f"load-in-progress:{fact.request}", t_us)
 
     def _on_loaded(self, _seq: int, t_us: int, _node: str, fact: facts.LogLoaded) -> None:
         if not fact.clean and self.ready_us is not None:

@@ -97,6 +97,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "rebalance": "a group began a generation after its first",
     "member-expired": "a group's member was removed; detail: session, poll-interval",
     "coordinator-moved": "another broker took a group coordinator over",
+    "load-in-progress": "a coordinator that still loads refused a request; detail: its kind",
     "expired": "retention deleted segments of a log",
     "recovered": "a log was recovered after an unclean stop",
     "follower-read": "a consumer was sent to a replica of its own rack (KIP-392)",

@@ -92,6 +92,14 @@ class CommitsAlone(RaftRules):
         return int(max([*end_offsets, current]))
 
 
+class LoadsOneBuffer(GroupRules):
+    """A coordinator takes what fits its load buffer for the whole log."""
+
+    def load_continues(self, offset: int, start: int, end: int) -> bool:
+        """Return True at the log start only."""
+        return offset == start < end
+
+
 class NoGenerationCheck(GroupRules):
     """The coordinator accepts commits of an older generation or of a removed member."""
 
@@ -199,6 +207,11 @@ MUTATIONS: tuple[Variant, ...] = (
         "M23-elr-kept", "ConfigurationControlManager.createClearElrRecordsAsNeeded", (KeepsElr,),
         "ACKED", "elr-min-isr-lowered",
         "A change of min.insync.replicas clears the ELR.",
+    ),
+    Variant(
+        "M28-loads-one-buffer", "CoordinatorLoaderImpl.doLoad", (LoadsOneBuffer,),
+        "OFFSET", "coordinator-load-slow",
+        "A coordinator loads the whole log of its partition.",
     ),
     *HARM,
 )  # fmt: skip

@@ -7,10 +7,11 @@ all directory operations up to the last one that names the path, as ext4's journ
 operations below it. A power loss keeps of each file the last flush plus a prefix of its pending
 operations, drawn from the disk's random stream; the last surviving item may be torn.
 
-An fsync takes a lognormal time around 2 ms, one fsync at a time; a write into the page cache takes
-2 µs/KiB; a read takes no time. ``slow`` multiplies both, a stalled disk finishes neither.
-Not modelled: device queues, read misses, write-back of appended data (which may survive by the
-drawn prefix).
+An fsync takes a lognormal time around 2 ms. A read that misses the page cache takes 100 µs and
+2 µs/KiB (:meth:`Disk.load`). The device does one of them at a time. A write into the page cache
+takes 2 µs/KiB, a read of it no time. ``slow`` multiplies all, a stalled disk finishes none.
+Not modelled: which data the page cache holds (the caller knows), and write-back of appended data
+(which may survive by the drawn prefix).
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from kafkasim.sim.kernel import Kernel
 
 FSYNC_MU = 7.6  # ln(2000 µs): the median
 FSYNC_SIGMA = 0.5
+READ_US = 100
+READ_US_PER_KIB = 2
 WRITE_US_PER_KIB = 2
 
 Done = Callable[[Any, str | None], None]
@@ -38,9 +41,9 @@ class FlushError(str):
 
 
 class FlushJob:
-    """A flush, or a writer that waits for the end of a stall; also the event of its end."""
+    """A flush, a read, or a writer that waits for the end of a stall; also the event of its end."""
 
-    __slots__ = ("callbacks", "done", "files", "generation", "operation", "token")
+    __slots__ = ("callbacks", "done", "files", "generation", "operation", "size", "token")
 
     _ok = True
 
@@ -51,6 +54,7 @@ class FlushJob:
         done: Done,
         token: Any,
         generation: int,
+        size: int | None = None,
     ) -> None:
         self.callbacks: Any = None
         self.files = files  # what becomes durable: (inode, up to which operation, path)
@@ -58,6 +62,7 @@ class FlushJob:
         self.done = done
         self.token = token
         self.generation = generation  # how often the power had been lost when it was asked for
+        self.size = size  # of a read, in bytes; None: it is none
 
 
 class Disk:
@@ -185,19 +190,29 @@ class Disk:
         names = self._names
         marks = [(names[path], names[path].sequence, path) for path in files if path in names]
         operation = self._directory.last_operation(files)
-        job = FlushJob(marks, operation, done, token, self._generation)
-        if self.stalled:
-            self._waiting.append(job)
-        else:
-            self._begin(job)
+        self._submit(FlushJob(marks, operation, done, token, self._generation))
+
+    def load(self, size: int, done: Done, token: Any) -> None:
+        """Read ``size`` bytes that the page cache lacks; then call ``done(token, None)``."""
+        self._submit(FlushJob([], 0, done, token, self._generation, size))
 
     def wait_stalled(self, done: Done, token: Any) -> None:
         """Call ``done(token, None)`` once the disk is no longer stalled."""
         assert self.stalled
         self._waiting.append(FlushJob([], 0, done, token, self._generation))
 
+    def _submit(self, job: FlushJob) -> None:
+        if self.stalled:
+            self._waiting.append(job)
+        else:
+            self._begin(job)
+
     def _begin(self, job: FlushJob) -> None:
-        duration = 1 + int(self._rng.lognormvariate(FSYNC_MU, FSYNC_SIGMA) * self.slow_factor)
+        if job.size is None:
+            healthy_us = self._rng.lognormvariate(FSYNC_MU, FSYNC_SIGMA)
+        else:
+            healthy_us = READ_US + job.size * READ_US_PER_KIB / 1024
+        duration = 1 + int(healthy_us * self.slow_factor)
         start = max(int(self._kernel.now), self._busy_until)
         self._busy_until = start + duration
         job.callbacks = self._callbacks
@@ -238,7 +253,7 @@ class Disk:
         self._used = sum([inode.size for inode in self._names.values()])
 
     def slow(self, factor: float) -> None:
-        """Make writes and flushes take ``factor`` times as long; 1 is healthy."""
+        """Make writes, flushes and reads take ``factor`` times as long; 1 is healthy."""
         assert factor > 0, factor
         self.slow_factor = factor
 
@@ -251,7 +266,7 @@ class Disk:
         self.stalled = False
         waiting, self._waiting = self._waiting, []
         for job in waiting:
-            if job.files or job.operation:
+            if job.files or job.operation or job.size is not None:
                 self._begin(job)
             else:
                 job.callbacks = self._callbacks

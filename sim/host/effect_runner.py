@@ -23,6 +23,7 @@ from kafkasim.model.effects import (
     Posted,
     Process,
     Push,
+    Read,
     Reply,
     Respond,
     Send,
@@ -149,6 +150,7 @@ class EffectRunner:
             Open: self._open,
             Close: self._close,
             Flush: self._flush,
+            Read: self._read,
             Barrier: _keep_thread,
             Then: self._then,
             Reply: self._reply,
@@ -287,6 +289,13 @@ class EffectRunner:
     def _on_flushed(self, flush: tuple[Lane, Any], error: str | None) -> None:
         lane, handler = flush
         self._lanes.receive(LaneInput(None, lane, Flushed(handler, error)))
+
+    def _read(self, effect: Read, lane: Lane) -> None:
+        self._disk.load(effect.size, self._on_read, (lane, effect.handler))
+
+    def _on_read(self, read: tuple[Lane, Any], _error: str | None) -> None:
+        lane, handler = read
+        self._lanes.receive(LaneInput(None, lane, Posted(handler, None)))
 
     def _then(self, effect: Then, lane: Lane) -> None:
         effect.handler(self._hardware.local_now())

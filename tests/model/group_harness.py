@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.effects import Post, Process, Request, Respond
+from kafkasim.model.effects import Post, Process, Read, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GroupCoordinator
 from kafkasim.model.group.records import OFFSETS_TOPIC
@@ -95,6 +95,8 @@ class Bench(Process):
                 self.answers[effect.correlation] = effect.message
             elif isinstance(effect, Post):
                 self.posts.append(effect)
+            elif isinstance(effect, Read):
+                self.posts.append(Post("group", effect.handler, None))
             else:
                 assert isinstance(effect, FACTS), effect
                 self.facts.append(effect)

@@ -24,6 +24,7 @@ from kafkasim.model.effects import (
     Post,
     Posted,
     Process,
+    Read,
     Reply,
     Request,
     Respond,
@@ -135,6 +136,8 @@ class World:
             effect.handler(self.now)
         elif kind is Flush:
             self.later(2000, lambda: self.give(name, Flushed(effect.handler, None)))
+        elif kind is Read:
+            self.later(200, lambda: self.give(name, Posted(effect.handler, None)))
         elif kind is Exit:
             self.exits.append((name, effect))
             self.crash(name)

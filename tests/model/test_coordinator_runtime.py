@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model.effects import Post, Process
+from kafkasim.model.effects import Post, Process, Read
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import CoordinatorLoaded
+from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.runtime.context import CoordinatorContext
 from kafkasim.model.group.runtime.log import MemoryCoordinatorLog
 from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
@@ -20,6 +21,7 @@ from kafkasim.model.storage.files import MemoryFiles
 TOPIC = "__state"
 TP = TopicPartition(TOPIC, 3)
 TIMEOUT_MS = 5000
+BUFFER = 100
 
 
 class Remembered:
@@ -41,12 +43,15 @@ class Machine:
         self.log = MemoryCoordinatorLog()
         self.runtime = CoordinatorRuntime(self.process, "lane", self.log, TIMEOUT_MS)
         self.told: list[Any] = []
+        self.reads: list[Read] = []  # that the disk has not finished
         self.owned: OwnedShards[Remembered] = OwnedShards(
             self.runtime,
             TOPIC,
             Remembered,
             self.on_loaded,
             self.on_unloaded,
+            BUFFER,
+            GroupRules().load_continues,
         )
 
     def run(self, now: int) -> list[Any]:
@@ -57,8 +62,17 @@ class Machine:
             if isinstance(effect, Post):
                 assert effect.lane == "lane", effect
                 effect.handler(effect.message, now)
-        rest = [effect for effect in effects if not isinstance(effect, Post)]
+            elif isinstance(effect, Read):
+                self.reads.append(effect)
+        rest = [effect for effect in effects if not isinstance(effect, Post | Read)]
         return rest + (self.run(now) if self.process.out else [])
+
+    def read(self, now: int) -> list[Any]:
+        """Let the disk finish what it reads now; return the effects of that."""
+        reads, self.reads = self.reads, []
+        for each in reads:
+            each.handler(None, now)
+        return self.run(now)
 
     def elect(self, epoch: int = 4) -> Remembered:
         self.owned.on_elected(TP.partition, epoch, 0)
@@ -91,11 +105,55 @@ def test_a_shard_is_active_once_the_whole_log_is_replayed(machine: Machine) -> N
     machine.owned.on_elected(TP.partition, 4, 0)
     assert machine.owned.active() == []
 
-    assert machine.run(0) == [CoordinatorLoaded(3, 4, True)]
+    assert machine.run(0) == []
+    assert machine.read(0) == []
+    assert machine.owned.active() == []
+    assert machine.read(0) == [CoordinatorLoaded(3, 4, True)]
     (shard,) = machine.owned.active()
     assert shard.replayed == [("a", 2), ("b", 2), ("c", 3)]
     assert (shard.context.last_written, shard.context.last_committed) == (3, 2)
     assert machine.told == [("loaded", TP, 0)]
+
+
+def test_a_log_is_read_in_pieces_of_the_load_buffer(machine: Machine) -> None:
+    batches = [batch_of((record(key), record(key))) for key in ("a", "b", "c")]
+    for batch in batches:
+        machine.log.append(TP, batch, 0)
+    machine.owned.on_elected(TP.partition, 4, 0)
+    machine.run(0)
+    sizes = []
+    for now in (1, 2, 3):
+        assert machine.owned.active() == []
+        sizes += [each.size for each in machine.reads]
+        machine.read(now)
+    assert sizes == [batch.size for batch in batches]  # at least one batch, whatever its size
+    assert machine.told == [("loaded", TP, 3)]
+
+
+def test_one_partition_is_loaded_after_the_other(machine: Machine) -> None:
+    other, empty = TopicPartition(TOPIC, 4), TopicPartition(TOPIC, 5)
+    for tp in (TP, other):
+        machine.log.append(tp, batch_of((record("a"),)), 0)
+    for tp in (TP, other, empty):
+        machine.owned.on_elected(tp.partition, 1, 0)
+    machine.run(0)
+    assert len(machine.reads) == 1
+    machine.read(1)
+    assert len(machine.reads) == 1
+    machine.read(2)
+    assert machine.told == [("loaded", TP, 1), ("loaded", other, 2), ("loaded", empty, 2)]
+
+
+def test_the_load_of_a_partition_that_was_lost_stops(machine: Machine) -> None:
+    machine.log.append(TP, batch_of((record("a"),)), 0)
+    machine.owned.on_elected(TP.partition, 1, 0)
+    machine.run(0)
+    machine.owned.on_resigned(TP.partition, 2, 1)
+    assert machine.read(2) == []
+    machine.owned.on_elected(TP.partition, 3, 3)
+    machine.run(3)
+    machine.read(4)
+    assert machine.told == [("loaded", TP, 4)]
 
 
 def test_deferred_events_complete_in_order_when_the_high_watermark_has_passed(

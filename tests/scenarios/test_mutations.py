@@ -35,6 +35,7 @@ TWINS = (
     "M21-zk-no-bounce",
     "M22-zk-reassignment-forgotten",
     "M23-elr-kept",
+    "M28-loads-one-buffer",
 )
 """Mutations that the twin of a scenario of the catalogue shows."""
 

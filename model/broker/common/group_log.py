@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkasim.model.errors import Errors
@@ -26,12 +25,22 @@ class ReplicatedGroupLog:
             return Errors.NOT_LEADER_OR_FOLLOWER, -1
         return self.replicas.producing.append_from_coordinator(tp, batch, now)
 
-    def read_all(self, tp: TopicPartition) -> Iterable[RecordBatch]:
-        """Return all batches of an offsets partition, from the log start to the log end."""
+    def start(self, tp: TopicPartition) -> int:
+        """Return the log start offset of an offsets partition, 0 if this broker has no replica."""
+        partition = self.replicas.partitions.get(tp)
+        return 0 if partition is None else partition.log.log_start_offset
+
+    def end(self, tp: TopicPartition) -> int:
+        """Return the log end offset of an offsets partition, 0 if this broker has no replica."""
+        partition = self.replicas.partitions.get(tp)
+        return 0 if partition is None else partition.log.log_end_offset
+
+    def read(self, tp: TopicPartition, offset: int, max_bytes: int) -> tuple[RecordBatch, ...]:
+        """Return batches of an offsets partition from ``offset`` on, none at the log end."""
         partition = self.replicas.partitions.get(tp)
         if partition is None:
             return ()
-        return partition.log.batches_from(partition.log.log_start_offset)
+        return partition.log.read(offset, max_bytes, partition.log.log_end_offset)
 
     def high_watermark(self, tp: TopicPartition) -> int:
         """Return the local replica's high watermark, 0 if this broker has no replica."""

@@ -6,7 +6,6 @@ port over its ReplicaManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 
 from kafkasim.model.errors import Errors
@@ -24,8 +23,16 @@ class CoordinatorLog(Protocol):
         """
         ...
 
-    def read_all(self, tp: TopicPartition) -> Iterable[RecordBatch]:
-        """Return all batches from the log start to the log end."""
+    def start(self, tp: TopicPartition) -> int:
+        """Return the log start offset."""
+        ...
+
+    def end(self, tp: TopicPartition) -> int:
+        """Return the log end offset."""
+        ...
+
+    def read(self, tp: TopicPartition, offset: int, max_bytes: int) -> tuple[RecordBatch, ...]:
+        """Return batches from ``offset`` on, at least one of them; none at the log end."""
         ...
 
     def high_watermark(self, tp: TopicPartition) -> int:
@@ -49,9 +56,19 @@ class MemoryCoordinatorLog:
         self.batches.setdefault(tp, []).append(batch)
         return Errors.NONE, batch.next_offset
 
-    def read_all(self, tp: TopicPartition) -> Iterable[RecordBatch]:
-        """Return the batches of a partition."""
-        return tuple(self.batches.get(tp, ()))
+    def start(self, tp: TopicPartition) -> int:
+        """Return 0."""
+        return 0
+
+    def read(self, tp: TopicPartition, offset: int, max_bytes: int) -> tuple[RecordBatch, ...]:
+        """Return the batches of a partition from ``offset`` on."""
+        found: list[RecordBatch] = []
+        for batch in self.batches.get(tp, ()):
+            if batch.base_offset >= offset:
+                if found and sum(each.size for each in [*found, batch]) > max_bytes:
+                    break
+                found.append(batch)
+        return tuple(found)
 
     def high_watermark(self, tp: TopicPartition) -> int:
         """Return the high watermark that the test has set, 0 before that."""

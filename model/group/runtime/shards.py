@@ -1,37 +1,26 @@
 """Which partitions of its topic a coordinator serves: election, loading, resignation.
 
-Kafka: CoordinatorRuntime.scheduleLoadOperation and scheduleUnloadOperation, CoordinatorLoaderImpl.
+Kafka: CoordinatorRuntime.scheduleLoadOperation and scheduleUnloadOperation.
 A shard is a coordinator's state of one partition (Kafka: CoordinatorShard):
 
     elected ──▶ loading: replays the whole log ──▶ active: serves requests ──▶ resigned: dropped
 
 A leader epoch guards each step: an election or a resignation that is older than what the shard has
-seen changes nothing. Not modelled: several load threads, loading in chunks.
+seen changes nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
 from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import CoordinatorLoaded
 from kafkasim.model.group.runtime.context import CoordinatorContext
+from kafkasim.model.group.runtime.loader import CoordinatorLoader, LoadContinues, S
 from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
-from kafkasim.model.records import Record, RecordBatch, TopicPartition
-
-
-class Shard(Protocol):
-    """The state that follows from the records of one partition."""
-
-    context: CoordinatorContext
-
-    def replay(self, record: Record, end_offset: int, now_ms: int) -> None:
-        """Apply a record of the log; ``end_offset`` is the offset after its batch."""
-
-
-S = TypeVar("S", bound=Shard)
+from kafkasim.model.records import TopicPartition
 
 
 class OwnedShards(Generic[S]):
@@ -44,6 +33,8 @@ class OwnedShards(Generic[S]):
         new_shard: Callable[[CoordinatorContext], S],
         on_loaded: Callable[[S, int], None],
         on_unloaded: Callable[[S], None],
+        load_buffer_size: int,
+        load_continues: LoadContinues,
     ) -> None:
         """``on_loaded(shard, now)`` and ``on_unloaded(shard)`` run when serving begins and ends."""
         self.runtime = runtime
@@ -52,6 +43,9 @@ class OwnedShards(Generic[S]):
         self._new_shard = new_shard
         self._on_loaded = on_loaded
         self._on_unloaded = on_unloaded
+        self._loader = CoordinatorLoader(
+            runtime, load_buffer_size, load_continues, self._owns, self._on_load_continues
+        )
 
     def active(self) -> list[S]:
         """Return the shards that serve requests, by partition."""
@@ -99,21 +93,18 @@ class OwnedShards(Generic[S]):
             self.runtime.commit_up_to(shard.context, offset, now)
 
     def _load(self, shard: S, now: int) -> None:
+        self._loader.load(shard, now)
+
+    def _owns(self, shard: S) -> bool:
+        return self.by_partition.get(shard.context.partition) is shard
+
+    def _on_load_continues(self, shard: S, loaded: bool, now: int) -> None:
         context = shard.context
-        if self.by_partition.get(context.partition) is not shard:
-            return  # this broker resigned before it could load
-        now_ms = self.runtime.wall_ms(now)
+        if not loaded:
+            # A corrupt batch: no broker serves this partition until the next election.
+            del self.by_partition[context.partition]
+            return
         log = self.runtime.log
-        for batch in log.read_all(context.tp):
-            if type(batch) is not RecordBatch:
-                # A corrupt batch: loading fails, and no broker serves this partition until the
-                # next election.
-                del self.by_partition[context.partition]
-                return
-            if not batch.control:
-                for record in batch.records:
-                    shard.replay(record, batch.next_offset, now_ms)
-            context.last_written = batch.next_offset
         context.last_committed = min(log.high_watermark(context.tp), context.last_written)
         context.is_active = True
         self.runtime.out.append(CoordinatorLoaded(context.partition, context.epoch, True))
