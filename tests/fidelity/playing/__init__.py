@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kafkasim.model.controller.common.records import ELR_FEATURE
 from kafkasim.scenarios.language import spec
 from kafkasim.scenarios.language.tables import Scenario
 
@@ -15,9 +16,17 @@ def names() -> list[str]:
     return sorted(file.stem for file in (HERE / "schedules").glob("*.toml"))
 
 
-def load(name: str) -> Scenario:
-    """Return a schedule."""
-    return spec.load(HERE / "schedules" / f"{name}.toml")
+def load(name: str, version: str = "4.0.0") -> Scenario:
+    """Return a schedule with the rules of a version.
+
+    Without a word of its own it has no eligible leader replicas, which are 4.1's default.
+    """
+    file = HERE / "schedules" / f"{name}.toml"
+    data = spec.read_toml(file)
+    cluster = data["cluster"]
+    cluster["kafka-version"] = version.rpartition(".")[0]
+    cluster["features"] = {ELR_FEATURE: 0} | cluster.get("features", {})
+    return spec.parse(data, str(file))
 
 
 def stored(version: str, name: str) -> Path:

@@ -28,7 +28,7 @@ def real_history(name: str, version: str) -> list[str]:
     for attempt in range(ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch:
             try:
-                return RealPlay(load(name), version, Path(scratch)).play()
+                return RealPlay(load(name, version), version, Path(scratch)).play()
             except Disturbed as reason:
                 print(f"{name}: {reason}", file=sys.stderr)
                 if attempt == ATTEMPTS - 1:
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     began, different = time.monotonic(), 0
     for name in options.names or names():
         if options.model:
-            print("\n".join(SimulatedPlay(load(name)).play()))
+            print("\n".join(SimulatedPlay(load(name, options.version)).play()))
             continue
         asked = time.monotonic()
         try:

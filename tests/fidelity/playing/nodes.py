@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafkasim.model.controller.common.records import ELR_FEATURE
 from kafkasim.scenarios.language.nodes import controller_id
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.operations import properties_text
@@ -54,6 +53,7 @@ class Nodes:
         self._archive = _class_archive(version, self.libs)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._paused: set[str] = set()
+        self.starting: set[str] = set()  # those started last, whose JVMs still boot
 
     def start_all(self) -> None:
         """Format all nodes, start them, and return when all of them listen."""
@@ -62,7 +62,7 @@ class Nodes:
             self.start(name)
         end = time.monotonic() + START_SECONDS
         for name in self.ids:
-            while not _listens(self.ports[self.ids[name]][1]):
+            while not self.listens(name):
                 if time.monotonic() > end or not self.alive(name):
                     raise NoKafka(f"{name} does not listen: see {self._log_file(name)}")
                 time.sleep(0.1)
@@ -83,6 +83,7 @@ class Nodes:
         if self.alive(name):
             return
         self.proxies.listen(self.ids[name])
+        self.starting.add(name)
         with self._log_file(name).open("ab") as log:
             command = self._command("kafka.Kafka", str(self._properties(name)))
             self._running[name] = subprocess.Popen(
@@ -109,6 +110,10 @@ class Nodes:
         """Let a paused process go on."""
         self._signal(name, signal.SIGCONT)
         self._paused.discard(name)
+
+    def listens(self, name: str) -> bool:
+        """Return whether a node accepts connections."""
+        return _listens(self.ports[self.ids[name]][1])
 
     def alive(self, name: str) -> bool:
         """Return whether a node's process runs, paused or not."""
@@ -152,7 +157,7 @@ class Nodes:
         for name in self.ids:
             self._write_properties(name)
         first = next(iter(self.ids))
-        features = ({ELR_FEATURE: 0} | self.scenario.cluster.features).items()  # 4.1's default is 1
+        features = self.scenario.cluster.features.items()
         options = [part for key, level in features for part in ("--feature", f"{key}={level}")]
         command = self._command("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, *options)
         done = subprocess.run(

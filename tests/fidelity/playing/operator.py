@@ -85,6 +85,13 @@ class Operator:
         partitions = [each for topic in answer.topics for each in topic.partitions]
         return all(each.leader >= 0 and set(each.isr) == set(each.replicas) for each in partitions)
 
+    def serves(self, name: str) -> bool:
+        """Return whether a node is up: a controller listens, a broker answers."""
+        if not self.nodes.listens(name):
+            return False
+        broker = self.nodes.brokers.get(name)
+        return broker is None or self.ask(broker, m.MetadataRequest(()), 1.0) is not None
+
     def leader(self, partition: str) -> int:
         """Return the leader of ``topic-number``."""
         topic, _, number = partition.rpartition("-")

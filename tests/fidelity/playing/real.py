@@ -18,7 +18,8 @@ from tests.fidelity.playing.nodes import Nodes
 from tests.fidelity.playing.operator import Operator, ProducerThread
 
 CONVERGE_SECONDS = 60.0
-LATE_SECONDS = 0.5
+BOOT_SECONDS = 12.0
+LATE_SECONDS = 1.0
 """By how much an action may be late before the schedule counts as disturbed."""
 
 SETTLE_SECONDS = 2.0
@@ -53,6 +54,7 @@ class RealPlay:
             self.operator.wait_until_converged(CONVERGE_SECONDS)
             time.sleep(SETTLE_SECONDS)
             start = end_of_log(self.nodes.best_log())[1]
+            self.nodes.starting.clear()
             self._play()
             self._heal()
             time.sleep(SETTLE_SECONDS)
@@ -88,6 +90,7 @@ class RealPlay:
                 raise Disturbed(f"what was due at {at:.1f} s came {late:.1f} s late")
             time.sleep(max(0.0, -late))
             action()
+            self._began += self._boot_seconds()
         time.sleep(max(0.0, self._began + duration - time.monotonic()))
         for producer in producers:
             producer.ended.set()
@@ -96,6 +99,21 @@ class RealPlay:
 
     def _add(self, at: float, action: Callable[[], None]) -> None:
         self._timeline.append((at, next(self._order), action))
+
+    def _boot_seconds(self) -> float:
+        """Wait for the nodes that have just been started; return how long that took.
+
+        The clock of the schedule stands still meanwhile: a JVM needs seconds for what the model's
+        process does in a moment. A broker that finds no quorum serves nobody, hence the limit.
+        """
+        began = time.monotonic()
+        while self.nodes.starting and time.monotonic() < began + BOOT_SECONDS:
+            for name in sorted(self.nodes.starting):
+                if self.operator.serves(name):
+                    self.nodes.starting.discard(name)
+            time.sleep(0.1)
+        self.nodes.starting.clear()
+        return time.monotonic() - began
 
     def _heal(self) -> None:
         """End all faults that still last, start what is down, and wait until all is well."""
