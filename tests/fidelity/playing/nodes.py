@@ -50,7 +50,7 @@ class Nodes:
         ports = _free_ports()
         self.ports = {node: (next(ports), next(ports)) for node in self.ids.values()}
         self.proxies = Proxies(self.ports)
-        self._archive = _class_archive(version, self.libs)
+        self._archive = class_archive(version)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._paused: set[str] = set()
         self.starting: set[str] = set()  # those started last, whose JVMs still boot
@@ -222,18 +222,28 @@ def _listens(port: int) -> bool:
     return True
 
 
+_given: set[int] = set()  # ports that clusters of this process have, or had
+
+
 def _free_ports() -> Iterator[int]:
     """Yield ports on which nothing listens."""
-    for port in random.sample(PORTS, 100):
+    for port in random.sample(PORTS, 200):
         try:
             socket.create_server(("127.0.0.1", port)).close()
         except OSError:
             continue
-        yield port
+        if port not in _given:
+            _given.add(port)
+            yield port
 
 
-def _class_archive(version: str, libs: Path) -> Path:
-    """Return an archive of the classes that a node loads, made by a first short run (AppCDS)."""
+def class_archive(version: str) -> Path:
+    """Return an archive of the classes that a node loads, made by a first short run (AppCDS).
+
+    Raises:
+        NoKafka: Kafka cannot be run here.
+    """
+    libs = jars(version)
     archive = libs.parent / f"classes-{version}.jsa"
     if archive.exists():
         return archive
