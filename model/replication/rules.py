@@ -145,6 +145,10 @@ class ReplicationRules:
         """
         return leader_epoch > known_epoch
 
+    def steps_down(self) -> bool:
+        """Return whether a leader ceases to lead when metadata names another one (makeFollower)."""
+        return True
+
     def reset_remote_replicas(self, leader: LeaderView, was_leader: bool, now: int) -> None:
         """Forget the followers' progress that the leader knew under an older leader epoch.
 

@@ -28,6 +28,10 @@ SEEDS = {
     "M30-shrinks-whoever-lags": 1,
     "M31-half-a-session": 1,
     "M32-zk-half-a-session": 1,
+    "M33-leads-on": 1,
+    "M34-never-lets-go": 1,
+    "M35-waits-for-every-replica": 1,
+    "M36-waits-for-one-more": 1,
 }
 TWINS = (
     "M09-commits-alone",

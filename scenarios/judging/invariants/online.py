@@ -32,7 +32,7 @@ class Invariants:
         self._metadata = Metadata(self.cluster)
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)
-        self._harm = Harm(self.cluster)
+        Harm(self.cluster)
         trace.subscribe(facts.FinalReplica, self._on_final)
 
     @property
@@ -55,7 +55,6 @@ class Invariants:
     def finish(self) -> list[Violation]:
         """Judge what can only be judged at the end, and return all violations."""
         self._metadata.finish()
-        self._harm.finish()
         return self.cluster.violations
 
     def _on_final(self, seq: int, t_us: int, node: str, fact: facts.FinalReplica) -> None:
