@@ -62,14 +62,20 @@ SKIPPED_BY_COMMIT = offending(
 )
 
 DOUBLE_OWNER = offending(
-    # In the coordinator's view two members own one partition in one generation.
+    # In the coordinator's view two members own one partition at a time in one generation. A member
+    # owns what it was assigned last: a static member's new id takes it from the old one (KIP-345).
     r"""
     SELECT run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
-           max(seq) AS seq, tp, count(DISTINCT member_id) AS owners, generation, group
-    FROM GroupAssigned LATERAL VIEW explode(assignment) AS tp
-    GROUP BY run, group, generation, tp HAVING count(DISTINCT member_id) > 1""",
+           max(seq) AS seq, tp, generation, group
+    FROM (SELECT *, max(until) OVER (PARTITION BY run, group, generation, tp ORDER BY seq
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS taken
+          FROM (SELECT *, coalesce(lead(seq) OVER (
+                              PARTITION BY run, group, generation, member_id ORDER BY seq),
+                          9223372036854775807) AS until FROM GroupAssigned)
+          LATERAL VIEW explode(assignment) AS tp)
+    WHERE taken > seq GROUP BY run, group, generation, tp""",
     "'double-owner'",
-    "'%s has %d owners in generation %d of group %s', tp, owners, generation, group",
+    "'%s has two owners in generation %d of group %s', tp, generation, group",
     "array(group)",
 )

@@ -49,7 +49,15 @@ class Clients:
                 )  # fmt: skip
 
     def _on_assigned(self, seq: int, t: int, _node: str, fact: facts.GroupAssigned) -> None:
+        """EXCL: a partition has one owner at a time in a generation.
+
+        A static member that joins again gets the assignment of the id that it replaces, within the
+        generation (KIP-345); the coordinator takes it from the old id first.
+        """
         owners = self._owners.setdefault((fact.group, fact.generation), {})
+        for name in [name for name, owner in owners.items() if owner == fact.member_id]:
+            if name not in fact.assignment:
+                del owners[name]
         for name in fact.assignment:
             known = owners.setdefault(name, fact.member_id)
             if known != fact.member_id:
