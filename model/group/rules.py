@@ -99,7 +99,7 @@ class GroupRules:
     def persists_static_replacement(self) -> bool:
         """Return whether the new id of a static member is committed before its client uses it.
 
-        Without the record a failover would bring the old id back (KAFKA-10284).
+        Without the record a failover would bring the old id back (KAFKA-10284, B70).
         """
         return True
 

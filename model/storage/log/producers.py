@@ -92,6 +92,12 @@ class ProducerStateManager:
             if now_ms - entry.last_timestamp_ms >= self._expiration_ms:
                 del self.entries[producer_id]
 
+    def remove_below(self, log_start: int) -> None:
+        """Forget the producers all of whose batches are below the log start (truncateHead)."""
+        for producer_id, entry in list(self.entries.items()):
+            if entry.batches and entry.batches[-1][2] < log_start:
+                del self.entries[producer_id]
+
     # ------------------------------------------------------------------------------- snapshots
 
     def take_snapshot(self) -> str | None:

@@ -327,6 +327,8 @@ class UnifiedLog:
         self.log_start_offset = offset
         self.high_watermark = max(self.high_watermark, offset)
         self.local.recovery_point = max(self.local.recovery_point, offset)
+        if self.rules.forgets_producers_of_deleted_records():
+            self.producers.remove_below(offset)
         end, hw = self.local.log_end_offset, self.high_watermark
         self.out.append(LogStart(self.topic_id, self.tp.partition, offset, reason, hw, end))
 
