@@ -6,7 +6,8 @@ from kafkasim.analysis.checks.base import offending
 
 REASONS = (
     "created", "lag", "caught-up", "fenced", "unfenced", "controlled-shutdown", "reassignment",
-    "unclean", "dir-offline", "preferred", "registered", "unregistered", "loaded",
+    "unclean", "dir-offline", "preferred", "registered", "unregistered", "deletion",
+    "loaded",
 )  # fmt: skip
 
 ONE_LEADER = offending(

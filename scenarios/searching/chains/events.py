@@ -207,20 +207,27 @@ def unclean_allowed(focus: Focus, pace: Pace, anchor: Anchor) -> None:
 
 
 def voter_changes(focus: Focus, pace: Pace, anchor: Anchor) -> None:
-    """A standby becomes a voter and a voter leaves, perhaps to come back with an empty disk."""
+    """A standby becomes a voter. It or another voter leaves; it may come back with an empty disk.
+
+    Only the standby gets another disk: the first voters come from controller.quorum.voters, so a
+    new disk of theirs has the first voter set again, and votes by it.
+    """
     rng = focus.rng
     if focus.cluster.get("combined", 0) or focus.cluster["controllers"] == 1:
         return
     focus.cluster["standby-controllers"] = 1
     last = focus.cluster["controllers"]
-    leaves = f"controller-{rng.randrange(1, last + 1)}"
-    _operate(focus, "add-voter", anchor, node=f"controller-{last + 1}")
+    standby = f"controller-{last + 1}"
+    _operate(focus, "add-voter", anchor, node=standby)
     gone = pace.near()
-    _operate(focus, "remove-voter", anchor, gone, node=leaves)
     if rng.random() < 0.5:
-        gone += 500 + pace.near()
-        _operate(focus, "replace-disk", anchor, gone, node=leaves, kill=True, pause="100ms")
-        _operate(focus, "add-voter", anchor, gone + 1000 + pace.near(), node=leaves)
+        voter = f"controller-{rng.randrange(1, last + 1)}"
+        _operate(focus, "remove-voter", anchor, gone, node=voter)
+        return
+    _operate(focus, "remove-voter", anchor, gone, node=standby)
+    gone += 500 + pace.near()
+    _operate(focus, "replace-disk", anchor, gone, node=standby, kill=True, pause="100ms")
+    _operate(focus, "add-voter", anchor, gone + 500 + pace.near(), node=standby)
 
 
 def features_change(focus: Focus, _: Pace, anchor: Anchor) -> None:

@@ -46,6 +46,8 @@ class Pace:
         config["broker.heartbeat.interval.ms"] = int(
             self.session_ms / self.rng.choice(HEARTBEAT_PARTS)
         )
+        # A new incarnation must outwait the session of the one before, or the broker halts.
+        config["initial.broker.registration.timeout.ms"] = max(60_000, 2 * self.session_ms)
         if self._mode == "zookeeper":
             config["zookeeper.session.timeout.ms"] = self.session_ms
             cluster["zookeeper-config"] = {"tickTime": max(50, self.session_ms // 10)}
