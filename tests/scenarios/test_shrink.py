@@ -121,6 +121,12 @@ def test_a_host_goes_with_what_names_it_and_the_others_move_up() -> None:
     }
 
 
+def test_a_host_goes_from_a_topic_that_has_lost_its_assignment() -> None:
+    topic = {"name": "orders", "assignment": []}
+    made = [each["topics"] for each in whole.without_host({"topics": [topic]})]
+    assert made == [[topic]] * 3
+
+
 def test_a_partition_goes_and_those_behind_it_move_up() -> None:
     first = list(whole.without_partition(SMALL))[-1]
     assert first == SMALL | {
