@@ -29,7 +29,7 @@ BATCH = "batch"
 JUDGED = (
     "run", "label", "scenario", "seed", "verdict", "anomalies", "expected", "digest", "rows",
     "ready_us", "sim_seconds", "reason", "permits", "topics", "stall_excuse",
-    "excused_partitions", "reopened_partitions", "excused_groups", "schema_version",
+    "losses", "reopened_partitions", "offsets_partitions", "schema_version",
     "config_digest", "code_version",
 )  # fmt: skip
 """The columns of ``runs`` that the driver reads; the scenarios' texts stay where they are."""

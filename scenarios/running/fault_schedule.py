@@ -21,6 +21,8 @@ from kafkasim.sim.streams import Streams
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 
+ALLOWS_UNCLEAN = "unclean.leader.election.enable"
+
 
 class FaultSchedule:
     """All that is done to one cluster on purpose, and which losses it excuses."""
@@ -44,6 +46,20 @@ class FaultSchedule:
         """
         outside = key in self.budget.outside and (not node or self.budget.has_lost(key, node))
         return "last-replica-standing" if outside else ""
+
+    def allows_unclean(self, topic: str) -> bool:
+        """Return whether the scenario allows unclean elections of a topic.
+
+        Its topics' and brokers' settings do, or an operator changes them or asks for an election.
+        """
+        settings = [each.config for each in self.scenario.topics if each.name == topic]
+        settings.append(self.scenario.cluster.config)
+        for operation in self.scenario.operations:
+            if operation.topic in (None, topic):
+                settings.append(operation.config)
+                if operation.kind == "elect-leader" and operation.election == "unclean":
+                    return True
+        return any(str(each.get(ALLOWS_UNCLEAN, "")).lower() == "true" for each in settings)
 
     def arm(self, ready_us: int) -> None:
         """Arm every fault and operation; their times count from ``ready_us``."""

@@ -284,14 +284,16 @@ LOGS = {
 }
 
 
-def judge(rows: Sequence[Row], forgiven: str = "") -> list[tuple[str, str]]:
+def judge(
+    rows: Sequence[Row], forgiven: str = "", *, unclean: bool = True
+) -> list[tuple[str, str]]:
     """Return (invariant, excuse) of the violations that the facts show.
 
-    Needless harm is left out: these stories tell no heartbeats.
+    Needless harm of brokers is left out: these stories tell no heartbeats.
     """
     trace = FakeTrace()
     invariants = Invariants(
-        trace, lambda node, _t, _p: LOGS.get(node), lambda _key, _node: forgiven
+        trace, lambda node, _t, _p: LOGS.get(node), lambda _key, _node: forgiven, lambda _: unclean
     )
     trace.record(rows)
     found = [each for each in invariants.finish() if each.invariant not in HARM]
@@ -356,8 +358,9 @@ def test_a_legal_loss_covers_the_lost_records_alone(
 def test_a_leader_that_has_not_lost_data_itself_is_not_excused() -> None:
     trace = FakeTrace()
     invariants = Invariants(
-        trace, lambda *_: None, lambda _key, node: LAST if node == "broker-1" else ""
-    )
+        trace, lambda *_: None, lambda _key, node: LAST if node == "broker-1" else "",
+        lambda _topic: False,
+    )  # fmt: skip
     trace.record([*EXPOSED, ("broker-2", led(1))])
     assert [(v.invariant, v.expected) for v in invariants.finish()] == [("ACKED", "")]
 
@@ -399,10 +402,17 @@ def test_what_a_group_was_promised_is_lost_with_records_of_its_offsets_partition
         facts.LogLoaded(*key, 0, 0, 0, False),
         facts.BecameLeader(*key, 1, 1, 0, 0, (2,)),
     ]
-    for lost, why in ([], ""), ([("broker-1", fact) for fact in loss], LAST):
+    lost = [("broker-1", fact) for fact in loss]
+    promised, answered = broken[::2], broken[1::2]
+    for rows, why in (
+        (broken, ""), ([*promised, *lost, *answered], LAST),
+        ([*lost, *promised, *answered], ""), ([*promised, *answered, *lost], ""),
+    ):  # fmt: skip
         trace = FakeTrace()
-        invariants = Invariants(trace, lambda *_: None, lambda _key, _node: LAST)
-        trace.record([("controller-1", offsets), *lost, *broken])
+        invariants = Invariants(
+            trace, lambda *_: None, lambda _key, _node: LAST, lambda _topic: False
+        )
+        trace.record([("controller-1", offsets), *rows])
         found = [(v.invariant, v.expected) for v in invariants.finish() if v.invariant != "ACKED"]
         assert found == [("OFFSET", why), ("EXCL", why)]
 
@@ -432,6 +442,7 @@ def test_an_unclean_election_changes_what_it_lost_and_nothing_else(offset: int, 
         ("broker-2", high_watermark(2, epoch=1)), ("consumer-2", polled((offset,), (99,))),
     ]  # fmt: skip
     assert judge(rows) == [("STABLEREAD", why)]
+    assert judge(rows, unclean=False) == [("STABLEREAD", "")]
 
 
 def test_a_deposed_coordinator_may_answer_stale() -> None:

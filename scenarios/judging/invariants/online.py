@@ -15,7 +15,13 @@ from kafkasim.scenarios.judging.invariants.logs import Logs
 from kafkasim.scenarios.judging.invariants.metadata import Metadata
 from kafkasim.scenarios.judging.invariants.traced import LogView, TracedCluster, Violation
 from kafkasim.scenarios.judging.invariants.zookeeper import ZooKeeperWrites
-from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import (
+    AllowsUnclean,
+    Excuse,
+    FactSource,
+    Loss,
+    PartitionKey,
+)
 
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
@@ -26,8 +32,10 @@ INVARIANTS = (
 class Invariants:
     """All invariants of one run, subscribed to its trace."""
 
-    def __init__(self, trace: FactSource, view: LogView, excuse: Excuse) -> None:
-        self.cluster = TracedCluster(trace, view, excuse)
+    def __init__(
+        self, trace: FactSource, view: LogView, excuse: Excuse, allows_unclean: AllowsUnclean
+    ) -> None:
+        self.cluster = TracedCluster(trace, view, excuse, allows_unclean)
         self._logs = Logs(self.cluster)
         self._metadata = Metadata(self.cluster)
         self._zookeeper = ZooKeeperWrites(self.cluster)
@@ -40,9 +48,9 @@ class Invariants:
         """The violations so far, in order."""
         return self.cluster.violations
 
-    def lost(self, key: PartitionKey, offset: int) -> str:
-        """Return why a fault may have cost the record at an offset, or "" (−1: any record)."""
-        return self.cluster.lost(key, offset)
+    def losses(self, key: PartitionKey) -> list[Loss]:
+        """Return what a partition has legally lost, the earliest loss first."""
+        return self.cluster.losses(key)
 
     def reopened(self) -> list[PartitionKey]:
         """Return the partitions with a leader that lost records and went on in its old epoch."""
