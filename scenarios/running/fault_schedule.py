@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.scenarios.judging.groups import GroupLimits
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import PartitionKey
 from kafkasim.scenarios.language.nodes import log_dirs_of, node_names
@@ -34,6 +35,12 @@ class FaultSchedule:
         brokers = {host.name: int(host.name.rpartition("-")[2]) for host in cluster.brokers}
         self.budget = Budget(trace, brokers)
         self.injector = Injector(world, trace, self.budget)
+        properties = BrokerConfig.from_properties(self.scenario.cluster.config)
+        self.group_limits = GroupLimits(
+            properties.offsets_commit_timeout_ms * 1000,
+            properties.group_initial_rebalance_delay_ms * 1000,
+            properties.offsets_retention_minutes * 60_000_000,
+        )
         self.operations = Operations(
             world, trace, cluster=cluster, progress=progress, budget=self.budget,
             moments=self.injector,

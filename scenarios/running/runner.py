@@ -65,7 +65,11 @@ class ScenarioRun:
         self.observer = Observer(self.trace, self.cluster.hosts, self.cluster.first_voters)
         self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress)
         self.invariants = Invariants(
-            self.trace, self.cluster.log, self.faults.excuse, self.faults.allows_unclean
+            self.trace,
+            self.cluster.log,
+            self.faults.excuse,
+            self.faults.allows_unclean,
+            self.faults.group_limits,
         )
         self.delivery = Delivery(self.trace, self.invariants.losses)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)

@@ -8,6 +8,7 @@ PIDSTATE and ORDER in final.py. The judges of needless harm are in ``judging/har
 from __future__ import annotations
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.groups import GroupLimits, Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.clients import Clients
 from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
@@ -26,6 +27,8 @@ from kafkasim.scenarios.judging.source import (
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
     "NODUP", "ORDER", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE", "PIDSTATE", *HARM,
+    "needless-rebalance", "long-rebalance", "needless-eviction", "vanished-offset",
+    "stale-coordinator",
 )  # fmt: skip
 
 
@@ -33,7 +36,12 @@ class Invariants:
     """All invariants of one run, subscribed to its trace."""
 
     def __init__(
-        self, trace: FactSource, view: LogView, excuse: Excuse, allows_unclean: AllowsUnclean
+        self,
+        trace: FactSource,
+        view: LogView,
+        excuse: Excuse,
+        allows_unclean: AllowsUnclean,
+        limits: GroupLimits,
     ) -> None:
         self.cluster = TracedCluster(trace, view, excuse, allows_unclean)
         self._logs = Logs(self.cluster)
@@ -41,6 +49,7 @@ class Invariants:
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)
         Harm(self.cluster)
+        self._groups = Groups(self.cluster, limits)
         trace.subscribe(facts.FinalReplica, self._on_final)
 
     @property
@@ -63,6 +72,7 @@ class Invariants:
     def finish(self) -> list[Violation]:
         """Judge what can only be judged at the end, and return all violations."""
         self._metadata.finish()
+        self._groups.finish()
         return self.cluster.violations
 
     def _on_final(self, seq: int, t_us: int, node: str, fact: facts.FinalReplica) -> None:
