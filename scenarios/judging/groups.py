@@ -324,6 +324,8 @@ class Groups:
 
     def _on_loaded(self, _s: int, _t: int, node: str, fact: facts.CoordinatorLoaded) -> None:
         if fact.loaded:
+            # The lane of the coordinator may be ahead of the one that tells who leads.
+            self._deposed.pop((fact.partition, node), None)
             known = self._coordinator.get(fact.partition, (-1, ""))
             self._coordinator[fact.partition] = max(known, (fact.leader_epoch, node))
         else:

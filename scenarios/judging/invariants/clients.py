@@ -57,7 +57,7 @@ class Clients:
         generation (KIP-345); the coordinator takes it from the old id first.
         """
         owners = self._owners.setdefault((fact.group, fact.generation), {})
-        for name in [name for name, owner in owners.items() if owner == fact.member_id]:
+        for name in [name for name, (owner, _) in owners.items() if owner == fact.member_id]:
             if name not in fact.assignment:
                 del owners[name]
         for name in fact.assignment:
