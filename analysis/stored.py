@@ -117,6 +117,11 @@ class StoredFleet(Stored):
     parts: Mapping[str, list[str]] = field(default_factory=dict)
     superseded: bool = False  # whether a later batch holds some run again
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of fact that have rows."""
+        return sorted(kind for kind in self.parts if kind in FACTS)
+
     def runs_table(self) -> DataFrame:
         """Return the table ``runs``, of each run the latest row."""
         table = read_runs(self.spark, self.place)
