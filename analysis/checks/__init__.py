@@ -30,6 +30,7 @@ CHECKS: dict[str, str] = {
     "log-offsets-in-order": harm.LOG_ORDER,
     "lag-has-reason": harm.LAG_REASON,
     "fence-has-reason": harm.FENCE_REASON,
+    "deposed-leader-stops": harm.STALE_SERVICE,
     "application-failed": applications.FAILED,
     "no-progress": liveness.NO_PROGRESS,
 }

@@ -49,6 +49,20 @@ TOUCHED = [limit("broker-2", "zookeeper.session.timeout.ms", 1),
            ("zookeeper-1", facts.ZooKeeperRole("leading", 1, 1)),
            zk_session("touched")]  # fmt: skip
 
+
+def leads(leader: int, epoch: int, offset: int) -> tuple[str, Any]:
+    fact = facts.PartitionChanged(
+        offset, T, 0, leader, epoch, epoch, (1, 2), (1, 2), "preferred", False
+    )
+    return "controller-1", fact
+
+
+def knows(offset: int) -> tuple[str, Any]:
+    return "controller-1", facts.BrokerHeartbeat(1, 7, offset, False, False)
+
+
+DEPOSED = [registered(1), registered(2), leads(1, 1, 4), leads(2, 2, 5)]
+
 HARM_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "removed at once": ([*LED, grown(2), SHRINK], {"LAGREASON": 1}),
     "removed for lag": ([*LED, grown(2), QUIET, QUIET, SHRINK], {}),
@@ -72,6 +86,9 @@ HARM_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [("broker-1", facts.LogStart(T, 0, 3, "leader", 2, 5))], {"LOGORDER": 1}),
     "high watermark above the log end": (
         [("broker-1", facts.LogLoaded(T, 0, 0, 5, 6, True))], {"LOGORDER": 1}),
+    "a deposed leader that knows it": (
+        [*DEPOSED, knows(5), grown(1)], {"STALESERVE": 1}),
+    "a deposed leader that has not heard of it": ([*DEPOSED, knows(4), grown(1)], {}),
     "offsets in order": (
         [("broker-1", facts.LogStart(T, 0, 3, "leader", 3, 3)),
          ("broker-1", facts.LogLoaded(T, 0, 0, 5, 5, True))], {}),
