@@ -45,7 +45,6 @@ from kafkasim.model.facts.groups import (
     GroupAssigned,
     GroupState,
     LoadInProgress,
-    MemberRequest,
     OffsetCommitted,
     OffsetFetched,
 )
@@ -200,7 +199,6 @@ __all__ = [
     "LogLoaded",
     "LogPlaced",
     "LogStart",
-    "MemberRequest",
     "MetadataCommitted",
     "MetadataSnapshot",
     "OffsetCommitted",

@@ -90,8 +90,9 @@ class RemembersFollowers(ReplicationRules):
 class JoinsAtHighWatermark(ReplicationRules):
     """A replica joins the ISR once it has reached the leader's high watermark."""
 
-    def reaches_epoch_start(self, follower_end: int, leader_epoch_start: int) -> bool:
-        return True
+    def may_join_isr(self, leader: Any, remote: Any) -> bool:
+        reached = bool(remote.leo >= leader.log.high_watermark)
+        return reached and self.is_eligible(leader, remote)
 
 
 class NoEpochEntryAtElection(ReplicationRules):
