@@ -27,6 +27,7 @@ types: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m kafkasim.scenarios.bench
+	$(BIN)/python -m kafkasim.analysis.bench
 
 soak: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m soak

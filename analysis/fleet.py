@@ -48,6 +48,7 @@ REPLAY_EVERY = 100
 """One run of so many is repeated in the driver."""
 
 MOST_REPLAYS = 100
+"""More runs than this are never repeated: they run one after the other."""
 
 POLL_SECONDS = 0.5
 
@@ -131,7 +132,7 @@ def run_fleet(
     parts = [todo[start : start + size] for start in range(0, len(todo), size)]
     for number, part in enumerate(parts):
         fleet.run_batch(part, 1 + number % HASH_SEEDS, watch)
-    done = fleet.finished()
+    done = fleet.finished() if total else {}
     summary = Summary(fleet.out, total, len(todo), total - len(todo), 0.0)
     for job in fleet.jobs:
         for seed in numbers:
@@ -156,14 +157,20 @@ class _Fleet:
 
     def drop_orphans(self) -> None:
         """Delete the facts of batches that were never committed."""
-        known = {row[0] for row in self._runs().select(BATCH).distinct().collect()}
-        for place in matching(self.spark, f"{self.out}/{FACTS_PLACE}/{BATCH}=*"):
+        places = matching(self.spark, f"{self.out}/{FACTS_PLACE}/{BATCH}=*")
+        known = set()
+        if places and self._started():
+            runs = read_runs(self.spark, self.out)
+            known = {row[0] for row in runs.select(BATCH).distinct().collect()}
+        for place in places:
             if place.rpartition("=")[2] not in known:
                 delete(self.spark, place)
 
     def missing(self, numbers: Sequence[int]) -> list[Wanted]:
         """Return what is wanted and not in ``runs``, in the order of the seeds."""
         wanted = [(index, seed) for seed in numbers for index in range(len(self.jobs))]
+        if not self._started():
+            return wanted
         asked = self.spark.createDataFrame(
             [(index, self.jobs[index].label, seed) for index, seed in wanted],
             "job INT, label STRING, seed BIGINT",
@@ -221,10 +228,9 @@ class _Fleet:
         last = matching(self.spark, f"{self.out}/{FACTS_PLACE}/{BATCH}=*")[-1:]
         return f"{int(last[0].rpartition('=')[2]) + 1 if last else 1:06d}"
 
-    def _runs(self) -> DataFrame:
-        if matching(self.spark, f"{self.out}/{RUNS_TABLE}/*.parquet"):
-            return read_runs(self.spark, self.out)
-        return self.spark.createDataFrame([], ddl({**RUNS, BATCH: "string"}))
+    def _started(self) -> bool:
+        """Return whether a batch was ever committed."""
+        return bool(matching(self.spark, f"{self.out}/{RUNS_TABLE}/*.parquet"))
 
     def _mine(self) -> DataFrame:
         """Return the rows of ``runs`` that these jobs left with the present code."""
@@ -233,7 +239,11 @@ class _Fleet:
             "label STRING, config_digest STRING",
         )
         same = F.col("code_version") == str(code_version())
-        return self._runs().where(same).join(F.broadcast(jobs), ["label", "config_digest"], "semi")
+        return (
+            read_runs(self.spark, self.out)
+            .where(same)
+            .join(F.broadcast(jobs), ["label", "config_digest"], "semi")
+        )
 
 
 def _unseen(out: str, arrived: int, expected: int) -> str:

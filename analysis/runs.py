@@ -26,10 +26,13 @@ NEEDED = ("scenario", "seed", "digest", "verdict")
 
 TYPES: dict[str, type] = {
     "scenario": str, "seed": int, "digest": str, "verdict": str, "rows": int, "topics": dict,
-    "permits": list, "anomalies": list, "expected": list, "excused_groups": dict,
-    "excused_partitions": list, "stall_excuse": str, "reason": str, "ready_us": int,
+    "permits": list, "anomalies": list, "expected": list, "losses": list,
+    "offsets_partitions": list, "stall_excuse": str, "reason": str, "ready_us": int,
 }  # fmt: skip
 """The types of what is read from a manifest."""
+
+LOSS = [str, int, int, int, int, int, str]
+"""A loss in a manifest: topic id, partition, first and end offset, row, time in µs, reason."""
 
 
 class BadInput(ValueError):
@@ -136,7 +139,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
     for key, kind in TYPES.items():
         if key in manifest and not isinstance(manifest[key], kind):
             raise BadInput(f"{path}: {key} is no {kind.__name__}: {manifest[key]!r:.80}")
-    for row in manifest.get("excused_partitions", []):
-        if not isinstance(row, list) or len(row) != 3:
-            raise BadInput(f"{path}: excused_partitions: {row!r:.80} is no partition and reason")
+    for row in manifest.get("losses", []):
+        if not isinstance(row, list) or [type(value) for value in row] != LOSS:
+            raise BadInput(f"{path}: losses: {row!r:.80} is no loss")
+    for row in manifest.get("offsets_partitions", []):
+        if not isinstance(row, list) or [type(value) for value in row] != [str, str, int]:
+            raise BadInput(f"{path}: offsets_partitions: {row!r:.80} is no partition of a group")
     return manifest

@@ -29,7 +29,7 @@ BATCH = "batch"
 JUDGED = (
     "run", "label", "scenario", "seed", "verdict", "anomalies", "expected", "digest", "rows",
     "ready_us", "sim_seconds", "reason", "permits", "topics", "stall_excuse",
-    "excused_partitions", "reopened_partitions", "excused_groups", "schema_version",
+    "losses", "reopened_partitions", "offsets_partitions", "schema_version",
     "config_digest", "code_version",
 )  # fmt: skip
 """The columns of ``runs`` that the driver reads; the scenarios' texts stay where they are."""
@@ -116,6 +116,11 @@ class StoredFleet(Stored):
     batches: tuple[str, ...] = ()
     parts: Mapping[str, list[str]] = field(default_factory=dict)
     superseded: bool = False  # whether a later batch holds some run again
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of fact that have rows."""
+        return sorted(kind for kind in self.parts if kind in FACTS)
 
     def runs_table(self) -> DataFrame:
         """Return the table ``runs``, of each run the latest row."""

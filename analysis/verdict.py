@@ -1,8 +1,8 @@
 """Judge stored runs with all checks: pass, fail or expected for each run.
 
 The checks see only the traces. A finding is *expected* if the scenario permits the anomaly, or if
-the run's manifest says that the partition lost records to a fault outside the no-loss budget
-(``excused_partitions``). While it ran, a run also judged itself with invariants that see every
+it follows from records that the run's manifest says a fault outside the no-loss budget has cost
+(``losses``). While it ran, a run also judged itself with invariants that see every
 host; findings of its own that no check has are added under the check ``run``, and so is a crash.
 For each check the verdict gives the share of runs that violate it, with a Wilson 95 % interval.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkasim.analysis.interval import wilson
 from kafkasim.analysis.runs import StoredRun
@@ -24,20 +24,57 @@ if TYPE_CHECKING:
 
 RUN_CHECK = "run"
 
-FROM_RECORDS = ("ACKED", "lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
-"""Anomalies that follow when the partition itself loses committed records, in a way that Kafka
-allows: the records are gone, and their offsets are used for others. Nothing else is explained by a
-loss: logs that disagree, two leaders in an epoch, a high watermark that moves back."""
+UNCLEAN = "unclean-election"
+"""The reason of a loss that the topic's configuration allows."""
+
+FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
+"""Anomalies at lost offsets that follow when the partition itself loses committed records, in a
+way that Kafka allows: the records are gone, and their offsets are used for others. Nothing else is
+explained by a loss: logs that disagree, two leaders in an epoch, a high watermark that moves back.
+"""
+
+FROM_ORDER = ("poll-skip", "nonmonotonic-poll")
+"""Anomalies of a reader that an unclean election explains, and no other loss."""
+
+CAUSED = (*FROM_RECORDS, *FROM_ORDER)
+"""Anomalies that a scenario may permit only where the trace shows a cause: an unclean election
+that cost the records, or an acknowledgement with acks=0 or 1."""
 
 FROM_EPOCH = ("MATCH", "HWMONO")
 """Anomalies of a ZooKeeper partition whose leader lost records and went on in its old epoch."""
 
 FROM_POSITIONS = ("duplicate", "skipped-by-commit")
-"""Anomalies of a group whose position was among lost records: auto.offset.reset moves it."""
+"""Anomalies of a group whose position was among lost records, so auto.offset.reset moved it."""
 
 FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression", "double-owner")
 """Anomalies that follow when the partition with a group's offsets loses data: the group starts from
 an older commit or where auto.offset.reset says, and its generations start from 1 again."""
+
+
+class Loss(NamedTuple):
+    """What a partition has legally lost, as the manifest tells it."""
+
+    topic_id: str
+    partition: int
+    first: int  # the lowest lost offset
+    end: int  # the offset after the last one
+    seq: int  # the row in which a leader without these records was elected
+    t_us: int  # when that was
+    reason: str
+
+
+class Place(NamedTuple):
+    """What decides whether a loss explains a finding (``checks/base.py:about``)."""
+
+    offset: int = -1
+    shown: int = 1 << 62
+    promise: int = -1
+    reset: int = -1
+    batch_us: int | None = None
+    weak: bool = False
+
+
+NOWHERE = Place()
 
 EXIT_CODES = {"pass": 0, "expected": 0, "crash": 1, "safety": 10, "liveness": 11}
 
@@ -55,6 +92,7 @@ class CheckFinding:
     detail: str
     expected: str = ""
     groups: tuple[str, ...] = ()  # the consumer groups concerned
+    place: Place = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -166,31 +204,47 @@ def judge(stored: Stored) -> Verdicts:
 def check(spark: SparkSession, runs: Sequence[StoredRun]) -> list[CheckFinding]:
     """Return the findings of all checks in ``runs``, from one query over the views."""
     manifests = {run.name: run.manifest for run in runs}
-    found = []
-    for row in spark.sql(query()).collect():
+    lossy = [run.name for run in runs if run.manifest.get("losses")]
+    found: dict[tuple[Any, ...], CheckFinding] = {}
+    for row in sorted(spark.sql(query(lossy)).collect(), key=lambda row: int(row["seq"])):
         manifest = manifests[row["run"]]
         topics = manifest.get("topics", {})
+        place = Place(weak=row["weak"]) if row["place"] is None else Place(*row["place"])
         raw = CheckFinding(
             row["run"], row["check"], row["anomaly"], row["topic_id"], row["partition"],
-            row["count"], row["detail"], groups=tuple(row["groups"]),
+            row["count"], row["detail"], groups=tuple(row["groups"]), place=place,
         )  # fmt: skip
         named = topics.get(raw.topic, raw.topic) if raw.topic else None
-        found.append(replace(raw, topic=named, expected=excuse(raw, manifest)))
-    return sorted(
-        found, key=lambda f: (f.run, f.check, f.topic or "", f.partition or 0, f.anomaly, f.groups)
-    )
+        one = replace(raw, topic=named, expected=excuse(raw, manifest), place=NOWHERE)
+        key = (one.run, one.check, one.topic or "", one.partition or 0, one.anomaly, one.groups,
+               one.expected)  # fmt: skip
+        first = found.get(key)
+        found[key] = one if first is None else replace(first, count=first.count + one.count)
+    return [found[key] for key in sorted(found)]
 
 
-def query() -> str:
-    """Return all checks as one query: a row per run, check, anomaly, partition and groups."""
+def query(lossy: Sequence[str] = ()) -> str:
+    """Return all checks as one query: a row per run, check, anomaly, partition and groups.
+
+    Of the runs ``lossy``, which have lost records, there is a row for each place.
+    """
     from kafkasim.analysis.checks import CHECKS
 
     each = [f"SELECT '{name}' AS check, * FROM ({text})" for name, text in CHECKS.items()]
+    names = ", ".join(_quoted(name) for name in lossy)
+    kept = f"IF(run IN ({names}), place, NULL)" if lossy else "CAST(NULL AS STRING)"
     return f"""
-        SELECT run, check, anomaly, topic_id, partition, groups, count(1) AS count,
-               min_by(detail, seq) AS detail
-        FROM ({" UNION ALL ".join(each)})
-        GROUP BY run, check, anomaly, topic_id, partition, groups"""
+        SELECT run, check, anomaly, topic_id, partition, groups, weak, place, count(1) AS count,
+               min(seq) AS seq, min_by(detail, seq) AS detail
+        FROM (SELECT run, check, anomaly, topic_id, partition, groups, seq, detail,
+                     place.weak AS weak, {kept} AS place
+              FROM ({" UNION ALL ".join(each)}))
+        GROUP BY run, check, anomaly, topic_id, partition, groups, weak, place"""
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
@@ -199,30 +253,53 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     It is expected if the scenario permits the anomaly, if it follows from records that the
     partition lost, or from those that the offsets partitions of all groups concerned lost.
     """
+    if found.anomaly == "no-progress":
+        return str(manifest.get("stall_excuse", ""))
+    losses = [Loss(*row) for row in manifest.get("losses", [])]
+    reasons = [loss.reason for loss in losses if _explains(loss, found)]
     topic = manifest.get("topics", {}).get(found.topic, found.topic)
     permits = manifest.get("permits", [])
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
-        return "permitted"
-    if found.anomaly == "no-progress":
-        return str(_either(manifest, "stall_excuse", "hopeless", ""))
-    if found.anomaly in FROM_RECORDS or (found.anomaly in FROM_POSITIONS and found.groups):
-        for topic_id, partition, reason in _either(manifest, "excused_partitions", "forgiven", []):
-            if (topic_id, partition) == (found.topic, found.partition):
-                return str(reason)
+        if reasons or found.place.weak or found.anomaly not in CAUSED:
+            return "permitted"
+    legal = [reason for reason in reasons if reason != UNCLEAN]
     if found.anomaly in FROM_EPOCH:
         for topic_id, partition, reason in manifest.get("reopened_partitions", []):
             if (topic_id, partition) == (found.topic, found.partition):
                 return str(reason)
-    if found.anomaly in FROM_OFFSETS and found.groups:
-        lost = _either(manifest, "excused_groups", "forgiven_groups", {})
-        if all(group in lost for group in found.groups):
-            return str(lost[found.groups[0]])
+    if found.anomaly in FROM_OFFSETS and not legal:
+        homes = {group: (id_, n) for group, id_, n in manifest.get("offsets_partitions", [])}
+        lost = [_commits_lost(losses, homes.get(group), found.place) for group in found.groups]
+        legal = lost if lost and all(lost) else []
+    return legal[0] if legal else ""
+
+
+def _explains(loss: Loss, found: CheckFinding) -> bool:
+    """Return whether a loss explains a finding. Nothing is explained by what came later."""
+    place = found.place
+    if (loss.topic_id, loss.partition) != (found.topic, found.partition):
+        return False
+    if found.anomaly == "ACKED":
+        return loss.seq == place.shown
+    if found.anomaly in FROM_RECORDS:
+        begun = place.batch_us is None or place.batch_us < loss.t_us
+        return begun and _covers(loss, place.offset) and loss.seq < place.shown
+    if found.anomaly in FROM_POSITIONS and found.groups:
+        return loss.seq < place.reset and loss.seq < place.shown
+    return found.anomaly in FROM_ORDER and loss.reason == UNCLEAN and loss.seq < place.shown
+
+
+def _covers(loss: Loss, offset: int) -> bool:
+    return offset < 0 or loss.first <= offset < loss.end
+
+
+def _commits_lost(losses: Sequence[Loss], partition: Any, place: Place) -> str:
+    """Return why records of a group's offsets partition were lost meanwhile, or ""."""
+    for loss in losses:
+        if (loss.topic_id, loss.partition) == partition and loss.reason != UNCLEAN:
+            if place.promise < loss.seq < place.shown:
+                return loss.reason
     return ""
-
-
-def _either(manifest: Mapping[str, Any], key: str, earlier: str, default: Any) -> Any:
-    """Return a key of the manifest, or what runs stored before it was renamed have there."""
-    return manifest.get(key, manifest.get(earlier, default))
 
 
 def combine(

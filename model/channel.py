@@ -40,6 +40,8 @@ class Failed:
 
 Done = Callable[[Any, int], None]  # (response message or Failed, now)
 
+NEVER_US = 1 << 62
+
 
 class Channel:
     """Requests to one endpoint over one connection, opened when first needed.
@@ -50,7 +52,7 @@ class Channel:
     """
 
     __slots__ = (
-        "_armed",
+        "_armed_us",
         "_backoff_max_us",
         "_backoff_min_us",
         "_backoff_us",
@@ -97,7 +99,8 @@ class Channel:
         self.in_flight: dict[int, tuple[int, Done]] = {}
         self._pending: deque[tuple[int, Any]] = deque()  # sends before the connection is open
         self._next_correlation = 0
-        self._armed = False  # the timer of the oldest request, or of one answered since
+        # When the timer fires: at the first deadline in flight, or of a request answered since.
+        self._armed_us = NEVER_US
         self.not_before = 0  # the end of the reconnect backoff
         least_ms, most_ms = reconnect_backoff_ms
         self._backoff_min_us = least_ms * 1000
@@ -143,7 +146,7 @@ class Channel:
                 return
             self._connect(now)
         deadline = now + (timeout_us or self.request_timeout_us)
-        if not self._armed:
+        if deadline < self._armed_us:
             self._arm(deadline)
         self.in_flight[correlation] = (deadline, done)
         if self.open:
@@ -177,7 +180,7 @@ class Channel:
         self.open = False
         self.in_flight.clear()
         self._pending.clear()
-        self._armed = False
+        self._armed_us = NEVER_US
         self.process.timers.cancel(self._key)
 
     # The connection's inputs, which the process hands to its channel.
@@ -222,18 +225,18 @@ class Channel:
         self.process.out.append(Open(self.connection, self.address, self.purpose, self.lane))
 
     def _arm(self, deadline: int) -> None:
-        self._armed = True
+        self._armed_us = deadline
         self.process.timers.arm(self._key, deadline, self.lane, self._on_deadline)
 
     def _on_deadline(self, now: int) -> None:
-        self._armed = False
-        for deadline, _ in self.in_flight.values():
-            if deadline > now:
-                self._arm(deadline)
-                return
-            break
-        else:
+        """Drop the connection if a request has expired (InFlightRequests.hasExpiredRequest)."""
+        self._armed_us = NEVER_US
+        if not self.in_flight:
             return  # idle: the next request arms it anew
+        first = min([deadline for deadline, _ in self.in_flight.values()])
+        if first > now:
+            self._arm(first)
+            return
         if self.connection is not None:
             self.process.out.append(Close(self.connection))
         self._drop("timeout", now)
@@ -245,7 +248,7 @@ class Channel:
         self.connection = None
         self.open = False
         self._pending.clear()
-        self._armed = False
+        self._armed_us = NEVER_US
         process.timers.cancel(self._key)
         process.timers.cancel((*self._key, "connect"))
         doubled = self._backoff_us * 2 or self._backoff_min_us

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafkasim.model.facts import FACTS
+from kafkasim.scenarios.explaining.explain import explain, firsts
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import ScenarioError, parse
@@ -90,6 +91,18 @@ class Outcome:
     def story(self, lines: int = STORY_LINES) -> list[str]:
         """Return what happened in Kafka's words, as ``kafkasim run --explain`` prints it."""
         return tell(self.directory, lines)
+
+    def explain(self, anomaly: str | None = None) -> list[str]:
+        """Return why each anomaly came about (or one of them), as ``kafkasim explain`` prints it.
+
+        Raises:
+            ValueError: the run does not show ``anomaly``.
+        """
+        explained, ready_us = explain(self.directory, anomaly)
+        if anomaly is not None and not explained:
+            found = ", ".join(self.anomalies) or "nothing"
+            raise ValueError(f"the run does not show {anomaly!r}; it shows {found}")
+        return [line for some in firsts(explained).values() for line in some[0].lines(ready_us)]
 
 
 def run(

@@ -25,3 +25,5 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+collect_ignore = ["example_project"]  # a project of its own: test_example_project.py runs it

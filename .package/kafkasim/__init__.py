@@ -7,6 +7,8 @@
 
 The public API is :func:`run`, the :class:`Outcome` that it returns, and :class:`ScenarioError`;
 they are described in :mod:`kafkasim.scenarios.api`, and loaded when they are first asked for.
+:mod:`kafkasim.strategies` draws clusters and faults for Hypothesis, and
+:mod:`kafkasim.pytest_plugin` gives tests the fixture ``kafka``.
 
 The folders ``model``, ``sim``, ``scenarios`` and ``analysis`` of the repository are the packages
 ``kafkasim.model``, ``kafkasim.sim``, …: links beside this file, so that installation, type checkers

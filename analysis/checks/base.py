@@ -28,16 +28,45 @@ NOBODY = "CAST(array() AS ARRAY<STRING>)"
 """The groups of a finding that concerns no consumer group."""
 
 
-def offending(found: str, anomaly: str, detail: str, groups: str = NOBODY) -> str:
+AT_END = "1L << 62"
+"""The row of what only the final logs show."""
+
+
+def about(
+    offset: str = "-1",
+    *,
+    shown: str = "seq",
+    promise: str = "-1",
+    reset: str = "-1",
+    batch_us: str = "CAST(NULL AS BIGINT)",
+    weak: str = "false",
+) -> str:
+    """Return the SQL of what decides whether a loss of records explains a row (verdict.py).
+
+    Each argument is a SQL expression: the ``offset`` of the record concerned (−1 unknown or none),
+    the row of the trace that has ``shown`` the anomaly, the row of the ``promise`` that is broken,
+    the row of the last ``reset`` of the group's position, when the producer began the batch
+    (``batch_us``, NULL where that decides nothing), and whether the record was acknowledged with
+    acks=0 or 1 (``weak``).
+    """
+    values = {"offset": offset, "shown": shown, "promise": promise, "reset": reset,
+              "batch_us": batch_us}  # fmt: skip
+    fields = ", ".join(f"'{name}', CAST({value} AS BIGINT)" for name, value in values.items())
+    return f"named_struct({fields}, 'weak', {weak})"
+
+
+def offending(
+    found: str, anomaly: str, detail: str, groups: str = NOBODY, place: str | None = None
+) -> str:
     """Return the query of a check.
 
     ``found`` is a query with the columns run, topic_id, partition and seq; of several rows of one
-    partition the verdict shows the text of the one with the lowest seq. ``anomaly``, ``detail``
-    and ``groups`` are SQL expressions over its columns.
+    partition the verdict shows the text of the one with the lowest seq. ``anomaly``, ``detail``,
+    ``groups`` and ``place`` (see :func:`about`) are SQL expressions over its columns.
     """
     return f"""
         SELECT run, topic_id, partition, seq, {anomaly} AS anomaly, {groups} AS groups,
-               format_string({detail}) AS detail
+               format_string({detail}) AS detail, {place or about()} AS place
         FROM ({found})"""
 
 
@@ -71,8 +100,8 @@ FINAL_RECORDS = """
 
 ACKED_RECORDS = """
     -- Acknowledged records, with offset −1 where it is unknown.
-    SELECT run, topic_id, partition, seq, record_id,
-           IF(base_offset >= 0, base_offset + place, -1) AS offset
+    SELECT run, topic_id, partition, seq, record_id, t_us - latency_us AS batch_us,
+           acks != -1 AS weak, IF(base_offset >= 0, base_offset + place, -1) AS offset
     FROM Acked LATERAL VIEW posexplode(record_ids) AS place, record_id"""
 
 POLLED_RECORDS = """
@@ -84,6 +113,12 @@ FIRST_POSITIONS = """
     SELECT run, topic_id, partition, group,
            greatest(min(offset), max(IF(reason = 'latest', offset, 0))) AS start
     FROM Positioned WHERE reason != 'none'
+    GROUP BY run, topic_id, partition, group"""
+
+RESETS = """
+    -- The last row that set a group's position in a partition otherwise than its commits do.
+    SELECT run, topic_id, partition, group, max(seq) AS reset
+    FROM Positioned WHERE reason IN ('earliest', 'latest', 'truncation')
     GROUP BY run, topic_id, partition, group"""
 
 PARTITION_CHANGES = """
@@ -119,6 +154,7 @@ SHARED = {
     "acked_records": ACKED_RECORDS,
     "polled_records": POLLED_RECORDS,
     "first_positions": FIRST_POSITIONS,
+    "resets": RESETS,
     "partition_changes": PARTITION_CHANGES,
     "isr_changes": ISR_CHANGES,
     "topics": TOPICS,

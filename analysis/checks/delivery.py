@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import offending
+from kafkasim.analysis.checks.base import AT_END, about, offending
 
 LOST_WRITE = offending(
     # An acknowledged record is absent from the final log of its partition's leader. Records below
@@ -10,7 +10,8 @@ LOST_WRITE = offending(
     # lost, so Spark is told to hash them instead of sorting all that were acknowledged. (A left
     # join keeps Spark's knowledge that one partition holds all rows; an inner one would shuffle.)
     """
-    SELECT /*+ SHUFFLE_HASH(lost) */ run, topic_id, partition, seq, record_id, offset
+    SELECT /*+ SHUFFLE_HASH(lost) */ run, topic_id, partition, seq, record_id, offset, batch_us,
+           weak
     FROM acked_records
     JOIN (SELECT run, topic_id, partition, log_start_offset,
                  explode(array_except(acked, record_ids)) AS record_id
@@ -21,13 +22,14 @@ LOST_WRITE = offending(
     WHERE offset < 0 OR offset >= log_start_offset""",
     "'lost-write'",
     "'record %d acknowledged at offset %d', record_id, offset",
+    place=about("offset", shown=AT_END, batch_us="batch_us", weak="weak"),
 )
 
 UNSEEN = offending(
     # An acknowledged record that is in the final log, inside what a group covered, read by nobody.
     """
     SELECT * FROM (
-        SELECT run, topic_id, partition, acked.seq, record_id, held.offset AS held_at,
+        SELECT run, topic_id, partition, acked.seq, record_id, held.offset AS held_at, weak,
                transform(filter(starts, one -> one.start <= held.offset), one -> one.group)
                    AS groups
         FROM acked_records AS acked
@@ -41,6 +43,7 @@ UNSEEN = offending(
     "'unseen'",
     "'record %d at offset %d was read by nobody', record_id, held_at",
     "groups",
+    about("held_at", shown=AT_END, weak="weak"),
 )
 
 DUPLICATE = offending(
@@ -48,17 +51,21 @@ DUPLICATE = offending(
     """
     SELECT run, topic_id, partition, record_id AS seq, CAST(array() AS ARRAY<STRING>) AS groups,
            format_string('record %d is stored %d times (producer-caused)', record_id, count(1))
-               AS story
+               AS story, 1L << 62 AS shown, -1 AS reset
     FROM final_leaders LATERAL VIEW explode(record_ids) AS record_id
     WHERE size(array_distinct(record_ids)) < size(record_ids)
     GROUP BY run, topic_id, partition, record_id HAVING count(1) > 1
     UNION ALL
-    SELECT run, topic_id, partition, min(seq) AS seq, array(group) AS groups,
-           format_string('group %s got offset %d %d times', group, offset, count(1)) AS story
-    FROM polled_records GROUP BY run, topic_id, partition, group, offset HAVING count(1) > 1""",
+    SELECT run, topic_id, partition, seq, array(group) AS groups, story, shown, reset
+    FROM (SELECT run, topic_id, partition, group, min(seq) AS seq, max(seq) AS shown,
+                 format_string('group %s got offset %d %d times', group, offset, count(1)) AS story
+          FROM polled_records GROUP BY run, topic_id, partition, group, offset
+          HAVING count(1) > 1)
+    LEFT JOIN resets USING (run, topic_id, partition, group)""",
     "'duplicate'",
     "'%s', story",
     "groups",
+    about(shown="shown", reset="coalesce(reset, -1)"),
 )
 
 INCONSISTENT_OFFSETS = offending(
@@ -70,4 +77,5 @@ INCONSISTENT_OFFSETS = offending(
     HAVING min(record_id) != max(record_id)""",
     "'inconsistent-offsets'",
     "'offset %d was read as record %d and as %d', offset, one, other",
+    place=about("offset"),
 )

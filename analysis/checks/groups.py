@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import offending
+from kafkasim.analysis.checks.base import about, offending
 
 OFFSET_REGRESSION = offending(
     # A committed offset went backwards (client-caused), or the current coordinator answered an
@@ -11,6 +11,7 @@ OFFSET_REGRESSION = offending(
     """
     SELECT * FROM (
         SELECT *, last(IF(fetched, NULL, offset), true) OVER earlier AS promised,
+               last(IF(fetched, NULL, seq), true) OVER earlier AS promise,
                max(coordinator_epoch) OVER earlier AS known_epoch
         FROM (
             SELECT run, seq, group, topic, partition, offset, coordinator_epoch, false AS fetched
@@ -27,6 +28,7 @@ OFFSET_REGRESSION = offending(
     "'offset-regression'",
     "'group %s: %s %d after %d', group, IF(fetched, 'answered', 'was set to'), offset, promised",
     "array(group)",
+    about(promise="promise"),
 )
 
 SKIPPED_BY_COMMIT = offending(
@@ -36,7 +38,7 @@ SKIPPED_BY_COMMIT = offending(
     # lagged skips them.
     """
     SELECT * FROM (
-        SELECT run, topic_id, partition, group, seq,
+        SELECT run, topic_id, partition, group, seq, reset,
                greatest(coalesce(reached, start), start, log_start_offset) AS low,
                least(coalesce(base_offset, committed), committed) AS high
         FROM (SELECT run, group, topic, partition, max(offset) AS committed, max(seq) AS seq
@@ -54,22 +56,32 @@ SKIPPED_BY_COMMIT = offending(
             UNION ALL
             SELECT run, topic_id, partition, group, 1L << 62 AS base_offset, max(offset) AS reached
             FROM Processed GROUP BY run, topic_id, partition, group)
-            USING (run, topic_id, partition, group))
+            USING (run, topic_id, partition, group)
+        LEFT JOIN resets USING (run, topic_id, partition, group))
     WHERE low < high""",
     "'skipped-by-commit'",
     "'group %s committed past offsets %d to %d unprocessed', group, low, high - 1",
     "array(group)",
+    about(reset="coalesce(reset, -1)"),
 )
 
 DOUBLE_OWNER = offending(
-    # In the coordinator's view two members own one partition in one generation.
+    # In the coordinator's view two members own one partition at a time in one generation. A member
+    # owns what it was assigned last: a static member's new id takes it from the old one (KIP-345).
     r"""
     SELECT run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
-           max(seq) AS seq, tp, count(DISTINCT member_id) AS owners, generation, group
-    FROM GroupAssigned LATERAL VIEW explode(assignment) AS tp
-    GROUP BY run, group, generation, tp HAVING count(DISTINCT member_id) > 1""",
+           max(seq) AS seq, min(first) AS promise, tp, generation, group
+    FROM (SELECT *, min(seq) OVER (PARTITION BY run, group, generation, tp) AS first,
+                 max(until) OVER (PARTITION BY run, group, generation, tp ORDER BY seq
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS taken
+          FROM (SELECT *, coalesce(lead(seq) OVER (
+                              PARTITION BY run, group, generation, member_id ORDER BY seq),
+                          9223372036854775807) AS until FROM GroupAssigned)
+          LATERAL VIEW explode(assignment) AS tp)
+    WHERE taken > seq GROUP BY run, group, generation, tp""",
     "'double-owner'",
-    "'%s has %d owners in generation %d of group %s', tp, owners, generation, group",
+    "'%s has two owners in generation %d of group %s', tp, generation, group",
     "array(group)",
+    about(promise="promise"),
 )

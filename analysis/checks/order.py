@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import offending
+from kafkasim.analysis.checks.base import about, offending
 
 POLL_ORDER = offending(
     # Within what one member covered, each poll goes on where the last one ended. A Positioned row
@@ -30,7 +30,7 @@ NONMONOTONIC_SEND = offending(
     # Produce requests name the topic: what is acknowledged after its deletion may be in another.
     """
     SELECT * FROM (
-        SELECT run, topic_id, partition, seq, node, first, base_offset,
+        SELECT run, topic_id, partition, seq, node, first, base_offset, acks,
                lag(first) OVER sender AS last_record, lag(base_offset) OVER sender AS last_offset
         FROM (SELECT *, element_at(record_ids, 1) AS first FROM Acked
               LEFT JOIN (SELECT run, topic_id, min(seq) AS gone FROM TopicDeleted
@@ -41,4 +41,5 @@ NONMONOTONIC_SEND = offending(
     WHERE (first > last_record) != (base_offset > last_offset)""",
     "'nonmonotonic-send'",
     "'%s: record %d at offset %d', node, first, base_offset",
+    place=about("least(base_offset, last_offset)", weak="acks != -1"),
 )

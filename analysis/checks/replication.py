@@ -6,7 +6,8 @@ from kafkasim.analysis.checks.base import offending
 
 REASONS = (
     "created", "lag", "caught-up", "fenced", "unfenced", "controlled-shutdown", "reassignment",
-    "unclean", "dir-offline", "preferred", "registered", "unregistered", "loaded",
+    "unclean", "dir-offline", "preferred", "registered", "unregistered", "deletion",
+    "loaded",
 )  # fmt: skip
 
 ONE_LEADER = offending(
@@ -20,34 +21,61 @@ ONE_LEADER = offending(
     "'leader epoch %d: %s', leader_epoch, array_join(leaders, ', ')",
 )
 
-CLEAN_LEADER_HOLDS_EXPOSED = offending(
-    # A cleanly elected leader's log reaches at least as far as any earlier high watermark. An
-    # unclean election starts the account anew: later leaders answer for what came since. Who hears
-    # of its election when others have led after it answers for nothing.
-    """
-    SELECT * FROM (
-        SELECT *, max(high_watermark) OVER (PARTITION BY run, topic_id, partition, account
-            ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS promised,
-            max(IF(start_offset IS NULL, -1, leader_epoch)) OVER (
-                PARTITION BY run, topic_id, partition ORDER BY seq
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS led
+_ELECTIONS = """
+    -- Per partition the leaders in the order in which they began to lead, each with the highest
+    -- high watermark since the one before and the last unclean election that had been committed.
+    SELECT run, topic_id, partition,
+           array_sort(collect_list(struct(seq, node, leader_epoch, start_offset, marked, unclean)))
+               AS elections
+    FROM (
+        SELECT *, max(high_watermark) OVER (
+                   PARTITION BY run, topic_id, partition, tenure) AS marked
         FROM (
-            SELECT *, sum(IF(unclean AND start_offset IS NOT NULL, 1, 0)) OVER (
-                PARTITION BY run, topic_id, partition ORDER BY seq) AS account
+            SELECT *, count(start_offset) OVER (PARTITION BY run, topic_id, partition ORDER BY seq
+                       ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS tenure,
+                   coalesce(max(unclean_epoch) OVER (PARTITION BY run, topic_id, partition
+                       ORDER BY seq), -1) AS unclean
             FROM (
                 SELECT run, topic_id, partition, seq, node, leader_epoch, start_offset,
-                       CAST(NULL AS BIGINT) AS high_watermark
+                       CAST(NULL AS BIGINT) AS high_watermark, CAST(NULL AS BIGINT) AS unclean_epoch
                 FROM BecameLeader
                 UNION ALL
-                SELECT run, topic_id, partition, seq, node, leader_epoch, NULL, high_watermark
-                FROM HighWatermark)
-            LEFT JOIN (SELECT DISTINCT run, topic_id, partition, leader_epoch, unclean
-                       FROM partition_changes WHERE unclean)
-                USING (run, topic_id, partition, leader_epoch)))
-    WHERE start_offset < promised AND leader_epoch >= led AND NOT coalesce(unclean, false)""",
+                SELECT run, topic_id, partition, seq, node, leader_epoch, NULL, high_watermark, NULL
+                FROM HighWatermark
+                UNION ALL
+                SELECT run, topic_id, partition, seq, node, NULL, NULL, NULL, leader_epoch
+                FROM partition_changes WHERE unclean)))
+    WHERE start_offset IS NOT NULL GROUP BY run, topic_id, partition"""
+
+_BROKEN = "STRUCT<seq: BIGINT, node: STRING, leader_epoch: BIGINT, start: BIGINT, promised: BIGINT>"
+
+CLEAN_LEADER_HOLDS_EXPOSED = offending(
+    # A cleanly elected leader's log reaches at least as far as any earlier high watermark. What a
+    # leader lacks, however it was elected, later leaders do not answer for. Who hears of its
+    # election when others have led after it answers for nothing.
+    f"""
+    SELECT run, topic_id, partition, broken.* FROM (
+        SELECT run, topic_id, partition, explode(aggregate(elections,
+            named_struct('promised', 0L, 'led', -1L, 'found', CAST(array() AS ARRAY<{_BROKEN}>)),
+            (known, one) -> named_struct(
+                'promised', least(
+                    greatest(known.promised, coalesce(one.marked, 0L)),
+                    IF(one.leader_epoch < known.led, 1L << 62, one.start_offset)),
+                'led', greatest(known.led, one.leader_epoch),
+                'found', IF(
+                    one.start_offset < greatest(known.promised, coalesce(one.marked, 0L))
+                    AND one.leader_epoch >= known.led
+                    AND one.leader_epoch > one.unclean AND known.led >= one.unclean,
+                    concat(known.found, array(named_struct(
+                        'seq', one.seq, 'node', one.node, 'leader_epoch', one.leader_epoch,
+                        'start', one.start_offset,
+                        'promised', greatest(known.promised, coalesce(one.marked, 0L))))),
+                    known.found)),
+            known -> known.found)) AS broken
+        FROM ({_ELECTIONS}))""",
     "'ACKED'",
     "'%s leads epoch %d from offset %d, though %d was exposed',"
-    " node, leader_epoch, start_offset, promised",
+    " node, leader_epoch, start, promised",
 )
 
 HIGH_WATERMARK_NEEDS_MIN_ISR = offending(

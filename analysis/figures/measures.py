@@ -29,18 +29,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kafkasim.analysis.checks.base import SHARED
+from kafkasim.analysis.checks.base import JUDGED_KINDS, SHARED
 from kafkasim.analysis.checks.delivery import LOST_WRITE
 from kafkasim.analysis.load import views
 
 if TYPE_CHECKING:
     from kafkasim.analysis.stored import Stored
 
-KINDS = (
-    "Acked", "ConsumerAssigned", "ConsumerRevoked", "ControllerActive", "FinalReplica",
-    "PartitionChanged", "Phase", "Polled", "Rebalanced", "SendFailed", "TopicCreated",
-    "TopicDeleted",
-)  # fmt: skip
+KINDS = tuple(sorted({
+    *JUDGED_KINDS, "ConsumerAssigned", "ConsumerRevoked", "ControllerActive", "Rebalanced",
+    "SendFailed",
+}))  # fmt: skip
+"""The kinds of fact that measures and the checks' shared views read."""
 
 CLOCK = """
     -- When each run was ready, and when it ended.

@@ -8,7 +8,7 @@ fleet adds ``batch`` to both; :mod:`kafkasim.analysis.fleet` says what that is.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +25,9 @@ _SQL = {
     "map<string, int64>": "MAP<STRING, BIGINT>",
     "map<string, string>": "MAP<STRING, STRING>",
     "partitions": "ARRAY<STRUCT<topic_id: STRING, partition: BIGINT, reason: STRING>>",
+    "losses": "ARRAY<STRUCT<topic_id: STRING, partition: BIGINT, first: BIGINT, end: BIGINT,"
+    " seq: BIGINT, t_us: BIGINT, reason: STRING>>",
+    "homes": "ARRAY<STRUCT<group: STRING, topic_id: STRING, partition: BIGINT>>",
 }
 _ARROW = {
     "int64": pa.int64(),
@@ -37,6 +40,22 @@ _ARROW = {
     "map<string, string>": pa.map_(pa.string(), pa.string()),
     "partitions": pa.list_(
         pa.struct([("topic_id", pa.string()), ("partition", pa.int64()), ("reason", pa.string())])
+    ),
+    "losses": pa.list_(
+        pa.struct(
+            [
+                ("topic_id", pa.string()),
+                ("partition", pa.int64()),
+                ("first", pa.int64()),
+                ("end", pa.int64()),
+                ("seq", pa.int64()),
+                ("t_us", pa.int64()),
+                ("reason", pa.string()),
+            ]
+        )
+    ),
+    "homes": pa.list_(
+        pa.struct([("group", pa.string()), ("topic_id", pa.string()), ("partition", pa.int64())])
     ),
 }
 
@@ -62,9 +81,9 @@ RUNS: dict[str, str] = {
     "permits": "list<string>",  # anomalies that the scenario permits
     "topics": "map<string, string>",  # topic id to name
     "stall_excuse": "string",  # why Kafka would not make progress either; "" if it should
-    "excused_partitions": "partitions",  # lost records in a way that Kafka allows
+    "losses": "losses",  # records that partitions lost in a way that Kafka allows
     "reopened_partitions": "partitions",  # and went on in the old leader epoch (ZooKeeper)
-    "excused_groups": "map<string, string>",  # whose committed offsets were lost: group to reason
+    "offsets_partitions": "homes",  # each group's partition of __consumer_offsets
     "code_version": "string",  # a digest of the sources that decide a run
     "config_digest": "string",  # of everything else that decides a run besides the seed
     "schema_version": "string",  # of the facts
@@ -84,8 +103,16 @@ the row of ``runs`` as JSON."""
 
 _EMPTY: dict[str, Any] = {
     "string": "", "int64": 0, "double": 0.0, "bool": False, "list<string>": [], "partitions": [],
+    "losses": [], "homes": [],
     "map<string, int64>": {}, "map<string, string>": {},
 }  # fmt: skip
+
+STRUCTS = {
+    "losses": ("topic_id", "partition", "first", "end", "seq", "t_us", "reason"),
+    "reopened_partitions": ("topic_id", "partition", "reason"),
+    "offsets_partitions": ("group", "topic_id", "partition"),
+}
+"""The columns that are lists of structs, and the fields in the order of the manifest."""
 
 TABLES = {"runs": RUNS, "facts": FACTS_TABLE, "fleet": FLEET}
 
@@ -105,8 +132,8 @@ def stored_row(manifest: dict[str, Any]) -> dict[str, Any]:
     row = {name: manifest.get(name, _EMPTY[declared]) for name, declared in RUNS.items()}
     row["spec"] = json.dumps(manifest.get("spec", {}), sort_keys=True)
     row["traceback"] = manifest.get("traceback")
-    for name in ("excused_partitions", "reopened_partitions"):
-        row[name] = [_excuse(one) for one in row[name]]
+    for name, fields in STRUCTS.items():
+        row[name] = [dict(zip(fields, one, strict=True)) for one in row[name]]
     return row
 
 
@@ -114,8 +141,3 @@ def arrow_row(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row of ``runs`` as Arrow takes it, which wants the pairs of a map."""
     maps = [name for name, declared in RUNS.items() if declared.startswith("map<")]
     return {**row, **{name: list(row[name].items()) for name in maps}}
-
-
-def _excuse(one: Sequence[Any]) -> dict[str, Any]:
-    topic_id, partition, reason = one
-    return {"topic_id": topic_id, "partition": partition, "reason": reason}

@@ -45,6 +45,7 @@ from kafkasim.model.facts.groups import (
     GroupAssigned,
     GroupState,
     LoadInProgress,
+    MemberRequest,
     OffsetCommitted,
     OffsetFetched,
 )
@@ -199,6 +200,7 @@ __all__ = [
     "LogLoaded",
     "LogPlaced",
     "LogStart",
+    "MemberRequest",
     "MetadataCommitted",
     "MetadataSnapshot",
     "OffsetCommitted",

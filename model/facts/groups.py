@@ -32,6 +32,25 @@ class GroupState:
     member_ids: tuple[str, ...]
     protocol: str  # the assignor, "" for none
     reason: str
+    group_leader: str = ""  # the member that assigns, "" for none
+
+
+@value
+class MemberRequest:
+    """A member's request reached the coordinator that serves its group; commits are left out.
+
+    A LeaveGroup of several members is a fact for each of them.
+    """
+
+    group: str
+    member_id: str  # "" for a new member
+    instance_id: str | None  # of a static member
+    api: str  # JoinGroup | SyncGroup | Heartbeat | LeaveGroup
+    generation: int  # of a JoinGroup: the last one, as its subscription has it; −1: none
+    topics: tuple[str, ...]  # of a JoinGroup: what the member subscribes to
+    protocols: tuple[str, ...]  # of a JoinGroup: the assignors, by preference
+    session_timeout_ms: int  # of a JoinGroup, 0 otherwise; as the next
+    rebalance_timeout_ms: int
 
 
 @value

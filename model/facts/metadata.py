@@ -126,8 +126,9 @@ class PartitionChanged:
     above the last one that it has seen.
 
     ``reason`` is created, lag, caught-up, fenced, unfenced, controlled-shutdown, reassignment,
-    unclean, dir-offline, preferred, registered, unregistered, or loaded: a ZooKeeper controller
-    found the partition when it was elected.
+    unclean, dir-offline, preferred, registered, unregistered, deletion (a ZooKeeper controller
+    takes the replicas of a topic offline first), or loaded: a ZooKeeper controller found the
+    partition when it was elected.
     """
 
     offset: int

@@ -77,7 +77,8 @@ class GroupCoordinator:
         self.config = config
         self.runtime = CoordinatorRuntime(process, LANE, log, config.offsets_commit_timeout_ms)
         ids = random.Random(process.rng.getrandbits(64))
-        trace = GroupTrace(process.out)
+        self.rules = rules
+        self.trace = trace = GroupTrace(process.out)
         rebalance = ClassicRebalance(
             self.runtime, rules, trace, config.group_initial_rebalance_delay_ms
         )
@@ -141,6 +142,7 @@ class GroupCoordinator:
             self.process.out.append(LoadInProgress(request.group_id, kind))
             self.runtime.respond(parked, _refusal(request, Errors.COORDINATOR_LOAD_IN_PROGRESS))
         else:
+            self.trace.record_request(request)
             self._serve[type(request)](shard, parked, request, now)
 
     def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
@@ -149,7 +151,8 @@ class GroupCoordinator:
 
     def on_resigned(self, partition: int, leader_epoch: int | None, now: int) -> None:
         """Give a partition up: a higher epoch, or for good (None). Callable on any lane."""
-        self.owned.on_resigned(partition, leader_epoch, now)
+        if leader_epoch is None or self.rules.resigns_when_deposed():
+            self.owned.on_resigned(partition, leader_epoch, now)
 
     def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
         """Answer what the partition's high watermark has passed. On lane ``group``."""

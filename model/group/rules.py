@@ -74,6 +74,38 @@ class GroupRules:
         """
         return start <= offset < end
 
+    def heartbeat_renews_session(self, state: ClassicGroupState) -> bool:
+        """Return whether a member's heartbeat of the current generation renews its session.
+
+        It does in every state, while a rebalance is prepared or completed too
+        (GroupMetadataManager.classicGroupHeartbeat).
+        """
+        return True
+
+    def join_timeout_ms(self, rebalance_timeout_ms: int) -> int:
+        """Return how long a rebalance waits for the members' JoinGroup (prepareRebalance).
+
+        ``rebalance_timeout_ms`` is the longest rebalance timeout of the members: for a consumer its
+        max.poll.interval.ms, since it joins again in poll() (KIP-62).
+        """
+        return rebalance_timeout_ms
+
+    def rejoin_rebalances(self, leads: bool, same_protocols: bool) -> bool:
+        """Return whether a member that joins a stable group again starts a rebalance.
+
+        Of the members with unchanged subscriptions only the leader does: topic metadata has
+        changed. The others have missed an answer and get it again
+        (GroupMetadataManager.classicGroupJoinExistingMember).
+        """
+        return leads or not same_protocols
+
+    def resigns_when_deposed(self) -> bool:
+        """Return whether a coordinator gives a partition up when another broker leads it.
+
+        Models GroupCoordinatorService.onResignation.
+        """
+        return True
+
     def session_expires(self, is_new: bool, awaits_join: bool, awaits_sync: bool) -> bool:
         """Return whether a session that ran out removes its member.
 
@@ -99,7 +131,7 @@ class GroupRules:
     def persists_static_replacement(self) -> bool:
         """Return whether the new id of a static member is committed before its client uses it.
 
-        Without the record a failover would bring the old id back (KAFKA-10284).
+        Without the record a failover would bring the old id back (KAFKA-10284, B70).
         """
         return True
 

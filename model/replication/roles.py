@@ -97,6 +97,8 @@ class RoleChanges:
     ) -> bool:
         """Let a partition follow; return whether to start fetching it from its leader."""
         # Requests may wait from an earlier leadership, even one that never took effect.
+        if partition.leading and not self._context.rules.steps_down():
+            return False
         waits = partition.leading or partition.tp in self._context.locks.held
         new_epoch = partition.make_follower(registration)
         if new_epoch:

@@ -53,30 +53,42 @@ class ReplicationRules:
     def may_join_isr(self, leader: LeaderView, remote: RemoteReplica) -> bool:
         """Return whether the leader may propose a follower for the ISR (isFollowerInSync).
 
-        Its log must reach the high watermark and the start of this leader epoch (KAFKA-7128). A
-        follower below that start may lack records that an earlier leader had exposed (B06).
+        Its log must reach the high watermark and the start of this leader epoch.
         """
         leo = remote.leo
         return (
             leo >= leader.log.high_watermark
-            and leo >= leader.leader_epoch_start
+            and self.reaches_epoch_start(leo, leader.leader_epoch_start)
             and self.is_eligible(leader, remote)
         )
 
-    def is_eligible(self, leader: LeaderView, remote: RemoteReplica) -> bool:
-        """Return whether a follower's broker may be in an ISR (isReplicaIsrEligible).
+    def reaches_epoch_start(self, follower_end: int, leader_epoch_start: int) -> bool:
+        """Return whether a follower's log end reaches the start of this leader epoch (KAFKA-7128).
 
-        It must be neither fenced nor in controlled shutdown (KIP-841, B24), and the follower must
-        have fetched as the incarnation that is registered (KIP-903, B25).
+        A follower below that start may lack records that an earlier leader had exposed (B06).
         """
+        return follower_end >= leader_epoch_start
+
+    def is_eligible(self, leader: LeaderView, remote: RemoteReplica) -> bool:
+        """Return whether a follower's broker may be in an ISR (isReplicaIsrEligible)."""
         broker = leader.brokers.get(remote.id)
         return (
             broker is not None
-            and not broker.fenced
-            and not broker.in_controlled_shutdown
-            # −1: unknown. Old followers send no epoch, and ZooKeeper mode has none.
-            and (remote.broker_epoch == broker.epoch or -1 in (remote.broker_epoch, broker.epoch))
+            and self.is_active(broker)
+            and self.is_same_incarnation(remote.broker_epoch, broker.epoch)
         )
+
+    def is_active(self, broker: BrokerImage) -> bool:
+        """Return whether a broker is neither fenced nor in controlled shutdown (KIP-841, B24)."""
+        return not broker.fenced and not broker.in_controlled_shutdown
+
+    def is_same_incarnation(self, fetched: int, registered: int) -> bool:
+        """Return whether a follower has fetched as the incarnation that is registered (KIP-903,
+        B25).
+
+        Both are broker epochs; −1 is unknown. Old followers send none, and ZooKeeper mode has none.
+        """
+        return fetched == registered or -1 in (fetched, registered)
 
     def is_caught_up(self, remote: RemoteReplica, leader_end: int, now: int, lag_us: int) -> bool:
         """Return whether a follower is at the leader's log end, or was within ``lag_us`` of now.
@@ -144,6 +156,10 @@ class ReplicationRules:
         high watermark stands still (KAFKA-13790, B17).
         """
         return leader_epoch > known_epoch
+
+    def steps_down(self) -> bool:
+        """Return whether a leader ceases to lead when metadata names another one (makeFollower)."""
+        return True
 
     def reset_remote_replicas(self, leader: LeaderView, was_leader: bool, now: int) -> None:
         """Forget the followers' progress that the leader knew under an older leader epoch.

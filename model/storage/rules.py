@@ -22,7 +22,7 @@ class StorageRules:
 
     def find_duplicate(self, entry: ProducerEntry, batch: RecordBatch) -> BatchMetadata | None:
         """Return the remembered batch that ``batch`` repeats, or None
-        (ProducerStateEntry.findDuplicateBatch)."""
+        (ProducerStateEntry.findDuplicateBatch; KIP-98, B59)."""
         if batch.producer_epoch != entry.epoch:
             return None
         first = batch.base_sequence
@@ -58,6 +58,14 @@ class StorageRules:
             return Errors.INVALID_PRODUCER_EPOCH
         return NONE
 
+    def forgets_producers_of_deleted_records(self) -> bool:
+        """Return whether a producer is forgotten with the last of its records (KIP-360, B50).
+
+        Kafka keeps its state for producer.id.expiration.ms (KAFKA-7190). Without the state any
+        sequence is accepted, so a retry is appended again.
+        """
+        return False
+
     # ---------------------------------------------------------------------- leader-epoch cache
 
     def assigns_epoch_on_append(self, batch_epoch: int, latest_epoch: int) -> bool:
@@ -75,6 +83,14 @@ class StorageRules:
         return True
 
     # ---------------------------------------------------------------------------- log and offsets
+
+    def marks_clean(self, loaded: bool) -> bool:
+        """Return whether a broker that stops writes the clean-shutdown marker (KAFKA-15375, B76).
+
+        ``loaded``: it has loaded its logs. Otherwise they were not recovered, and the marker would
+        keep the next start from recovering them.
+        """
+        return loaded
 
     def follower_accepts(self, batch_epoch: int, leader_epoch: int) -> bool:
         """Return whether a follower that fetched with ``leader_epoch`` appends a batch of

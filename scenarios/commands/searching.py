@@ -26,6 +26,7 @@ from kafkasim.scenarios.searching.draw import MODES, draw, mode_of
 from kafkasim.scenarios.searching.search import Finding, Tally, command
 from kafkasim.scenarios.searching.search import search as run_search
 from kafkasim.scenarios.showing import report
+from kafkasim.scenarios.shrinking.keep import Keeper
 from kafkasim.scenarios.shrinking.shrink import Shrunk
 from kafkasim.scenarios.shrinking.shrink import shrink as run_shrink
 from kafkasim.scenarios.variants.compose import compose, only_mode
@@ -45,6 +46,12 @@ def search(
         str | None, typer.Option(help="kraft (the even seeds) or zookeeper (the odd ones) only.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep each distinct failure here: shrunk and explained.")
+    ] = None,
+    budget: Annotated[
+        int, typer.Option(min=0, help="With --out: how many runs a shrink may take.")
+    ] = 300,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
 ) -> int:
     """Draw a cluster, a workload and faults from each seed, run them and judge the run.
@@ -56,20 +63,15 @@ def search(
     """
     variants = list(variant or [])
     compose(variants)
-    if mode is not None and mode not in MODES:
-        raise InputError(f"--mode {mode}: allowed are {' and '.join(MODES)}")
-    mode = mode or only_mode(variants)
-    span = range(first, first + seeds)
-    if mode is not None:
-        start = first + (mode_of(first) != mode)
-        span = range(start, start + 2 * seeds, 2)
+    span = _span(variants, mode, first, seeds)
     tally = Tally()
+    keeper = None if out is None else Keeper(make_directory(out), budget)
     with progress_bar("searching", seeds) as advance:
         for finding in run_search(span, variants, jobs):
             tally.add(finding)
             advance()
-            if finding.failed and not json:
-                say(finding.report)
+            if finding.failed:
+                _failed(finding, keeper, variants, json)
             if variants and finding.verdict == "fail":
                 break
     hit = next((f for f in tally.findings if f.verdict == "fail"), None) if variants else None
@@ -80,6 +82,33 @@ def search(
     if variants:
         return OK if hit is not None else SAFETY
     return SAFETY if tally.findings else OK
+
+
+def _span(variants: list[str], mode: str | None, first: int, seeds: int) -> range:
+    """Return the seeds of a search: those of one mode, if the variants or the user name one.
+
+    Raises:
+        InputError: there is no such mode.
+    """
+    if mode is not None and mode not in MODES:
+        raise InputError(f"--mode {mode}: allowed are {' and '.join(MODES)}")
+    mode = mode or only_mode(variants)
+    if mode is None:
+        return range(first, first + seeds)
+    start = first + (mode_of(first) != mode)
+    return range(start, start + 2 * seeds, 2)
+
+
+def _failed(finding: Finding, keeper: Keeper | None, variants: list[str], json: bool) -> None:
+    """Print a failure and keep it; one that fails without the variants, too, is a bug of ours."""
+    if not json:
+        say(finding.report)
+    if keeper is None:
+        return
+    kept = keeper.add(finding.seed, [] if finding.anomalies == ("unmodified",) else variants)
+    if not json:
+        seeds = ", ".join(map(str, kept.seeds))
+        say(f"  kept in {keeper.directory / kept.directory}: seeds {seeds}")
 
 
 def _print_json(tally: Tally, variants: list[str], first: int, hit: Finding | None) -> None:

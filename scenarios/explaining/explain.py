@@ -54,6 +54,8 @@ INVARIANTS: Mapping[str, OfRow] = {
     "STABLEREAD": stable_read,
     "EXCL": clients.two_owners,
     "OFFSET": clients.older_offset,
+    "LAGREASON": servers.needless_shrink,
+    "FENCEREASON": servers.needless_fencing,
 }
 """Chains that begin at the row that broke an invariant."""
 

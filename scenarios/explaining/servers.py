@@ -183,3 +183,27 @@ def ineligible(facts: Facts, key: Key, row: Row) -> Chain:
     chain.add(*facts.rows(["PartitionChanged"], key, before=seq)[-2:], row)
     chain.turns(row, "a broker that may not lead is in the ISR, and could be elected")
     return chain
+
+
+def needless_shrink(facts: Facts, key: Key, row: Row) -> Chain:
+    """Return what a replica had fetched before its leader took it out of the ISR for lag."""
+    chain = Chain()
+    gone = row.get("replica_ids") or []
+    for broker in gone:
+        node = f"broker-{broker}"
+        chain.add(*facts.rows(["Replicated"], key, node=node, before=row["seq"])[-2:])
+        chain.add(facts.last([*ROLES], key, node=node, before=row["seq"]))
+    chain.add(*facts.rows(["PartitionChanged"], key, before=row["seq"])[-2:])
+    chain.turns(row, "a replica leaves the ISR that was not behind for replica.lag.time.max.ms")
+    return chain
+
+
+def needless_fencing(facts: Facts, _key: Key, row: Row) -> Chain:
+    """Return the last heartbeats of a broker before its controller fenced it."""
+    chain = Chain()
+    broker = row.get("broker", -1)
+    chain.add(*facts.rows(["BrokerHeartbeat"], broker=broker, before=row["seq"])[-2:])
+    chain.add(*facts.rows(["BrokerRegistration"], broker=broker, before=row["seq"])[-2:])
+    chain.add(facts.last(["ControllerActive"], before=row["seq"]))
+    chain.turns(row, f"broker-{broker} is fenced that had not been silent for its session")
+    return chain

@@ -210,6 +210,19 @@ class Words:
         text = "; ".join(parts) or f"{place} changes ({row['reason']})"
         return f"{text}; the ISR is now {_ids(row['isr'])}", rule
 
+    def _isr_proposed(self, row: Row) -> Said:
+        verb = "without" if row["change"] == "shrink" else "with"
+        return (
+            f"{row['node']} proposes an ISR of {self._place(row)} {verb} {_ids(row['replica_ids'])}"
+        ), "1.5"
+
+    def _broker_heartbeat(self, row: Row) -> Said:
+        wants = " and asks to be fenced" if row["want_fence"] else ""
+        return f"{row['node']} gets a heartbeat of broker-{row['broker']}{wants}", "2.3"
+
+    def _session_ended(self, row: Row) -> Said:
+        return f"for {row['node']} the session of broker-{row['broker']} has ended", "2.3"
+
     def _isr_changed(self, row: Row) -> Said:
         return (
             f"{row['node']} learns that its {row['change']} of the ISR of {self._place(row)} by"

@@ -2,7 +2,8 @@
 
 :class:`Delivery` follows the facts of clients and coordinators during the run. At the end it
 compares them with the final log of each partition's leader. The Spark checks of
-``analysis/checks`` find the same anomalies from the trace alone; a test compares the two.
+``analysis/checks`` find the same anomalies from the trace alone; a test compares the two, and
+what they excuse.
 
 Compacted topics and transactions are left out, so every offset of a user topic holds one record,
 and Jepsen's *index* is an offset here.
@@ -12,22 +13,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
-from kafkasim.scenarios.judging.source import DELETING, FactSource, Lost, PartitionKey
-
-FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
-"""Anomalies that a loss in the group's partition of __consumer_offsets excuses.
-
-The group then starts from an older commit, or from where auto.offset.reset sends it."""
+from kafkasim.scenarios.judging.source import (
+    DELETING,
+    UNCLEAN,
+    FactSource,
+    Loss,
+    Losses,
+    PartitionKey,
+)
 
 FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
-"""Anomalies that a loss in the partition itself excuses, at the lost offsets and at no others.
+"""Anomalies that a loss in the partition itself explains, at the lost offsets and at no others.
 
 Lost records free their offsets for others, and a reader that is past them gets none of these."""
 
+FROM_POSITIONS = ("duplicate", "skipped-by-commit")
+"""Anomalies of a group that a loss explains if the group was reset afterwards.
+
+Its position was among the lost records, so auto.offset.reset has moved it."""
+
+FROM_ORDER = ("poll-skip", "nonmonotonic-poll")
+"""Anomalies of a reader that an unclean election explains, and no other loss."""
+
+FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
+"""Anomalies that an earlier loss in the group's partition of __consumer_offsets explains.
+
+The group then starts from an older commit, or from where auto.offset.reset sends it."""
+
+CAUSED = (*FROM_RECORDS, *FROM_ORDER)
+"""Anomalies that a scenario may permit only where the trace shows a cause (:class:`Anomaly`)."""
+
+RESETS = ("earliest", "latest", "truncation")
+"""Why a consumer's position is set to another one than its group has committed."""
+
+AT_END = 1 << 62
+"""The row of what only the final logs show."""
+
+WEAK = "acks"
+"""The cause of what happens to records that were acknowledged with acks=0 or 1."""
 
 NOWHERE: PartitionKey = ("", -1)
 """The place of an anomaly that concerns no partition."""
@@ -38,8 +64,12 @@ class Anomaly:
     """One kind of anomaly in one partition, or ``NOWHERE``.
 
     ``count`` is how many records it concerns, ``detail`` describes the first of them, and
-    ``expected`` is the excuse, or "". The last four say of the first what is known of it: its
-    offset and record id, the group, and the row of the trace that showed it.
+    ``expected`` is the excuse, or "". ``cause`` is why the configuration lets it happen, "" for no
+    reason: ``unclean-election`` where such an election has cost the records, ``acks`` for records
+    that were acknowledged without the ISR. Of the anomalies of ``CAUSED`` a scenario permits
+    those with a cause and no others.
+    ``offset``, ``record_id``, ``group`` and ``seq`` say of the first what is known of it; ``seq``
+    is the row of the trace that showed it.
     """
 
     name: str
@@ -52,15 +82,20 @@ class Anomaly:
     record_id: int = -1
     group: str = ""
     seq: int = -1  # −1: it shows at the end only
+    cause: str = ""
 
 
-class _Noted(NamedTuple):
-    """One occurrence of an anomaly; the fields are those of :class:`Anomaly`."""
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """One occurrence of an anomaly, and what decides whether a loss explains it."""
 
     detail: str
-    offset: int
-    record_id: int
-    seq: int
+    seq: int  # the row that shows it
+    offset: int = -1  # of the record concerned; −1 unknown, or of no single record
+    record_id: int = -1
+    promise: int = -1  # the row that promised what is broken; −1: any time before
+    batch_us: int | None = None  # when the producer began the batch of a lost record
+    weak: bool = False  # acks=0 or 1
 
 
 class _Reader:
@@ -75,23 +110,27 @@ class _Reader:
 class Delivery:
     """Follows one run; :meth:`finish` returns its anomalies."""
 
-    def __init__(self, trace: FactSource, lost: Lost) -> None:
-        self._lost = lost
-        self._acked: dict[PartitionKey, dict[int, int]] = {}  # record id -> offset (−1 unknown)
+    def __init__(self, trace: FactSource, losses: Losses) -> None:
+        self._losses = losses
+        # By record id: its offset (−1 unknown), and the acknowledgement with the time in µs.
+        self._acked: dict[PartitionKey, dict[int, tuple[int, int, facts.Acked]]] = {}
         # Per producer and epoch, the last (record id, offset). The epoch is part of the key because
         # a producer raises it after a failed batch and sends in-flight batches again, possibly
         # behind later ones (KIP-360).
         self._sent: dict[tuple[str, PartitionKey, int, int], tuple[int, int]] = {}
         self._values: dict[PartitionKey, dict[int, int]] = {}
         self._readers: dict[tuple[str, str, PartitionKey], _Reader] = {}
-        self._delivered: dict[tuple[str, PartitionKey], dict[int, int]] = {}
+        # By offset: how often the group got it, and the row of the last time.
+        self._delivered: dict[tuple[str, PartitionKey], dict[int, tuple[int, int]]] = {}
         self._processed: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
         self._first: dict[tuple[str, PartitionKey], int] = {}
         self._groups: dict[PartitionKey, dict[str, None]] = {}  # who has had a position in it
         self._reset: dict[
             tuple[str, PartitionKey], int
         ] = {}  # the highest reset to latest, which skips all below
-        self._committed: dict[tuple[str, str, int], int] = {}
+        self._reset_seq: dict[tuple[str, PartitionKey], int] = {}  # the row of the last reset
+        # The last committed offset with its row, and the highest one.
+        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._highest: dict[tuple[str, str, int], int] = {}
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._deleted: dict[str, None] = {}
@@ -120,14 +159,14 @@ class Delivery:
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
         self._deleted[fact.topic_id] = None
 
-    def _on_acked(self, seq: int, _t: int, node: str, fact: facts.Acked) -> None:
+    def _on_acked(self, seq: int, t: int, node: str, fact: facts.Acked) -> None:
         if fact.topic_id in self._deleted:
             return  # Produce names the topic, so the record may be in the topic created again
         key = (fact.topic_id, fact.partition)
         acked = self._acked.setdefault(key, {})
         base = fact.base_offset
         for index, record_id in enumerate(fact.record_ids):
-            acked[record_id] = base + index if base >= 0 else -1
+            acked[record_id] = (base + index if base >= 0 else -1, t, fact)
         if base < 0 or fact.producer_id < 0:
             return
         sender = (node, key, fact.producer_id, fact.producer_epoch)
@@ -135,13 +174,12 @@ class Delivery:
         first = fact.record_ids[0]
         if last is not None and (first > last[0]) != (base > last[1]):
             detail = f"{node} record {first} at offset {base}"
-            self._note(
-                "nonmonotonic-send", key, detail,
-                offset=min(base, last[1]), record_id=first, seq=seq,
-            )  # fmt: skip
+            where, weak = min(base, last[1]), fact.acks != -1
+            self._note("nonmonotonic-send", key, detail, seq, offset=where, record_id=first,
+                       weak=weak)  # fmt: skip
         self._sent[sender] = (fact.record_ids[-1], base + len(fact.record_ids) - 1)
 
-    def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
+    def _on_positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         key = (fact.topic_id, fact.partition)
         reader = (fact.group, fact.member_id, key)
         if fact.reason == "none":
@@ -152,6 +190,8 @@ class Delivery:
         if first is None or fact.offset < first:
             self._first[(fact.group, key)] = fact.offset
             self._groups.setdefault(key, {})[fact.group] = None
+        if fact.reason in RESETS:
+            self._reset_seq[(fact.group, key)] = seq
         if fact.reason == "latest":
             self._reset[(fact.group, key)] = max(fact.offset, self._reset.get((fact.group, key), 0))
 
@@ -167,7 +207,7 @@ class Delivery:
                 if offset != expected:
                     name = "poll-skip" if offset > expected else "nonmonotonic-poll"
                     detail = f"{node} got offset {offset} after {expected - 1}"
-                    self._note(name, key, detail, seq=seq)
+                    self._note(name, key, detail, seq)
                 expected = offset + 1
             reader.next = expected
         values = self._values.setdefault(key, {})
@@ -176,10 +216,9 @@ class Delivery:
             if values.setdefault(offset, record_id) != record_id:
                 detail = f"offset {offset} has two values"
                 self._note(
-                    "inconsistent-offsets", key, detail,
-                    offset=offset, record_id=record_id, seq=seq,
-                )  # fmt: skip
-            delivered[offset] = delivered.get(offset, 0) + 1
+                    "inconsistent-offsets", key, detail, seq, offset=offset, record_id=record_id
+                )
+            delivered[offset] = (delivered[offset][0] + 1 if offset in delivered else 1, seq)
 
     def _on_processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
         ranges = self._processed.setdefault((fact.group, (fact.topic_id, fact.partition)), [])
@@ -190,23 +229,24 @@ class Delivery:
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         name = (fact.group, fact.topic, fact.partition)
-        before = self._committed.get(name)
-        self._committed[name] = fact.offset
+        before, since = self._committed.get(name, (-1, -1))
+        self._committed[name] = (fact.offset, seq)
         self._highest[name] = max(self._highest.get(name, 0), fact.offset)
-        if before is not None and fact.offset < before:
+        if fact.offset < before:
             self._note(
                 "offset-regression",
                 (self._topic_id(fact.topic), fact.partition),
                 f"group {fact.group} committed {fact.offset} after {before} (client-caused)",
+                seq,
                 fact.group,
-                seq=seq,
+                promise=since,
             )
 
     def _on_application_failed(
         self, seq: int, _t: int, node: str, fact: facts.ApplicationFailed
     ) -> None:
         detail = f"{node}: {fact.exception}: {fact.reason} in {fact.task}"
-        self._note("application-failed", NOWHERE, detail, seq=seq)
+        self._note("application-failed", NOWHERE, detail, seq)
 
     def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
         """Remember what was deleted; a leader that crashes soon after has it again.
@@ -231,30 +271,57 @@ class Delivery:
         name: str,
         key: PartitionKey,
         detail: str,
+        seq: int,
         *groups: str,
         offset: int = -1,
         record_id: int = -1,
-        seq: int = -1,
+        promise: int = -1,
+        batch_us: int | None = None,
+        weak: bool = False,
     ) -> None:
-        noted = _Noted(detail, offset, record_id, seq)
+        noted = _Noted(detail, seq, offset, record_id, promise, batch_us, weak)
         self._found.setdefault((name, key, groups), []).append(noted)
 
-    def _excuse(self, name: str, key: PartitionKey, groups: Sequence[str], offset: int) -> str:
-        """Return why an anomaly is expected, or "".
+    # Excuses.
+
+    def _explained(
+        self, name: str, key: PartitionKey, groups: Sequence[str], noted: _Noted
+    ) -> tuple[str, str]:
+        """Return why an anomaly is expected, or "", and its cause, or "".
 
         The records concerned were lost; or a group got a record twice because its position was
         among lost ones, so that auto.offset.reset sent it back; or the partitions of the offsets
-        topic of all groups concerned lost records.
+        topic of all groups concerned lost records before.
         """
-        excuse = ""
+        reasons = [
+            loss.reason
+            for loss in self._losses(key)
+            if self._explains(loss, name, key, groups, noted)
+        ]
+        legal = [reason for reason in reasons if reason != UNCLEAN]
+        if name in FROM_OFFSETS and not legal:
+            lost = [self._commits_lost(group, noted) for group in groups]
+            legal = lost if lost and all(lost) else []
+        cause = reasons[0] if reasons else WEAK if noted.weak else ""
+        return legal[0] if legal else "", cause
+
+    def _explains(
+        self, loss: Loss, name: str, key: PartitionKey, groups: Sequence[str], noted: _Noted
+    ) -> bool:
+        """Return whether a loss explains an anomaly. Nothing is explained by what came later."""
         if name in FROM_RECORDS:
-            excuse = self._lost(key, offset)
-        elif groups and name in ("duplicate", "skipped-by-commit"):
-            excuse = self._lost(key, -1)
-        if not excuse and name in FROM_OFFSETS:
-            lost = [self._lost(offsets_partition(group, self._topics), -1) for group in groups]
-            excuse = lost[0] if lost and all(lost) else ""
-        return excuse
+            begun = noted.batch_us < loss.t_us if noted.batch_us is not None else True
+            return begun and loss.covers(noted.offset) and loss.seq < noted.seq
+        if name in FROM_POSITIONS and groups:
+            reset = self._reset_seq.get((groups[0], key), -1)
+            return loss.seq < reset and loss.seq < noted.seq
+        return name in FROM_ORDER and loss.reason == UNCLEAN and loss.seq < noted.seq
+
+    def _commits_lost(self, group: str, noted: _Noted) -> str:
+        """Return why a group's offsets partition lost records meanwhile, or ""."""
+        losses = self._losses(offsets_partition(group, self._topics))
+        between = [loss.reason for loss in losses if noted.promise < loss.seq < noted.seq]
+        return next((reason for reason in between if reason != UNCLEAN), "")
 
     def _topic_id(self, topic: str) -> str:
         return next((of for of, fact in self._topics.items() if fact.topic == topic), topic)
@@ -266,24 +333,25 @@ class Delivery:
         for key, leader in self._leaders.items():
             self._judge_log(key, leader)
         for (group, key), delivered in self._delivered.items():
-            for offset, times in delivered.items():
+            for offset, (times, last) in delivered.items():
                 if times > 1:
                     detail = f"group {group} got offset {offset} {times} times"
-                    self._note("duplicate", key, detail, group, offset=offset)
+                    self._note("duplicate", key, detail, last, group, offset=offset)
         self._judge_commits()
-        found: dict[tuple[str, PartitionKey, str], list[tuple[_Noted, str]]] = {}
-        for (name, key, groups), noted in self._found.items():
-            for each in noted:
-                excuse = self._excuse(name, key, groups, each.offset)
+        found: dict[tuple[str, PartitionKey, str, str], list[tuple[_Noted, str]]] = {}
+        for (name, key, groups), each in self._found.items():
+            for noted in each:
+                why = self._explained(name, key, groups, noted)
                 group = groups[0] if groups else ""
-                found.setdefault((name, key, excuse), []).append((each, group))
+                found.setdefault((name, key, *why), []).append((noted, group))
         anomalies = []
-        for (name, key, excuse), some in sorted(found.items(), key=lambda item: item[0]):
+        for (name, key, excuse, cause), some in sorted(found.items(), key=lambda item: item[0]):
             first, group = some[0]
-            detail, offset, record_id, seq = first
+            seq = -1 if first.seq == AT_END else first.seq
             anomalies.append(
-                Anomaly(name, *key, len(some), detail, excuse, offset, record_id, group, seq)
-            )
+                Anomaly(name, *key, len(some), first.detail, excuse, first.offset, first.record_id,
+                        group, seq, cause)
+            )  # fmt: skip
         return anomalies
 
     def _judge_log(self, key: PartitionKey, leader: facts.FinalReplica) -> None:
@@ -300,23 +368,29 @@ class Delivery:
                         key,
                         f"record {record_id} at offsets {known} and {base + index}"
                         " (producer-caused)",
+                        AT_END,
                         offset=base + index,
                         record_id=record_id,
                     )
             position += count
         read = self._values.get(key, {})
         covered = {group: self._start((group, key)) for group in self._groups.get(key, ())}
-        for record_id, offset in self._acked.get(key, {}).items():
-            found_at = offsets.get(record_id)
+        for record_id, (offset, at_us, acked) in self._acked.get(key, {}).items():
+            found_at, weak = offsets.get(record_id), acked.acks != -1
             if found_at is None:
                 if offset < 0 or offset >= leader.log_start_offset:
                     detail = f"record {record_id} acknowledged at {offset}"
-                    self._note("lost-write", key, detail, offset=offset, record_id=record_id)
+                    began = at_us - acked.latency_us
+                    self._note("lost-write", key, detail, AT_END, offset=offset, batch_us=began,
+                               record_id=record_id, weak=weak)  # fmt: skip
             elif found_at not in read and found_at >= leader.log_start_offset:
                 groups = [group for group, first in covered.items() if first <= found_at]
                 if groups:
                     detail = f"record {record_id} at offset {found_at} (late)"
-                    self._note("unseen", key, detail, *groups, offset=found_at, record_id=record_id)
+                    self._note(
+                        "unseen", key, detail, AT_END, *groups, offset=found_at,
+                        record_id=record_id, weak=weak,
+                    )  # fmt: skip
 
     def _start(self, reader: tuple[str, PartitionKey]) -> int:
         """Return the offset from which a group must read: a reset to latest skips all below it."""
@@ -325,6 +399,7 @@ class Delivery:
     def _judge_commits(self) -> None:
         for (group, topic, partition), committed in sorted(self._highest.items()):
             key = (self._topic_id(topic), partition)
+            last = self._committed[(group, topic, partition)][1]
             leader = self._leaders.get(key)
             if (group, key) not in self._first or leader is None:
                 continue
@@ -332,17 +407,18 @@ class Delivery:
             position = max(self._start((group, key)), leader.log_start_offset)
             for low, high in sorted(self._processed.get((group, key), [])):
                 if low > position and position < committed:
-                    self._skipped(group, key, position, min(low, committed))
+                    self._skipped(group, key, position, min(low, committed), last)
                 position = max(position, high)
             if position < committed:
-                self._skipped(group, key, position, committed)
+                self._skipped(group, key, position, committed, last)
 
-    def _skipped(self, group: str, key: PartitionKey, low: int, high: int) -> None:
+    def _skipped(self, group: str, key: PartitionKey, low: int, high: int, seq: int) -> None:
         for offset in range(low, high):
             self._note(
                 "skipped-by-commit",
                 key,
                 f"group {group} committed past offset {offset} unprocessed",
+                seq,
                 group,
                 offset=offset,
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 PartitionKey = tuple[str, int]
@@ -14,10 +15,32 @@ Excuse = Callable[[PartitionKey, str], str]
 It may if it lost data, is in the ISR since, and no other replica was left to save the records
 (KAFKA.md, 0.1)."""
 
-Lost = Callable[[PartitionKey, int], str]
-"""``lost(partition, offset)``: return why the record at an offset was legally lost, or "".
+UNCLEAN = "unclean-election"
+"""The reason of a loss that the topic's configuration allows."""
 
-The offset −1 asks whether any record of the partition was."""
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Committed records that a new leader does not have, for a reason that Kafka allows."""
+
+    first: int  # the lowest lost offset
+    end: int  # the offset after the last one
+    seq: int  # the row of the trace in which that leader was elected
+    t_us: int  # when that was
+    reason: str  # last-replica-standing | unclean-election
+
+    def covers(self, offset: int) -> bool:
+        """Return whether the record at ``offset`` was lost; −1 stands for any record."""
+        return offset < 0 or self.first <= offset < self.end
+
+
+Losses = Callable[[PartitionKey], Sequence[Loss]]
+"""``losses(partition)``: return what a partition has legally lost, the earliest loss first."""
+
+AllowsUnclean = Callable[[str], bool]
+"""``allows_unclean(topic)``: return whether unclean elections of a topic may be held.
+
+Its configuration allows them, now or later in the run, or an operator asks for one."""
 
 DELETING = ("delete-records", "retention")
 """Reasons of a log start that say who deleted the records below it; other reasons follow these."""

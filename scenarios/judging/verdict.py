@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.delivery import CAUSED, Anomaly
 from kafkasim.scenarios.judging.invariants.traced import Violation
 from kafkasim.scenarios.language.tables import ExpectTable
 
@@ -74,10 +74,11 @@ def judge(evidence: Evidence, expect: ExpectTable) -> Verdict:
 
 
 def _is_permitted(anomaly: Anomaly, permits: Sequence[str], topics: Mapping[str, str]) -> bool:
-    """Return whether a lost partition excuses the anomaly, or the scenario permits it."""
+    """Return whether a loss excuses the anomaly, or the scenario permits it for this cause."""
     topic = topics.get(anomaly.topic_id, anomaly.topic_id)
     named = anomaly.name in permits or f"{anomaly.name}:{topic}" in permits
-    return named or bool(anomaly.expected)
+    caused = bool(anomaly.cause) or anomaly.name not in CAUSED
+    return (named and caused) or bool(anomaly.expected)
 
 
 def _unmet(evidence: Evidence, expect: ExpectTable) -> list[str]:

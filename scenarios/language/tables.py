@@ -242,7 +242,8 @@ class ExpectTable(Table):
     """What a run may show, must show and must never show.
 
     ``permits`` lists anomalies that the configuration allows, in one topic only as
-    ``anomaly:TOPIC``. Every run must show the observations of ``must-see``, those of ``in-time``
+    ``anomaly:TOPIC``; of those of lost records the ones with a cause (judging/README.md). Every run
+    must show the observations of ``must-see``, those of ``in-time``
     before the faults are healed, and none of ``never``; at least one run of a fleet must show
     those of ``fleet-must-see``. ``within`` is how long a healed cluster may take to converge;
     ``judging/progress.py:limit_us`` computes the default from the configuration.

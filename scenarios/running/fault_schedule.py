@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.scenarios.judging.groups import GroupLimits
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.source import PartitionKey
 from kafkasim.scenarios.language.nodes import log_dirs_of, node_names
@@ -21,6 +22,8 @@ from kafkasim.sim.streams import Streams
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 
+ALLOWS_UNCLEAN = "unclean.leader.election.enable"
+
 
 class FaultSchedule:
     """All that is done to one cluster on purpose, and which losses it excuses."""
@@ -32,6 +35,12 @@ class FaultSchedule:
         brokers = {host.name: int(host.name.rpartition("-")[2]) for host in cluster.brokers}
         self.budget = Budget(trace, brokers)
         self.injector = Injector(world, trace, self.budget)
+        properties = BrokerConfig.from_properties(self.scenario.cluster.config)
+        self.group_limits = GroupLimits(
+            properties.offsets_commit_timeout_ms * 1000,
+            properties.group_initial_rebalance_delay_ms * 1000,
+            properties.offsets_retention_minutes * 60_000_000,
+        )
         self.operations = Operations(
             world, trace, cluster=cluster, progress=progress, budget=self.budget,
             moments=self.injector,
@@ -44,6 +53,20 @@ class FaultSchedule:
         """
         outside = key in self.budget.outside and (not node or self.budget.has_lost(key, node))
         return "last-replica-standing" if outside else ""
+
+    def allows_unclean(self, topic: str) -> bool:
+        """Return whether the scenario allows unclean elections of a topic.
+
+        Its topics' and brokers' settings do, or an operator changes them or asks for an election.
+        """
+        settings = [each.config for each in self.scenario.topics if each.name == topic]
+        settings.append(self.scenario.cluster.config)
+        for operation in self.scenario.operations:
+            if operation.topic in (None, topic):
+                settings.append(operation.config)
+                if operation.kind == "elect-leader" and operation.election == "unclean":
+                    return True
+        return any(str(each.get(ALLOWS_UNCLEAN, "")).lower() == "true" for each in settings)
 
     def arm(self, ready_us: int) -> None:
         """Arm every fault and operation; their times count from ``ready_us``."""

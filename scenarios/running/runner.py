@@ -64,8 +64,14 @@ class ScenarioRun:
         self.cluster = Cluster(self.world, self.trace, scenario, compose(self.variants))
         self.observer = Observer(self.trace, self.cluster.hosts, self.cluster.first_voters)
         self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress)
-        self.invariants = Invariants(self.trace, self.cluster.log, self.faults.excuse)
-        self.delivery = Delivery(self.trace, self.invariants.lost)
+        self.invariants = Invariants(
+            self.trace,
+            self.cluster.log,
+            self.faults.excuse,
+            self.faults.allows_unclean,
+            self.faults.group_limits,
+        )
+        self.delivery = Delivery(self.trace, self.invariants.losses)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -234,12 +240,16 @@ class ScenarioRun:
         """Return what decides a run and what came of it; equal runs have equal manifests."""
         manifest = result.summary()
         del manifest["directory"], manifest["wall_seconds"]
-        lost = self.invariants.lost
-        groups = {
-            workload.group: lost(self.invariants.group_key(workload.group), -1)
+        groups = [
+            [workload.group, *self.invariants.group_key(workload.group)]
             for workload in self.scenario.workload
             if workload.kind == "consumer-group"
-        }
+        ]
+        losses = [
+            [*key, loss.first, loss.end, loss.seq, loss.t_us, loss.reason]
+            for key in sorted(self.invariants.cluster.partitions)
+            for loss in self.invariants.losses(key)
+        ]
         return {
             **manifest,
             "rows": result.events,
@@ -251,15 +261,13 @@ class ScenarioRun:
             "ready_us": result.ready_us,
             "topics": result.topics,
             "stall_excuse": self.stall_excuse,
-            "excused_partitions": sorted(
-                [*key, lost(key, -1)] for key in self.progress.partitions if lost(key, -1)
-            ),
+            "losses": losses,
+            "offsets_partitions": groups,
             "reopened_partitions": sorted(
                 [*key, "last-replica-standing"] for key in self.invariants.reopened()
             ),
             "violations": [asdict(violation) for violation in result.violations],
             "delivery": [asdict(anomaly) for anomaly in result.delivery],
-            "excused_groups": {group: reason for group, reason in groups.items() if reason},
             "spec": self.scenario.model_dump(mode="json", by_alias=True),
         }
 

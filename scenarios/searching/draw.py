@@ -1,13 +1,14 @@
 """Draw a whole scenario from a seed, so that no two runs test the same cluster.
 
 A seed becomes a scenario in this order: a cluster and its topic (draw_cluster.py), workloads
-(draw_workload.py), faults (draw_faults.py) and operations (draw_operations.py). Then most seeds
-play a shape instead (draw_shape.py, shapes/): a few small faults that meet around one place and
-time. At last some seeds get a second log directory that fails, a topic that grows, or records that
-are deleted.
+(draw_workload.py), faults (draw_faults.py) and operations (draw_operations.py). Most seeds play
+something else instead: a *chain* of events, one shortly after the other (chains/chain.py), or a
+*shape*, a few small faults that meet around one place and time (draw_shape.py, shapes/). At last
+some of the others get a second log directory that fails, a topic that grows, or records that are
+deleted.
 
-Timeouts are lowered to seconds, so that a run of at most ten seconds under faults sees sessions
-end, replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
+Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
+replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
 others meet more often (Groce et al., Swarm Testing, 2012). What a drawn scenario permits follows
 from its configuration alone. :mod:`kafkasim.scenarios.searching.search` runs the scenarios.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kafkasim.scenarios.searching.chains.chain import play_chain
 from kafkasim.scenarios.searching.draw_cluster import add_quorum, cluster, topic
 from kafkasim.scenarios.searching.draw_faults import faults, more_faults, two_directories
 from kafkasim.scenarios.searching.draw_operations import (
@@ -29,6 +31,12 @@ from kafkasim.scenarios.searching.draw_shape import play_shape
 from kafkasim.scenarios.searching.draw_workload import permitted, workloads
 
 MODES = ("kraft", "zookeeper")
+
+CHAINS = 0.5
+"""The share of seeds that play a chain."""
+
+SHAPES = 0.35
+"""The share of seeds that play a shape. The others play what was drawn independently."""
 
 
 def mode_of(seed: int) -> str:
@@ -66,7 +74,12 @@ def draw(seed: int) -> dict[str, Any]:
     done += more_operations(more, brokers, orders)
     if done := _without_replaced_voters(done, data["cluster"]):
         data["operations"] = done
-    play_shape(random.Random(f"swarm/{seed}/focus"), data, mode)
+    played = random.Random(f"swarm/{seed}/played").random()
+    if played < CHAINS:
+        play_chain(random.Random(f"swarm/{seed}/chain"), data, mode)
+        return data
+    if played < CHAINS + SHAPES:
+        play_shape(random.Random(f"swarm/{seed}/focus"), data, mode)
     if not data["expect"].keys() & {"never", "in-time"}:  # these are about the shape's faults alone
         two_directories(random.Random(f"swarm/{seed}/dirs"), data)
         grow(random.Random(f"swarm/{seed}/grow"), data)

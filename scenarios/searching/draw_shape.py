@@ -1,7 +1,7 @@
 """Shapes of trouble: a few small faults that meet around one place and time.
 
 A race needs its parts together: a leadership that moves while one link is late and one broker gets
-no metadata. Drawn independently they hardly ever meet, so most seeds play one of these shapes
+no metadata. Drawn independently they hardly ever meet, so some seeds play one of these shapes
 instead of the faults and operations that were drawn for them.
 """
 
@@ -15,9 +15,6 @@ from kafkasim.scenarios.searching.draw_workload import permitted
 from kafkasim.scenarios.searching.shapes import controller_shapes as controllers
 from kafkasim.scenarios.searching.shapes import replica_shapes as replicas
 from kafkasim.scenarios.searching.shapes.focus import Focus
-
-PLAYED = 0.6
-"""The share of seeds that play a shape."""
 
 SHAPES: tuple[tuple[Callable[[Focus], None], int, int], ...] = (
     (replicas.moving_leaders, 6, 6),
@@ -40,9 +37,7 @@ SHAPES: tuple[tuple[Callable[[Focus], None], int, int], ...] = (
 
 
 def play_shape(rng: random.Random, data: dict[str, Any], mode: str) -> None:
-    """Let most seeds play a shape in place of their faults and operations."""
-    if rng.random() >= PLAYED:
-        return
+    """Put a shape in place of the faults and operations of a drawn scenario."""
     focus = Focus(rng, data, mode)
     weights = [kraft if mode == "kraft" else zookeeper for _, kraft, zookeeper in SHAPES]
     rng.choices([shape for shape, _, _ in SHAPES], weights)[0](focus)

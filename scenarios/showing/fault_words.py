@@ -161,7 +161,7 @@ EFFECTS: dict[str, str | Callable[[Numbers], str]] = {
     "gc-pause": "it runs no code, its connections stay open",
     "crash": "killed as by kill -9, the page cache survives",
     "power-loss": "what was not flushed to disk is gone",
-    "restart": "a clean stop and a start",
+    "restart": "its process is killed and started again",
     "stop": "SIGTERM, so a controlled shutdown",
     "isolate": "no traffic between it and any other host",
     "partition": "no traffic passes",

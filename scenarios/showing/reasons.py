@@ -8,6 +8,7 @@ LEFT_ISR = {
     "controlled-shutdown": "shutting down",
     "dir-offline": "log directory offline",
     "reassignment": "no longer a replica",
+    "deletion": "its topic is being deleted",
     "registered": "back from an unclean shutdown",
     "unregistered": "unregistered",
 }

@@ -54,7 +54,7 @@ class Story:
         self._high_watermarks: dict[tuple[str, int], dict[int, int]] = {}  # by leader epoch
         self._leaderless: dict[tuple[str, int], tuple[int, Gathered]] = {}  # and who led last
         self._registrations: dict[int, int] = {}
-        self._leaving: dict[int, None] = {}  # brokers in a controlled shutdown
+        self._leaving: dict[int, bool] = {}  # brokers in a controlled shutdown; True: it is done
         self._generation: dict[str, int] = {}
         self._rebalancing: dict[str, None] = {}
         self._session_zxid = -1
@@ -203,7 +203,9 @@ class Story:
         if row["t_us"] > self.ready_us:
             self._tell(row, self._standing(f"broker-{broker}", broker, change, row), NEWS)
         if change == "shutting-down":
-            self._leaving[broker] = None
+            self._leaving[broker] = False
+        elif change == "fenced" and broker in self._leaving:
+            self._leaving[broker] = True
         else:
             self._leaving.pop(broker, None)
 
@@ -214,8 +216,11 @@ class Story:
         if change == "fenced":
             if self._zookeeper:
                 return f"the controller sees that {host} is gone from ZooKeeper"
-            left = broker in self._leaving
-            why = "its controlled shutdown is done" if left else "its heartbeats are missing"
+            why = {
+                None: "its heartbeats are missing",
+                False: "its controlled shutdown is done",
+                True: "the session of the process that shut down is over",
+            }[self._leaving.get(broker)]
             return f"the controller fences {host}: {why}"
         if change == "shutting-down":
             return f"{host} begins a controlled shutdown; the controller moves its leaderships away"

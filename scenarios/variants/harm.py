@@ -33,6 +33,35 @@ class HalfAZooKeeperSession(ZooKeeperRules):
         return super().session_deadline_us(now, timeout_us // 2, tick_us)
 
 
+class LeadsOn(ReplicationRules):
+    """A leader goes on to lead when metadata names another one."""
+
+    def steps_down(self) -> bool:
+        return False
+
+
+class NeverLetsGo(ControllerRules):
+    """The controller never tells a broker that it may stop."""
+
+    def may_shut_down(self, leads: bool, shutdown_offset: int, lowest_active_offset: int) -> bool:
+        return False
+
+
+class WaitsForEveryReplica(ReplicationRules):
+    """The high watermark waits for all replicas, in the ISR or not."""
+
+    def high_watermark(self, leader: Any, now: int) -> int:
+        ends = [int(remote.leo) for remote in leader.remotes.values()]
+        return min([super().high_watermark(leader, now), *ends])
+
+
+class WaitsForOneMore(ReplicationRules):
+    """acks=all is answered when one more record than the batch's is committed."""
+
+    def required_offset(self, last_offset: int, duplicate: bool) -> int:
+        return last_offset + 2
+
+
 HARM: tuple[Variant, ...] = (
     Variant(
         "M30-shrinks-whoever-lags", "ReplicaState.isCaughtUp", (ShrinksWhoeverLags,),
@@ -48,5 +77,25 @@ HARM: tuple[Variant, ...] = (
         "M32-zk-half-a-session", "ExpiryQueue.update", (HalfAZooKeeperSession,),
         "FENCEREASON", "zk-gc-pause-leader",
         "A session ends after a silence of its whole timeout.",
+    ),
+    Variant(
+        "M33-leads-on", "Partition.makeFollower", (LeadsOn,),
+        "STALESERVE", "one-misplaced-leader",
+        "A leader that has heard of its successor serves no more.",
+    ),
+    Variant(
+        "M34-never-lets-go", "BrokerHeartbeatManager", (NeverLetsGo,),
+        "SHUTDOWNENDS", "rolling-restart",
+        "A broker in controlled shutdown stops once the others have taken over.",
+    ),
+    Variant(
+        "M35-waits-for-every-replica", "Partition.maybeIncrementLeaderHW", (WaitsForEveryReplica,),
+        "HWSTALL", "gc-pause-fenced",
+        "The high watermark waits for the maximal ISR and for nobody else.",
+    ),
+    Variant(
+        "M36-waits-for-one-more", "DelayedProduce.tryComplete", (WaitsForOneMore,),
+        "ACKLATE", "steady",
+        "acks=all is answered once the high watermark has passed the batch.",
     ),
 )  # fmt: skip

@@ -110,6 +110,44 @@ class NoGenerationCheck(GroupRules):
         return Errors.NONE
 
 
+class EveryRejoinRebalances(GroupRules):
+    """A member that asks a stable group for the answer it has missed starts a rebalance."""
+
+    def rejoin_rebalances(self, leads: bool, same_protocols: bool) -> bool:
+        return True
+
+
+class WaitsThreeTimesAsLong(GroupRules):
+    """A rebalance waits for missing members three times as long as they may stay away."""
+
+    def join_timeout_ms(self, rebalance_timeout_ms: int) -> int:
+        return 3 * rebalance_timeout_ms
+
+
+class HeartbeatsUnheard(GroupRules):
+    """A heartbeat does not renew its member's session."""
+
+    def heartbeat_renews_session(self, state: Any) -> bool:
+        return False
+
+
+class OffsetsExpireAtOnce(GroupRules):
+    """Each scan drops all offsets, of groups with members too."""
+
+    def offsets_may_expire(self, state: Any, protocol_type: str | None, subscribed: bool) -> bool:
+        return True
+
+    def offset_expired(self, start_ms: int, now_ms: int, retention_ms: int) -> bool:
+        return True
+
+
+class NeverResigns(GroupRules):
+    """A coordinator goes on when another broker leads its partition."""
+
+    def resigns_when_deposed(self) -> bool:
+        return False
+
+
 class NoSequenceCheck(StorageRules):
     """The broker appends an idempotent producer's batch whatever its sequence."""
 
@@ -212,6 +250,34 @@ MUTATIONS: tuple[Variant, ...] = (
         "M28-loads-one-buffer", "CoordinatorLoaderImpl.doLoad", (LoadsOneBuffer,),
         "OFFSET", "coordinator-load-slow",
         "A coordinator loads the whole log of its partition.",
+    ),
+    Variant(
+        "M40-every-rejoin-rebalances", "GroupMetadataManager.classicGroupJoinExistingMember",
+        (EveryRejoinRebalances,),
+        "needless-rebalance", "join-answer-lost",
+        "A member that has missed an answer gets it again, without a rebalance.",
+    ),
+    Variant(
+        "M41-rebalance-waits-on", "KIP-62", (WaitsThreeTimesAsLong,),
+        "long-rebalance", "member-never-rejoins",
+        "A rebalance waits for a member for its rebalance timeout and no longer.",
+    ),
+    Variant(
+        "M42-heartbeats-unheard", "GroupMetadataManager.classicGroupHeartbeat",
+        (HeartbeatsUnheard,),
+        "needless-eviction", "quiet-group",
+        "A member that is heard within each session stays.",
+    ),
+    Variant(
+        "M43-offsets-expire-at-once", "KIP-211", (OffsetsExpireAtOnce,),
+        "vanished-offset", "quiet-group",
+        "The offsets of a group with members do not expire.",
+    ),
+    Variant(
+        "M44-coordinator-never-resigns", "GroupCoordinatorService.onResignation",
+        (NeverResigns,),
+        "stale-coordinator", "coordinator-paused",
+        "A broker that no longer leads a group's partition does not serve the group.",
     ),
     *HARM,
 )  # fmt: skip

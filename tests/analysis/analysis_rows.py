@@ -70,7 +70,7 @@ def write_run(directory: Path, case: Case, **manifest: Any) -> Path:
         "scenario": "by-hand", "seed": 1, "variants": [], "code_version": "c", "rows": len(case),
         "config_digest": "d", "schema_version": facts.SCHEMA_VERSION, "digest": directory.name,
         "reason": "converged", "verdict": "pass", "anomalies": [], "expected": [],
-        "permits": [], "excused_partitions": [], "topics": {T: "orders"},
+        "permits": [], "losses": [], "offsets_partitions": [], "topics": {T: "orders"},
     }  # fmt: skip
     write_manifest(directory, whole | manifest)
     return directory

@@ -5,6 +5,7 @@ All cases are runs of one trace, judged by one Spark job: a check must not mix r
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -187,6 +188,19 @@ def test_large_fleets_are_judged_by_run_with_the_same_findings(
         plan = stored.spark.table("Acked")._jdf.queryExecution().toString()
     assert "hashpartitioning(run" in plan
     assert findings(stored) == found
+
+
+def test_duckdb_finds_the_rows_that_spark_finds(stored: Stored) -> None:
+    from kafkasim.analysis.bench.duck import QUERIES, measure
+    from kafkasim.analysis.checks import CHECKS
+    from kafkasim.analysis.load import views
+
+    place = Path(stored.place.removeprefix("file://"))
+    theirs = {name: rows for name, (rows, _) in measure(place, threads=1).items()}
+    with views(stored):
+        ours = {name: stored.spark.sql(CHECKS[name]).count() for name in QUERIES}
+    assert theirs == ours
+    assert all(theirs.values()), "a query that finds nothing compares nothing"
 
 
 @pytest.mark.parametrize("name", list(CASES))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkasim.analysis import verdict
 from kafkasim.analysis.interval import wilson
 from kafkasim.analysis.runs import StoredRun
 from kafkasim.analysis.verdict import (
     FROM_EPOCH,
     FROM_OFFSETS,
-    FROM_RECORDS,
     CheckFinding,
+    Loss,
+    Place,
     combine,
     excuse,
 )
-from kafkasim.scenarios.judging import delivery
+from kafkasim.scenarios.judging import delivery, source
 from kafkasim.scenarios.judging.invariants import traced
 
 
@@ -46,7 +49,7 @@ def test_nothing_found_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("findings", "verdict", "failure", "code"),
+    ("findings", "word", "failure", "code"),
     [
         ([found("lost-write")], "fail", "safety", 10),
         ([found("no-progress")], "fail", "liveness", 11),
@@ -55,9 +58,9 @@ def test_nothing_found_passes() -> None:
         ([found("lost-write", "permitted"), found("unseen")], "fail", "safety", 10),
     ],
 )
-def test_verdict(findings: list[CheckFinding], verdict: str, failure: str, code: int) -> None:
+def test_verdict(findings: list[CheckFinding], word: str, failure: str, code: int) -> None:
     verdicts = combine([a_run()], findings)
-    assert (verdicts.runs[0].verdict, verdicts.runs[0].failure) == (verdict, failure)
+    assert (verdicts.runs[0].verdict, verdicts.runs[0].failure) == (word, failure)
     assert verdicts.exit_code == code
 
 
@@ -80,21 +83,66 @@ def test_what_the_run_itself_found_counts() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("key", ["excused_partitions", "forgiven"])
-def test_permits_and_lost_partitions_excuse(key: str) -> None:
-    """Runs that were stored before the key was renamed are read, too."""
-    manifest = {"permits": ["duplicate"], key: [["id", 0, "last-replica-standing"]]}
-    loss = CheckFinding("r", "lost-write", "lost-write", "id", 0, 1, "d")
-    other = CheckFinding("r", "lost-write", "lost-write", "id", 1, 1, "d")
-    never = [
-        CheckFinding("r", name, name, "id", 0, 1, "d")
-        for name in ("ONELEADER", "MATCH", "HWMONO", "poll-skip", "duplicate")
-    ]
-    twice = CheckFinding("r", "duplicate", "duplicate", "id", 1, 1, "d")
-    assert [excuse(one, manifest) for one in (loss, other, twice)] == [
-        "last-replica-standing", "", "permitted",
-    ]  # fmt: skip
-    assert {excuse(one, {**manifest, "permits": []}) for one in never} == {""}
+LAST = "last-replica-standing"
+
+
+def of(
+    anomaly: str, *groups: str, topic: str = "id", partition: int = 0, **place: Any
+) -> CheckFinding:
+    """Return a finding; ``place`` are fields of :class:`Place`."""
+    return CheckFinding(
+        "r", anomaly, anomaly, topic, partition, 1, "d", groups=groups, place=Place(**place)
+    )
+
+
+def lossy(reason: str = LAST, topic: str = "id", **more: Any) -> dict[str, Any]:
+    """Return the manifest of a run that lost offsets 10 to 19 of partition 0 in row 50."""
+    return {"losses": [[topic, 0, 10, 20, 50, 7_000, reason]], **more}
+
+
+@pytest.mark.parametrize(
+    ("finding", "why"),
+    [
+        (of("lost-write", offset=10), LAST),
+        (of("lost-write", offset=19, batch_us=6_999), LAST),
+        (of("lost-write", offset=19, batch_us=7_000), ""),  # it was not there yet
+        (of("lost-write", offset=20), ""),
+        (of("lost-write", offset=9), ""),
+        (of("lost-write", offset=-1), LAST),  # unknown
+        (of("lost-write", offset=10, partition=1), ""),
+        (of("lost-write", offset=10, topic="other"), ""),
+        (of("unseen", offset=12), LAST),
+        (of("inconsistent-offsets", offset=12, shown=51), LAST),
+        (of("inconsistent-offsets", offset=12, shown=49), ""),
+        (of("nonmonotonic-send", offset=25, shown=51), ""),
+        (of("ACKED", shown=50), LAST),
+        (of("ACKED", shown=51), ""),  # another election
+        (of("duplicate", "g", shown=60, reset=55), LAST),
+        (of("duplicate", "g", shown=60, reset=45), ""),
+        (of("duplicate", "g", shown=49, reset=55), ""),
+        (of("duplicate", shown=60, reset=55), ""),  # stored twice
+        (of("skipped-by-commit", "g", reset=55), LAST),
+        (of("poll-skip"), ""),
+        (of("ONELEADER"), ""), (of("MATCH"), ""), (of("HWMONO"), ""),
+    ],
+)  # fmt: skip
+def test_a_loss_explains_what_follows_from_its_records(finding: CheckFinding, why: str) -> None:
+    assert excuse(finding, lossy()) == why
+
+
+def test_a_scenario_permits_the_loss_of_records_only_for_a_cause() -> None:
+    permits = {"permits": ["lost-write", "poll-skip", "duplicate"]}
+    acked_by_all, weak = of("lost-write", offset=12), of("lost-write", offset=12, weak=True)
+    assert excuse(acked_by_all, permits) == ""
+    assert excuse(weak, permits) == "permitted"
+    assert excuse(weak, {"permits": ["lost-write:id"]}) == "permitted"
+    assert excuse(weak, {"permits": ["lost-write:other"]}) == ""
+    assert excuse(of("duplicate", "g"), permits) == "permitted"
+    unclean = lossy("unclean-election", **permits)
+    assert excuse(acked_by_all, unclean) == "permitted"
+    assert excuse(of("lost-write", offset=20), unclean) == ""
+    assert excuse(of("poll-skip"), unclean) == "permitted"
+    assert excuse(acked_by_all, lossy("unclean-election")) == ""
 
 
 def test_logs_disagree_where_a_zookeeper_leader_went_on_after_a_loss() -> None:
@@ -106,25 +154,25 @@ def test_logs_disagree_where_a_zookeeper_leader_went_on_after_a_loss() -> None:
     assert [excuse(one, manifest) for one in found] == ["last-replica-standing", "", "", ""]
 
 
-@pytest.mark.parametrize("key", ["excused_groups", "forgiven_groups"])
-def test_a_group_whose_offsets_were_lost_is_excused_what_follows_from_offsets(key: str) -> None:
-    manifest = {key: {"g": "last-replica-standing"}}
-
-    def of(anomaly: str, *groups: str) -> CheckFinding:
-        return CheckFinding("r", anomaly, anomaly, "id", 0, 1, "d", groups=groups)
-
-    lost = "last-replica-standing"
+def test_a_group_whose_offsets_were_lost_is_excused_what_follows_from_offsets() -> None:
+    manifest = lossy(topic="offsets", offsets_partitions=[["g", "offsets", 0], ["h", "offsets", 1]])
     cases = {
-        of("duplicate", "g"): lost, of("double-owner", "g"): lost, of("double-owner", "h"): "",
+        of("duplicate", "g"): LAST, of("double-owner", "g"): LAST, of("double-owner", "h"): "",
         of("unseen", "g", "h"): "", of("duplicate"): "", of("lost-write", "g"): "",
+        of("offset-regression", "g", promise=49, shown=51): LAST,
+        of("offset-regression", "g", promise=51, shown=60): "",
+        of("offset-regression", "g", promise=10, shown=49): "",
     }  # fmt: skip
     assert {one: excuse(one, manifest) for one in cases} == cases
+    assert excuse(of("duplicate", "g"), lossy("unclean-election", "offsets")) == ""
 
 
 def test_both_judges_excuse_the_same() -> None:
-    assert set(FROM_RECORDS) == {"ACKED", *delivery.FROM_RECORDS}
+    for name in ("FROM_RECORDS", "FROM_POSITIONS", "FROM_ORDER", "CAUSED"):
+        assert getattr(verdict, name) == getattr(delivery, name)
     assert set(FROM_OFFSETS) == {*delivery.FROM_OFFSETS, "double-owner"}
     assert set(FROM_EPOCH) == set(traced.FROM_EPOCH) - {"ISRDATA"}  # Spark has no such check
+    assert Loss._fields[2:] == tuple(field.name for field in fields(source.Loss))
 
 
 def test_rates_count_runs() -> None:

@@ -180,6 +180,24 @@ def test_a_request_may_have_a_timeout_of_its_own(peer: Peer) -> None:
     assert peer.log == [(Failed("timeout"), 3_000_000)]
 
 
+def test_a_long_timeout_does_not_lengthen_that_of_the_next_request(peer: Peer) -> None:
+    """InFlightRequests.hasExpiredRequest asks each request, as after a JoinGroup a SyncGroup."""
+    peer.channel.send("join", 0, lambda answer, at: peer.log.append((answer, at)), 300_000_000)
+    peer.process.handle(Opened(1), 5)
+    peer.process.handle(Response(1, 1, "joined"), 9)
+    peer.send("sync", 10)
+    peer.fire(1_000_010)
+    assert peer.log == [("joined", 9), (Failed("timeout"), 1_000_010)]
+
+
+def test_the_first_of_two_requests_may_have_the_longer_timeout(peer: Peer) -> None:
+    peer.channel.send("join", 0, lambda answer, at: peer.log.append((answer, at)), 300_000_000)
+    peer.process.handle(Opened(1), 5)
+    peer.send("heartbeat", 10)
+    peer.fire(1_000_010)
+    assert peer.log == [(Failed("timeout"), 1_000_010)] * 2
+
+
 def test_a_request_without_response_is_not_waited_for(peer: Peer) -> None:
     peer.channel.connect(0)
     peer.process.handle(Opened(1), 5)

@@ -9,6 +9,7 @@ from kafkasim.model.records import MAX_SEQUENCE, Record, batch_of
 from kafkasim.model.storage.files import Corrupt, MemoryFiles
 from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
 from kafkasim.model.storage.log.validation import AppendOrigin
+from kafkasim.model.storage.rules import StorageRules
 from tests.model.storage_support import batch, config, make_log
 
 
@@ -47,6 +48,25 @@ def test_retry_of_the_last_five_batches_is_a_duplicate() -> None:
     assert send(log, 0, 2).error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(log, 10, 1).error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.log_end_offset == 12
+
+
+class ForgetsWithTheRecords(StorageRules):
+    """Before KIP-360 a producer was forgotten with the last of its records (B50)."""
+
+    def forgets_producers_of_deleted_records(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("rules", "end"), [(StorageRules(), 2), (ForgetsWithTheRecords(), 4)])
+def test_a_retry_after_its_records_were_deleted_is_a_duplicate(
+    rules: StorageRules, end: int
+) -> None:
+    log = make_log(rules=rules)
+    send(log, 0, 2)
+    log.update_high_watermark(2)
+    log.raise_log_start(2, "delete-records")
+    send(log, 0, 2)
+    assert log.log_end_offset == end
 
 
 def test_epochs() -> None:

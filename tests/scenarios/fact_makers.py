@@ -24,10 +24,14 @@ class FakeTrace:
         self._subscribers.setdefault(kind, []).append(callback)
 
     def record(self, rows: Sequence[Row], t_us: int = 0) -> None:
-        """Record facts, all at one instant."""
+        """Record facts, at one instant; a number of seconds in the place of one lets time pass."""
+        now_us = t_us
         for node, fact in rows:
+            if isinstance(fact, int | float):
+                now_us += int(fact * 1_000_000)
+                continue
             for callback in self._subscribers.get(type(fact), ()):
-                callback(self.rows, t_us, node, fact)
+                callback(self.rows, now_us, node, fact)
             self.rows += 1
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.delivery import Delivery
+from kafkasim.scenarios.judging.delivery import CAUSED, Delivery
+from kafkasim.scenarios.judging.source import UNCLEAN, Loss
 from tests.scenarios.fact_makers import (
     FakeTrace,
     Row,
@@ -117,7 +118,8 @@ STORIES: dict[str, tuple[list[Row], list[Row]]] = {
 def judge(rows: Sequence[Row], forgiven: str = "") -> list[tuple[str, int, str]]:
     """Return (name, count, excuse) of the anomalies that the facts show."""
     trace = FakeTrace()
-    delivery = Delivery(trace, lambda _key, _offset: forgiven)
+    losses = [Loss(0, 1 << 60, 5, 1, forgiven)] if forgiven else []
+    delivery = Delivery(trace, lambda _key: losses)
     trace.record([*TOPIC, *rows])
     return [(found.name, found.count, found.expected) for found in delivery.finish()]
 
@@ -173,28 +175,95 @@ def test_a_loss_outside_the_budget_is_expected() -> None:
 
 def test_a_loss_excuses_the_records_that_were_lost_and_no_others() -> None:
     trace = FakeTrace()
-    delivery = Delivery(trace, lambda _key, offset: "lost" if offset in (-1, 1) else "")
+    delivery = Delivery(trace, lambda _key: [Loss(1, 2, 5, 1, "lost")])
     trace.record([*TOPIC, ACKED_BOTH, ("broker-1", final([]))])
     assert [(found.name, found.count, found.expected) for found in delivery.finish()] == [
         ("lost-write", 1, ""), ("lost-write", 1, "lost"),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("lost", ["offsets-id", T, "another-id"])
-def test_what_follows_from_lost_commits_is_expected(lost: str) -> None:
-    offsets = facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 1, 3, 1)
+def explained(rows: Sequence[Row], key: tuple[str, int], loss: Loss) -> dict[str, tuple[str, str]]:
+    """Return (excuse, cause) of each anomaly that the facts show after this loss."""
     trace = FakeTrace()
-    delivery = Delivery(trace, lambda key, _offset: "lost" if key == (lost, 0) else "")
-    trace.record([
-        *TOPIC, ("controller-1", offsets), ACKED_BOTH, AT_ZERO,
-        ("consumer-1", polled((0,), (10,))), ("consumer-1", polled((0,), (10,))), BOTH,
-        ("broker-1", committed(5)), ("broker-1", committed(4)),
-    ])  # fmt: skip
-    excuse = {"offsets-id": "lost", T: "lost"}.get(lost, "")
-    assert {found.name: found.expected for found in delivery.finish()} == {
-        "duplicate": excuse, "nonmonotonic-poll": "", "skipped-by-commit": excuse,
-        "offset-regression": "lost" if lost == "offsets-id" else "", "unseen": excuse,
-    }  # fmt: skip
+    delivery = Delivery(trace, lambda asked: [loss] if asked == key else [])
+    trace.record([*TOPIC, *rows])
+    return {found.name: (found.expected, found.cause) for found in delivery.finish()}
+
+
+@pytest.mark.parametrize(("began_us", "excuse"), [(-1000, "lost"), (-2000, "")])
+def test_a_batch_that_began_after_the_loss_was_not_lost_by_it(began_us: int, excuse: str) -> None:
+    loss = Loss(0, 2, 1, began_us + 1, "lost")
+    assert explained([ACKED_BOTH, FIRST], (T, 0), loss) == {"lost-write": (excuse, excuse)}
+
+
+@pytest.mark.parametrize(("seq", "excuse"), [(3, "lost"), (4, "")])
+def test_a_group_is_excused_if_it_was_reset_after_the_loss(seq: int, excuse: str) -> None:
+    rows: list[Row] = [
+        *READ, ("consumer-1", positioned(2, "none")), ("consumer-1", positioned(0, "truncation")),
+        ("consumer-1", polled((0, 1), (10, 11))),
+    ]  # fmt: skip
+    loss = Loss(0, 2, seq, 1, "lost")
+    assert explained(rows, (T, 0), loss) == {"duplicate": (excuse, excuse)}
+    again = [row for row in rows if getattr(row[1], "reason", "") != "truncation"]
+    assert explained(again, (T, 0), loss)["duplicate"] == ("", "")
+
+
+def test_two_reads_differ_because_of_an_earlier_loss_only() -> None:
+    rows: list[Row] = [
+        AT_ZERO, ("consumer-1", polled((0,), (10,))), ("consumer-2", _other_group((0,), (99,))),
+    ]  # fmt: skip
+    name = "inconsistent-offsets"
+    assert explained(rows, (T, 0), Loss(0, 1, 2, 1, "lost"))[name] == ("lost", "lost")
+    assert explained(rows, (T, 0), Loss(0, 1, 4, 1, "lost"))[name] == ("", "")
+    assert explained(rows, (T, 0), Loss(1, 2, 2, 1, "lost"))[name] == ("", "")
+
+
+def test_an_unclean_election_is_a_cause_and_no_excuse() -> None:
+    loss = Loss(1, 2, 1, 1, UNCLEAN)
+    assert explained([ACKED_BOTH, FIRST], (T, 0), loss) == {"lost-write": ("", UNCLEAN)}
+    assert explained([ACKED_BOTH, ("broker-1", final([]))], (T, 1), loss) == {
+        "lost-write": ("", "")
+    }
+    skip = [*_polls((0,)), ("consumer-1", polled((2,), (12,)))]
+    assert explained(skip, (T, 0), loss) == {"poll-skip": ("", UNCLEAN)}
+    assert explained(skip, (T, 0), replace(loss, reason="lost")) == {"poll-skip": ("", "")}
+
+
+def test_an_acknowledgement_by_the_leader_alone_is_a_cause() -> None:
+    weak: Row = ("producer-1", acked(0, (10, 11), acks=1))
+    nothing = Loss(0, 0, 0, 0, "lost")
+    assert explained([weak, FIRST], (T, 0), nothing) == {"lost-write": ("", "acks")}
+    assert explained([ACKED_BOTH, FIRST], (T, 0), nothing) == {"lost-write": ("", "")}
+
+
+def test_an_anomaly_that_needs_a_cause_has_a_story() -> None:
+    assert set(CAUSED) <= {story.split()[0] for story in STORIES} | {"nonmonotonic-poll"}
+    assert "inconsistent-offsets" in CAUSED
+
+
+OFFSETS = facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 1, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("lost", "seq"), [("offsets-id", 6), ("offsets-id", 8), (T, 6), ("another-id", 6)]
+)
+def test_what_follows_from_lost_commits_is_expected(lost: str, seq: int) -> None:
+    """A loss between a commit and what breaks it explains that; one before or after does not."""
+    found = explained(
+        [
+            ("controller-1", OFFSETS), ACKED_BOTH, AT_ZERO, ("consumer-1", polled((0,), (10,))),
+            ("broker-1", committed(5)), ("consumer-1", positioned(0, "latest")),
+            ("consumer-1", polled((0,), (10,))), ("broker-1", committed(4)), BOTH,
+        ],
+        (lost, 0),
+        Loss(0, 9, seq, 1, "lost"),
+    )  # fmt: skip
+    assert {name: excuse for name, (excuse, _) in found.items()} == {
+        "duplicate": "lost" if (lost, seq) == ("offsets-id", 6) else "",
+        "offset-regression": "lost" if (lost, seq) == ("offsets-id", 6) else "",
+        "skipped-by-commit": "lost" if (lost, seq) == ("offsets-id", 6) else "",
+        "unseen": "lost" if lost in ("offsets-id", T) else "",
+    }
 
 
 def test_only_the_leader_of_the_latest_epoch_is_the_truth() -> None:

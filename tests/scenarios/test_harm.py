@@ -9,7 +9,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
-from kafkasim.scenarios.judging.harm.nodes import Nodes
+from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from tests.scenarios.fact_makers import (
     FakeTrace,
@@ -17,6 +17,7 @@ from tests.scenarios.fact_makers import (
     T,
     appended,
     changed,
+    fetched,
     high_watermark,
     led,
     registration,
@@ -60,6 +61,32 @@ def zk_session(t: float, event: str, node: str = "zookeeper-1") -> Timed:
     return t, node, facts.ZooKeeperSession(9, event, "broker-2", "zookeeper-2", -1)
 
 
+def two_replicas(offset: int, isr: tuple[int, ...] = (1, 2)) -> facts.PartitionChanged:
+    return facts.PartitionChanged(offset, T, P, 1, 0, offset, isr, (1, 2), "created", False)
+
+
+def other_partition(pid: int) -> facts.Appended:
+    return facts.Appended(T, 1, 0, 0, 1, pid, 0, 0, (11,))
+
+
+def acked(t: float, after: float, *, acks: int = -1, attempts: int = 1) -> Timed:
+    latency = int(after * SECOND)
+    return t, "producer-1", facts.Acked(T, P, 0, (10,), acks, 7, 0, 0, latency, attempts)
+
+
+def failed(t: float, after: float) -> Timed:
+    latency = int(after * SECOND)
+    return t, "producer-1", facts.SendFailed(T, P, (10,), "TIMED_OUT", True, latency, 1)
+
+
+def reported(t: float, broker: int, offset: int, stops: bool = False) -> Timed:
+    return t, "controller-1", facts.BrokerHeartbeat(broker, 7, offset, False, stops)
+
+
+def paused(t: float, node: str) -> Timed:
+    return t, node, facts.HostPaused(SECOND)
+
+
 LED: list[Timed] = [
     limit("broker-1", "replica.lag.time.max.ms", 10),
     (0, "controller-1", changed(3, (1, 2, 3))),
@@ -79,6 +106,31 @@ TOUCHED: list[Timed] = [
     limit("broker-2", "zookeeper.session.timeout.ms", 18),
     limit("zookeeper-1", "minSessionTimeout", 4), limit("zookeeper-1", "maxSessionTimeout", 12),
     (1, "zookeeper-1", facts.ZooKeeperRole("leading", 1, 1)), zk_session(5, "touched"),
+]  # fmt: skip
+
+WAITING: list[Timed] = [  # broker-1 and broker-2 hold offset 0, above the high watermark
+    limit("broker-1", "replica.fetch.wait.max.ms", 0.5),
+    (0, "controller-1", facts.TopicCreated(1, T, "orders", 1, 2, 1)),
+    (0, "controller-1", two_replicas(3)), (1, "broker-1", led(0)),
+    (5, "broker-1", appended(0, (10,))), (5.1, "broker-2", replicated(0, 1)),
+]  # fmt: skip
+PRODUCED: list[Timed] = [
+    (0, "broker-1", led(0)),
+    (5, "broker-1", appended(0, (10,), pid=7)), (5, "broker-1", other_partition(7)),
+    (6, "broker-1", high_watermark(1)),
+]  # fmt: skip
+MOVED: list[Timed] = [  # broker-1 leads no more from metadata offset 4 on
+    (0, "controller-1", changed(3, (1, 2))), (1, "broker-1", led(0)),
+    (5, "controller-1", changed(4, (1, 2), leader=2, epoch=1)),
+]  # fmt: skip
+STOPPING: list[Timed] = [
+    limit("broker-1", "broker.heartbeat.interval.ms", 2),
+    limit("broker-1", "broker.session.timeout.ms", 9),
+    (0, "broker-1", facts.HostStarted(0)), (0, "broker-2", facts.HostStarted(0)),
+    (0, "controller-1", facts.HostStarted(0)),
+    (1, "controller-1", registration(1, 1)), (1, "controller-1", registration(2, 2)),
+    (2, "controller-1", changed(3, (1, 2))),
+    (9, "broker-1", facts.BrokerState("PENDING_CONTROLLED_SHUTDOWN")),
 ]  # fmt: skip
 
 STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
@@ -130,6 +182,103 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
          (9, "zookeeper-2", facts.ZooKeeperRole("leading", 2, 2))],
         [zk_session(21, "expiring", "zookeeper-2")], [zk_session(17, "expiring", "zookeeper-2")],
     ),
+    "HWSTALL all have more": (
+        WAITING,
+        [(6, "broker-1", high_watermark(1)), (9, "world", facts.Phase("end", ""))],
+        [(9, "broker-1", high_watermark(1))],
+    ),
+    "HWSTALL by the end": (
+        WAITING,
+        [(6, "world", facts.Phase("end", ""))], [(7, "world", facts.Phase("end", ""))],
+    ),
+    "HWSTALL a member that is paused": (
+        WAITING,
+        [paused(5.2, "broker-2"), (9, "broker-1", high_watermark(1))],
+        [paused(5.2, "broker-3"), (9, "broker-1", high_watermark(1))],
+    ),
+    "HWSTALL a replica that may join is waited for": (
+        [*WAITING[:2], (0, "controller-1", two_replicas(3, (1,))), *WAITING[3:]],
+        [(9, "broker-1", high_watermark(1))],
+        [reported(0, 2, 3, stops=True),
+         (0, "controller-1", registration(5, 2, "fenced", True)),
+         (9, "broker-1", high_watermark(1))],
+    ),
+    "ACKLATE the high watermark has passed": (
+        [PRODUCED[0], PRODUCED[1], PRODUCED[3]], [acked(6.5, 1.6)], [acked(7.5, 2.6)],
+    ),
+    "ACKLATE one request waits for all its partitions": (
+        [*PRODUCED[:1], (0, "broker-1", facts.BecameLeader(T, 1, 0, 0, 0, 0, (1,))), *PRODUCED[1:]],
+        [(8, "broker-1", facts.HighWatermark(T, 1, 0, 1, 1, (1, 2))), acked(8.5, 3.6)],
+        [(6, "broker-1", facts.HighWatermark(T, 1, 0, 1, 1, (1, 2))), acked(8.5, 3.6)],
+    ),
+    "ACKLATE acks=1 does not wait": (
+        PRODUCED[:2], [acked(5.9, 1.1, acks=1)], [acked(6.5, 1.6, acks=1)],
+    ),
+    "ACKLATE the producer was paused": (
+        [PRODUCED[0], PRODUCED[1], PRODUCED[3]],
+        [paused(6.1, "producer-1"), acked(9, 4.1)], [paused(6.1, "producer-2"), acked(9, 4.1)],
+    ),
+    "ACKLATE a retry after the ISR changed": (
+        [limit("producer-1", "request.timeout.ms", 30), PRODUCED[0], PRODUCED[1], PRODUCED[3]],
+        [(7, "controller-1", changed(9, (1,))), acked(12, 7.1, attempts=2)],
+        [acked(12, 7.1, attempts=2)],
+    ),
+    "ACKLATE never": (
+        [limit("producer-1", "request.timeout.ms", 1), PRODUCED[0], PRODUCED[1], PRODUCED[3]],
+        [failed(9, 4.1)], [failed(11, 6.1)],
+    ),
+    "STALESERVE a leader that knows better": (
+        MOVED, [reported(6, 1, 3), (6.1, "broker-1", appended(0, (10,)))],
+        [reported(6, 1, 4), (6.1, "broker-1", appended(0, (10,)))],
+    ),
+    "STALESERVE a leader that follows": (
+        MOVED, [(6.1, "broker-1", appended(0, (10,)))],
+        [(6, "broker-1", facts.BecameFollower(T, P, 1, 2, 0)),
+         (6.1, "broker-1", appended(0, (10,)))],
+    ),
+    "STALESERVE metadata that does not spread": (
+        MOVED, [reported(6.4, 1, 3)], [reported(6.6, 1, 3)],
+    ),
+    "STALESERVE metadata of a broker that was paused": (
+        [(0, "broker-1", facts.HostStarted(0)), *MOVED, paused(5.1, "broker-1"),
+         (6, "broker-1", facts.HostResumed())],
+        [reported(8, 1, 3)],
+        [reported(7, 1, 4), (7.1, "broker-1", appended(0, (10,)))],
+    ),
+    "STALESERVE a replica that was removed": (
+        [(0, "controller-1", changed(3, (1, 2))), (1, "broker-1", led(0)),
+         (5, "controller-1", facts.PartitionChanged(
+             4, T, P, 1, 0, 4, (1,), (1, 3), "reassignment", False))],
+        [(6, "broker-2", replicated(0, 1)), reported(7, 2, 4)],
+        [reported(6, 2, 4), (7, "broker-2", replicated(0, 1))],
+    ),
+    "STALESERVE a coordinator that was deposed": (
+        [(0, "controller-1", facts.TopicCreated(1, T, "__consumer_offsets", 1, 3, 1)), *MOVED,
+         reported(6, 1, 4)],
+        [(7, "broker-1", fetched(3, epoch=1))], [(7, "broker-1", fetched(3, epoch=0))],
+    ),
+    "SHUTDOWNENDS the controller does not let go": (
+        STOPPING, [(14, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+        [(15, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+    ),
+    "SHUTDOWNENDS it is seen while it lasts": (
+        STOPPING, [reported(14, 1, 3, stops=True)], [reported(15, 1, 3, stops=True)],
+    ),
+    "SHUTDOWNENDS nobody can take over": (
+        STOPPING,
+        [reported(10, 2, 3, stops=True),
+         (10, "controller-1", registration(4, 2, "fenced", True)),
+         reported(20, 1, 3, stops=True)],
+        [reported(20, 1, 3, stops=True)],
+    ),
+    "SHUTDOWNENDS another broker is paused until it is fenced": (
+        [*STOPPING, paused(8, "broker-2")],
+        [reported(25, 1, 3, stops=True)], [reported(28, 1, 3, stops=True)],
+    ),
+    "SHUTDOWNENDS the controller is paused": (
+        STOPPING, [paused(10, "controller-1"), reported(28, 1, 3, stops=True)],
+        [reported(28, 1, 3, stops=True)],
+    ),
 }  # fmt: skip
 
 
@@ -137,10 +286,10 @@ def judge(rows: Sequence[Timed]) -> list[str]:
     """Return the invariants that the facts break."""
     trace = FakeTrace()
     cluster = TracedCluster(trace, lambda *_: None, lambda *_: "")
-    harm = Harm(cluster)
+    Harm(cluster)
+    trace.subscribe(facts.TopicCreated, lambda *fact: cluster.topics.update({T: fact[3]}))
     for t, node, fact in rows:
         trace.record([(node, fact)], int(t * SECOND))
-    harm.finish()
     return [found.invariant for found in cluster.violations]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.model.group.hashing import partition_for
+from kafkasim.scenarios.judging.groups import GroupLimits
 from kafkasim.scenarios.judging.harm.judges import HARM
 from kafkasim.scenarios.judging.invariants.final import disagreements
 from kafkasim.scenarios.judging.invariants.online import INVARIANTS, Invariants
@@ -32,6 +33,7 @@ from tests.scenarios.fact_makers import (
     registration,
 )
 
+LIMITS = GroupLimits(5_000_000, 3_000_000, 60_000_000)
 LAST = "last-replica-standing"
 LOG = FakeLog([batch(0, [10])])
 TWICE = FakeLog([batch(0, [10], pid=5, seq=0), batch(1, [10], pid=5, seq=0)])
@@ -58,6 +60,39 @@ def _assigned(member: str, partition: str, generation: int = 1) -> Row:
 
 def _entry(last_sequence: int) -> Any:
     return SimpleNamespace(epoch=0, batches=[(0, last_sequence, 0, 0)])
+
+
+def _asks(api: str, member: str = "m1", generation: int = 1, node: str = "broker-1") -> Row:
+    """A request of a member whose session is 6 s and whose rebalance timeout is 10 s."""
+    topics, protocols, times = ((), (), (0, 0))
+    if api == "JoinGroup":
+        topics, protocols, times = ("orders",), ("range",), (6000, 10_000)
+    return node, facts.MemberRequest(
+        "billing", member, None, api, generation, topics, protocols, *times
+    )
+
+
+def _group(
+    state: str, generation: int, *members: str, reason: str = "", node: str = "broker-1"
+) -> Row:
+    leader = members[0] if members else ""
+    return node, facts.GroupState("billing", state, generation, members, "range", reason, leader)
+
+
+OFFSETS: Row = ("controller-1", facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 1, 3, 1))
+LOADED: Row = ("broker-1", facts.CoordinatorLoaded(0, 1, True))
+ALONE: list[Row] = [  # a group of one member in its first generation
+    OFFSETS, LOADED, _asks("JoinGroup", generation=-1), _group("PreparingRebalance", 0, "m1"),
+    _group("CompletingRebalance", 1, "m1"), _asks("SyncGroup"), _group("Stable", 1, "m1"),
+    ("consumer-1", facts.ConsumerAssigned("billing", "m1", 1, ("orders-0",))),
+]  # fmt: skip
+DEPOSED: Row = ("broker-1", facts.BecameFollower("offsets-id", 0, 2, 2, 1))
+END: Row = ("world", facts.Phase("end", "converged"))
+
+
+def _later(seconds: float) -> Row:
+    """Time passes: see FakeTrace.record."""
+    return "world", seconds
 
 
 STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
@@ -269,6 +304,60 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
          ("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
         [("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
     ),
+    "needless-rebalance a follower asks for the answer that it has missed": (
+        [*ALONE, _group("Stable", 1, "m1", "m2"), _asks("JoinGroup", "m2"),
+         ("consumer-2", facts.ConsumerAssigned("billing", "m2", 1, ()))],
+        [_asks("JoinGroup", "m2")],
+        [_asks("JoinGroup", "m2"), _group("PreparingRebalance", 1, "m1", "m2")],
+    ),
+    "needless-rebalance the leader joins again though nothing has changed": (
+        ALONE,
+        [("controller-1", facts.TopicDeleted(3, T, "orders")), _asks("JoinGroup"),
+         _group("PreparingRebalance", 1, "m1")],
+        [_asks("JoinGroup"), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-rebalance nobody asked for it": (
+        ALONE,
+        [_asks("JoinGroup", "m2", -1), _group("PreparingRebalance", 1, "m1", "m2")],
+        [_later(2), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "long-rebalance a phase outlasts the timeouts": (
+        [*ALONE, _asks("LeaveGroup", "m2"), _asks("JoinGroup", "m2", -1),
+         _group("PreparingRebalance", 1, "m1", "m2")],
+        [_later(14), _group("CompletingRebalance", 2, "m2")],
+        [_later(14.1), _group("CompletingRebalance", 2, "m2")],
+    ),
+    "long-rebalance a phase does not end": (
+        [*ALONE, _asks("JoinGroup", "m2", -1), _group("PreparingRebalance", 1, "m1", "m2")],
+        [_later(14), END],
+        [_later(14.1), END],
+    ),
+    "needless-eviction a member that is heard": (
+        [*ALONE, _later(4), _asks("Heartbeat")],
+        [_later(6), _group("PreparingRebalance", 1)],
+        [_later(5.9), _group("PreparingRebalance", 1)],
+    ),
+    "needless-eviction a member that has not left": (
+        ALONE,
+        [_asks("LeaveGroup"), _group("PreparingRebalance", 1)],
+        [_asks("Heartbeat"), _group("PreparingRebalance", 1)],
+    ),
+    "vanished-offset a committed offset is not there": (
+        [OFFSETS, LOADED, ("broker-1", committed(5)), END],
+        [("broker-1", facts.FinalOffset("billing", "orders", 0, 5))],
+        [("broker-2", facts.FinalOffset("billing", "orders", 0, 5))],
+    ),
+    "stale-coordinator it serves though it follows": (
+        [*ALONE, DEPOSED],
+        [_later(1), _asks("Heartbeat")],
+        [_later(1.1), _asks("Heartbeat")],
+    ),
+    "stale-coordinator it leads again": (
+        [*ALONE, DEPOSED],
+        [("broker-1", facts.BecameLeader("offsets-id", 0, 3, 3, 1, 1, (1,))), _later(3),
+         _asks("Heartbeat")],
+        [_later(3), _asks("Heartbeat")],
+    ),
     "PIDSTATE a sequence that was forgotten": (
         [],
         [("broker-5", final(SEQUENCED))],
@@ -284,14 +373,20 @@ LOGS = {
 }
 
 
-def judge(rows: Sequence[Row], forgiven: str = "") -> list[tuple[str, str]]:
+def judge(
+    rows: Sequence[Row], forgiven: str = "", *, unclean: bool = True
+) -> list[tuple[str, str]]:
     """Return (invariant, excuse) of the violations that the facts show.
 
-    Needless harm is left out: these stories tell no heartbeats.
+    Needless harm of brokers is left out: these stories tell no heartbeats.
     """
     trace = FakeTrace()
     invariants = Invariants(
-        trace, lambda node, _t, _p: LOGS.get(node), lambda _key, _node: forgiven
+        trace,
+        lambda node, _t, _p: LOGS.get(node),
+        lambda _key, _node: forgiven,
+        lambda _: unclean,
+        LIMITS,
     )
     trace.record(rows)
     found = [each for each in invariants.finish() if each.invariant not in HARM]
@@ -356,8 +451,9 @@ def test_a_legal_loss_covers_the_lost_records_alone(
 def test_a_leader_that_has_not_lost_data_itself_is_not_excused() -> None:
     trace = FakeTrace()
     invariants = Invariants(
-        trace, lambda *_: None, lambda _key, node: LAST if node == "broker-1" else ""
-    )
+        trace, lambda *_: None, lambda _key, node: LAST if node == "broker-1" else "",
+        lambda _topic: False, LIMITS,
+    )  # fmt: skip
     trace.record([*EXPOSED, ("broker-2", led(1))])
     assert [(v.invariant, v.expected) for v in invariants.finish()] == [("ACKED", "")]
 
@@ -399,10 +495,17 @@ def test_what_a_group_was_promised_is_lost_with_records_of_its_offsets_partition
         facts.LogLoaded(*key, 0, 0, 0, False),
         facts.BecameLeader(*key, 1, 1, 0, 0, (2,)),
     ]
-    for lost, why in ([], ""), ([("broker-1", fact) for fact in loss], LAST):
+    lost = [("broker-1", fact) for fact in loss]
+    promised, answered = broken[::2], broken[1::2]
+    for rows, why in (
+        (broken, ""), ([*promised, *lost, *answered], LAST),
+        ([*lost, *promised, *answered], ""), ([*promised, *answered, *lost], ""),
+    ):  # fmt: skip
         trace = FakeTrace()
-        invariants = Invariants(trace, lambda *_: None, lambda _key, _node: LAST)
-        trace.record([("controller-1", offsets), *lost, *broken])
+        invariants = Invariants(
+            trace, lambda *_: None, lambda _key, _node: LAST, lambda _topic: False, LIMITS
+        )
+        trace.record([("controller-1", offsets), *rows])
         found = [(v.invariant, v.expected) for v in invariants.finish() if v.invariant != "ACKED"]
         assert found == [("OFFSET", why), ("EXCL", why)]
 
@@ -432,6 +535,7 @@ def test_an_unclean_election_changes_what_it_lost_and_nothing_else(offset: int, 
         ("broker-2", high_watermark(2, epoch=1)), ("consumer-2", polled((offset,), (99,))),
     ]  # fmt: skip
     assert judge(rows) == [("STABLEREAD", why)]
+    assert judge(rows, unclean=False) == [("STABLEREAD", "")]
 
 
 def test_a_deposed_coordinator_may_answer_stale() -> None:

@@ -28,6 +28,15 @@ SEEDS = {
     "M30-shrinks-whoever-lags": 1,
     "M31-half-a-session": 1,
     "M32-zk-half-a-session": 1,
+    "M33-leads-on": 1,
+    "M34-never-lets-go": 1,
+    "M35-waits-for-every-replica": 1,
+    "M36-waits-for-one-more": 1,
+    "M40-every-rejoin-rebalances": 1,
+    "M41-rebalance-waits-on": 1,
+    "M42-heartbeats-unheard": 1,
+    "M43-offsets-expire-at-once": 1,
+    "M44-coordinator-never-resigns": 1,
 }
 TWINS = (
     "M09-commits-alone",

@@ -13,6 +13,7 @@ from kafkasim.scenarios.language.tables import ExpectTable
 
 T = "topic-id"
 LOST = Anomaly("lost-write", T, 0, 1, "record 7 acknowledged at 3")
+WEAK = Anomaly("lost-write", T, 0, 1, "record 7 acknowledged at 3", cause="acks")
 EXCUSED = Anomaly("lost-write", T, 1, 1, "record 8 acknowledged at 4", "last-replica-standing")
 BROKEN = Violation("ISRDATA", 5, 1_000, T, 0, "broker-1 lacks records")
 
@@ -36,9 +37,11 @@ def expect(**given: Any) -> ExpectTable:
         ({"delivery": [LOST]}, {}, Verdict(["lost-write"], [])),
         ({"delivery": [EXCUSED]}, {}, Verdict([], ["lost-write"])),
         ({"delivery": [EXCUSED, LOST]}, {}, Verdict(["lost-write"], [])),
-        ({"delivery": [LOST]}, {"permits": ["lost-write"]}, Verdict([], ["lost-write"])),
-        ({"delivery": [LOST]}, {"permits": ["lost-write:orders"]}, Verdict([], ["lost-write"])),
-        ({"delivery": [LOST]}, {"permits": ["lost-write:bills"]}, Verdict(["lost-write"], [])),
+        ({"delivery": [LOST]}, {"permits": ["lost-write"]}, Verdict(["lost-write"], [])),
+        ({"delivery": [WEAK]}, {}, Verdict(["lost-write"], [])),
+        ({"delivery": [WEAK]}, {"permits": ["lost-write"]}, Verdict([], ["lost-write"])),
+        ({"delivery": [WEAK]}, {"permits": ["lost-write:orders"]}, Verdict([], ["lost-write"])),
+        ({"delivery": [WEAK]}, {"permits": ["lost-write:bills"]}, Verdict(["lost-write"], [])),
         ({"violations": [BROKEN]}, {"permits": ["lost-write"]}, Verdict(["ISRDATA"], [])),
         ({"missing": ["orders-0 has no leader"]}, {}, Verdict(["no-progress"], [])),
         (

@@ -121,6 +121,12 @@ def test_a_host_goes_with_what_names_it_and_the_others_move_up() -> None:
     }
 
 
+def test_a_host_goes_from_a_topic_that_has_lost_its_assignment() -> None:
+    topic = {"name": "orders", "assignment": []}
+    made = [each["topics"] for each in whole.without_host({"topics": [topic]})]
+    assert made == [[topic]] * 3
+
+
 def test_a_partition_goes_and_those_behind_it_move_up() -> None:
     first = list(whole.without_partition(SMALL))[-1]
     assert first == SMALL | {
@@ -254,3 +260,22 @@ def test_an_anomaly_that_the_run_does_not_show_cannot_be_kept(tmp_path: Path) ->
     scenario, _ = library.scenario(BUG)
     with pytest.raises(ScenarioError, match="--keep unseen: seed 1 shows nothing"):
         shrink(scenario, 1, tmp_path, variants=[], keep="unseen", budget=9)
+
+
+@pytest.mark.slow
+def test_a_search_keeps_each_place_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same seed twice, in two searches: one directory, shrunk, explained, with its run."""
+    words = ["search", "--variant", BUG, "--first", "4", "--seeds", "1", "--json", "--budget", "25"]
+    for _ in range(2):
+        assert invoke([*words, "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    (kept,) = json.loads((tmp_path / "failures.json").read_text())
+    assert (kept["place"][:2], kept["seeds"], kept["variants"]) == (
+        ["META", "RaftRole"],
+        [4],
+        [BUG],
+    )
+    directory = tmp_path / kept["directory"]
+    assert run(load(directory / "shrunk.toml"), 4).anomalies
+    assert "=> controller-" in (directory / "explanation.txt").read_text()
+    assert (directory / "run" / "trace.parquet").exists()

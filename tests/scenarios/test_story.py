@@ -119,6 +119,24 @@ def test_an_election_says_who_led_who_leads_why_and_in_which_epoch() -> None:
     ]
 
 
+def test_the_two_fences_of_a_broker_that_shut_down_have_reasons_of_their_own() -> None:
+    def standing(offset: int, change: str) -> facts.BrokerRegistration:
+        return facts.BrokerRegistration(offset, 1, 5, change, change == "fenced", False, None)
+
+    lines = told(
+        (2.0, "controller-1", standing(9, "shutting-down")),
+        (3.0, "controller-1", standing(10, "fenced")),
+        (9.0, "controller-1", standing(11, "fenced")),
+        (12.0, "controller-1", standing(12, "registered")),
+        (20.0, "controller-1", standing(13, "fenced")),
+    )
+    assert [line.partition(": ")[2] for line in lines if "fences" in line] == [
+        "its controlled shutdown is done",
+        "the session of the process that shut down is over",
+        "its heartbeats are missing",
+    ]
+
+
 def test_an_unclean_election_says_that_records_are_lost() -> None:
     assert told(
         *CREATED,

@@ -1,4 +1,4 @@
-"""The shapes of the swarm: each is a valid scenario whenever it is drawn, and about one place."""
+"""The shapes and chains of the swarm: each is a valid scenario whenever it is drawn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from kafkasim.scenarios.language.spec import parse
-from kafkasim.scenarios.searching import draw_shape
+from kafkasim.scenarios.searching import draw as drawing
+from kafkasim.scenarios.searching.chains import chain
+from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
+from kafkasim.scenarios.searching.chains.events import EVENTS
+from kafkasim.scenarios.searching.chains.settings import SETTINGS
 from kafkasim.scenarios.searching.draw import MODES, draw
 from kafkasim.scenarios.searching.draw_shape import SHAPES
 from kafkasim.scenarios.searching.shapes.focus import Focus
@@ -25,7 +29,8 @@ DRAWN = [
 def test_a_shape_is_valid_and_short_however_it_is_drawn(
     shape: Callable[[Focus], None], mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draw_shape, "PLAYED", 0)
+    monkeypatch.setattr(drawing, "SHAPES", 0)
+    monkeypatch.setattr(drawing, "CHAINS", 0)
     for number in range(20):
         data = draw(2 * number + MODES.index(mode))
         focus = Focus(random.Random(number), data, mode)
@@ -43,7 +48,38 @@ def test_every_shape_and_the_plain_draw_turn_up() -> None:
         return sum(bool(data["topics"][0].get("assignment")) for data in kept)
 
     for mode in (0, 1):
-        assert 20 < shapes(mode) < 55
+        assert 30 < shapes(mode) < 58  # of 60; a chain has an assignment, too
+
+
+LINKS = [
+    (table, mode, place)
+    for table in ("EVENTS", "DISTURBANCES", "SETTINGS")
+    for mode, links in {"EVENTS": EVENTS, "DISTURBANCES": DISTURBANCES, "SETTINGS": SETTINGS}[
+        table
+    ].items()
+    for place in range(len(links))
+]
+
+
+@pytest.mark.parametrize(("table", "mode", "place"), LINKS)
+def test_a_chain_of_one_kind_is_valid_however_it_is_drawn(
+    table: str, mode: str, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "SHAPES", 0)
+    monkeypatch.setattr(drawing, "CHAINS", 0)
+    only = getattr(chain, table)[mode][place]
+    monkeypatch.setattr(chain, "SEEN", 0.5)
+    if table == "SETTINGS":
+        monkeypatch.setattr(chain, table, {mode: ((only[0], 1.0),)})
+    else:
+        monkeypatch.setattr(chain, table, {mode: (only,)})
+    monkeypatch.setattr(chain, "MOST_KINDS", 1)
+    for number in range(6):
+        data = draw(2 * number + MODES.index(mode))
+        chain.play_chain(random.Random(number), data, mode)
+        scenario = parse(data, "chain")
+        assert 500_000 <= scenario.duration <= 60_000_000
+        assert scenario.faults or scenario.operations or table == "EVENTS"
 
 
 def test_a_seed_is_drawn_the_same_again() -> None:

@@ -63,8 +63,8 @@ def test_two_variants_compose() -> None:
 
 
 def test_two_variants_that_override_one_rule_are_refused() -> None:
-    with pytest.raises(VariantError, match=r"both override replication\.is_eligible"):
-        compose(["B24-fenced-replica-rejoins-isr", "B25-no-broker-epoch-in-isr"])
+    with pytest.raises(VariantError, match=r"both override replication\.accepts_fetch_reply"):
+        compose(["M04-no-epoch-fencing", "B82-stale-fetch-reply-epoch"])
 
 
 def test_one_rule_under_two_names_composes() -> None:

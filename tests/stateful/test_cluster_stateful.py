@@ -12,6 +12,7 @@ examples, new ones each time under ``HYPOTHESIS_PROFILE=soak``.
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 from hypothesis import HealthCheck, note, settings
@@ -23,7 +24,11 @@ from hypothesis.stateful import (
     rule,
 )
 
+from kafkasim import strategies
+from kafkasim.scenarios.language.nodes import node_names
 from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.tables import FaultTable
+from kafkasim.scenarios.language.translate import translate
 from kafkasim.scenarios.running.runner import ScenarioRun
 from kafkasim.sim.faults.kinds import Fault
 
@@ -86,6 +91,9 @@ SCENARIO = {
     ],
     "expect": {"permits": ["duplicate"]},
 }
+
+OTHER_KINDS = ("slow-link", "flaky", "reset", "clock-drift")
+"""Kinds without a rule of their own; after half-open, a group may need longer to converge."""
 
 places = st.sampled_from(PLACES)
 short = st.sampled_from((200, 800, 2000, 4000)).map(lambda ms: ms * MS)
@@ -176,6 +184,14 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(place=st.sampled_from(BROKERS), seconds=st.sampled_from((-5, 5)), lasts=short)
     def step_clock(self, place, seconds, lasts):
         self.strike("clock-step", place, lasts, offset_us=seconds * 1_000_000)
+
+    @rule(table=strategies.faults(SCENARIO, kinds=OTHER_KINDS))
+    def strike_as_drawn(self, table):
+        """Start a fault of another kind, as the public strategies draw it."""
+        nodes = node_names(self.run.scenario)
+        fault = translate(FaultTable.model_validate(table), nodes, random.Random(0))
+        if not self.run.faults.injector.start(fault):
+            note(f"skipped: {self.run.faults.injector.skipped[-1][1]}")
 
     @rule(client=st.sampled_from(("consumer-1", "consumer-2")), lasts=short)
     def pause_member(self, client, lasts):

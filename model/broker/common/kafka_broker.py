@@ -59,6 +59,7 @@ class KafkaBroker:
         self.incarnation = incarnation
         self.config = config
         self.image = image
+        self._storage_rules = rules.storage
         self.replicas = ReplicaManager(
             process,
             config,
@@ -106,10 +107,10 @@ class KafkaBroker:
         self.incarnation.stopping = True
         self.replicas.fetchers.stop(now)
 
-    def close_logs(self, clean: bool, now: int, closed: Callable[[int], None]) -> None:
-        """Close the logs, with the clean-shutdown marker if ``clean``; then call ``closed(now)``.
+    def close_logs(self, loaded: bool, now: int, closed: Callable[[int], None]) -> None:
+        """Close the logs, with the clean-shutdown marker if they were ``loaded``.
 
-        The process exits instead when a log cannot be closed.
+        Then ``closed(now)`` is called; the process exits instead when a log cannot be closed.
         """
 
         def done(error: DiskError | None, at: int) -> None:
@@ -118,7 +119,7 @@ class KafkaBroker:
             else:
                 self.process.out.append(Exit(f"log directory failed: {error}", False))
 
-        if clean and not self.failures.halting:
+        if self._storage_rules.marks_clean(loaded) and not self.failures.halting:
             self.replicas.logs.close_clean(self.incarnation.epoch, now, done)
         else:
             done(None, now)

@@ -98,18 +98,23 @@ class ControllerRules:
         return Errors.NONE
 
     def eligible_for_isr(self, broker: BrokerImage | None, broker_epoch: int) -> bool:
-        """Return whether a broker may be in a proposed ISR.
-
-        It is registered (``broker`` is not None), unfenced and not shutting down (KIP-841, B24),
-        and it is the incarnation that the leader saw fetching (KIP-903, B25). ``broker_epoch`` is
-        −1 if the leader does not know the incarnation.
-        """
+        """Return whether a broker may be in a proposed ISR; None: it is not registered."""
         return (
             broker is not None
-            and not broker.fenced
-            and not broker.in_controlled_shutdown
-            and broker_epoch in (-1, broker.epoch)
+            and self.is_active(broker)
+            and self.is_same_incarnation(broker_epoch, broker.epoch)
         )
+
+    def is_active(self, broker: BrokerImage) -> bool:
+        """Return whether a broker is neither fenced nor in controlled shutdown (KIP-841, B24)."""
+        return not broker.fenced and not broker.in_controlled_shutdown
+
+    def is_same_incarnation(self, proposed: int, registered: int) -> bool:
+        """Return whether the leader proposes the incarnation that is registered (KIP-903, B25).
+
+        Both are broker epochs; ``proposed`` is −1 if the leader does not know the incarnation.
+        """
+        return proposed in (-1, registered)
 
     # Settings (ConfigurationControlManager).
 
@@ -134,6 +139,7 @@ class ControllerRules:
         """Return whether the previous incarnation stopped uncleanly.
 
         True if the broker epoch in the clean shutdown file is not the registered one (KAFKA-18635).
+        With ELR it then leaves ISR and ELR, as it may lack what it had not flushed (KIP-966, B19).
         """
         return request.previous_broker_epoch != previous.epoch
 

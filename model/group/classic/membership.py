@@ -142,7 +142,9 @@ class ClassicMembership:
         elif group.state is ClassicGroupState.COMPLETING_REBALANCE and same:
             # The first answer was lost: send the current generation again.
             self.runtime.respond(parked, joined(group, member))
-        elif group.state is ClassicGroupState.STABLE and same and group.leader != member_id:
+        elif group.state is ClassicGroupState.STABLE and not self.rebalance.rules.rejoin_rebalances(
+            group.leader == member_id, same
+        ):
             self.runtime.respond(parked, joined(group, member))
         else:
             # In Stable the leader rejoins when topic metadata has changed, to have a rebalance.
@@ -243,7 +245,8 @@ class ClassicMembership:
             elif error is Errors.NONE and request.generation_id != group.generation:
                 error = Errors.ILLEGAL_GENERATION
             elif error is Errors.NONE:
-                self.rebalance.arm_session(shard, group, group.members[request.member_id], now)
+                if self.rebalance.rules.heartbeat_renews_session(group.state):
+                    self.rebalance.arm_session(shard, group, group.members[request.member_id], now)
                 if group.state is ClassicGroupState.PREPARING_REBALANCE:
                     error = Errors.REBALANCE_IN_PROGRESS
         self.runtime.respond(parked, HeartbeatResponse(error))

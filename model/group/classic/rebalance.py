@@ -128,7 +128,7 @@ class ClassicRebalance:
     def _arm_join(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
         self.runtime.arm(
             ("group-join", group.group_id),
-            now + group.rebalance_timeout_ms * 1000,
+            now + self.rules.join_timeout_ms(group.rebalance_timeout_ms) * 1000,
             lambda at: self.complete_join(shard, group, at),
         )
 

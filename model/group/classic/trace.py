@@ -4,15 +4,49 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.facts import GroupAssigned, GroupState
+from kafkasim.model.facts import GroupAssigned, GroupState, MemberRequest
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicMember
+from kafkasim.model.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    Subscription,
+    SyncGroupRequest,
+)
 
 
 class GroupTrace:
-    """Writes :class:`GroupState` and :class:`GroupAssigned` facts."""
+    """Writes the facts about groups, but those about their offsets."""
 
     def __init__(self, out: list[Any]) -> None:
         self._out = out
+
+    def record_request(self, request: Any) -> None:
+        """Write that a member's request has arrived; of other requests, write nothing."""
+        kind, group = type(request), request.group_id
+        if kind is HeartbeatRequest or kind is SyncGroupRequest:
+            api = "Heartbeat" if kind is HeartbeatRequest else "SyncGroup"
+            member, instance = request.member_id, request.group_instance_id
+            self._record(group, member, instance, api, request.generation_id)
+        elif kind is JoinGroupRequest:
+            told = request.protocols[0][1] if request.protocols else Subscription(())
+            self._out.append(
+                MemberRequest(
+                    group, request.member_id, request.group_instance_id, "JoinGroup",
+                    told.generation_id, told.topics, tuple([name for name, _ in request.protocols]),
+                    request.session_timeout_ms, request.rebalance_timeout_ms,
+                )
+            )  # fmt: skip
+        elif kind is LeaveGroupRequest:
+            for member, instance, _ in request.members:
+                self._record(group, member, instance, "LeaveGroup", -1)
+
+    def _record(
+        self, group: str, member_id: str, instance_id: str | None, api: str, generation: int
+    ) -> None:
+        self._out.append(
+            MemberRequest(group, member_id, instance_id, api, generation, (), (), 0, 0)
+        )
 
     def record_state(self, group: ClassicGroup, reason: str) -> None:
         """Write the group's state, generation and members."""
@@ -24,6 +58,7 @@ class GroupTrace:
                 tuple(group.members),
                 group.protocol or "",
                 reason,
+                group.leader or "",
             )
         )
 

@@ -92,6 +92,14 @@ class ProducerStateManager:
             if now_ms - entry.last_timestamp_ms >= self._expiration_ms:
                 del self.entries[producer_id]
 
+    def on_log_start(self, log_start: int, forget: bool) -> None:
+        """Forget the producers that have no batch above the log start, if the rules say so."""
+        if not forget:
+            return
+        for producer_id, entry in list(self.entries.items()):
+            if entry.batches and entry.batches[-1][2] < log_start:
+                del self.entries[producer_id]
+
     # ------------------------------------------------------------------------------- snapshots
 
     def take_snapshot(self) -> str | None:

@@ -312,8 +312,7 @@ class UnifiedLog:
     def raise_log_start(self, offset: int, reason: str = "leader") -> bool:
         """Raise the log start, at most to the high watermark; return whether it moved.
 
-        The reasons: DeleteRecords, the log start of the leader, a snapshot. The next retention pass
-        deletes the segments below.
+        The next retention pass deletes the segments below.
         """
         assert offset <= self.high_watermark, (offset, self.high_watermark, self.tp)
         if offset <= self.log_start_offset:
@@ -327,6 +326,7 @@ class UnifiedLog:
         self.log_start_offset = offset
         self.high_watermark = max(self.high_watermark, offset)
         self.local.recovery_point = max(self.local.recovery_point, offset)
+        self.producers.on_log_start(offset, self.rules.forgets_producers_of_deleted_records())
         end, hw = self.local.log_end_offset, self.high_watermark
         self.out.append(LogStart(self.topic_id, self.tp.partition, offset, reason, hw, end))
 

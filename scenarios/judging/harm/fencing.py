@@ -16,7 +16,7 @@ when the session behind the broker's znode was closed or has expired.
 from __future__ import annotations
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.harm.nodes import ROUNDING_US, Nodes
+from kafkasim.scenarios.judging.harm.truth.nodes import ROUNDING_US, Nodes
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 SESSION = "broker.session.timeout.ms"

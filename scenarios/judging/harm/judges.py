@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from kafkasim.scenarios.judging.harm.answers import LateAnswers
 from kafkasim.scenarios.judging.harm.fencing import FenceReason
 from kafkasim.scenarios.judging.harm.lag import LagReason
-from kafkasim.scenarios.judging.harm.nodes import Nodes
 from kafkasim.scenarios.judging.harm.offsets import OffsetOrder
+from kafkasim.scenarios.judging.harm.serving import StaleService
+from kafkasim.scenarios.judging.harm.shutdown import ShutdownEnds
+from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
+from kafkasim.scenarios.judging.harm.truth.logs import Logs
+from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
+from kafkasim.scenarios.judging.harm.watermark import WatermarkStalls
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
-HARM = ("LAGREASON", "FENCEREASON")
+HARM = ("LAGREASON", "FENCEREASON", "SHUTDOWNENDS", "STALESERVE", "HWSTALL", "ACKLATE")
 """The invariants that only these judges have."""
 
 
 class Harm:
-    """The judges of needless harm, which share what they know of the nodes."""
+    """The judges of needless harm, and what they share."""
 
     def __init__(self, cluster: TracedCluster) -> None:
-        nodes = Nodes(cluster.trace)
-        self._judges = (LagReason(cluster, nodes), FenceReason(cluster, nodes),
-                        OffsetOrder(cluster))  # fmt: skip
-
-    def finish(self) -> None:
-        """Judge what can only be judged at the end."""
+        trace = cluster.trace
+        nodes, disturbances = Nodes(trace), Disturbances(trace)
+        stalls = WatermarkStalls(cluster, nodes, disturbances)
+        stalls.logs = logs = Logs(trace, stalls.stood_still)
+        LagReason(cluster, nodes, logs)
+        LateAnswers(cluster, nodes, logs, disturbances)
+        FenceReason(cluster, nodes)
+        ShutdownEnds(cluster, nodes, disturbances)
+        StaleService(cluster, disturbances)
+        OffsetOrder(cluster)

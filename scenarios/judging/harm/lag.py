@@ -22,100 +22,26 @@ later. And a removal that the controller records for lag needs a leader's decisi
 from __future__ import annotations
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.harm.nodes import ROUNDING_US, Nodes
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster, broker_of
+from kafkasim.scenarios.judging.harm.truth.logs import Logs
+from kafkasim.scenarios.judging.harm.truth.nodes import ROUNDING_US, Nodes
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import PartitionKey
 
 LIMIT = "replica.lag.time.max.ms"
 
 
-class _Leader:
-    """A replica that leads: its log end, and when each follower was caught up at the latest."""
-
-    __slots__ = ("caught_up", "end", "epoch", "grown_us")
-
-    def __init__(self, epoch: int, end: int, now: int) -> None:
-        self.epoch = epoch
-        self.end = end
-        self.grown_us = now  # when the log reached its end
-        self.caught_up: dict[int, int] = {}
-
-
-class _Fetched:
-    """What a follower appended last, if that was the leader's whole log."""
-
-    __slots__ = ("epoch", "next_offset", "since_us", "t_us", "whole")
-
-    def __init__(self, epoch: int, next_offset: int, since_us: int, t_us: int, whole: bool) -> None:
-        self.epoch = epoch
-        self.next_offset = next_offset
-        self.since_us = since_us  # the fetch was sent after this
-        self.t_us = t_us
-        self.whole = whole
-
-
 class LagReason:
     """Compares what leaders remove for lag with what the followers have fetched."""
 
-    def __init__(self, cluster: TracedCluster, nodes: Nodes) -> None:
+    def __init__(self, cluster: TracedCluster, nodes: Nodes, logs: Logs) -> None:
         self.cluster = cluster
         self._nodes = nodes
-        self._leaders: dict[tuple[PartitionKey, str], _Leader] = {}
-        self._newest: dict[PartitionKey, _Leader] = {}
-        self._fetched: dict[tuple[PartitionKey, str], _Fetched] = {}
+        self._leaders = logs.leaders
         self._isr: dict[PartitionKey, facts.PartitionChanged] = {}
         self._proposed: dict[tuple[PartitionKey, int], dict[int, None]] = {}
         trace = cluster.trace
-        trace.subscribe(facts.BecameLeader, self._on_leader)
-        trace.subscribe(facts.Appended, self._on_appended)
-        trace.subscribe(facts.Replicated, self._on_replicated)
-        trace.subscribe(facts.HighWatermark, self._on_high_watermark)
         trace.subscribe(facts.PartitionChanged, self._on_changed)
         trace.subscribe(facts.IsrProposed, self._on_proposed)
-
-    def _on_leader(self, _seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
-        key = (fact.topic_id, fact.partition)
-        leader = _Leader(fact.leader_epoch, fact.start_offset, t)
-        self._leaders[key, node] = leader
-        known = self._newest.get(key)
-        if known is None or known.epoch <= fact.leader_epoch:
-            self._newest[key] = leader
-
-    def _on_appended(self, _seq: int, t: int, node: str, fact: facts.Appended) -> None:
-        leader = self._leaders.get(((fact.topic_id, fact.partition), node))
-        if leader is not None:
-            leader.end = fact.next_offset
-            leader.grown_us = t
-
-    def _on_high_watermark(self, _seq: int, _t: int, node: str, fact: facts.HighWatermark) -> None:
-        leader = self._leaders.get(((fact.topic_id, fact.partition), node))
-        if leader is not None and leader.end == fact.high_watermark:
-            grown = leader.grown_us
-            for broker in fact.acknowledged:
-                leader.caught_up[broker] = grown
-
-    def _on_replicated(self, _seq: int, t: int, node: str, fact: facts.Replicated) -> None:
-        key = (fact.topic_id, fact.partition)
-        leader = self._newest.get(key)
-        if leader is None or leader.epoch != fact.leader_epoch:
-            return
-        known = self._fetched.get((key, node))
-        whole = fact.next_offset == leader.end
-        if known is None:
-            self._fetched[key, node] = _Fetched(fact.leader_epoch, fact.next_offset, t, t, whole)
-            return
-        if known.epoch == fact.leader_epoch:
-            if known.whole and known.next_offset == fact.base_offset:
-                broker = broker_of(node)
-                if leader.caught_up.get(broker, -1) < known.since_us:
-                    leader.caught_up[broker] = known.since_us
-            known.since_us = known.t_us
-        else:
-            known.epoch = fact.leader_epoch
-            known.since_us = t
-        known.next_offset = fact.next_offset
-        known.t_us = t
-        known.whole = whole
 
     def _on_proposed(self, seq: int, t: int, node: str, fact: facts.IsrProposed) -> None:
         if fact.change != "shrink":

@@ -12,8 +12,10 @@ class Clients:
     def __init__(self, cluster: TracedCluster) -> None:
         self.cluster = cluster
         self._read: dict[tuple[str, int], dict[int, int]] = {}
-        self._owners: dict[tuple[str, int], dict[str, str]] = {}
-        self._committed: dict[tuple[str, str, int], int] = {}
+        # By group and generation: partition -> the member that owns it, and the row that says so.
+        self._owners: dict[tuple[str, int], dict[str, tuple[str, int]]] = {}
+        # By group, topic and partition: the offset that was acknowledged last, and the row.
+        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._coordinator_epoch: dict[str, int] = {}
         self._deleted: dict[str, None] = {}  # names of topics
         trace = cluster.trace
@@ -49,22 +51,31 @@ class Clients:
                 )  # fmt: skip
 
     def _on_assigned(self, seq: int, t: int, _node: str, fact: facts.GroupAssigned) -> None:
+        """EXCL: a partition has one owner at a time in a generation.
+
+        A static member that joins again gets the assignment of the id that it replaces, within the
+        generation (KIP-345); the coordinator takes it from the old id first.
+        """
         owners = self._owners.setdefault((fact.group, fact.generation), {})
+        for name in [name for name, (owner, _) in owners.items() if owner == fact.member_id]:
+            if name not in fact.assignment:
+                del owners[name]
         for name in fact.assignment:
-            known = owners.setdefault(name, fact.member_id)
+            known, since = owners.setdefault(name, (fact.member_id, seq))
             if known != fact.member_id:
+                key = self.cluster.group_key(fact.group)
                 self.cluster.violated(
-                    "EXCL", seq, t, self.cluster.group_key(fact.group),
+                    "EXCL", seq, t, key,
                     f"group {fact.group}, generation {fact.generation}: {known} and"
-                    f" {fact.member_id} both"
-                    f" own {name}",
+                    f" {fact.member_id} both own {name}",
+                    self.cluster.lost_between(key, since, seq),
                 )  # fmt: skip
 
-    def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
+    def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         epoch = self._coordinator_epoch.get(fact.group, -1)
         if fact.coordinator_epoch >= epoch:
             self._coordinator_epoch[fact.group] = fact.coordinator_epoch
-            self._committed[(fact.group, fact.topic, fact.partition)] = fact.offset
+            self._committed[(fact.group, fact.topic, fact.partition)] = (fact.offset, seq)
 
     def _on_topic_deleted(self, _seq: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
         """Allow that committed offsets of the topic disappear, some time later."""
@@ -73,11 +84,13 @@ class Clients:
     def _on_fetched(self, seq: int, t: int, node: str, fact: facts.OffsetFetched) -> None:
         if fact.coordinator_epoch < self._coordinator_epoch.get(fact.group, -1):
             return  # a deposed coordinator: its clients find the next one
-        promised = self._committed.get((fact.group, fact.topic, fact.partition))
+        promised, since = self._committed.get((fact.group, fact.topic, fact.partition), (-1, -1))
         gone = fact.offset < 0 and fact.topic in self._deleted
-        if promised is not None and fact.offset < promised and not gone:
+        if fact.offset < promised and not gone:
+            key = self.cluster.group_key(fact.group)
             self.cluster.violated(
-                "OFFSET", seq, t, self.cluster.group_key(fact.group),
+                "OFFSET", seq, t, key,
                 f"{node} answered offset {fact.offset} for {fact.topic}-{fact.partition} of group"
                 f" {fact.group}, after a commit of {promised} was acknowledged",
+                self.cluster.lost_between(key, since, seq),
             )  # fmt: skip

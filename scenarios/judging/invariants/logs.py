@@ -10,7 +10,6 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import (
-    UNCLEAN,
     TracedBatch,
     TracedCluster,
     TracedLog,
@@ -18,7 +17,7 @@ from kafkasim.scenarios.judging.invariants.traced import (
     broker_of,
     node_of,
 )
-from kafkasim.scenarios.judging.source import DELETING, PartitionKey
+from kafkasim.scenarios.judging.source import DELETING, UNCLEAN, PartitionKey
 
 _ALL = 1 << 60
 
@@ -304,7 +303,7 @@ class Logs:
             # After an unclean election, a clean leader must hold what the unclean one had.
             # A partition outside the budget elects its last-known leader uncleanly (KIP-966).
             lacks = not replica.holds(state.exposed, state.exposed_hash)
-            state.lose(replica, self.cluster.excuse(state.key, "") or UNCLEAN if lacks else "")
+            state.lose(replica, seq, t, self._unclean_excuse(state) if lacks else "")
             return
         if fact.leader_epoch < led:  # it applied its election late; others have led since
             return
@@ -321,7 +320,13 @@ class Logs:
                 f" {replica.log_end_offset}, without the records below high watermark"
                 f" {state.exposed} of an earlier leader", reason,
             )  # fmt: skip
-            state.lose(replica, reason)
+            state.lose(replica, seq, t, reason)
+
+    def _unclean_excuse(self, state: TracedPartition) -> str:
+        """Return why an unclean election may cost records: a fault, the configuration, or ""."""
+        created = self.cluster.topics.get(state.key[0])
+        allowed = created is not None and self.cluster.allows_unclean(created.topic)
+        return self.cluster.excuse(state.key, "") or (UNCLEAN if allowed else "")
 
     def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
         state = self._partition(fact.topic_id, fact.partition)

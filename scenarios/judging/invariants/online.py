@@ -8,6 +8,7 @@ PIDSTATE and ORDER in final.py. The judges of needless harm are in ``judging/har
 from __future__ import annotations
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.groups import GroupLimits, Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.clients import Clients
 from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
@@ -15,24 +16,40 @@ from kafkasim.scenarios.judging.invariants.logs import Logs
 from kafkasim.scenarios.judging.invariants.metadata import Metadata
 from kafkasim.scenarios.judging.invariants.traced import LogView, TracedCluster, Violation
 from kafkasim.scenarios.judging.invariants.zookeeper import ZooKeeperWrites
-from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import (
+    AllowsUnclean,
+    Excuse,
+    FactSource,
+    Loss,
+    PartitionKey,
+)
 
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
     "NODUP", "ORDER", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE", "PIDSTATE", *HARM,
+    "needless-rebalance", "long-rebalance", "needless-eviction", "vanished-offset",
+    "stale-coordinator",
 )  # fmt: skip
 
 
 class Invariants:
     """All invariants of one run, subscribed to its trace."""
 
-    def __init__(self, trace: FactSource, view: LogView, excuse: Excuse) -> None:
-        self.cluster = TracedCluster(trace, view, excuse)
+    def __init__(
+        self,
+        trace: FactSource,
+        view: LogView,
+        excuse: Excuse,
+        allows_unclean: AllowsUnclean,
+        limits: GroupLimits,
+    ) -> None:
+        self.cluster = TracedCluster(trace, view, excuse, allows_unclean)
         self._logs = Logs(self.cluster)
         self._metadata = Metadata(self.cluster)
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)
-        self._harm = Harm(self.cluster)
+        Harm(self.cluster)
+        self._groups = Groups(self.cluster, limits)
         trace.subscribe(facts.FinalReplica, self._on_final)
 
     @property
@@ -40,9 +57,9 @@ class Invariants:
         """The violations so far, in order."""
         return self.cluster.violations
 
-    def lost(self, key: PartitionKey, offset: int) -> str:
-        """Return why a fault may have cost the record at an offset, or "" (−1: any record)."""
-        return self.cluster.lost(key, offset)
+    def losses(self, key: PartitionKey) -> list[Loss]:
+        """Return what a partition has legally lost, the earliest loss first."""
+        return self.cluster.losses(key)
 
     def reopened(self) -> list[PartitionKey]:
         """Return the partitions with a leader that lost records and went on in its old epoch."""
@@ -55,7 +72,7 @@ class Invariants:
     def finish(self) -> list[Violation]:
         """Judge what can only be judged at the end, and return all violations."""
         self._metadata.finish()
-        self._harm.finish()
+        self._groups.finish()
         return self.cluster.violations
 
     def _on_final(self, seq: int, t_us: int, node: str, fact: facts.FinalReplica) -> None:

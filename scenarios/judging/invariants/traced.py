@@ -16,17 +16,14 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.model.group.hashing import partition_for
-from kafkasim.scenarios.judging.source import Excuse, FactSource, PartitionKey
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Committed records that a new leader does not have, for a reason that Kafka allows."""
-
-    first: int  # the lowest lost offset
-    end: int  # the offset after the last one
-    reason: str  # last-replica-standing | unclean-election
-
+from kafkasim.scenarios.judging.source import (
+    UNCLEAN,
+    AllowsUnclean,
+    Excuse,
+    FactSource,
+    Loss,
+    PartitionKey,
+)
 
 LogView = Callable[[str, str, int], Any]
 """``view(node, topic_id, partition)`` returns that replica's log, or None when it has none."""
@@ -34,13 +31,8 @@ LogView = Callable[[str, str, int], Any]
 TracedBatch = tuple[int, int, int, tuple[Any, ...]]
 """A batch: base offset, end offset (exclusive), leader epoch, and what it holds."""
 
-FROM_OFFSETS = ("EXCL", "OFFSET")
-"""What is lost with records of a group's offsets partition: its commits and its generations."""
-
 FROM_EPOCH = ("HWMONO", "ISRDATA", "MATCH")
 """What breaks when a leader that lost records goes on in its old leader epoch (ZooKeeper mode)."""
-
-UNCLEAN = "unclean-election"
 
 
 @dataclass(slots=True)
@@ -158,10 +150,10 @@ class TracedPartition:
         end = leader.log_end_offset
         return any(known > end and of == epoch for known, of in self.canonical)
 
-    def lose(self, leader: TracedLog, reason: str) -> None:
+    def lose(self, leader: TracedLog, seq: int, t_us: int, reason: str) -> None:
         """Account for what a new leader lacks of the exposed records: what follows, it answers for.
 
-        ``reason`` says why the loss is legal; with "" it is none.
+        ``seq`` is the row of its election; ``reason`` says why the loss is legal, "" if it is not.
         """
         end, marks = self.exposed, self.marks
         while marks and not leader.holds(*marks[-1]):
@@ -169,14 +161,11 @@ class TracedPartition:
         self.exposed = max(min(self.exposed, leader.log_end_offset), leader.start)
         self.exposed_hash = leader.prefix(self.exposed)
         if reason:
-            self.losses.append(Loss(marks[-1][0] if marks else 0, end, reason))
+            self.losses.append(Loss(marks[-1][0] if marks else 0, end, seq, t_us, reason))
 
     def lost(self, offset: int) -> str:
-        """Return why the record at an offset was legally lost, or "". −1 stands for any record."""
-        for loss in self.losses:
-            if offset < 0 or loss.first <= offset < loss.end:
-                return loss.reason
-        return ""
+        """Return why the record at an offset was legally lost, or ""."""
+        return next((loss.reason for loss in self.losses if loss.covers(offset)), "")
 
     def cut(self, replica: TracedLog, offset: int) -> None:
         """Drop every batch of a replica that reaches beyond ``offset``.
@@ -237,10 +226,13 @@ class TracedCluster:
 
     MOST = 20  # violations kept of one invariant and excuse: the first ones tell the story
 
-    def __init__(self, trace: FactSource, view: LogView, excuse: Excuse) -> None:
+    def __init__(
+        self, trace: FactSource, view: LogView, excuse: Excuse, allows_unclean: AllowsUnclean
+    ) -> None:
         self.trace = trace
         self.view = view
         self.excuse = excuse
+        self.allows_unclean = allows_unclean
         self.partitions: dict[PartitionKey, TracedPartition] = {}
         self.topics: dict[str, facts.TopicCreated] = {}
         self.violations: list[Violation] = []
@@ -269,27 +261,27 @@ class TracedCluster:
         Expected violations are counted apart, so that they cannot crowd out others.
         """
         reason = expected
-        if not reason and invariant in FROM_OFFSETS:
-            reason = self.lost(key, -1)
-        elif not reason and invariant in FROM_EPOCH and self.partition(*key).reopened:
+        if not reason and invariant in FROM_EPOCH and self.partition(*key).reopened:
             reason = "last-replica-standing"
         kept = self._kept.get((invariant, reason), 0)
         if kept < self.MOST:
             self._kept[(invariant, reason)] = kept + 1
             self.violations.append(Violation(invariant, seq, t_us, *key, message, reason))
 
-    def lost(self, key: PartitionKey, offset: int) -> str:
-        """Return why a fault may have cost the record at an offset, or "". −1 stands for any.
+    def losses(self, key: PartitionKey) -> list[Loss]:
+        """Return what a partition has legally lost, the earliest loss first."""
+        state = self.partitions.get(key)
+        return state.losses if state is not None else []
+
+    def lost_between(self, key: PartitionKey, promise: int, broken: int) -> str:
+        """Return why a partition lost records between two rows of the trace, or "".
 
         What an unclean election costs is not asked for: a scenario permits that itself.
         """
-        state = self.partitions.get(key)
-        if state is None:
-            return ""
         found = [
             loss.reason
-            for loss in state.losses
-            if loss.reason != UNCLEAN and (offset < 0 or loss.first <= offset < loss.end)
+            for loss in self.losses(key)
+            if loss.reason != UNCLEAN and promise < loss.seq < broken
         ]
         return found[0] if found else ""
 

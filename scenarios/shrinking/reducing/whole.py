@@ -133,7 +133,7 @@ def _without_node(cluster: Data, gone: str, name: Any) -> Data:
 
 
 def _without_replica(topic: Data, gone: int, number: Any) -> Data:
-    if "assignment" not in topic:
+    if not topic.get("assignment"):
         return topic
     rows = [[number(b) for b in row if b != gone] for row in topic["assignment"]]
     least = min(len(row) for row in rows)

@@ -12,24 +12,22 @@ from kafkasim.scenarios.variants.variant import Variant
 class FencedIsEligible(ReplicationRules):
     """A leader proposes fenced brokers and brokers that shut down for the ISR."""
 
-    def is_eligible(self, leader: Any, remote: Any) -> bool:
-        broker = leader.brokers.get(remote.id)
-        return broker is not None and remote.broker_epoch in (-1, broker.epoch)
+    def is_active(self, broker: Any) -> bool:
+        return True
 
 
 class FencedIsAdmitted(ControllerRules):
     """The controller admits fenced brokers and brokers that shut down to the ISR."""
 
-    def eligible_for_isr(self, broker: Any, broker_epoch: int) -> bool:
-        return broker is not None and broker_epoch in (-1, broker.epoch)
+    def is_active(self, broker: Any) -> bool:
+        return True
 
 
 class AnyIncarnationIsEligible(ReplicationRules):
     """A leader does not compare the broker epochs of a follower."""
 
-    def is_eligible(self, leader: Any, remote: Any) -> bool:
-        broker = leader.brokers.get(remote.id)
-        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+    def is_same_incarnation(self, fetched: int, registered: int) -> bool:
+        return True
 
     def is_stale_replica_epoch(self, brokers: Any, replica: int, epoch: int) -> bool:
         return False
@@ -38,8 +36,8 @@ class AnyIncarnationIsEligible(ReplicationRules):
 class AnyIncarnationIsAdmitted(ControllerRules):
     """The controller does not check the broker epochs of a proposed ISR."""
 
-    def eligible_for_isr(self, broker: Any, broker_epoch: int) -> bool:
-        return super().eligible_for_isr(broker, -1)
+    def is_same_incarnation(self, proposed: int, registered: int) -> bool:
+        return True
 
 
 class CommittedIsrHoldsHighWatermark(ReplicationRules):

@@ -90,9 +90,8 @@ class RemembersFollowers(ReplicationRules):
 class JoinsAtHighWatermark(ReplicationRules):
     """A replica joins the ISR once it has reached the leader's high watermark."""
 
-    def may_join_isr(self, leader: Any, remote: Any) -> bool:
-        reached = bool(remote.leo >= leader.log.high_watermark)
-        return reached and self.is_eligible(leader, remote)
+    def reaches_epoch_start(self, follower_end: int, leader_epoch_start: int) -> bool:
+        return True
 
 
 class NoEpochEntryAtElection(ReplicationRules):

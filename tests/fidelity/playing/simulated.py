@@ -41,11 +41,7 @@ class SimulatedPlay:
     def play(self) -> list[str]:
         """Run the schedule and return its history."""
         self.result = self.run.execute()
-        return self._history() + self._answers
-
-    def _history(self) -> list[str]:
-        """Return the text of the ground truth from the start of the schedule on."""
-        return History(self._start).lines(self._entries())
+        return History(self._start).lines(self._entries()) + self._answers
 
     def _on_phase(self, _seq: int, _t: int, _node: str, fact: facts.Phase) -> None:
         if fact.phase == "ready":

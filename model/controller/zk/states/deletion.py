@@ -85,6 +85,7 @@ class TopicDeletionManager:
     def resume(self) -> Steps:
         """Go on with every queued topic as far as possible (resumeDeletions)."""
         context = self.context
+        before = self.store.because("deletion")
         eligible: list[str] = []
         for topic in list(context.topics_to_delete):
             every = context.replicas_of_topic(topic)
@@ -100,6 +101,7 @@ class TopicDeletionManager:
                 eligible.append(topic)
         if eligible:
             yield from self._begin(eligible)
+        self.store.because(before)
 
     def _begin(self, topics: list[str]) -> Steps:
         """Tell all brokers that the topics have no leader, then stop and delete their replicas."""

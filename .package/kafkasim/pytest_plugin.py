@@ -1,0 +1,98 @@
+"""A pytest plugin: the fixture ``kafka`` runs scenarios, ``--kafkasim-seed`` chooses the seed.
+
+    def test_acks_all_survives_a_crash(kafka):
+        outcome = kafka.run("my.toml")
+        assert outcome.verdict == "pass", kafka.why(outcome)
+
+pytest loads the plugin by itself where kafkasim is installed. A failed test shows the seed, the
+anomalies and the command that runs it again for each run that it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkasim
+
+SEED = "--kafkasim-seed"
+
+
+class Kafka:
+    """Runs scenarios for one test, all with the seed of the command line."""
+
+    def __init__(self, seed: int, directory: Path) -> None:
+        self.seed = seed
+        self.directory = directory
+        self.outcomes: list[kafkasim.Outcome] = []
+
+    def run(
+        self,
+        scenario: str | Path | Mapping[str, Any],
+        *,
+        seed: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        twin: bool = False,
+        variants: Sequence[str] = (),
+    ) -> kafkasim.Outcome:
+        """Run a scenario (a name, a file or a mapping) and return its outcome.
+
+        The arguments are those of :func:`kafkasim.run`; the trace stays until the test session is
+        over. ``seed`` goes before the seed of the command line.
+
+        Raises:
+            ScenarioError: the scenario, a setting or a variant is not right.
+        """
+        outcome = kafkasim.run(
+            scenario,
+            seed=self.seed if seed is None else seed,
+            settings=settings,
+            twin=twin,
+            variants=variants,
+            directory=self.directory / f"run-{len(self.outcomes)}",
+        )
+        self.outcomes.append(outcome)
+        return outcome
+
+    def why(self, outcome: kafkasim.Outcome) -> str:
+        """Return what led to the anomalies of a run, as ``kafkasim explain`` prints it."""
+        return "\n".join(outcome.explain())
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of kafkasim."""
+    group = parser.getgroup("kafkasim", "simulated Apache Kafka")
+    group.addoption(
+        SEED, type=int, default=1, metavar="N", help="the seed of the fixture `kafka` (default: 1)"
+    )
+
+
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kafka:
+    """Run scenarios on a simulated Kafka: ``kafka.run(scenario)``."""
+    runner = Kafka(request.config.getoption(SEED), tmp_path_factory.mktemp("kafkasim"))
+    request.node.stash[_RUNNER] = runner
+    return runner
+
+
+_RUNNER = pytest.StashKey[Kafka]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Add to the report of a failed test which runs it made."""
+    report = yield
+    runner = item.stash.get(_RUNNER, None)
+    if report.when == "call" and report.failed and runner is not None and runner.outcomes:
+        lines = []
+        for outcome in runner.outcomes:
+            result = outcome.result
+            found = ", ".join(outcome.anomalies) or "nothing"
+            lines.append(f"{result.scenario}, seed {result.seed}: {outcome.verdict} ({found})")
+            lines.append(f"  kafkasim replay {outcome.directory}")
+            lines.append(f"  kafkasim explain {outcome.directory}")
+        report.sections.append(("kafkasim", "\n".join(lines)))
+    return report

@@ -1,0 +1,120 @@
+"""The heaviest checks as DuckDB says them, on the same Parquet files: a yardstick for Spark's.
+
+The queries are those of ``checks/`` in DuckDB's words, so each must find as many rows.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import duckdb
+
+from kafkasim.analysis.stored import kind_columns
+
+KINDS = ("Acked", "FinalReplica", "HighWatermark", "LogStart", "Polled", "Positioned")
+
+VIEWS = {
+    "final_leaders": """
+        SELECT * REPLACE (greatest(log_start_offset, trimmed) AS log_start_offset) FROM (
+            SELECT * FROM FinalReplica WHERE "leading"
+            QUALIFY row_number() OVER (PARTITION BY run, topic_id, partition
+                                       ORDER BY leader_epoch DESC) = 1)
+        LEFT JOIN (
+            SELECT run, topic_id, partition, max("offset") AS trimmed FROM LogStart
+            WHERE reason IN ('delete-records', 'retention') GROUP BY run, topic_id, partition)
+            USING (run, topic_id, partition)""",
+    "final_records": """
+        SELECT * FROM (
+            SELECT run, topic_id, partition, log_start_offset, unnest(record_ids) AS record_id,
+                   unnest(flatten(list_transform(
+                       list_zip(base_offsets, record_counts),
+                       lambda batch: range(batch[1], batch[1] + batch[2])))) AS "offset"
+            FROM final_leaders)
+        WHERE "offset" >= log_start_offset""",
+    "acked_records": """
+        SELECT run, topic_id, partition, seq, unnest(record_ids) AS record_id,
+               CASE WHEN base_offset >= 0
+                    THEN base_offset + generate_subscripts(record_ids, 1) - 1 ELSE -1
+               END AS "offset"
+        FROM Acked""",
+    "polled_records": """
+        SELECT run, topic_id, partition, seq, "group", member_id, unnest(offsets) AS "offset",
+               unnest(record_ids) AS record_id
+        FROM Polled""",
+    "first_positions": """
+        SELECT run, topic_id, partition, "group",
+               greatest(min("offset"), max(CASE WHEN reason = 'latest' THEN "offset" ELSE 0 END))
+                   AS start
+        FROM Positioned WHERE reason != 'none'
+        GROUP BY run, topic_id, partition, "group" """,
+}
+
+QUERIES = {
+    "lost-write": """
+        SELECT run, topic_id, partition, record_id
+        FROM acked_records AS acked
+        JOIN final_leaders AS leaders USING (run, topic_id, partition)
+        ANTI JOIN (SELECT run, topic_id, partition, unnest(record_ids) AS record_id
+                   FROM final_leaders) AS held USING (run, topic_id, partition, record_id)
+        WHERE acked."offset" < 0 OR acked."offset" >= log_start_offset""",
+    "unseen": """
+        SELECT DISTINCT run, topic_id, partition, acked.seq, record_id
+        FROM acked_records AS acked
+        ANTI JOIN polled_records USING (run, topic_id, partition, record_id)
+        JOIN final_records AS held USING (run, topic_id, partition, record_id)
+        JOIN first_positions AS positions USING (run, topic_id, partition)
+        WHERE start <= held."offset" """,
+    "poll-order": """
+        SELECT * FROM (
+            SELECT *, lag(CASE WHEN positioned THEN "offset" ELSE "offset" + 1 END) OVER (
+                PARTITION BY run, topic_id, partition, "group", member_id
+                ORDER BY seq, place) AS expected
+            FROM (
+                SELECT run, topic_id, partition, seq, "group", member_id, "offset",
+                       true AS positioned, -1 AS place
+                FROM Positioned
+                UNION ALL
+                SELECT run, topic_id, partition, seq, "group", member_id, "offset", false, "offset"
+                FROM polled_records))
+        WHERE NOT positioned AND expected >= 0 AND "offset" != expected""",
+    "high-watermark-monotonic": """
+        SELECT * FROM (
+            SELECT run, high_watermark, lag(high_watermark) OVER (
+                PARTITION BY run, topic_id, partition, leader_epoch, node ORDER BY seq) AS last
+            FROM HighWatermark)
+        WHERE high_watermark < last""",
+}
+"""The checks of these names, in DuckDB's words."""
+
+
+def measure(place: Path, threads: int) -> dict[str, tuple[int, float]]:
+    """Return the rows that each query finds in a stored fleet, and its seconds."""
+    connection = duckdb.connect()
+    connection.execute(f"SET threads = {threads}")
+    for kind in KINDS:
+        files = f"facts/batch=*/kind={kind}/*.parquet"
+        source = f"read_parquet('{place}/{files}', hive_partitioning = false)"
+        if not any(place.glob(files)):
+            source = _nothing(kind)
+        connection.execute(f"CREATE VIEW {kind} AS SELECT * FROM {source}")
+    for name, text in VIEWS.items():
+        connection.execute(f"CREATE VIEW {name} AS {text}")
+    found = {}
+    for name, text in QUERIES.items():
+        began = time.perf_counter()
+        row = connection.execute(f"SELECT count(*) FROM ({text})").fetchone()
+        assert row is not None
+        found[name] = (int(row[0]), time.perf_counter() - began)
+    return found
+
+
+def _nothing(kind: str) -> str:
+    """Return an empty table with the columns of a kind of fact."""
+    duck_types = {"int64": "BIGINT", "string": "VARCHAR", "bool": "BOOLEAN",
+                  "list<int64>": "BIGINT[]", "list<string>": "VARCHAR[]"}  # fmt: skip
+    columns = [
+        f'CAST(NULL AS {duck_types[declared]}) AS "{name}"'
+        for name, declared in kind_columns(kind).items()
+    ]
+    return f"(SELECT {', '.join(columns)} WHERE false)"

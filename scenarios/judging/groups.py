@@ -1,0 +1,427 @@
+"""Needless harm to groups: rebalances, removals, coordinators and offsets (README.md).
+
+A rebalance stops all members, so each must have a reason that holds in what reached the
+coordinator, and an end that follows from the timeouts of the members. All bounds count from facts
+of the coordinator's own host, so what the network delays, loses or repeats explains nothing here;
+what the host's pauses take is added.
+
+    needless-rebalance   nobody joined, left, subscribed otherwise or fell silent
+    long-rebalance       a phase outlasts rebalance.timeout (max.poll.interval.ms)
+    needless-eviction    a member is gone without LeaveGroup, silence, or a missed phase
+    vanished-offset      a committed offset is not with the coordinator at the end
+    stale-coordinator    a broker serves a group after it has applied that another one leads
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+
+PREPARING, COMPLETING, STABLE = "PreparingRebalance", "CompletingRebalance", "Stable"
+
+NEW_MEMBER_SESSION_US = 300_000_000
+"""The session of a member before its first generation (classicGroupNewMemberJoinTimeoutMs)."""
+
+SLACK_US = 1_000_000
+"""What a host may need beyond a deadline: its lanes are busy, or its disk stalls."""
+SAME_SUBSCRIPTION = "same"
+OTHER_GENERATION = "generation"
+OTHER_SUBSCRIPTION = "subscription"
+"""How a JoinGroup differs from its sender's last one. The coordinator compares the bytes of the
+subscription, which hold the generation that the member knew (ConsumerProtocolSubscription)."""
+
+STALE_METADATA_US = 10_000_000
+"""How old a leader's metadata may be when it assigns: a retry after each failed request."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """What the brokers' configuration says of groups; times in µs."""
+
+    commit_timeout_us: int  # offsets.commit.timeout.ms
+    initial_delay_us: int  # group.initial.rebalance.delay.ms
+    retention_us: int  # offsets.retention.minutes
+
+
+@dataclass(slots=True)
+class _Member:
+    """What a member has told coordinators about itself, and when the present one last heard it."""
+
+    topics: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    session_us: int = NEW_MEMBER_SESSION_US
+    rebalance_us: int = 0
+    instance_id: str | None = None
+    generation: int = -1  # the last one, as its last JoinGroup says
+    completed: int = -1  # the last generation whose assignment its application has taken
+
+
+@dataclass(slots=True)
+class _Tenure:
+    """One group in the hands of one coordinator, from loading to resignation."""
+
+    state: str
+    generation: int
+    members: tuple[str, ...]
+    since_us: int  # when the state began
+    leader: str = ""
+    paused_us: int = 0  # of the host, since then
+    longest_us: int = 0  # the longest rebalance timeout of whom the phase waits for
+    synced: bool = False  # a SyncGroup of this generation has arrived
+    heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
+    left: dict[str, None] = field(default_factory=dict)  # who sent LeaveGroup
+    replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
+    last: tuple[int, facts.MemberRequest, str] | None = None  # the last request and its time
+
+
+class Groups:
+    """Follows every group at every coordinator."""
+
+    def __init__(self, cluster: TracedCluster, limits: GroupLimits) -> None:
+        self.cluster = cluster
+        self._limits = limits
+        self._members: dict[tuple[str, str], _Member] = {}
+        self._tenures: dict[tuple[str, str], _Tenure] = {}  # (node, group)
+        self._resized: dict[str, int] = {}  # topic -> when its partitions last changed
+        self._sizes: dict[str, int] = {}  # topic id -> partitions
+        self._drifting: dict[str, None] = {}  # hosts
+        self._formed: dict[tuple[str, int], int] = {}  # (group, generation) -> when it began
+        self._started: dict[str, int] = {}  # broker -> when its process last started
+        # (offsets partition, node) -> when the node learned that another broker leads it
+        self._deposed: dict[tuple[int, str], int] = {}
+        self._coordinator: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
+        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}  # -> (row, time)
+        self._final: dict[tuple[str, str, int], None] = {}
+        self._deleted: dict[str, None] = {}
+        self._end = (-1, -1)  # row and time of the run's last phase
+        trace = cluster.trace
+        trace.subscribe(facts.MemberRequest, self._on_request)
+        trace.subscribe(facts.GroupState, self._on_state)
+        trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
+        trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
+        trace.subscribe(facts.BecameFollower, self._on_follower)
+        trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.HostPaused, self._on_paused)
+        trace.subscribe(facts.HostStarted, self._on_started)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.TopicCreated, self._on_topic_created)
+        trace.subscribe(facts.PartitionChanged, self._on_partition)
+        trace.subscribe(facts.OffsetCommitted, self._on_committed)
+        trace.subscribe(facts.FinalOffset, self._on_final_offset)
+        trace.subscribe(facts.Phase, self._on_phase)
+        trace.subscribe(facts.FaultStarted, self._on_fault)
+
+    # What the coordinator hears.
+
+    def _on_request(self, seq: int, t: int, node: str, fact: facts.MemberRequest) -> None:
+        self._check_coordinator(seq, t, node, fact)
+        tenure = self._tenures.get((node, fact.group))
+        member_id = fact.member_id
+        member = self._member(fact.group, member_id)
+        told = ""
+        if fact.api == "JoinGroup":
+            told = self._learn(member, fact)
+        if tenure is None:
+            return
+        if fact.api == "JoinGroup":
+            for known in tenure.members:
+                instance = self._member(fact.group, known).instance_id
+                if fact.instance_id is not None and instance == fact.instance_id:
+                    if known != member_id:
+                        tenure.replaced[known] = None
+            tenure.longest_us = max(tenure.longest_us, member.rebalance_us)
+        elif fact.api == "SyncGroup" and fact.generation == tenure.generation:
+            tenure.synced = True
+        elif fact.api == "LeaveGroup":
+            tenure.left[member_id] = None
+        elif fact.api == "Heartbeat" and fact.generation == tenure.generation:
+            tenure.heard[member_id] = t
+        tenure.last = (t, fact, told)
+
+    def _member(self, group: str, member_id: str) -> _Member:
+        return self._members.setdefault((group, member_id), _Member())
+
+    def _learn(self, member: _Member, fact: facts.MemberRequest) -> str:
+        """Take over what a JoinGroup says; return how it differs from the one before."""
+        wants = (fact.topics, fact.protocols)
+        told = OTHER_SUBSCRIPTION if wants != (member.topics, member.protocols) else (
+            SAME_SUBSCRIPTION if fact.generation == member.generation else OTHER_GENERATION
+        )  # fmt: skip
+        member.topics, member.protocols = wants
+        member.generation = fact.generation
+        member.session_us = fact.session_timeout_ms * 1000
+        member.rebalance_us = fact.rebalance_timeout_ms * 1000
+        member.instance_id = fact.instance_id
+        return told
+
+    def _on_assigned(self, _s: int, _t: int, _n: str, fact: facts.ConsumerAssigned) -> None:
+        self._member(fact.group, fact.member_id).completed = fact.generation
+
+    # What it does.
+
+    def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
+        key = (node, fact.group)
+        before = self._tenures.get(key)
+        if before is not None and fact.reason != "loaded":
+            self._check_members(seq, t, node, fact, before)
+            self._check_phase(seq, t, node, fact.group, before)
+            if fact.state == PREPARING and before.state in (STABLE, COMPLETING):
+                self._check_reason(seq, t, fact, before)
+        self._tenures[key] = self._next(t, fact, before)
+        self._formed.setdefault((fact.group, fact.generation), t)
+
+    def _next(self, t: int, fact: facts.GroupState, before: _Tenure | None) -> _Tenure:
+        """Return the tenure in its new state."""
+        fresh = before is None or fact.reason == "loaded" or fact.generation > before.generation
+        heard = {} if before is None else before.heard
+        waits = [self._member(fact.group, each).rebalance_us for each in fact.member_ids]
+        return _Tenure(
+            fact.state,
+            fact.generation,
+            fact.member_ids,
+            t if before is None or fact.state != before.state or fresh else before.since_us,
+            leader=fact.group_leader,
+            longest_us=max(waits, default=0),
+            heard={each: t if fresh else heard.get(each, t) for each in fact.member_ids},
+            last=None if before is None else before.last,
+        )
+
+    def _check_members(
+        self, seq: int, t: int, node: str, fact: facts.GroupState, before: _Tenure
+    ) -> None:
+        """Check that each member that is gone has left, fallen silent, or missed its phase."""
+        if node in self._drifting:
+            return
+        missed = t - before.since_us >= before.longest_us and before.state in (
+            PREPARING,
+            COMPLETING,
+        )
+        for member_id in before.members:
+            silent_us = t - before.heard[member_id]
+            if (
+                member_id in fact.member_ids
+                or missed
+                or member_id in before.left
+                or member_id in before.replaced
+                or silent_us >= self._member(fact.group, member_id).session_us
+            ):
+                continue
+            self._violated(
+                "needless-eviction", seq, t, fact.group,
+                f"{member_id} is no member of group {fact.group} any more, {silent_us} µs after the"
+                f" coordinator heard it and {t - before.since_us} µs after {before.state} began",
+            )  # fmt: skip
+
+    def _check_phase(self, seq: int, t: int, node: str, group: str, tenure: _Tenure) -> None:
+        """Check how long a phase of a rebalance has lasted."""
+        if tenure.state not in (PREPARING, COMPLETING) or node in self._drifting:
+            return
+        members = [self._member(group, each) for each in tenure.members]
+        limit = tenure.longest_us
+        if tenure.state == PREPARING:
+            limit += self._limits.initial_delay_us
+            if any(each.instance_id is not None for each in members):
+                limit += max(each.session_us for each in members) + tenure.longest_us
+        else:
+            limit += self._limits.commit_timeout_us
+        lasted = t - tenure.since_us - tenure.paused_us
+        if tenure.members and lasted > limit + SLACK_US:
+            self._violated(
+                "long-rebalance", seq, t, group,
+                f"group {group} was in {tenure.state} for {lasted} µs; its members' timeouts allow"
+                f" {limit}",
+            )  # fmt: skip
+
+    def _check_reason(self, seq: int, t: int, fact: facts.GroupState, before: _Tenure) -> None:
+        """Check that something has changed when a rebalance begins."""
+        why = self._reason(t, fact, before)
+        if not why:
+            what = "no request" if before.last is None else f"{before.last[1].api}"
+            self._violated(
+                "needless-rebalance", seq, t, fact.group,
+                f"group {fact.group} leaves {before.state} of generation {before.generation}, and"
+                f" no member, subscription or partition has changed ({what} came last:"
+                f" {fact.reason})",
+            )  # fmt: skip
+
+    def _reason(self, t: int, fact: facts.GroupState, before: _Tenure) -> str:
+        if before.members != fact.member_ids or before.left or before.replaced:
+            return "members"
+        last = before.last
+        if last is not None and last[0] == t and last[1].api == "JoinGroup":
+            why = self._rejoin_reason(fact, before, last[1], last[2])
+            if why:
+                return why
+        if before.state == COMPLETING and before.synced:
+            return "the assignment was not stored"
+        return ""
+
+    def _rejoin_reason(
+        self, fact: facts.GroupState, before: _Tenure, request: facts.MemberRequest, told: str
+    ) -> str:
+        """Return why this JoinGroup has to start a rebalance, or ""."""
+        if request.member_id not in before.members:
+            return "members"
+        leads = request.member_id == before.leader and before.state == STABLE
+        if told != SAME_SUBSCRIPTION or leads:
+            if told == OTHER_SUBSCRIPTION:
+                return "subscription"
+            if self._member(fact.group, request.member_id).completed != before.generation:
+                return "lost answer"
+        if leads and any(topic in self._resized for topic in self._topics(fact)):
+            return "partitions"
+        return "metadata" if leads and self._forgot_metadata(fact) else ""
+
+    def _forgot_metadata(self, fact: facts.GroupState) -> bool:
+        """Return whether a ZooKeeper broker has restarted since the leader saw the topics.
+
+        Its metadata cache is empty until the controller's UpdateMetadata, and it answers Metadata
+        without any topic. The leader then finds other partitions than it had assigned
+        (ConsumerCoordinator.rejoinNeededOrPending).
+        """
+        if not self.cluster.zookeeper:
+            return False
+        formed = self._formed.get((fact.group, fact.generation), 0)
+        return any(started >= formed - STALE_METADATA_US for started in self._started.values())
+
+    def _topics(self, fact: facts.GroupState) -> dict[str, None]:
+        return {
+            topic: None
+            for member_id in fact.member_ids
+            for topic in self._member(fact.group, member_id).topics
+        }
+
+    # Who serves.
+
+    def _partition(self, group: str) -> int:
+        return self.cluster.group_key(group)[1]
+
+    def _check_coordinator(self, seq: int, t: int, node: str, fact: facts.MemberRequest) -> None:
+        deposed = self._deposed.get((self._partition(fact.group), node))
+        if deposed is not None and t > deposed + SLACK_US:
+            self._violated(
+                "stale-coordinator", seq, t, fact.group,
+                f"{node} serves {fact.api} of group {fact.group}, {t - deposed} µs after it became"
+                " a follower of the group's partition",
+            )  # fmt: skip
+
+    def _offsets_topic(self) -> str:
+        for topic_id, created in self.cluster.topics.items():
+            if created.topic == "__consumer_offsets":
+                return topic_id
+        return ""
+
+    def _on_follower(self, _s: int, t: int, node: str, fact: facts.BecameFollower) -> None:
+        if fact.topic_id == self._offsets_topic():
+            self._deposed.setdefault((fact.partition, node), t)
+
+    def _on_leader(self, _s: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
+        if fact.topic_id == self._offsets_topic():
+            self._deposed.pop((fact.partition, node), None)
+
+    def _on_loaded(self, _s: int, _t: int, node: str, fact: facts.CoordinatorLoaded) -> None:
+        if fact.loaded:
+            # The lane of the coordinator may be ahead of the one that tells who leads.
+            self._deposed.pop((fact.partition, node), None)
+            known = self._coordinator.get(fact.partition, (-1, ""))
+            self._coordinator[fact.partition] = max(known, (fact.leader_epoch, node))
+        else:
+            gone = [
+                key
+                for key in self._tenures
+                if key[0] == node and self._partition(key[1]) == fact.partition
+            ]
+            for key in gone:
+                del self._tenures[key]
+
+    # What the hosts do.
+
+    def _on_paused(self, _s: int, _t: int, node: str, fact: facts.HostPaused) -> None:
+        for (where, _), tenure in self._tenures.items():
+            if where == node:
+                tenure.paused_us += fact.duration_us
+        for key in [key for key in self._deposed if key[1] == node]:
+            self._deposed[key] += fact.duration_us
+
+    def _on_started(self, _s: int, t: int, node: str, _fact: facts.HostStarted) -> None:
+        if node.startswith("broker-"):
+            self._started[node] = t
+        for key in [key for key in self._deposed if key[1] == node]:
+            del self._deposed[key]
+
+    def _on_stopped(self, _s: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
+        for key in [key for key in self._tenures if key[0] == node]:
+            del self._tenures[key]
+        for place, (_, where) in list(self._coordinator.items()):
+            if where == node:
+                del self._coordinator[place]
+
+    def _on_fault(self, _s: int, _t: int, _n: str, fact: facts.FaultStarted) -> None:
+        """Judge no more times on a host whose clock runs faster or slower than others."""
+        if fact.fault == "clock-drift":
+            self._drifting[fact.target] = None
+
+    # Topics.
+
+    def _on_topic_created(self, _s: int, t: int, _n: str, fact: facts.TopicCreated) -> None:
+        if self._sizes.setdefault(fact.topic_id, fact.partitions) == fact.partitions:
+            if fact.topic in self._deleted:
+                self._resized[fact.topic] = t
+
+    def _on_topic_deleted(self, _s: int, t: int, _n: str, fact: facts.TopicDeleted) -> None:
+        self._resized[fact.topic] = t
+        self._deleted[fact.topic] = None
+
+    def _on_partition(self, _s: int, t: int, _n: str, fact: facts.PartitionChanged) -> None:
+        if fact.partition >= self._sizes.get(fact.topic_id, 1 << 30):
+            self._sizes[fact.topic_id] = fact.partition + 1
+            created = self.cluster.topics.get(fact.topic_id)
+            if created is not None:
+                self._resized[created.topic] = t
+
+    # Offsets.
+
+    def _on_committed(self, seq: int, t: int, _n: str, fact: facts.OffsetCommitted) -> None:
+        self._committed[(fact.group, fact.topic, fact.partition)] = (seq, t)
+
+    def _on_final_offset(self, _s: int, _t: int, node: str, fact: facts.FinalOffset) -> None:
+        if self._coordinator.get(self._partition(fact.group), (-1, ""))[1] == node:
+            self._final[(fact.group, fact.topic, fact.partition)] = None
+
+    def _on_phase(self, seq: int, t: int, _node: str, fact: facts.Phase) -> None:
+        if fact.phase == "end":
+            for (node, group), tenure in self._tenures.items():
+                self._check_phase(seq, t, node, group, tenure)
+            self._end = (seq, t)
+
+    def finish(self) -> None:
+        """Judge what the coordinators hold at the end."""
+        seq, t = self._end
+        for (group, topic, partition), (since, at) in self._committed.items():
+            name = f"{topic}-{partition}"
+            key = self.cluster.group_key(group)
+            place = self._coordinator.get(key[1])
+            if (
+                seq < 0
+                or (group, topic, partition) in self._final
+                or topic in self._deleted
+                or place is None
+                or t - at >= self._limits.retention_us
+            ):
+                continue
+            self._violated(
+                "vanished-offset", seq, t, group,
+                f"{place[1]}, the coordinator of group {group}, has no offset of {name}, which was"
+                " committed and neither expired nor deleted", promise=since,
+            )  # fmt: skip
+
+    def _violated(
+        self, name: str, seq: int, t: int, group: str, message: str, promise: int = -1
+    ) -> None:
+        key = self.cluster.group_key(group)
+        self.cluster.violated(
+            name, seq, t, key, message, self.cluster.lost_between(key, promise, seq)
+        )

@@ -1,0 +1,120 @@
+"""ACKLATE: a producer is answered once what it waits for has come.
+
+An acks=all request waits until the high watermark has passed all batches that it appended, in all
+of its partitions; acks=1 does not wait (DelayedProduce.tryComplete). Then the answer leaves the
+broker at once. A second covers its way and the threads of both sides. If neither the producer nor
+the leader was struck from the batch's creation on, nothing else explains that it comes later, nor
+that it did not come and the producer tried again: the second answer tells of the same offset. If
+the high watermark took request.timeout.ms, the answer may fall between two attempts of a producer
+that had given up waiting: then its backoffs come on top (reconnect.backoff.max.ms and
+retry.backoff.max.ms, a second each, and one for metadata). A retry may also be refused while the
+ISR is too small, so retries are not judged once the partition has changed.
+
+How long the high watermark may take is not judged here but by HWSTALL, LAGREASON and FENCEREASON.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
+from kafkasim.scenarios.judging.harm.truth.logs import Leader, Logs
+from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.source import PartitionKey
+
+BOUND_US = 1_000_000
+RETRY_US = 3_000_000
+
+
+class LateAnswers:
+    """Judges the acknowledgements and failures that took long."""
+
+    def __init__(
+        self, cluster: TracedCluster, nodes: Nodes, logs: Logs, disturbances: Disturbances
+    ) -> None:
+        self.cluster = cluster
+        self._nodes = nodes
+        self._logs = logs
+        self._disturbances = disturbances
+        self._changed_us: dict[PartitionKey, int] = {}
+        cluster.trace.subscribe(facts.Acked, self._on_acked)
+        cluster.trace.subscribe(facts.SendFailed, self._on_failed)
+        cluster.trace.subscribe(facts.PartitionChanged, self._on_changed)
+
+    def _on_changed(self, _seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        self._changed_us[fact.topic_id, fact.partition] = t
+
+    def _on_acked(self, seq: int, t: int, node: str, fact: facts.Acked) -> None:
+        if fact.latency_us <= BOUND_US or fact.base_offset < 0:
+            return
+        leader = self._logs.newest.get((fact.topic_id, fact.partition))
+        end = fact.base_offset + len(fact.record_ids)
+        if leader is None or not leader.start < end <= leader.end:
+            return
+        at = bisect_left(leader.ends, end)
+        if leader.ends[at] == end:
+            pid = fact.producer_id if fact.acks == -1 else None
+            self._judge(seq, t, node, (leader, at), pid, fact)
+
+    def _on_failed(self, seq: int, t: int, node: str, fact: facts.SendFailed) -> None:
+        leader = self._logs.newest.get((fact.topic_id, fact.partition))
+        if leader is None or not fact.indeterminate or fact.record_ids[0] not in leader.first_ids:
+            return
+        at = leader.first_ids.index(fact.record_ids[0])
+        appends = self._logs.appends[leader.node]
+        first = bisect_left(appends, leader.appended_us[at], key=lambda append: append[0])
+        pids = [
+            pid for _, pid, of, end in appends[first:] if (of, end) == (leader, leader.ends[at])
+        ]
+        self._judge(seq, t, node, (leader, at), pids[0], fact)
+
+    def _judge(
+        self, seq: int, t: int, node: str, batch: tuple[Leader, int], producer_id: int | None,
+        fact: facts.Acked | facts.SendFailed,
+    ) -> None:  # fmt: skip
+        """Judge the answer to a batch; without a producer id it did not wait for others."""
+        leader, at = batch
+        due = appended = leader.appended_us[at]
+        if producer_id is not None:
+            passed = self._all_passed(leader.node, appended, producer_id, (leader, leader.ends[at]))
+            if passed is None:
+                return
+            due = max(due, passed)
+        due += BOUND_US
+        if fact.attempts > 1 or type(fact) is facts.SendFailed:
+            if self._changed_us.get(leader.key, 0) >= appended:
+                return
+            patience = self._nodes.limit_us(node, "request.timeout.ms")
+            if patience is None or due - appended >= patience - BOUND_US:
+                due += RETRY_US
+        if t > due and not self._disturbances.struck((node, leader.node), t - fact.latency_us, due):
+            self.cluster.violated(
+                "ACKLATE", seq, t, leader.key,
+                f"{node} does not hear until {(t - due) / 1e6:.3f} s after its time that"
+                f" {leader.node} has its records before offset {leader.ends[at]}, appended"
+                f" {(t - appended) / 1e6:.3f} s ago ({fact.attempts} attempts)",
+            )  # fmt: skip
+
+    def _all_passed(
+        self, node: str, at: int, producer_id: int, own: tuple[Leader, int]
+    ) -> int | None:
+        """Return when the high watermarks had passed all batches of one request, None if they did
+        not: what a leader appended for a producer at one instant."""
+        appends = self._logs.appends.get(node, [])
+        first = bisect_left(appends, at, key=lambda append: append[0])
+        waits = [own]
+        for when, producer, leader, end in appends[first:]:
+            if when != at:
+                break
+            if producer == producer_id:
+                waits.append((leader, end))
+        latest = 0
+        for leader, end in waits:
+            marks = leader.high_watermarks
+            index = bisect_left(marks, end, key=lambda mark: mark[0])
+            if index == len(marks):
+                return None
+            latest = max(latest, marks[index][1])
+        return latest

@@ -1,0 +1,121 @@
+"""SHUTDOWNENDS: a controlled shutdown with successors ends in bounded time (KRaft).
+
+The broker's next heartbeat says that it wants to stop, and the controller moves its leaderships at
+once, to metadata offset X. It lets the broker stop at the first heartbeat after every other active
+broker has told that it replayed X (BrokerHeartbeatManager). So the wait is at most
+
+    2 × broker.heartbeat.interval.ms   the others' next heartbeat, then the broker's own
+  + 0.5 s                              the wait of a metadata fetch
+  + 1 s                                the ways, the disks and the threads
+
+from the time at which every leadership of the broker has a successor: an active member of its ISR.
+What strikes the broker or a controller explains any wait until connections have healed. What
+strikes another broker explains a wait until that one is back or fenced: a session, an eighth of it
+until the next check, and a heartbeat.
+
+In ZooKeeper mode the broker asks controlled.shutdown.max.retries times and stops by itself.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
+from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster, broker_of, node_of
+from kafkasim.scenarios.judging.source import PartitionKey
+
+INTERVAL = "broker.heartbeat.interval.ms"
+SESSION = "broker.session.timeout.ms"
+SPREAD_US = 1_500_000
+
+
+class ShutdownEnds:
+    """Follows the brokers that wait for the controller to let them stop."""
+
+    def __init__(self, cluster: TracedCluster, nodes: Nodes, disturbances: Disturbances) -> None:
+        self.cluster = cluster
+        self._nodes = nodes
+        self._disturbances = disturbances
+        self._waiting: dict[int, int] = {}  # broker -> since when it waits with successors
+        self._state: dict[PartitionKey, facts.PartitionChanged] = {}
+        self._inactive: dict[int, bool] = {}
+        trace = cluster.trace
+        trace.subscribe(facts.BrokerState, self._on_state)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
+        trace.subscribe(facts.PartitionChanged, self._on_changed)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.BrokerRegistration, self._on_registration)
+        trace.subscribe(facts.BrokerHeartbeat, self._on_heartbeat)
+
+    def _on_state(self, seq: int, t: int, node: str, fact: facts.BrokerState) -> None:
+        if not node.rpartition("-")[2].isdigit():
+            return  # a second process of a broker
+        if fact.state == "PENDING_CONTROLLED_SHUTDOWN":
+            self._waiting[broker_of(node)] = t
+        elif fact.state == "SHUTTING_DOWN" and broker_of(node) in self._waiting:
+            self._judge(seq, t, broker_of(node))
+            del self._waiting[broker_of(node)]
+
+    def _on_stopped(self, _seq: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
+        if node.startswith("broker-") and node.rpartition("-")[2].isdigit():
+            self._waiting.pop(broker_of(node), None)
+
+    def _on_heartbeat(self, seq: int, t: int, _node: str, fact: facts.BrokerHeartbeat) -> None:
+        if (
+            fact.want_shut_down
+            and fact.broker in self._waiting
+            and self._judge(seq, t, fact.broker)
+        ):
+            del self._waiting[fact.broker]
+
+    def _on_changed(self, _seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        key = (fact.topic_id, fact.partition)
+        known = self._state.get(key)
+        if known is None or fact.partition_epoch > known.partition_epoch:
+            self._state[key] = fact
+            self._look_for_successors(t)
+
+    def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        for key in [key for key in self._state if key[0] == fact.topic_id]:
+            del self._state[key]
+
+    def _on_registration(
+        self, _seq: int, t: int, _node: str, fact: facts.BrokerRegistration
+    ) -> None:
+        self._inactive[fact.broker] = fact.fenced or fact.shutting_down
+        self._look_for_successors(t)
+
+    def _look_for_successors(self, t: int) -> None:
+        """Begin a wait anew while a leadership has nobody to go to."""
+        for broker in self._waiting:
+            for state in self._state.values():
+                others = [each for each in (*state.isr, *state.elr) if each != broker]
+                if state.leader == broker and all(
+                    self._inactive.get(each, True) for each in others
+                ):
+                    self._waiting[broker] = t
+                    break
+
+    def _judge(self, seq: int, t: int, broker: int) -> bool:
+        """Judge a wait that goes on or ends now; return whether it was too long."""
+        since, node = self._waiting[broker], node_of(broker)
+        interval = self._nodes.limit_us(node, INTERVAL)
+        session = self._nodes.limit_us(node, SESSION)
+        self._look_for_successors(t)
+        if interval is None or session is None or self._waiting[broker] != since:
+            return False
+        bound = 2 * interval + SPREAD_US
+        core = [node, *self._disturbances.controllers()]
+        others = [each for each in self._disturbances.servers if each not in core]
+        struck = self._disturbances.struck
+        if struck(others, since, since + bound, healing=True):
+            bound += session * 9 // 8 + interval
+        waited = t - since
+        if waited <= bound or struck(core, since, t, healing=True):
+            return False
+        self.cluster.violated(
+            "SHUTDOWNENDS", seq, t, ("", -1),
+            f"{node} waits {waited / 1e6:.3f} s for the controller to let it stop; the others need"
+            f" {bound / 1e6:.3f} s to take over",
+        )  # fmt: skip
+        return True

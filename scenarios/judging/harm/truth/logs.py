@@ -1,0 +1,136 @@
+"""The leaders and followers of all partitions, with times: what several judges of harm ask.
+
+The facts of appends and high watermarks are the most frequent ones, so they are followed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.traced import broker_of
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+
+QUIET_US = 1_000_000
+"""A high watermark that stood still for longer is looked at."""
+
+
+class Leader:
+    """A replica that leads: its log, its high watermark, and what its followers have fetched."""
+
+    __slots__ = (
+        "appended_us", "caught_up", "end", "ends", "epoch", "first_ids", "grown_us",
+        "high_watermark", "high_watermarks", "hw_us", "key", "min_isr", "node", "since_us", "start",
+    )  # fmt: skip
+
+    def __init__(self, key: PartitionKey, node: str, fact: facts.BecameLeader, now: int) -> None:
+        self.key = key
+        self.node = node
+        self.epoch = fact.leader_epoch
+        self.since_us = self.grown_us = self.hw_us = now
+        self.start = self.end = fact.start_offset
+        self.high_watermark = fact.high_watermark
+        self.min_isr = 0  # effective, at the last high watermark; 0 unknown
+        self.caught_up: dict[int, int] = {}  # broker -> when it was caught up at the latest
+        # In parallel, of each batch appended in this epoch: its end, when, its first record's id
+        # (−1: none).
+        self.ends: list[int] = []
+        self.appended_us: list[int] = []
+        self.first_ids: list[int] = []
+        self.high_watermarks: list[tuple[int, int]] = []  # and when they were reached
+
+
+class Follower:
+    """What a replica has fetched in a leader epoch."""
+
+    __slots__ = ("above", "ahead_us", "epoch", "next_offset", "since_us", "t_us", "whole")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.next_offset = -1
+        self.since_us = self.t_us = 0  # of the appends before the last one and of the last one
+        self.whole = False  # the last append made it as long as the leader's log
+        self.above = -1  # a high watermark of the leader
+        self.ahead_us = 0  # when the replica appended something above it, at the latest
+
+
+class Logs:
+    """Follows one run; ``stood_still(leader, seq, now)`` is called for a high watermark that had
+    not moved for ``QUIET_US`` when it moves, and for all that have not by the end."""
+
+    def __init__(self, trace: FactSource, stood_still: Callable[[Leader, int, int], None]) -> None:
+        self.leaders: dict[tuple[PartitionKey, str], Leader] = {}
+        self.newest: dict[PartitionKey, Leader] = {}
+        self.followers: dict[tuple[PartitionKey, str], Follower] = {}
+        self.appends: dict[str, list[tuple[int, int, Leader, int]]] = {}
+        """By node, in order: (when, producer id, leader, end offset) of clients' batches"""
+        self._stood_still = stood_still
+        trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.Appended, self._on_appended)
+        trace.subscribe(facts.Replicated, self._on_replicated)
+        trace.subscribe(facts.HighWatermark, self._on_high_watermark)
+        trace.subscribe(facts.Phase, self._on_phase)
+
+    def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
+        key = (fact.topic_id, fact.partition)
+        leader = self.leaders[key, node] = Leader(key, node, fact, t)
+        known = self.newest.get(key)
+        if known is None or known.epoch <= fact.leader_epoch:
+            if known is not None:
+                self._stood_still(known, seq, t)
+            self.newest[key] = leader
+
+    def _on_appended(self, _seq: int, t: int, node: str, fact: facts.Appended) -> None:
+        leader = self.leaders.get(((fact.topic_id, fact.partition), node))
+        if leader is not None:
+            leader.end = end = fact.next_offset
+            leader.grown_us = t
+            leader.ends.append(end)
+            leader.appended_us.append(t)
+            ids = fact.record_ids
+            leader.first_ids.append(ids[0] if ids else -1)
+            if ids:
+                self.appends.setdefault(node, []).append((t, fact.producer_id, leader, end))
+
+    def _on_high_watermark(self, seq: int, t: int, node: str, fact: facts.HighWatermark) -> None:
+        leader = self.leaders.get(((fact.topic_id, fact.partition), node))
+        if leader is None:
+            return
+        hw = fact.high_watermark
+        if t - leader.hw_us > QUIET_US:
+            self._stood_still(leader, seq, t)
+        if leader.end == hw:
+            grown, caught_up = leader.grown_us, leader.caught_up
+            for broker in fact.acknowledged:
+                caught_up[broker] = grown
+        leader.high_watermark = hw
+        leader.hw_us = t
+        leader.min_isr = fact.min_isr
+        leader.high_watermarks.append((hw, t))
+
+    def _on_replicated(self, _seq: int, t: int, node: str, fact: facts.Replicated) -> None:
+        key = (fact.topic_id, fact.partition)
+        leader = self.newest.get(key)
+        epoch = fact.leader_epoch
+        if leader is None or leader.epoch != epoch:
+            return
+        known = self.followers.get((key, node))
+        if known is None or known.epoch != epoch:
+            known = self.followers[key, node] = Follower(epoch)
+            known.t_us = leader.since_us  # no fetch of this epoch was read before
+        elif known.whole and known.next_offset == fact.base_offset:
+            broker = broker_of(node)
+            if leader.caught_up.get(broker, -1) < known.since_us:
+                leader.caught_up[broker] = known.since_us
+        known.since_us = known.t_us
+        known.t_us = t
+        known.next_offset = end = fact.next_offset
+        known.whole = end == leader.end
+        if known.above != leader.high_watermark and end > leader.high_watermark:
+            known.above = leader.high_watermark
+            known.ahead_us = t
+
+    def _on_phase(self, seq: int, t: int, _node: str, fact: facts.Phase) -> None:
+        if fact.phase in ("liveness", "end"):
+            for leader in self.newest.values():
+                self._stood_still(leader, seq, t)

@@ -1,0 +1,130 @@
+"""HWSTALL: the high watermark moves while every member of the maximal ISR has more.
+
+A follower that has appended what it fetched asks for more at once, and says with that how far it
+is. So once all members have appended above the high watermark, and min.insync.replicas of them are
+in the ISR, the leader hears of it within the way of one fetch: replica.fetch.wait.max.ms for a
+fetch that waits on the same connection, and a second for the way, the disk and the threads
+(Partition.maybeIncrementLeaderHW). The judge takes a member's last append as the proof that its
+connection to the leader works. So only what strikes the leader or a member from then on explains
+that the high watermark stands still: a pause, a crash, a fault of its disk or its links.
+
+Not judged is what Kafka lets wait for more: a proposed ISR that the controller has not answered; an
+ISR that changed a moment ago; replication under a throttle (KIP-73); a replica outside the ISR that
+is not fenced, since the leader may wait for it to join (shouldWaitForReplicaToJoinIsr). When such a
+replica is fenced, that alone moves nothing: the leader looks again at the next fetch or append, or
+when the partition itself changes.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
+from kafkasim.scenarios.judging.harm.truth.logs import Leader, Logs
+from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster, broker_of, node_of
+from kafkasim.scenarios.judging.source import PartitionKey
+
+WAIT = "replica.fetch.wait.max.ms"
+SLACK_US = 1_000_000
+
+
+class WatermarkStalls:
+    """Looks at each high watermark that stood still."""
+
+    def __init__(self, cluster: TracedCluster, nodes: Nodes, disturbances: Disturbances) -> None:
+        self.cluster = cluster
+        self.logs: Logs | None = None
+        self._nodes = nodes
+        self._disturbances = disturbances
+        self._state: dict[PartitionKey, facts.PartitionChanged] = {}
+        self._changed_us: dict[PartitionKey, int] = {}
+        self._pending: dict[tuple[PartitionKey, int], None] = {}  # proposals, with leader epoch
+        self._fenced_us: dict[int, int] = {}  # the brokers that are fenced, and since when
+        self._config_us = -1  # when a setting changed last
+        self._throttled = False
+        trace = cluster.trace
+        trace.subscribe(facts.PartitionChanged, self._on_changed)
+        trace.subscribe(facts.IsrProposed, self._on_proposed)
+        trace.subscribe(facts.IsrChanged, self._on_isr)
+        trace.subscribe(facts.BrokerRegistration, self._on_broker)
+        trace.subscribe(facts.ConfigChanged, self._on_config)
+        trace.subscribe(facts.ReplicaFailed, self._on_failed)
+
+    def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        key = (fact.topic_id, fact.partition)
+        known = self._state.get(key)
+        if known is None or fact.partition_epoch > known.partition_epoch:
+            leader = None if self.logs is None else self.logs.newest.get(key)
+            if leader is not None:
+                self.stood_still(leader, seq, t)
+            self._state[key] = fact
+            self._changed_us[key] = t
+
+    def _on_proposed(self, seq: int, t: int, node: str, fact: facts.IsrProposed) -> None:
+        key = (fact.topic_id, fact.partition)
+        leader = None if self.logs is None else self.logs.leaders.get((key, node))
+        if leader is not None:
+            self.stood_still(leader, seq, t)
+        self._pending[key, fact.leader_epoch] = None
+
+    def _on_isr(self, _seq: int, t: int, _node: str, fact: facts.IsrChanged) -> None:
+        key = (fact.topic_id, fact.partition)
+        self._changed_us[key] = t
+        self._pending.pop((key, fact.leader_epoch), None)
+
+    def _on_broker(self, _seq: int, t: int, _n: str, fact: facts.BrokerRegistration) -> None:
+        if fact.fenced:
+            self._fenced_us.setdefault(fact.broker, t)
+        else:
+            self._fenced_us.pop(fact.broker, None)
+
+    def _on_config(self, _seq: int, t: int, _node: str, fact: facts.ConfigChanged) -> None:
+        self._config_us = t
+        self._throttled = self._throttled or "throttled" in fact.config
+
+    def _on_failed(self, _seq: int, _t: int, _node: str, fact: facts.ReplicaFailed) -> None:
+        key = (fact.topic_id, fact.partition)
+        self._pending[key, self._state[key].leader_epoch if key in self._state else -1] = None
+
+    def stood_still(self, leader: Leader, seq: int, now: int) -> None:
+        """Judge a high watermark that has not moved since ``leader.hw_us``."""
+        hw = leader.high_watermark
+        wait = self._nodes.limit_us(leader.node, WAIT)
+        state = self._state.get(leader.key)
+        if leader.end <= hw or state is None or wait is None or self.logs is None:
+            return
+        bound = wait + SLACK_US
+        if now - leader.hw_us < bound or not self._may_move(leader, state):
+            return
+        since = max(self._changed_us[leader.key], self._config_us) + SLACK_US
+        since = max(since, leader.hw_us, leader.since_us)
+        own = broker_of(leader.node)
+        ahead = [leader.grown_us] if state.isr == (own,) else []
+        for member in [each for each in state.isr if each != own]:
+            follower = self.logs.followers.get((leader.key, node_of(member)))
+            if follower is None or follower.epoch != leader.epoch or follower.above != hw:
+                return
+            ahead.append(follower.ahead_us)
+        since = max([since, *ahead])
+        outside = [each for each in state.replicas if each not in state.isr]
+        fenced = max([self._fenced_us.get(each, now) for each in outside], default=0)
+        if fenced > self._changed_us[leader.key] and fenced >= min(ahead, default=0):
+            return
+        hosts = [leader.node, *[node_of(member) for member in state.isr]]
+        if now - since >= bound and not self._disturbances.struck(hosts, since, since + bound):
+            self.cluster.violated(
+                "HWSTALL", seq, now, leader.key,
+                f"{leader.node}'s high watermark stands at {hw} for {(now - since) / 1e6:.3f} s"
+                f" after all of the ISR {list(state.isr)} had more (its log ends at {leader.end})",
+            )  # fmt: skip
+
+    def _may_move(self, leader: Leader, state: facts.PartitionChanged) -> bool:
+        """Return whether Kafka has no reason to hold the high watermark."""
+        created = self.cluster.topics.get(leader.key[0])
+        needed = leader.min_isr or (len(state.replicas) if created is None else created.min_isr)
+        return (
+            not self._throttled
+            and (leader.key, leader.epoch) not in self._pending
+            and state.leader_epoch == leader.epoch
+            and len(state.isr) >= needed
+        )

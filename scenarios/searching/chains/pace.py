@@ -1,0 +1,73 @@
+"""How far apart the links of a chain are: near one of the cluster's own timeouts.
+
+Whether two events meet in Kafka depends on its timers: a fetch waits, a replica lags, a session
+ends. So a gap is drawn as a part, or a small multiple, of one of them. A gap longer than two of the
+longest would be a quiet stretch, in which the cluster only recovers.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+NETWORK_MS = 20
+"""A few round trips."""
+
+HEARTBEAT_PARTS = (3, 4.5, 6)
+"""Into how many intervals a session is divided; Kafka's default is 4.5."""
+
+
+class Pace:
+    """The timers of one cluster, in ms, and gaps drawn from them."""
+
+    def __init__(self, rng: random.Random, mode: str, *, minute: bool) -> None:
+        """Draw the timers. In a ``minute``'s run they reach Kafka's defaults and ten times them."""
+        self.rng = rng
+        self.minute = minute
+        self.fetch_ms = rng.choice((50, 100, 500))
+        if minute:
+            self.lag_ms = self._between(3000, 300_000)
+            self.session_ms = self._between(2000, 90_000)
+        else:
+            self.lag_ms = self._between(500, 20_000)
+            self.session_ms = self._between(1000, 9000)
+        self._mode = mode
+
+    def _between(self, low: int, high: int) -> int:
+        """Draw a time whose logarithm is uniform: each order of magnitude is as likely."""
+        return int(low * (high / low) ** self.rng.random())
+
+    def configure(self, cluster: dict[str, Any]) -> None:
+        """Set the timers of the servers."""
+        config = cluster["config"]
+        config["replica.fetch.wait.max.ms"] = self.fetch_ms
+        config["replica.lag.time.max.ms"] = max(self.lag_ms, self.fetch_ms)
+        config["broker.session.timeout.ms"] = self.session_ms
+        config["broker.heartbeat.interval.ms"] = int(
+            self.session_ms / self.rng.choice(HEARTBEAT_PARTS)
+        )
+        # A new incarnation must outwait the session of the one before, or the broker halts.
+        config["initial.broker.registration.timeout.ms"] = max(60_000, 2 * self.session_ms)
+        if self._mode == "zookeeper":
+            config["zookeeper.session.timeout.ms"] = self.session_ms
+            cluster["zookeeper-config"] = {"tickTime": max(50, self.session_ms // 10)}
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest time that is waited for on purpose."""
+        return 20_000 if self.minute else 3000
+
+    @property
+    def end_ms(self) -> int:
+        """When the last link begins, at the latest."""
+        return 50_000 if self.minute else 7000
+
+    def near(self) -> float:
+        """Draw a gap: up to one and a half of a timer, as often of a short as of a long one."""
+        timer = self.rng.choice((NETWORK_MS, self.fetch_ms, self.lag_ms, self.session_ms))
+        return min(timer * self.rng.uniform(0.1, 1.5), self.longest_ms)
+
+    def away(self) -> float:
+        """Draw how long something is away: often shorter, and often longer, than the timers."""
+        timer = self.rng.choice((self.fetch_ms, self.lag_ms, self.session_ms, self.session_ms))
+        return max(50.0, min(timer * self.rng.uniform(0.1, 2.0), self.longest_ms))

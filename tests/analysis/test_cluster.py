@@ -1,0 +1,74 @@
+"""A fleet on a Spark standalone cluster that loses a worker has the rows of a local fleet."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafkasim.analysis.source.jobs import Configuration
+from tests.analysis.standalone import cluster, package, wait_until
+from tests.analysis.test_source import TINY
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3_600)]
+
+RUNS = 24
+
+CONF = {
+    "spark.pyspark.python": sys.executable,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def command(name: str, *arguments: str, conf: dict[str, str]) -> subprocess.Popen[str]:
+    settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
+    return subprocess.Popen(
+        [sys.executable, "-m", "kafkasim.scenarios.cli", name, *arguments, *settings],
+        stdout=subprocess.PIPE, text=True, env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
+    )  # fmt: skip
+
+
+def rows(spark: SparkSession, place: Path) -> tuple[list[Any], dict[str, list[Any]]]:
+    from kafkasim.analysis.stored import open_stored
+
+    stored = open_stored(spark, str(place))
+    runs = stored.runs_table().drop("batch").orderBy("run").collect()
+    kinds = ("Acked", "FinalReplica", "HighWatermark", "Phase")
+    return runs, {kind: stored.facts(kind).orderBy("run", "seq").collect() for kind in kinds}
+
+
+def test_a_fleet_survives_a_killed_worker(spark: SparkSession, tmp_path: Path) -> None:
+    from kafkasim.analysis.fleet import run_fleet
+
+    scenario = tmp_path / "tiny.toml"
+    scenario.write_text(TINY)
+    conf = CONF | {"spark.submit.pyFiles": str(package(tmp_path / "kafkasim.zip"))}
+    out = tmp_path / "out"
+    with cluster(tmp_path / "cluster", workers=2) as (master, workers):
+        fleet = command(
+            "fleet", str(scenario), "--runs", str(RUNS), "--out", out.as_uri(), "--master", master,
+            "--json", conf=conf,
+        )  # fmt: skip
+        wait_until(lambda: workers[1].finished_tasks() >= 2 or fleet.poll() is not None)
+        finished = sum(worker.finished_tasks() for worker in workers)
+        workers[1].kill()
+        told = json.loads(fleet.communicate()[0])
+        assert (fleet.returncode, told["ran"], told["verdicts"]) == (0, RUNS, {"pass": RUNS})
+        assert 2 <= finished < RUNS, "the worker was not killed in the middle"
+        judged = command("check", out.as_uri(), "--master", master, "--json", conf=conf)
+        verdicts = json.loads(judged.communicate()[0])
+    assert [run["verdict"] for run in verdicts["runs"]] == ["pass"] * RUNS
+    run_fleet(spark, [Configuration(str(scenario))], range(RUNS), str(tmp_path / "local"))
+    assert rows(spark, out) == rows(spark, tmp_path / "local")

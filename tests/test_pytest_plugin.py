@@ -1,0 +1,43 @@
+"""The pytest plugin: the fixture ``kafka``, its seed, and what a failed test shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+SMALL = {
+    "name": "small", "claim": "x", "duration": "1s",
+    "cluster": {"brokers": 1, "controllers": 1},
+    "topics": [{"name": "orders"}],
+    "workload": [{"kind": "producer", "rate": "20/s"}],
+}  # fmt: skip
+
+TESTS = f"""
+SMALL = {SMALL!r}
+
+def test_seed(kafka):
+    assert kafka.run(SMALL).result.seed == 5
+    assert kafka.run(SMALL, seed=6).result.seed == 6
+
+def test_that_fails(kafka):
+    outcome = kafka.run(SMALL, settings={{"expect.must-see": ["fenced"]}})
+    assert outcome.verdict == "pass", kafka.why(outcome)
+"""
+
+
+@pytest.mark.slow
+def test_the_seed_is_an_option_and_a_failure_says_how_to_run_it_again(pytester: Any) -> None:
+    pytester.makepyfile(TESTS)
+    loaded = ("-p", "kafkasim.pytest_plugin")
+    told = pytester.runpytest("-p", "no:randomly", *loaded, "--kafkasim-seed", "5")
+    told.assert_outcomes(passed=1, failed=1)
+    told.stdout.fnmatch_lines([
+        "*missing:fenced: fenced did not happen*",
+        "*- kafkasim -*",
+        "small, seed 5: fail (missing:fenced)",
+        "  kafkasim replay *run-0",
+        "  kafkasim explain *run-0",
+    ])  # fmt: skip
