@@ -121,9 +121,9 @@ def rebalanced_leaders(focus: Focus) -> None:
 SETTINGS: dict[str, tuple[tuple[Setting, float], ...]] = {
     mode: (
         (quorum_size, 0.5),
+        (old_release, 0.5),
+        (old_protocol, 0.5),
         *(((own_controllers, 0.7), (eligible_leaders, 0.25)) if mode == "kraft" else ()),
-        (old_release, 0.3),
-        (old_protocol, 0.3),
         (flushed, 0.2),
         (rack_readers, 0.2),
         (static_members, 0.2),
