@@ -32,10 +32,10 @@ from kafkasim.scenarios.searching.draw_workload import permitted, workloads
 
 MODES = ("kraft", "zookeeper")
 
-CHAINS = 0.5
+CHAINS = 0.35
 """The share of seeds that play a chain."""
 
-SHAPES = 0.35
+SHAPES = 0.5
 """The share of seeds that play a shape. The others play what was drawn independently."""
 
 

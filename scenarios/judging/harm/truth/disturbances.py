@@ -20,6 +20,9 @@ from kafkasim.scenarios.judging.source import FactSource
 
 ELECTION_US = 5_000_000
 REQUEST_TIMEOUT_US = 30_000_000
+SLOW_OPERATION_US = 5_000_000
+"""How long an operation may take that began while its disk was a thousand times as slow: it goes on
+when the fault has ended, and the disk's other operations wait for it."""
 
 OPEN = 1 << 62
 
@@ -110,5 +113,6 @@ class Disturbances:
             self._begin(fact.fault, host, t, healing_us)
 
     def _on_fault_ended(self, _seq: int, t: int, _node: str, fact: facts.FaultEnded) -> None:
+        more_us = SLOW_OPERATION_US if fact.fault == "slow-disk" else 0
         for host in re.split(r"[+|]", fact.target):
-            self._end(fact.fault, host, t)
+            self._end(fact.fault, host, t + more_us)
