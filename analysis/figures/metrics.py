@@ -211,12 +211,12 @@ def _requests(rows: Sequence[Row]) -> list[Metric]:
 def _clients(line: Timeline, by_kind: dict[str, list[Row]]) -> list[Metric]:
     acked = sorted(row["latency_us"] for row in by_kind["Acked"])
     found = [
-        Metric(PRODUCER, "request-latency", "", f"{percent}thPercentile", value / 1000)
+        Metric(OURS, "produce-latency-ms", "", f"{percent}thPercentile", value / 1000)
         for percent in PERCENTILES
         if (value := percentile(acked, percent)) is not None
     ]
     if acked:
-        found.append(Metric(PRODUCER, "request-latency", "", "Max", acked[-1] / 1000))
+        found.append(Metric(OURS, "produce-latency-ms", "", "Max", acked[-1] / 1000))
     retries = sum(row["attempts"] - 1 for row in by_kind["Acked"] + by_kind["SendFailed"])
     found.append(Metric(PRODUCER, "record-retry-total", "", "Value", retries))
     failed = len(by_kind["SendFailed"])

@@ -23,4 +23,6 @@ def request_name(message: Any) -> str:
     name = type(message).__name__
     if name == "FetchRequest":
         return "FetchFollower" if message.replica_id >= 0 else "FetchConsumer"
+    if name == "OffsetsForLeaderEpochRequest":  # the one class that Kafka calls otherwise
+        return "OffsetForLeaderEpoch"
     return name.removesuffix("Request")

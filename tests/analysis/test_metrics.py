@@ -204,9 +204,9 @@ def test_producers_latency_retries_and_errors() -> None:
 
     lost = facts.SendFailed(T, 0, (2,), "REQUEST_TIMED_OUT", True, 9_000, 4)
     found = metrics.measure("r", dicts([READY, sent(1000, 1), sent(5000, 3), ("p", lost), end()]))
-    assert found.value("request-latency", "", "50thPercentile") == 1
-    assert found.value("request-latency", "", "99thPercentile") == 5
-    assert found.value("request-latency", "", "Max") == 5
+    assert found.value("produce-latency-ms", "", "50thPercentile") == 1
+    assert found.value("produce-latency-ms", "", "99thPercentile") == 5
+    assert found.value("produce-latency-ms", "", "Max") == 5
     assert found.value("record-retry-total") == 5
     assert found.value("record-error-total") == 1
 

@@ -16,17 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.fidelity import kafka_settings
+from tests.fidelity import kafka_metrics, kafka_settings
 from tests.fidelity.conversations import all_answers
 from tests.fidelity.playing.__main__ import main as schedules
-from tests.fidelity.real_kafka import VERSIONS, NoKafka, RealCluster, running
-from tests.fidelity.real_zookeeper import RealZooKeeperCluster
+from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
+from tests.fidelity.real_zookeeper import VERSION as ZOOKEEPER
+from tests.fidelity.real_zookeeper import cluster_of
 from tests.fidelity.sides import SETTINGS, RealSide
 
 HERE = Path(__file__).parent
-
-ZOOKEEPER_MODE = "-zookeeper"
-"""The end of a version's name in ZooKeeper mode."""
 
 
 class Part(NamedTuple):
@@ -39,15 +37,15 @@ class Part(NamedTuple):
 def answers(version: str) -> list[str]:
     """Return the answers of a cluster of a version to all raw requests."""
     with tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch:
-        kind = RealZooKeeperCluster if version.endswith(ZOOKEEPER_MODE) else RealCluster
-        cluster = kind(version.removesuffix(ZOOKEEPER_MODE), Path(scratch), SETTINGS)
+        cluster = cluster_of(version, Path(scratch), SETTINGS)
         with running(cluster):
             return all_answers(RealSide(cluster))
 
 
 PARTS = {
     "defaults": Part(kafka_settings.VERSIONS, kafka_settings.ask),
-    "answers": Part((*VERSIONS, "3.9.1-zookeeper"), answers),
+    "metrics": Part(kafka_metrics.VERSIONS, kafka_metrics.ask),
+    "answers": Part((*VERSIONS, ZOOKEEPER), answers),
 }
 """Name of a part, which is the directory of its files, to how it is asked."""
 
@@ -69,7 +67,10 @@ def main(arguments: list[str]) -> int:
                 print(f"make fidelity: {missing}", file=sys.stderr)
                 return 2
             different = settle(part, version, lines, write=write) or different
-    played = 0 if named else schedules(["--write"] if write else [])
+    options = ["--write"] if write else []
+    played = 0
+    for mode in () if named else ([], ["--version", ZOOKEEPER]):
+        played = max(played, schedules([*options, *mode]))
     return max(played, 1 if different else 0)
 
 

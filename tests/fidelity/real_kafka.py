@@ -22,7 +22,7 @@ CACHE = Path(os.environ.get("KAFKASIM_CACHE", Path.home() / ".cache" / "kafkasim
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 CONTROLLER = 100
 BROKERS = (1, 2, 3)
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>kafkasim</groupId><artifactId>fidelity</artifactId><version>1</version><dependencies>
@@ -176,7 +176,7 @@ def wait_for_port(port: int) -> None:
     """Return when something listens on a port.
 
     Raises:
-        NoKafka: nothing does for a minute.
+        NoKafka: nothing does for two minutes.
     """
     end = time.monotonic() + START_SECONDS
     while True:

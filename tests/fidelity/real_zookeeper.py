@@ -7,11 +7,18 @@ from pathlib import Path
 
 from tests.fidelity.real_kafka import BROKERS, RealCluster, free_ports, wait_for_port
 
-VERSION = "3.9.1"
-"""The newest version with ZooKeeper."""
+VERSION = "3.9.1-zookeeper"
+"""The name of the newest version with ZooKeeper."""
 
 ZOOKEEPER = 0
 """The node number of the ZooKeeper server."""
+
+
+def cluster_of(version: str, directory: Path, settings: Mapping[str, str]) -> RealCluster:
+    """Return a cluster of a version, which ends in ``-zookeeper`` for ZooKeeper mode."""
+    number, _, mode = version.partition("-")
+    kind = RealZooKeeperCluster if mode == "zookeeper" else RealCluster
+    return kind(number, directory, settings)
 
 
 class RealZooKeeperCluster(RealCluster):

@@ -11,9 +11,14 @@ from kafkasim.scenarios.language.tables import Scenario
 HERE = Path(__file__).parent.parent
 
 
-def names() -> list[str]:
-    """Return the names of all schedules."""
-    return sorted(file.stem for file in (HERE / "schedules").glob("*.toml"))
+ZOOKEEPER = "3.9.1-zookeeper"
+"""The version of the schedules in ZooKeeper mode."""
+
+
+def names(version: str = "") -> list[str]:
+    """Return the names of all schedules in KRaft mode, or in ZooKeeper mode."""
+    place = HERE / "schedules" / ("zookeeper" if version == ZOOKEEPER else "")
+    return sorted(file.stem for file in place.glob("*.toml"))
 
 
 def load(name: str, version: str = "4.0.0") -> Scenario:
@@ -21,6 +26,8 @@ def load(name: str, version: str = "4.0.0") -> Scenario:
 
     Without a word of its own it has no eligible leader replicas, which are 4.1's default.
     """
+    if version == ZOOKEEPER:
+        return spec.load(HERE / "schedules" / "zookeeper" / f"{name}.toml")
     file = HERE / "schedules" / f"{name}.toml"
     data = spec.read_toml(file)
     cluster = data["cluster"]

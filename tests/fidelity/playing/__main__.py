@@ -17,10 +17,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.fidelity.playing import load, names, stored
+from tests.fidelity.playing import ZOOKEEPER, load, names, stored
 from tests.fidelity.playing.nodes import class_archive
 from tests.fidelity.playing.real import Disturbed, RealPlay
 from tests.fidelity.playing.simulated import SimulatedPlay
+from tests.fidelity.playing.zookeeper import RealZooKeeperPlay, SimulatedZooKeeperPlay
 from tests.fidelity.real_kafka import VERSIONS, NoKafka
 
 ATTEMPTS = 3
@@ -31,7 +32,8 @@ def real_history(name: str, version: str) -> list[str]:
     for attempt in range(ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch:
             try:
-                return RealPlay(load(name, version), version, Path(scratch)).play()
+                play = RealZooKeeperPlay if version == ZOOKEEPER else RealPlay
+                return play(load(name, version), version, Path(scratch)).play()
             except Disturbed as reason:
                 print(f"{name}: {reason}", file=sys.stderr)
                 if attempt == ATTEMPTS - 1:
@@ -54,25 +56,31 @@ def settle(name: str, version: str, *, write: bool) -> bool:
     return bool(rows)
 
 
+def simulated(name: str, version: str) -> SimulatedPlay:
+    """Return the model's play of a schedule."""
+    play = SimulatedZooKeeperPlay if version == ZOOKEEPER else SimulatedPlay
+    return play(load(name, version))
+
+
 def main(arguments: list[str]) -> int:
     """Compare or write; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.fidelity.playing")
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--version", default=VERSIONS[0], choices=VERSIONS)
+    parser.add_argument("--version", default=VERSIONS[0], choices=(*VERSIONS, ZOOKEEPER))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--model", action="store_true")
     options = parser.parse_args(arguments)
     version, write = options.version, options.write
-    chosen = options.names or [name for name in names() if stored(version, name).exists()]
+    chosen = options.names or [name for name in names(version) if stored(version, name).exists()]
     if options.model:
         for name in chosen:
-            print("\n".join(SimulatedPlay(load(name, version)).play()))
+            print("\n".join(simulated(name, version).play()))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))  # so that no process is left behind
     began = time.monotonic()
     try:
-        class_archive(version)  # once, and not by two jobs at a time
+        class_archive(version.partition("-")[0])  # once, and not by two jobs at a time
         with ThreadPoolExecutor(options.jobs) as pool:
             different = sum(pool.map(lambda name: settle(name, version, write=write), chosen))
     except (NoKafka, Disturbed) as reason:

@@ -37,23 +37,25 @@ class Nodes:
 
     def __init__(self, scenario: Scenario, version: str, directory: Path) -> None:
         cluster = scenario.cluster
-        assert cluster.mode == "kraft", "KRaft only"
         assert not cluster.combined, "brokers and controllers are processes of their own"
         self.libs = jars(version)
         self.directory = directory
         self.scenario = scenario
-        self.controllers = {
-            f"controller-{n}": controller_id(n, 0) for n in range(1, cluster.controllers + 1)
-        }
+        self.controllers = self._controllers()
         self.brokers = {f"broker-{n}": n for n in range(1, cluster.brokers + 1)}
         self.ids = self.controllers | self.brokers
-        ports = _free_ports()
+        ports = free_ports()
         self.ports = {node: (next(ports), next(ports)) for node in self.ids.values()}
         self.proxies = Proxies(self.ports)
         self._archive = class_archive(version)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._paused: set[str] = set()
         self.starting: set[str] = set()  # those started last, whose JVMs still boot
+
+    def _controllers(self) -> dict[str, int]:
+        """Return the node ids of the metadata's own nodes, which start before the brokers."""
+        count = self.scenario.cluster.controllers
+        return {f"controller-{n}": controller_id(n, 0) for n in range(1, count + 1)}
 
     def start_all(self) -> None:
         """Format all nodes, start them, and return when all of them listen."""
@@ -85,7 +87,7 @@ class Nodes:
         self.proxies.listen(self.ids[name])
         self.starting.add(name)
         with self._log_file(name).open("ab") as log:
-            command = self._command("kafka.Kafka", str(self._properties(name)))
+            command = self._command(self._main(name), str(self._properties(name)))
             self._running[name] = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True
             )
@@ -174,7 +176,7 @@ class Nodes:
                 "version": 1, "cluster.id": CLUSTER_ID, "node.id": node,
                 "directory.id": directory_id.replace("-", "A"),
             }  # fmt: skip
-            _write(self.data(name) / "meta.properties", meta)
+            write_properties(self.data(name) / "meta.properties", meta)
 
     def _write_properties(self, name: str) -> None:
         node = self.ids[name]
@@ -194,7 +196,7 @@ class Nodes:
             "log.dirs": self.data(name),
             **dict(properties_text({**cluster.config, **own})),
         }
-        _write(self._properties(name), properties)
+        write_properties(self._properties(name), properties)
 
     def _properties(self, name: str) -> Path:
         return self.directory / f"{name}.properties"
@@ -206,11 +208,15 @@ class Nodes:
         archive = f"-XX:SharedArchiveFile={self._archive}"
         return ["java", *JVM, archive, "-cp", f"{self.libs}/*", main, *arguments]
 
+    def _main(self, name: str) -> str:  # a subclass has nodes of another program
+        """Return the main class of a node's program."""
+        return "kafka.Kafka"
+
     def _signal(self, name: str, what: signal.Signals) -> None:
         self._running[name].send_signal(what)
 
 
-def _write(file: Path, properties: dict[str, object]) -> None:
+def write_properties(file: Path, properties: dict[str, object]) -> None:
     file.write_text("".join(f"{key}={found}\n" for key, found in properties.items()))
 
 
@@ -225,7 +231,7 @@ def _listens(port: int) -> bool:
 _given: set[int] = set()  # ports that clusters of this process have, or had
 
 
-def _free_ports() -> Iterator[int]:
+def free_ports() -> Iterator[int]:
     """Yield ports on which nothing listens."""
     for port in random.sample(PORTS, 200):
         try:
@@ -250,9 +256,9 @@ def class_archive(version: str) -> Path:
     place = libs.parent / "first-run"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    ports = _free_ports()
+    ports = free_ports()
     controller, broker = next(ports), next(ports)
-    _write(
+    write_properties(
         place / "node.properties",
         {
             "process.roles": "broker,controller",

@@ -32,10 +32,13 @@ class Disturbed(Exception):
 class RealPlay:
     """One schedule on a version of Kafka, with its files below a directory."""
 
+    nodes_type = Nodes
+    operator_type = Operator
+
     def __init__(self, scenario: Scenario, version: str, directory: Path) -> None:
         self.scenario = scenario
-        self.nodes = Nodes(scenario, version, directory)
-        self.operator = Operator(self.nodes)
+        self.nodes = self.nodes_type(scenario, version, directory)
+        self.operator = self.operator_type(self.nodes)
         self._timeline: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._threads: list[threading.Thread] = []
@@ -53,16 +56,23 @@ class RealPlay:
             self.operator.create_topics(self.scenario.topics)
             self.operator.wait_until_converged(CONVERGE_SECONDS)
             time.sleep(SETTLE_SECONDS)
-            start = end_of_log(self.nodes.best_log())[1]
+            start = self._end_of_truth()
             self.nodes.starting.clear()
             self._play()
             self._heal()
             time.sleep(SETTLE_SECONDS)
-            log = self.nodes.best_log()
+            return self._history(start) + self.operator.answers
         finally:
             self.nodes.close()
+
+    def _end_of_truth(self) -> int:
+        """Return where the ground truth ends now."""
+        return end_of_log(self.nodes.best_log())[1]
+
+    def _history(self, start: int) -> list[str]:
+        """Return the text of the ground truth from the start of the schedule on."""
         reader = MetadataReader(next(self.nodes.libs.glob("kafka-metadata-*.jar")))
-        return History(start).lines(reader.entries(log)) + self.operator.answers
+        return History(start).lines(reader.entries(self.nodes.best_log()))
 
     # ---------------------------------------------------------------------------- the timeline
 

@@ -41,7 +41,11 @@ class SimulatedPlay:
     def play(self) -> list[str]:
         """Run the schedule and return its history."""
         self.result = self.run.execute()
-        return History(self._start).lines(self._entries()) + self._answers
+        return self._history() + self._answers
+
+    def _history(self) -> list[str]:
+        """Return the text of the ground truth from the start of the schedule on."""
+        return History(self._start).lines(self._entries())
 
     def _on_phase(self, _seq: int, _t: int, _node: str, fact: facts.Phase) -> None:
         if fact.phase == "ready":

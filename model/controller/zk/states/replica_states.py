@@ -102,14 +102,17 @@ class ReplicaStateMachine:
         self.batch.send()
 
     def to_offline(self, replicas: list[Replica]) -> Steps:
-        """Move replicas to Offline: stop them and take them out of the ISR, broker by broker."""
+        """Move replicas to Offline: stop them and take them out of the ISR, broker by broker.
+
+        Brokers come in the order of Scala's groupBy, which for ids this small is ascending.
+        """
         self.batch.new_batch()
         by_broker: dict[int, list[TopicPartition]] = {}
         for tp, broker in self._valid(replicas, OFFLINE):
             by_broker.setdefault(broker, []).append(tp)
             self.batch.add_stop_replica(broker, tp, delete=False)
         context = self.context
-        for broker, partitions in by_broker.items():
+        for broker, partitions in sorted(by_broker.items()):
             led = [tp for tp in partitions if tp in context.leaderships]
             removed = yield from self._remove_from_isr(broker, led)
             for tp in removed:

@@ -1,0 +1,112 @@
+"""What ``kafkasim metrics`` prints has the JMX names of real Kafka.
+
+``metrics/VERSION.txt`` has the objects of a real controller, broker and clients, with their
+attributes. What Kafka does not have stands under ``kafkasim``.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.analysis.figures import metrics
+from kafkasim.analysis.figures.metrics import Metric
+from kafkasim.model import facts, messages
+from kafkasim.model.messages import request_name
+from tests.analysis.analysis_rows import Case, T, acked, changed, dicts, end, topic
+from tests.fidelity.kafka_metrics import VERSIONS, committed
+
+OF_CLIENTS = (metrics.CONSUMER, metrics.COORDINATOR, metrics.PRODUCER)
+"""Objects of clients: there a metric is an attribute."""
+
+EVERYTHING: Case = [
+    topic(),
+    changed((1, 2, 3), 0, reason="created"),
+    ("world", facts.Phase("ready", "")),
+    ("broker-1", facts.HostStarted(0)),
+    ("broker-1", facts.LogPlaced(T, 0, "/d1")),
+    ("broker-1", facts.LogDirOffline("/d1", "id", "I/O error")),
+    ("broker-1", facts.IsrChanged(T, 0, 1, 1, "shrink", (3,), (1, 2))),
+    ("broker-1", facts.IsrUpdateFailed(T, 0, 0, "INVALID_REQUEST")),
+    changed((1, 2), 1, reason="lag"),
+    changed((1, 2, 3), 2, reason="caught-up"),
+    ("broker-1", facts.RequestStats("Produce", 3, 1, 9000, 300, 600, 8100, 5000)),
+    acked(0, 1),
+    ("p", facts.SendFailed(T, 0, (2,), "REQUEST_TIMED_OUT", True, 9_000, 4)),
+    ("c", facts.Polled("g", "m1", T, 0, 3, 10, (), ())),
+    ("c", facts.Rebalanced("g", "m1", 1, 3_000_000)),
+    ("c", facts.ConsumerAssigned("g", "m1", 1, ("orders-0",))),
+    ("c", facts.ConsumerRevoked("g", "m1", 1, ("orders-0",), False)),
+    end(),
+]
+"""Facts of every kind that becomes a metric."""
+
+
+def printed() -> list[Metric]:
+    """Return a metric of every name that ``kafkasim metrics`` can print."""
+    return metrics.measure("run", dicts(EVERYTHING)).metrics
+
+
+def unknown(found: list[Metric], version: str) -> list[str]:
+    """Return the metrics that no process of a version of Kafka has."""
+    by_role, _ = committed(version)
+    objects = {name: of for role in by_role.values() for name, of in role.items()}
+    missing = []
+    for each in found:
+        if each.object == metrics.OURS:
+            continue
+        if each.object in OF_CLIENTS:
+            name, attribute = f"{each.object},client-id=*", each.name
+        else:
+            name, attribute = _named(each, list(objects)), each.attribute
+        if attribute not in objects.get(name, ()):
+            missing.append(f"{name} {attribute}")
+    return sorted(dict.fromkeys(missing))
+
+
+def _named(metric: Metric, objects: list[str]) -> str:
+    """Return the object of a metric, with the keys that tell it apart from others."""
+    name = f"{metric.object},name={metric.name}"
+    return next((each for each in objects if each == name or each.startswith(f"{name},")), name)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_metric_has_kafkas_name(version: str) -> None:
+    assert unknown(printed(), version) == []
+
+
+def test_every_fact_that_becomes_a_metric_is_told() -> None:
+    told = {type(fact).__name__ for _, fact in EVERYTHING}
+    silent = {"HostPaused", "HostResumed", "HostStopped", "FaultStarted", "FaultEnded"}
+    always = {"BrokerRegistration", "ControllerActive"}  # counted also when there is none
+    assert set(metrics.KINDS) - told == silent | always
+
+
+def test_a_wrong_object_name_or_attribute_is_found() -> None:
+    wrong = [
+        Metric(metrics.REPLICA_MANAGER, "LeaderCounts", "broker-1", "Value", 1),
+        Metric(metrics.REPLICA_MANAGER, "LeaderCount", "broker-1", "Count", 1),
+        Metric(metrics.CONTROLLER_STATS, "LeaderCount", "", "Value", 1),
+        Metric(metrics.PRODUCER, "request-latency", "", "50thPercentile", 1),
+        Metric(metrics.REPLICA_MANAGER, "LeaderCount", "broker-1", "Value", 1),
+    ]
+    assert len(unknown(wrong, "4.0.0")) == 4
+
+
+def test_requests_have_kafkas_names() -> None:
+    known = {
+        name for version in VERSIONS for names in committed(version)[1].values() for name in names
+    }
+    own = {
+        request_name_of(name)
+        for name in messages.__all__
+        if name.endswith("Request") and not name.startswith("Zk")
+    }
+    assert own - known == {"RaftFetch"}  # between controllers, where no metric counts requests
+
+
+def request_name_of(name: str) -> str:
+    """Return what a message class's requests are called in metrics."""
+    made = object.__new__(getattr(messages, name))
+    if name == "FetchRequest":
+        return "Fetch"
+    return request_name(made)
