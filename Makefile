@@ -8,7 +8,7 @@ PIP_OPTIONS := --quiet --disable-pip-version-check --no-warn-script-location --u
 OUT ?= demo
 SEEDS ?= 200
 
-.PHONY: demo test check lint types bench soak fidelity clean
+.PHONY: demo test check lint types bench soak sweeps fidelity clean
 
 demo: $(STAMP)
 	$(BIN)/kafkasim demo --runs $(SEEDS) --out $(OUT)
@@ -32,11 +32,14 @@ bench: $(STAMP)
 soak: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m soak
 
+sweeps: $(STAMP)  # the pictures of scenarios/catalogue/sweeps, about ten minutes
+	$(BIN)/python -m kafkasim.scenarios.commands.spark.sweep_page sweeps
+
 fidelity: $(STAMP)  # real Kafka beside the model: needs JDK 17 or newer, and Maven
 	$(BIN)/python -m tests.fidelity
 
 clean:
-	rm -rf $(VENV) $(OUT) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OUT) sweeps .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV); this takes some minutes, once."

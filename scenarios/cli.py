@@ -15,8 +15,9 @@ from typing import Any
 
 import typer
 
-from kafkasim.scenarios.commands import catalogue, demo, fleets, prepare, runs, searching, views
+from kafkasim.scenarios.commands import catalogue, prepare, runs, searching, views
 from kafkasim.scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
+from kafkasim.scenarios.commands.spark import demo, fleets, sweeps
 
 HELP = """Simulate a whole Apache Kafka cluster, break it on purpose, and see what survives.
 
@@ -46,6 +47,8 @@ app.command("explain")(views.explain)
 app.command("describe")(views.describe)
 app.command("metrics")(fleets.metrics)
 app.command("fleet")(fleets.fleet)
+app.command("sweep")(sweeps.sweep)
+app.command("compare")(sweeps.compare)
 app.command("check")(fleets.check)
 app.command("plot")(fleets.plot)
 app.command("demo")(demo.demo)

@@ -20,7 +20,10 @@ is linear in the trace, so it scales as the checks do.
 | duplicate_records | further copies in the final logs |
 | redelivered_records | records that a group was given again |
 | failed_records | records whose callers got an error |
-| rebalances, rebalance_downtime_s | generations; partition seconds between two owners |
+| controllerless_s | seconds without an active controller that lives and is not paused |
+| rebalances, rebalance_downtime_s | generations; partition seconds of groups without owner |
+
+A partition of a group has no owner between two owners, and while its owner is dead or paused.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
     from kafkasim.analysis.stored import Stored
 
 KINDS = tuple(sorted({
-    *JUDGED_KINDS, "ConsumerAssigned", "ConsumerRevoked", "ControllerActive", "Rebalanced",
-    "SendFailed",
+    *JUDGED_KINDS, "ConsumerAssigned", "ConsumerRevoked", "ControllerActive", "HostPaused",
+    "HostResumed", "HostStopped", "Rebalanced", "SendFailed",
 }))  # fmt: skip
 """The kinds of fact that measures and the checks' shared views read."""
 
@@ -60,27 +63,63 @@ PARTITION_SPANS = """
         USING (run, topic_id)
     WINDOW in_order AS (PARTITION BY run, topic_id, partition ORDER BY partition_epoch)"""
 
-OWNERSHIP = """
-    -- Since when each partition of a group had no owner, and until when. Of events of one sort in
-    -- a row the first counts.
-    SELECT run, seq, t_us, group, owned, name,
+
+def _tenures(events: str) -> str:
+    """Return since when each thing is held by somebody who lives (``held``) or not, until when.
+
+    ``events`` are a query with the columns run, seq, t_us, node, group, name and ``kind``: taken,
+    given-up, and HostStopped, HostPaused and HostResumed of whoever took it at some time. Only what
+    the last taker does counts. Of spans of one sort in a row the first begins.
+    """
+    return f"""
+    SELECT run, group, name, t_us, held,
            lead(t_us) OVER (PARTITION BY run, group, name ORDER BY seq) AS until
     FROM (
-        SELECT *, lag(owned) OVER (PARTITION BY run, group, name ORDER BY seq) AS before
+        SELECT *, lag(held) OVER (PARTITION BY run, group, name ORDER BY seq) AS before
         FROM (
-            SELECT run, seq, t_us, group, true AS owned, name
-            FROM ConsumerAssigned LATERAL VIEW explode(assignment) AS name
-            UNION ALL
-            SELECT run, seq, t_us, group, false, name
-            FROM ConsumerRevoked LATERAL VIEW explode(assignment) AS name))
-    WHERE before IS NULL OR before != owned"""
+            SELECT *, kind IN ('taken', 'HostResumed') AS held,
+                   last_value(IF(kind = 'taken', node, NULL), true) OVER
+                       (PARTITION BY run, group, name ORDER BY seq) AS holder,
+                   last_value(IF(kind IN ('taken', 'given-up', 'HostStopped'), kind, NULL), true)
+                       OVER (PARTITION BY run, group, name, node ORDER BY seq) AS state
+            FROM ({events}))
+        WHERE node = holder
+              AND (kind NOT IN ('HostPaused', 'HostResumed') OR state = 'taken'))
+    WHERE before IS NULL OR before != held"""
+
+
+HOSTS = """
+    -- When processes ended, and when they stood still.
+    SELECT run, seq, t_us, node, 'HostStopped' AS kind FROM HostStopped
+    UNION ALL SELECT run, seq, t_us, node, 'HostPaused' FROM HostPaused
+    UNION ALL SELECT run, seq, t_us, node, 'HostResumed' FROM HostResumed"""
+
+OWNERSHIP = _tenures("""
+    SELECT run, seq, t_us, node, group, name, 'taken' AS kind
+    FROM ConsumerAssigned LATERAL VIEW explode(assignment) AS name
+    UNION ALL
+    SELECT run, seq, t_us, node, group, name, 'given-up'
+    FROM ConsumerRevoked LATERAL VIEW explode(assignment) AS name
+    UNION ALL
+    SELECT run, seq, t_us, node, group, name, kind FROM hosts JOIN (
+        SELECT DISTINCT run, node, group, name
+        FROM ConsumerAssigned LATERAL VIEW explode(assignment) AS name) USING (run, node)""")
+
+LEADERSHIP = _tenures("""
+    SELECT run, seq, t_us, node, '' AS group, '' AS name, IF(active, 'taken', 'given-up') AS kind
+    FROM ControllerActive
+    UNION ALL
+    SELECT run, seq, t_us, node, '', '', kind
+    FROM hosts JOIN (SELECT DISTINCT run, node FROM ControllerActive) USING (run, node)""")
 
 VIEWS = {
     **{name: SHARED[name] for name in
        ("final_leaders", "acked_records", "partition_changes", "topics")},
     "clock": CLOCK,
     "partition_spans": PARTITION_SPANS,
+    "hosts": HOSTS,
     "ownership": OWNERSHIP,
+    "leadership": LEADERSHIP,
 }  # fmt: skip
 
 _DEGRADED = "size(isr) < size(replicas) - size(coalesce(adding_replicas, array()))"
@@ -132,13 +171,19 @@ _FAILED = "SELECT run, sum(size(record_ids)) AS failed_records FROM SendFailed G
 _REBALANCES = """
     SELECT run, count(DISTINCT group, generation) AS rebalances FROM Rebalanced GROUP BY run"""
 
-_DOWNTIME = """
-    SELECT run, sum(coalesce(until, end_us) - t_us) / 1e6 AS rebalance_downtime_s
-    FROM ownership JOIN clock USING (run) WHERE NOT owned GROUP BY run"""
+_VACANT = "sum(greatest(0, coalesce(until, end_us) - greatest(t_us, ready_us))) / 1e6"
+
+_DOWNTIME = f"""
+    SELECT run, {_VACANT} AS rebalance_downtime_s
+    FROM ownership JOIN clock USING (run) WHERE NOT held GROUP BY run"""
+
+_CONTROLLERLESS = f"""
+    SELECT run, {_VACANT} AS controllerless_s
+    FROM leadership JOIN clock USING (run) WHERE NOT held GROUP BY run"""
 
 _PARTS = (
     _PARTITIONS, _ISR, _CONTROLLERS, _LATENCY, _LOST, _COPIES, _REDELIVERED, _FAILED, _REBALANCES,
-    _DOWNTIME,
+    _DOWNTIME, _CONTROLLERLESS,
 )  # fmt: skip
 
 MEASURES = f"""
@@ -154,6 +199,7 @@ MEASURES = f"""
            coalesce(unavailable_s, 0D) AS unavailable_s,
            coalesce(unclean_elections, 0) AS unclean_elections,
            coalesce(controller_failovers, 0) AS controller_failovers,
+           coalesce(controllerless_s, 0D) AS controllerless_s,
            ranks[0] / 1e3 AS latency_p50_ms, ranks[1] / 1e3 AS latency_p99_ms,
            ranks[2] / 1e3 AS latency_p999_ms, latency_max_ms,
            coalesce(acked_records, 0) AS acked_records, coalesce(lost_records, 0) AS lost_records,

@@ -18,6 +18,9 @@ def listing(
     variants: Annotated[
         bool, typer.Option("--variants", help="List variants: rules that break what Kafka keeps.")
     ] = False,
+    sweeps: Annotated[
+        bool, typer.Option("--sweeps", help="List sweeps: questions that many runs answer.")
+    ] = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the page of the historical bugs instead.")
     ] = False,
@@ -29,6 +32,9 @@ def listing(
     if variants:
         _variants(json)
         return
+    if sweeps:
+        _sweeps(json)
+        return
     found = [library.scenario(name)[0] for name in library.names()]
     if json:
         say_json(
@@ -38,6 +44,18 @@ def listing(
     table = Table("scenario", "claim", "permits", title="Scenarios (kafkasim run NAME)")
     for scenario in found:
         table.add_row(scenario.name, scenario.claim, ", ".join(scenario.expect.permits) or "—")
+    console().print(table)
+
+
+def _sweeps(json: bool) -> None:
+    found = [library.scenario(name)[0] for name in library.sweeps()]
+    told = [(one.name, one.sweep.question, one.claim) for one in found if one.sweep is not None]
+    if json:
+        say_json([{"name": name, "question": q, "finding": claim} for name, q, claim in told])
+        return
+    table = Table("sweep", "question", "what it found", title="Sweeps (kafkasim sweep NAME)")
+    for row in told:
+        table.add_row(*row)
     console().print(table)
 
 

@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 from kafkasim.scenarios.commands.common import OK, InputError, one_line, say, status
-from kafkasim.scenarios.commands.fleets import input_errors
+from kafkasim.scenarios.commands.spark.fleets import input_errors
 
 
 def prepare() -> int:

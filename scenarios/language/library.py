@@ -17,6 +17,9 @@ CATALOGUE = Path(__file__).parents[1] / "catalogue"
 BUGS = CATALOGUE / "bugs"
 """The scripts of the historical bugs; `kafkasim list --variants` names them."""
 
+SWEEPS = CATALOGUE / "sweeps"
+"""Scenarios with a [sweep] table; `kafkasim list --sweeps` has their questions."""
+
 
 def names() -> list[str]:
     """Return the names of the built-in scenarios."""
@@ -28,10 +31,15 @@ def scripts() -> list[str]:
     return sorted(path.stem for path in BUGS.glob("*.toml"))
 
 
+def sweeps() -> list[str]:
+    """Return the names of the scenarios that are there to be swept."""
+    return sorted(path.stem for path in SWEEPS.glob("*.toml"))
+
+
 def path(name: str) -> Path:
-    """Return the file of a built-in scenario or script."""
-    script = BUGS / f"{name}.toml"
-    return script if script.exists() else CATALOGUE / f"{name}.toml"
+    """Return the file of a built-in scenario, script or sweep."""
+    folder = next((one for one in (BUGS, SWEEPS) if (one / f"{name}.toml").exists()), CATALOGUE)
+    return folder / f"{name}.toml"
 
 
 def source(name: str) -> tuple[dict[str, Any], str]:
@@ -46,9 +54,11 @@ def source(name: str) -> tuple[dict[str, Any], str]:
         return read_toml(Path(name)), name
     if name in scripts():
         return read_toml(path(name)), f"bugs/{name}.toml"
+    if name in sweeps():
+        return read_toml(path(name)), f"sweeps/{name}.toml"
     known = names()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        near = difflib.get_close_matches(name, [*known, *sweeps()], n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(known)}"
         raise ScenarioError(f"no scenario {name!r}; {hint} (or give a path to a .toml file)")
     return read_toml(CATALOGUE / f"{name}.toml"), f"{name}.toml"

@@ -20,14 +20,17 @@ from kafkasim.scenarios.language.tables import (
     KEYS,
     NAME,
     TOPIC_NAME,
+    AxisTable,
     ClusterTable,
     ConsumerGroupTable,
     ExpectTable,
     FaultTable,
+    LevelTable,
     NodeTable,
     OperationTable,
     ProducerTable,
     Scenario,
+    SweepTable,
     TopicTable,
     TwinTable,
     WhenTable,
@@ -200,7 +203,7 @@ def _allowed(location: tuple[int | str, ...]) -> list[str]:
 _WORKLOADS: dict[Any, Any] = {"producer": ProducerTable, "consumer-group": ConsumerGroupTable}
 _TABLES = (
     ClusterTable, TopicTable, FaultTable, OperationTable, ExpectTable, TwinTable, WhenTable,
-    NodeTable,
+    NodeTable, SweepTable, AxisTable, LevelTable,
 )  # fmt: skip
 _WANTED = {
     "literal_error": "allowed: {expected}",

@@ -272,6 +272,38 @@ class TwinTable(Table):
     seeds: int = Field(5, ge=1)
 
 
+class LevelTable(Table):
+    """One level of an axis: settings by path that go together, under a name."""
+
+    name: str = Field(min_length=1)
+    set: dict[str, Any]
+
+
+class AxisTable(Table):
+    """What a sweep changes: the ``values`` of a ``key``, a ``range`` of it, or named ``levels``."""
+
+    name: str = ""
+    key: str = ""
+    values: list[Any] = []
+    range: list[str | int | float] = Field([], max_length=2)
+    levels: list[LevelTable] = []
+
+
+class SweepTable(Table):
+    """What ``kafkasim sweep`` does with the scenario when the command names no axes.
+
+    ``question`` is what the sweep answers, ``measures`` what is shown and drawn, the first first.
+    ``runs`` is how many seeds each point has; ``sample`` (``lhs:N``, ``sobol:N``) draws N points
+    instead of the full grid. It decides nothing of a single run.
+    """
+
+    question: str
+    axes: list[AxisTable] = Field(min_length=1)
+    measures: list[str] = []
+    runs: int = Field(50, ge=1)
+    sample: str | None = None
+
+
 class Scenario(Table):
     """One phenomenon: a claim, and what it takes to test it.
 
@@ -288,3 +320,4 @@ class Scenario(Table):
     operations: list[OperationTable] = []
     expect: ExpectTable = ExpectTable()
     twin: TwinTable | None = None
+    sweep: SweepTable | None = Field(None, exclude=True)  # no part of what decides a run

@@ -59,17 +59,24 @@ BUSY: Case = [  # a row a second
     ("consumer-1", facts.Rebalanced("g", "m1", 1, 7)),
     ("consumer-2", facts.Rebalanced("g", "m2", 1, 7)),
     ("consumer-2", facts.Rebalanced("g", "m2", 2, 7)),
-    end(),  # at 22 s
+    ("consumer-1", facts.HostStopped("crash")),  # at 22 s: orders-0 has no owner either
+    ("controller-2", facts.HostPaused(5)),  # at 23 s
+    ("consumer-1", facts.HostPaused(5)),
+    ("controller-2", facts.HostResumed()),  # at 25 s
+    ("controller-3", facts.ControllerActive(3, True)),
+    ("controller-2", facts.ControllerActive(2, False)),  # deposed, no longer the holder
+    ("controller-3", facts.HostStopped("crash")),  # at 28 s
+    end(),  # at 29 s
     final(1, 100, 101, 101, leading=True),
 ]
 
 EXPECTED = {
-    "minutes": 20 / 60, "isr_changes": 3, "isr_changes_per_minute": 9.0,
+    "minutes": 27 / 60, "isr_changes": 3, "isr_changes_per_minute": 60 / 9,
     "under_replicated_s": 4.0, "under_min_isr_s": 3.0, "leaderless_s": 1.0, "unavailable_s": 3.0,
-    "unclean_elections": 1, "controller_failovers": 1,
+    "unclean_elections": 1, "controller_failovers": 2, "controllerless_s": 3.0,
     "latency_p50_ms": 1.0, "latency_p99_ms": 1.0, "latency_p999_ms": 1.0, "latency_max_ms": 1.0,
     "acked_records": 3, "lost_records": 1, "lost_per_million": 1e6 / 3, "duplicate_records": 1,
-    "redelivered_records": 1, "failed_records": 2, "rebalances": 2, "rebalance_downtime_s": 6.0,
+    "redelivered_records": 1, "failed_records": 2, "rebalances": 2, "rebalance_downtime_s": 20.0,
 }  # fmt: skip
 
 QUIET = dict.fromkeys(EXPECTED, 0) | {"minutes": 1 / 60, "lost_per_million": None}
@@ -86,4 +93,4 @@ def test_measures(spark: SparkSession, tmp_path: Path) -> None:
     assert [row.pop("run") for row in rows] == ["busy", "quiet"]
     reasons = [row.pop("isr_changes_by_reason") for row in rows]
     assert rows == [pytest.approx(EXPECTED), pytest.approx(QUIET)]
-    assert reasons == [{"caught-up": 3.0, "fenced": 3.0, "lag": 3.0}, {}]
+    assert reasons == [pytest.approx(dict.fromkeys(["caught-up", "fenced", "lag"], 60 / 27)), {}]

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kafkasim.scenarios.commands import fleets
 from kafkasim.scenarios.commands.common import make_directory, say
+from kafkasim.scenarios.commands.spark import fleets
 from kafkasim.scenarios.showing import report
 
 SCENARIO = "gc-pause-isr-flapping"

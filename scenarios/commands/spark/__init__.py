@@ -1,0 +1,1 @@
+"""The commands that need Spark, which they import only when they run."""
