@@ -54,6 +54,13 @@ class ClientRules:
         """
         return known_id != topic_id
 
+    def takes_named_leader(self) -> bool:
+        """Return whether a client takes the newer leader that an error response names (KIP-951).
+
+        Else it learns of the new leader by its next Metadata request, as before 3.7.
+        """
+        return True
+
     def skips_backoff(self, attempt_epoch: int, leader_epoch: int) -> bool:
         """Return whether a retry is sent without backoff, as its leader is newer (KIP-951).
 

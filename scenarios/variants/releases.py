@@ -11,19 +11,29 @@ from dataclasses import replace
 from typing import Any
 
 from kafkasim.model.broker.kraft.rules import LifecycleRules
+from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, Ranges
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 
 PRODUCER: dict[str, dict[str, Any]] = {
-    "2.8-zk": {"linger.ms": 0, "acks": "1", "enable.idempotence": False},  # KIP-679 came with 3.0
+    "2.8-zk": {
+        "linger.ms": 0,
+        "acks": "1",  # KIP-679 came with 3.0
+        "enable.idempotence": False,
+        "retry.backoff.max.ms": 100,  # as retry.backoff.ms: KIP-580 came with 3.7
+    },
     "3.9": {"linger.ms": 0},  # KIP-1030
 }
 """Release to the producer's defaults that differ from 4.0's."""
 
 CONSUMER: dict[str, dict[str, Any]] = {
-    "2.8-zk": {"session.timeout.ms": 10000, "partition.assignment.strategy": ["range"]},  # KIP-735
+    "2.8-zk": {
+        "session.timeout.ms": 10000,  # KIP-735
+        "partition.assignment.strategy": ["range"],
+        "retry.backoff.max.ms": 100,  # KIP-580
+    },
 }
 """Release to the consumer's defaults that differ from 4.0's."""
 
@@ -98,7 +108,20 @@ class Lifecycle41(LifecycleRules):
         return interval_us
 
 
+class Client28(ClientRules):
+    """The clients of 2.8: without KIP-951, which came with 3.7."""
+
+    def takes_named_leader(self) -> bool:
+        """Return False: brokers of 2.8 name no leader in their responses."""
+        return False
+
+    def skips_backoff(self, attempt_epoch: int, leader_epoch: int) -> bool:
+        """Return False: a retry waits for retry.backoff.ms, however new the leader is."""
+        return False
+
+
 RULES: dict[str, dict[str, type]] = {
+    "2.8-zk": {"client": Client28},
     "3.9": {"controller": Controller39, "raft": Raft39},
     "4.1": {"controller": Controller41, "raft": Raft41, "lifecycle": Lifecycle41},
 }

@@ -52,3 +52,11 @@ def test_storage_is_formatted_for_the_oldest_release() -> None:
     oldest = NodeSettings(CLUSTER, compose([])).formatted_features()
     newest = NodeSettings(ClusterTable.model_validate({}), compose([])).formatted_features()
     assert oldest["metadata.version"] < newest["metadata.version"]
+
+
+def test_clients_of_2_8_do_not_take_a_leader_that_a_response_names() -> None:  # KIP-951
+    table = {"mode": "zookeeper", "kafka-version": "2.8-zk"}
+    old = NodeSettings(ClusterTable.model_validate(table), compose([])).rules().client
+    new = settings().rules().client
+    assert [rules.takes_named_leader() for rules in (old, new)] == [False, True]
+    assert [rules.skips_backoff(1, 2) for rules in (old, new)] == [False, True]

@@ -85,7 +85,7 @@ class Metadata:
 
     def update_leader(self, tp: TopicPartition, leader: tuple[int, int] | None, now: int) -> None:
         """Take the leader (id, epoch) that an error response named, if newer (KIP-951)."""
-        if leader is None or leader[1] < 0:
+        if leader is None or leader[1] < 0 or not self.rules.takes_named_leader():
             return
         cached = self.leaders.get(tp)
         if cached is not None and leader[1] > cached.epoch and leader[0] in self.brokers:
