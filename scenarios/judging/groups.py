@@ -83,6 +83,7 @@ class Groups:
         self.cluster = cluster
         self._limits = limits
         self._members: dict[tuple[str, str], _Member] = {}
+        self._statics: dict[tuple[str, str], _Member] = {}  # by group.instance.id
         self._tenures: dict[tuple[str, str], _Tenure] = {}  # (node, group)
         self._resized: dict[str, int] = {}  # topic -> when its partitions last changed
         self._sizes: dict[str, int] = {}  # topic id -> partitions
@@ -120,7 +121,7 @@ class Groups:
         self._check_coordinator(seq, t, node, fact)
         tenure = self._tenures.get((node, fact.group))
         member_id = fact.member_id
-        member = self._member(fact.group, member_id)
+        member = self._member(fact.group, member_id, fact.instance_id)
         told = ""
         if fact.api == "JoinGroup":
             told = self._learn(member, fact)
@@ -141,8 +142,19 @@ class Groups:
             tenure.heard[member_id] = t
         tenure.last = (t, fact, told)
 
-    def _member(self, group: str, member_id: str) -> _Member:
-        return self._members.setdefault((group, member_id), _Member())
+    def _member(self, group: str, member_id: str, instance_id: str | None = None) -> _Member:
+        """Return a member. A static one asks without an id; the one that it gets names it.
+
+        Kafka makes it of the group.instance.id and a random part.
+        """
+        if instance_id is not None:
+            return self._statics.setdefault((group, instance_id), _Member())
+        known = self._members.get((group, member_id))
+        if known is None:
+            instance = member_id.rpartition("-")[0]
+            known = self._statics.get((group, instance)) or _Member()
+            self._members[group, member_id] = known
+        return known
 
     def _learn(self, member: _Member, fact: facts.MemberRequest) -> str:
         """Take over what a JoinGroup says; return how it differs from the one before."""

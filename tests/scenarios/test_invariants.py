@@ -62,13 +62,13 @@ def _entry(last_sequence: int) -> Any:
     return SimpleNamespace(epoch=0, batches=[(0, last_sequence, 0, 0)])
 
 
-def _asks(api: str, member: str = "m1", generation: int = 1, node: str = "broker-1") -> Row:
+def _asks(api: str, member: str = "m1", generation: int = 1, *, instance: str | None = None) -> Row:
     """A request of a member whose session is 6 s and whose rebalance timeout is 10 s."""
     topics, protocols, times = ((), (), (0, 0))
     if api == "JoinGroup":
         topics, protocols, times = ("orders",), ("range",), (6000, 10_000)
-    return node, facts.MemberRequest(
-        "billing", member, None, api, generation, topics, protocols, *times
+    return "broker-1", facts.MemberRequest(
+        "billing", member, instance, api, generation, topics, protocols, *times
     )
 
 
@@ -336,6 +336,16 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*ALONE, _later(4), _asks("Heartbeat")],
         [_later(6), _group("PreparingRebalance", 1)],
         [_later(5.9), _group("PreparingRebalance", 1)],
+    ),
+    "needless-eviction a static member whose place is taken": (
+        [*ALONE, _asks("JoinGroup", "", -1, instance="x"), _group("Stable", 1, "m1", "x-1")],
+        [_asks("JoinGroup", "", -1, instance="x"), _group("Stable", 1, "m1", "x-2")],
+        [_asks("JoinGroup", "", -1, instance="y"), _group("Stable", 1, "m1", "x-2")],
+    ),
+    "needless-eviction a static member that is silent": (
+        [*ALONE, _asks("JoinGroup", "", -1, instance="x"), _group("Stable", 1, "m1", "x-1")],
+        [_later(6), _group("Stable", 1, "m1")],
+        [_later(5.9), _group("Stable", 1, "m1")],
     ),
     "needless-eviction a member that has not left": (
         ALONE,
