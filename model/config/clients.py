@@ -18,6 +18,10 @@ class ClientConfig(Config):
     retry_backoff_max_ms: int = long(1000, 0)  # up to this
     reconnect_backoff_ms: int = long(50, 0)  # before the first new connection; doubles
     reconnect_backoff_max_ms: int = long(1000, 0)  # up to this
+    # When no known broker is available, go back to the bootstrap servers, or do not (KIP-899); also
+    # when no metadata came for the time below (KIP-1102).
+    metadata_recovery_strategy: str = setting("rebootstrap", allowed=("none", "rebootstrap"))
+    metadata_recovery_rebootstrap_trigger_ms: int = long(300000, 0)
 
 
 @dataclass(frozen=True)

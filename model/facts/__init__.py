@@ -38,6 +38,7 @@ from kafkasim.model.facts.clients import (
     Processed,
     ReadReplica,
     Rebalanced,
+    Rebootstrapped,
     SendFailed,
 )
 from kafkasim.model.facts.groups import (
@@ -214,6 +215,7 @@ __all__ = [
     "RaftRole",
     "ReadReplica",
     "Rebalanced",
+    "Rebootstrapped",
     "ReplicaFailed",
     "Replicated",
     "RequestStats",

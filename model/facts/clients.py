@@ -61,6 +61,14 @@ class Polled:
 
 
 @value
+class Rebootstrapped:
+    """A client forgot its metadata and went back to bootstrap.servers (KIP-899)."""
+
+    client: str  # its name in its process
+    reason: str  # no-node: none was available | trigger: it got no metadata for too long (KIP-1102)
+
+
+@value
 class ReadReplica:
     """A consumer changed the broker from which it fetches a partition (KIP-392)."""
 

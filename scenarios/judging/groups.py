@@ -56,6 +56,7 @@ class _Member:
     instance_id: str | None = None
     generation: int = -1  # the last one, as its last JoinGroup says
     completed: int = -1  # the last generation whose assignment its application has taken
+    host: str = ""  # of its application
 
 
 @dataclass(slots=True)
@@ -90,6 +91,7 @@ class Groups:
         self._drifting: dict[str, None] = {}  # hosts
         self._formed: dict[tuple[str, int], int] = {}  # (group, generation) -> when it began
         self._started: dict[str, int] = {}  # broker -> when its process last started
+        self._rebootstrapped: dict[str, int] = {}  # client host -> when it last forgot its metadata
         # (offsets partition, node) -> when the node learned that another broker leads it
         self._deposed: dict[tuple[int, str], int] = {}
         self._coordinator: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
@@ -104,6 +106,7 @@ class Groups:
         trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.BecameFollower, self._on_follower)
         trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.Rebootstrapped, self._on_rebootstrapped)
         trace.subscribe(facts.HostPaused, self._on_paused)
         trace.subscribe(facts.HostStarted, self._on_started)
         trace.subscribe(facts.HostStopped, self._on_stopped)
@@ -169,8 +172,12 @@ class Groups:
         member.instance_id = fact.instance_id
         return told
 
-    def _on_assigned(self, _s: int, _t: int, _n: str, fact: facts.ConsumerAssigned) -> None:
-        self._member(fact.group, fact.member_id).completed = fact.generation
+    def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
+        member = self._member(fact.group, fact.member_id)
+        member.completed, member.host = fact.generation, node
+
+    def _on_rebootstrapped(self, _s: int, t: int, node: str, _fact: facts.Rebootstrapped) -> None:
+        self._rebootstrapped[node] = t
 
     # What it does.
 
@@ -285,19 +292,20 @@ class Groups:
                 return "lost answer"
         if leads and any(topic in self._resized for topic in self._topics(fact)):
             return "partitions"
-        return "metadata" if leads and self._forgot_metadata(fact) else ""
+        return "metadata" if leads and self._forgot_metadata(fact, request.member_id) else ""
 
-    def _forgot_metadata(self, fact: facts.GroupState) -> bool:
-        """Return whether a ZooKeeper broker has restarted since the leader saw the topics.
+    def _forgot_metadata(self, fact: facts.GroupState, leader: str) -> bool:
+        """Return whether the leader's metadata was without its topics for a time.
 
-        Its metadata cache is empty until the controller's UpdateMetadata, and it answers Metadata
-        without any topic. The leader then finds other partitions than it had assigned
-        (ConsumerCoordinator.rejoinNeededOrPending).
+        The leader then finds other partitions than it had assigned
+        (ConsumerCoordinator.rejoinNeededOrPending). Either its client has rebootstrapped, or it
+        asked a ZooKeeper broker that has restarted: such a broker's metadata cache is empty until
+        the controller's UpdateMetadata, and it answers Metadata without any topic.
         """
-        if not self.cluster.zookeeper:
-            return False
-        formed = self._formed.get((fact.group, fact.generation), 0)
-        return any(started >= formed - STALE_METADATA_US for started in self._started.values())
+        since = self._formed.get((fact.group, fact.generation), 0) - STALE_METADATA_US
+        if self._rebootstrapped.get(self._member(fact.group, leader).host, -1) >= max(since, 0):
+            return True
+        return self.cluster.zookeeper and any(t >= since for t in self._started.values())
 
     def _topics(self, fact: facts.GroupState) -> dict[str, None]:
         return {

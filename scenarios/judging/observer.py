@@ -79,6 +79,7 @@ class Observer:
             facts.Polled: self._on_polled,
             facts.Positioned: self._on_positioned,
             facts.ReadReplica: self._on_read_replica,
+            facts.Rebootstrapped: self._on_rebootstrapped,
             facts.GroupState: self._on_group,
             facts.CoordinatorLoaded: self._on_coordinator,
             facts.LoadInProgress: self._on_load_in_progress,
@@ -240,6 +241,11 @@ class Observer:
 
     def _on_read_replica(self, _seq: int, t_us: int, _node: str, fact: facts.ReadReplica) -> None:
         self.note("follower-read" if fact.replica >= 0 else "back-to-leader", t_us)
+
+    def _on_rebootstrapped(
+        self, _seq: int, t_us: int, _node: str, fact: facts.Rebootstrapped
+    ) -> None:
+        self.note(f"rebootstrapped:{fact.reason}", t_us)
 
     def _on_positioned(self, _seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason != "latest" or fact.offset == 0:

@@ -104,6 +104,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "back-to-leader": "a consumer left such a replica before its lease was over",
     "records-deleted": "a leader raised its log start offset for DeleteRecords",
     "log-reset": "a follower emptied its log and continued at the leader's log start",
+    "rebootstrapped": "a client asked its bootstrap servers anew (KIP-899); detail: why",
     "redelivered": "a group got a record twice",
     "reset-past-records": "a group reset a partition to its end while it was reading the topic",
     "commit-refused": "a commit was refused for its generation or member; detail: the error",

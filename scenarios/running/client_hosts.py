@@ -15,7 +15,7 @@ from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable, Scenario
 from kafkasim.scenarios.running.node_settings import told
 from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication
-from kafkasim.scenarios.variants.releases import CONSUMER, PRODUCER
+from kafkasim.scenarios.variants.releases import ADMIN, CONSUMER, PRODUCER
 from kafkasim.sim.apps.client_port import Application, launch
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
@@ -48,7 +48,9 @@ class ClientHosts:
 
     def start_admin(self, application: Application) -> None:
         """Start the admin client with an application on it."""
-        self._run(self.admin_host, {"admin": ClientConfig()}, application)
+        defaults = ADMIN.get(self._scenario.cluster.kafka_version, {})
+        config = ClientConfig.from_properties(defaults)
+        self._run(self.admin_host, {"admin": config}, application)
 
     def _add_workloads(self) -> None:
         producers = consumers = 0

@@ -17,14 +17,18 @@ from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 
+NO_REBOOTSTRAP = {"metadata.recovery.strategy": "none"}
+"""KIP-899 came with 3.8, and 4.0 made rebootstrap the default (KIP-1102)."""
+
 PRODUCER: dict[str, dict[str, Any]] = {
     "2.8-zk": {
         "linger.ms": 0,
         "acks": "1",  # KIP-679 came with 3.0
         "enable.idempotence": False,
         "retry.backoff.max.ms": 100,  # as retry.backoff.ms: KIP-580 came with 3.7
+        **NO_REBOOTSTRAP,
     },
-    "3.9": {"linger.ms": 0},  # KIP-1030
+    "3.9": {"linger.ms": 0, **NO_REBOOTSTRAP},  # KIP-1030
 }
 """Release to the producer's defaults that differ from 4.0's."""
 
@@ -33,9 +37,17 @@ CONSUMER: dict[str, dict[str, Any]] = {
         "session.timeout.ms": 10000,  # KIP-735
         "partition.assignment.strategy": ["range"],
         "retry.backoff.max.ms": 100,  # KIP-580
+        **NO_REBOOTSTRAP,
     },
+    "3.9": NO_REBOOTSTRAP,
 }
 """Release to the consumer's defaults that differ from 4.0's."""
+
+ADMIN: dict[str, dict[str, Any]] = {
+    "2.8-zk": {"retry.backoff.max.ms": 100, **NO_REBOOTSTRAP},  # KIP-580
+    "3.9": NO_REBOOTSTRAP,
+}
+"""Release to the admin client's defaults that differ from 4.0's."""
 
 BROKER: dict[str, dict[str, Any]] = {
     "2.8-zk": {

@@ -27,7 +27,7 @@ from kafkasim.model.config import (
 from kafkasim.model.controller.common.broker_keys import KAFKA_CONFIG_NAMES
 from kafkasim.model.controller.common.configs import DYNAMIC
 from kafkasim.scenarios.language.vocabulary import VERSIONS as RELEASES
-from kafkasim.scenarios.variants.releases import BROKER, CONSUMER, PRODUCER
+from kafkasim.scenarios.variants.releases import ADMIN, BROKER, CONSUMER, PRODUCER
 from tests.fidelity.kafka_settings import NUMBERS, VERSIONS, Setting, committed
 
 KINDS: dict[str, type[Config]] = {
@@ -42,6 +42,7 @@ OF_RELEASE: Mapping[str, Mapping[str, dict[str, Any]]] = {
     "broker": BROKER,
     "producer": PRODUCER,
     "consumer": CONSUMER,
+    "admin": ADMIN,
 }
 
 FALLBACKS = {
@@ -95,6 +96,18 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     ("2.8.2", "consumer", "no such key", "retry.backoff.max.ms", "the same"),
     ("2.8.2", "admin", "no such key", "retry.backoff.max.ms", "the same"),
+    *(
+        (versions, kind, "no such key", key, "none of them rebootstraps (KIP-899, KIP-1102)")
+        for kind in ("producer", "consumer", "admin")
+        for versions, key in (
+            ("2.8.2", "metadata.recovery.strategy"),
+            ("2.8.2 3.9.1", "metadata.recovery.rebootstrap.trigger.ms"),
+        )
+    ),
+    *(
+        ("3.9.1 4.0.0 4.1.0", kind, "valid values", "metadata.recovery.strategy", "in lower case")
+        for kind in ("producer", "consumer", "admin")
+    ),
     (
         "2.8.2 3.9.1", "broker", "default", "inter.broker.protocol.version",
         'the model names whole releases, and "" is the newest',

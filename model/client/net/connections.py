@@ -1,12 +1,13 @@
 """A client's connections, one for each node: Kafka's NetworkClient with ClusterConnectionStates.
 
 A request goes to a given node, or to the least loaded one. Nodes with a negative id are the
-bootstrap servers; they are used until the first metadata response names brokers. A part that has to
-know of new and of lost connections adds a callback to ``connected`` or ``disconnected``:
+bootstrap servers; they are used until the first metadata response names brokers, and again after a
+rebootstrap (KIP-899). A part that has to know of new and of lost connections adds a callback to
+``connected`` or ``disconnected``:
 :class:`~kafkasim.model.client.net.metadata.Metadata` refreshes after a disconnect, as
 NetworkClient.processDisconnection asks for it, and the producer's Sender drains.
 
-Not modelled: rebootstrap (KIP-899), connections.max.idle.ms.
+Not modelled: connections.max.idle.ms.
 """
 
 from __future__ import annotations
@@ -55,12 +56,24 @@ class Connections:
         self.purpose = purpose
         self.connected: list[NodeCallback] = []
         self.disconnected: list[NodeCallback] = []
-        self._nodes = {-1 - i: address for i, address in enumerate(bootstrap)}  # addresses by id
+        self._bootstrap = {-1 - i: address for i, address in enumerate(bootstrap)}
+        self._nodes = self._bootstrap  # addresses by id
         self._channels: dict[int, Channel] = {}
 
     def use_brokers(self, addresses: dict[int, str]) -> None:
         """Take the brokers that metadata names, addresses by node id; none keeps what is known."""
         self._nodes = addresses or self._nodes
+
+    @property
+    def bootstrapping(self) -> bool:
+        """Whether the bootstrap servers are the known nodes."""
+        return self._nodes is self._bootstrap
+
+    def rebootstrap(self) -> list[Channel]:
+        """Make the bootstrap servers the known nodes; return the channels to those before."""
+        before = [self._channels[node] for node in self._nodes if node in self._channels]
+        self._nodes = self._bootstrap
+        return before
 
     def channel(self, node_id: int, address: str) -> Channel:
         """Return the channel to a node, a new one if the node has moved to another address."""
@@ -84,7 +97,7 @@ class Connections:
             purpose,
             lane,
             config.request_timeout_ms,
-            name=self.name,
+            name=f"{self.name} {node_id}",  # a bootstrap server is a node of its own
             on_open=partial(self._tell, self.connected, node_id),
             on_drop=partial(self._tell, self.disconnected, node_id),
             reconnect_backoff_ms=(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),

@@ -5,6 +5,10 @@ unless the topic was created again under its name (KIP-516). The metadata is ref
 metadata.max.age.ms, after errors and after disconnects. At most one request is in flight, and two
 are at least the retry backoff apart.
 
+With metadata.recovery.strategy=rebootstrap the client forgets what it knows and starts again from
+bootstrap.servers when every known node is disconnected and in its reconnect backoff (KIP-899), or
+when it has tried in vain for metadata.recovery.rebootstrap.trigger.ms (KIP-1102).
+
 Not modelled: topics that leave a producer's metadata (metadata.max.idle.ms), the cluster id, the
 controller id.
 """
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkasim.model.client.net.connections import Connections, backoff_us
 from kafkasim.model.errors import INVALID_METADATA, Errors
+from kafkasim.model.facts import Rebootstrapped
 from kafkasim.model.messages import MetadataRequest, MetadataResponse, MetadataTopic
 from kafkasim.model.records import TopicPartition
 
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 class LeaderAndEpoch(NamedTuple):
     """A partition's leader (Metadata.LeaderAndEpoch)."""
 
-    leader: int  # node id, −1: there is none
+    leader: int  # node id, −1: there is none, or it is unknown
     epoch: int  # leader epoch, −1: unknown
 
 
@@ -62,6 +67,8 @@ class Metadata:
         self._attempts = 0
         self._last_refresh_us: int | None = None
         self._closed = False
+        self._rebootstraps = connections.config.metadata_recovery_strategy == "rebootstrap"
+        self._trigger_key = ("rebootstrap", connections.name)  # armed while metadata is sought
 
     def add_topics(self, topics: tuple[str, ...], now: int) -> None:
         """Add topics to those asked for; request a new one at once, without backoff."""
@@ -102,6 +109,7 @@ class Metadata:
         """Stop refreshing; ignore the response in flight."""
         self._closed = True
         self.process.timers.cancel(self._key)
+        self.process.timers.cancel(self._trigger_key)
 
     # The inside.
 
@@ -114,7 +122,14 @@ class Metadata:
             if now < not_before:
                 self._arm_earlier(not_before)
                 return
+        if self._rebootstraps and not self.process.timers.armed(self._trigger_key):
+            self._arm_trigger(now)
         channel = self.connections.least_loaded(now)
+        if channel is None and self._rebootstraps and not self.connections.bootstrapping:
+            self._rebootstrap("no-node", now)
+            if self._in_flight:
+                return  # a listener has asked for an update
+            channel = self.connections.least_loaded(now)
         if channel is None:
             self._arm_earlier(max(now + 1, self.connections.next_attempt()))
             return
@@ -147,6 +162,7 @@ class Metadata:
         if response.brokers:
             self.brokers = {b.id: b.address for b in response.brokers}
             self.connections.use_brokers(self.brokers)
+            self.process.timers.cancel(self._trigger_key)
         incomplete = False
         for topic in response.topics:
             incomplete |= self._update_topic(topic)
@@ -157,6 +173,33 @@ class Metadata:
         elif not self._in_flight:
             age = self.config.metadata_max_age_ms * 1000
             self.process.timers.arm(self._key, now + age, "main", self._on_timer)
+
+    def _arm_trigger(self, now: int) -> None:
+        limit = self.config.metadata_recovery_rebootstrap_trigger_ms * 1000 + 1
+        self.process.timers.arm(self._trigger_key, now + limit, "main", self._on_trigger)
+
+    def _on_trigger(self, now: int) -> None:
+        """Drop all connections and start again (NetworkClient.handleRebootstrap)."""
+        channels = self.connections.rebootstrap()
+        self._rebootstrap("trigger", now)
+        for channel in channels:
+            channel.close(now)
+
+    def _rebootstrap(self, reason: str, now: int) -> None:
+        """Forget all but the leader epochs seen; know the bootstrap servers only.
+
+        Models Metadata.rebootstrap: the snapshot is replaced, lastSeenLeaderEpochs is not.
+        """
+        self.connections.rebootstrap()
+        self.brokers = {}
+        self.partition_counts.clear()
+        self.topic_ids.clear()
+        self.topic_errors.clear()
+        for tp, known in self.leaders.items():
+            self.leaders[tp] = LeaderAndEpoch(-1, known.epoch)
+        self._arm_trigger(now)
+        self.process.out.append(Rebootstrapped(self.connections.name, reason))
+        self._changed(now)
 
     def _on_disconnected(self, _node_id: int, now: int) -> None:
         self.request_update(now)  # the node may be gone
