@@ -17,7 +17,7 @@ import typer
 
 from kafkasim.scenarios.commands import catalogue, prepare, runs, searching, views
 from kafkasim.scenarios.commands.common import CRASH, INPUT_ERRORS, OK, USAGE, Crashed, one_line
-from kafkasim.scenarios.commands.spark import demo, fleets, sweeps
+from kafkasim.scenarios.commands.spark import demo, fleets, reports, sweeps
 
 HELP = """Simulate a whole Apache Kafka cluster, break it on purpose, and see what survives.
 
@@ -51,6 +51,7 @@ app.command("sweep")(sweeps.sweep)
 app.command("compare")(sweeps.compare)
 app.command("check")(fleets.check)
 app.command("plot")(fleets.plot)
+app.command("report")(reports.report)
 app.command("demo")(demo.demo)
 app.command("prepare")(prepare.prepare)
 

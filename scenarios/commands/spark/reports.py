@@ -1,0 +1,164 @@
+"""``kafkasim report``: one HTML file about a run, a fleet or a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kafkasim.scenarios.commands.common import OK, InputError, make_directory, say, status
+from kafkasim.scenarios.commands.spark.fleets import (
+    Conf,
+    Master,
+    input_errors,
+    judge,
+    one_run,
+    open_place,
+)
+from kafkasim.scenarios.explaining.explain import explain, firsts
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.replay import added_variants
+from kafkasim.scenarios.running.runner import run as run_once
+from kafkasim.scenarios.showing import report as showing
+from kafkasim.scenarios.showing.story import tell
+from kafkasim.sim.trace.store import MANIFEST_FILE, ManifestError, read_manifest
+
+if TYPE_CHECKING:
+    from kafkasim.analysis.report.page import Part
+    from kafkasim.analysis.report.runs import Told
+    from kafkasim.analysis.stored import Stored
+
+STORY_LINES = 60
+MOST_RUNS = 3
+REPORT_FILE = "report.html"
+
+
+def report(
+    place: Annotated[
+        str, typer.Argument(metavar="DIR", help="What run, fleet, sweep or compare --out wrote.")
+    ],
+    run: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run",
+            metavar="NAME",
+            help="A run that gets a timeline. Repeatable. [default: the first of each kind of"
+            " failure, else of what was expected, else the first]",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file. [default: DIR/report.html]")
+    ] = None,
+    master: Master = "",
+    conf: Conf = None,
+) -> int:
+    """Write one self-contained HTML file about what was run: verdicts, pictures, timelines.
+
+    It needs no network. A run has a timeline that zooms and moves by mouse and keys, with its story
+    and the explanation of its anomalies; printed, a picture takes the timeline's place. Runs of a
+    fleet are simulated again for that, from their configuration and seed.
+    """
+    target = out or _default_target(place)
+    make_directory(target.parent)
+    with input_errors():
+        if (Path(place) / MANIFEST_FILE).is_file():
+            if run:
+                raise InputError(f"--run: {place} holds one run only")
+            parts = [_directory_part("run-1", Path(place), place)]
+        else:
+            parts = _fleet_parts(place, run or [], master, conf)
+        from kafkasim.analysis.report.page import render
+
+        name = Path(place).resolve().name or place
+        target.write_text(render(f"kafkasim: {name}", "", parts), encoding="utf-8")
+    say(str(target))
+    return OK
+
+
+def _default_target(place: str) -> Path:
+    from kafkasim.analysis.spark.files import local_path
+
+    path = local_path(place)
+    if path is None:
+        raise InputError(f"{place} is not on this machine: give --out FILE")
+    if not path.is_dir():
+        raise InputError(f"{place}: no such directory")
+    return path / REPORT_FILE
+
+
+def _fleet_parts(
+    place: str, names: Sequence[str], master: str, conf: Sequence[str] | None
+) -> list[Part]:
+    from kafkasim.analysis.report import places
+    from kafkasim.analysis.spark.files import local_path
+
+    stored = open_place(place, master, conf)
+    with status(f"judging {place} …"):
+        verdicts = judge(stored)
+    path = local_path(place)
+    parts = [] if path is None else places.sweep_parts(path)
+    parts.append(places.fleet_part(stored, verdicts))
+    wanted = list(names) or places.interesting(verdicts, MOST_RUNS)
+    for number, name in enumerate(wanted, start=1):
+        with status(f"{name} …"):
+            parts.append(_stored_part(f"run-{number}", stored, name))
+    return parts
+
+
+def _stored_part(key: str, stored: Stored, name: str) -> Part:
+    """Return the part about a run of a fleet, or of a tree of run directories."""
+    found = [run for run in stored.runs if run.name == name]
+    if not found:
+        raise InputError(f"--run {name}: {stored.place} holds no such run")
+    if found[0].crashed:
+        raise InputError(f"--run {name}: the simulator crashed in this run, there is no timeline")
+    if found[0].directory is not None:
+        return _directory_part(key, found[0].directory, str(found[0].directory))
+    from kafkasim.analysis.report.places import stored_request
+
+    asked = stored_request(stored, name)
+    scenario = parse(asked["spec"], name)
+    with TemporaryDirectory(prefix="kafkasim-report-") as scratch:
+        variants = added_variants(scenario, asked)
+        result = run_once(scenario, asked["seed"], Path(scratch), variants)
+        note = ""
+        if result.digest != asked["digest"]:
+            note = ("Simulated again for this page, with another digest than the stored run has:"
+                    " it was stored by other code.")  # fmt: skip
+        return _directory_part(key, Path(scratch), f"{name} in {stored.place}", asked, note)
+
+
+def _directory_part(
+    key: str, directory: Path, shown: str, asked: dict[str, Any] | None = None, note: str = ""
+) -> Part:
+    from kafkasim.analysis.report import runs
+
+    return runs.part(key, one_run(str(directory)), _told(directory, shown, asked, note))
+
+
+def _told(directory: Path, shown: str, asked: dict[str, Any] | None, note: str) -> Told:
+    """Return story, explanations and findings of a run in a directory."""
+    from kafkasim.analysis.report.run_facts import Finding
+    from kafkasim.analysis.report.runs import Told
+
+    manifest = read_manifest(directory)
+    try:
+        explained, ready_us = explain(directory)
+    except ManifestError:
+        explained, ready_us = [], int(manifest.get("ready_us", 0))
+    lines: list[str] = []
+    findings = []
+    for same in firsts(explained).values():
+        lines += [*([""] if lines else []), *same[0].lines(ready_us)]
+        for each in same:
+            if each.turn is not None:
+                findings.append(Finding(each.turn.t_us, each.anomaly, each.where, each.found))
+    replay = f"kafkasim replay {shown}"
+    if asked is not None:
+        replay = showing.command(
+            asked["seed"], manifest["scenario"], asked["settings"], asked["given"], asked["twin"]
+        )
+    return Told(tell(directory, STORY_LINES), lines, findings, replay, note)

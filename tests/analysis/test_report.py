@@ -1,0 +1,148 @@
+"""The report: one file that fetches nothing, escapes all text, and tells what the trace holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkasim.analysis.figures.timeline import from_directory
+from kafkasim.analysis.report.page import Part, Table, render
+from kafkasim.analysis.report.run_facts import ELECTION, FINDING, GROUP, TRUNCATION, Finding, gather
+from kafkasim.analysis.report.run_figure import figure
+from kafkasim.analysis.runs import find_runs
+from kafkasim.scenarios.cli import invoke
+
+FETCHING = ("src", "href", "srcset", "action", "poster", "data", "background")
+VOID = {"meta", "link", "img", "br", "input", "hr"}
+
+
+class Structure(HTMLParser):
+    """What a page has: its tags with attributes, its ids, the text of its scripts of data."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.unclosed: list[str] = []
+        self.figures: list[Any] = []
+        self.is_figure = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.is_figure = dict(attrs).get("class") == "figure"
+        if tag not in VOID:
+            self.unclosed.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.unclosed.pop() == tag, self.getpos()
+        self.is_figure = False
+
+    def handle_data(self, data: str) -> None:
+        if self.is_figure:
+            self.figures.append(json.loads(data))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        """Return the attributes of all tags of a kind."""
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def lossy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose producers lost acknowledged records, with its report."""
+    directory = tmp_path_factory.mktemp("lossy")
+    assert invoke(["run", "acks-one-loses", "--seed", "7", "--out", str(directory)]) == 0
+    assert invoke(["report", str(directory)]) == 0
+    return directory
+
+
+@pytest.mark.slow
+def test_nothing_is_fetched_and_everything_can_be_reached(lossy: Path) -> None:
+    page = Structure((lossy / "report.html").read_text())
+    assert page.unclosed == []
+    for tag, attributes in page.tags:
+        for name in FETCHING:
+            target = attributes.get(name) or "#"
+            assert target.startswith(("#", "data:")), (tag, name, target[:80])
+    assert all("src" not in script for script in page.all("script"))
+    policy = [meta["content"] for meta in page.all("meta") if meta.get("http-equiv")]
+    assert len(policy) == 1
+    assert str(policy[0]).startswith("default-src 'none';")
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {str(link["href"])[1:] for link in page.all("a")} <= set(ids)
+    plot = next(one for one in page.all("div") if one.get("class") == "plot")
+    assert plot["tabindex"] == "0"
+    assert all(image.get("alt") for image in page.all("img"))
+
+
+@pytest.mark.slow
+def test_equal_runs_have_equal_reports(lossy: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.html"
+    assert invoke(["report", str(lossy), "--out", str(again)]) == 0
+    assert again.read_bytes() == (lossy / "report.html").read_bytes()
+
+
+@pytest.mark.slow
+def test_what_can_be_hovered_is_also_in_the_table(lossy: Path) -> None:
+    text = (lossy / "report.html").read_text()
+    drawn = Structure(text).figures[0]
+    table = text.partition('<table data-key="run-1">')[2].partition("</table>")[0]
+    rows = [
+        [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", row)]
+        for row in table.split("</tr>")
+    ]
+    cells = {(row[0], row[2], row[3]) for row in rows if len(row) == 9}
+    hovered = 0
+    for trace in drawn["data"]:
+        for told in trace["hovertext"]:
+            found = re.search(r"<b>([\w ]+?) (\S+)</b><br>.*<br>(-?[\d.]+) s", told)
+            if trace.get("yaxis") == "y2" or found is None or told.startswith("<b>broker "):
+                continue
+            kind, where, began = found.groups()
+            if "role" not in kind and kind != "leader":
+                hovered += (began, kind, where) in cells
+    assert hovered > 30
+
+
+@pytest.mark.slow
+def test_the_rows_of_a_run_tell_elections_truncations_and_the_loss(lossy: Path) -> None:
+    run = from_directory(find_runs(lossy)[0][0])
+    facts = gather(run, [Finding(5_000_000, "lost-write", "orders-0", "3 records")])
+    told = [row for row in facts.rows if row.kind in (ELECTION, TRUNCATION, FINDING)]
+    assert [(row.kind, row.where, row.text) for row in told] == [
+        (FINDING, "orders-0", "lost-write: 3 records"),
+        (ELECTION, "orders-0", "broker-3 leads, before broker-2 (fenced)"),
+        (TRUNCATION, "orders-0", "broker-2 cuts 3 records, from 100 to 97"),
+        (ELECTION, "orders-0", "broker-2 leads, before broker-3 (fenced)"),
+        (ELECTION, "orders-1", "broker-1 leads, before broker-3 (fenced)"),
+        (TRUNCATION, "orders-1", "broker-3 cuts 4 records, from 500 to 496"),
+    ]
+    election = told[1]
+    assert (election.leader, election.epoch, election.isr) == ("broker-3", "1", "1,3")
+    assert figure(facts) == figure(
+        gather(run, [Finding(5_000_000, "lost-write", "orders-0", "3 records")])
+    )
+
+
+@pytest.mark.slow
+def test_the_states_of_a_group_are_rows(tmp_path: Path) -> None:
+    assert invoke(["run", "consumer-crash-rebalance", "--out", str(tmp_path)]) == 0
+    facts = gather(from_directory(find_runs(tmp_path)[0][0]), [])
+    states = [row.text.split(" (")[0].split(";")[0] for row in facts.rows if row.kind == GROUP]
+    assert states.count("PreparingRebalance") == 3
+    assert states[-1] == "Stable"
+    assert "group billing" in figure(facts)
+
+
+def test_text_is_escaped() -> None:
+    evil = "<script>alert('&')</script>"
+    part = Part("one", evil, evil, facts={evil: evil}, tables=[Table(evil, [evil], [[evil]])])
+    page = Structure(render(evil, evil, [part]))
+    assert page.all("script") == []
+    assert page.unclosed == []
