@@ -71,6 +71,7 @@ class _Tenure:
     paused_us: int = 0  # of the host, since then
     longest_us: int = 0  # the longest rebalance timeout of whom the phase waits for
     synced: bool = False  # a SyncGroup of this generation has arrived
+    loaded: bool = False  # its members are known from the log, with one protocol each
     heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
     left: dict[str, None] = field(default_factory=dict)  # who sent LeaveGroup
     replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
@@ -142,7 +143,8 @@ class Groups:
         elif fact.api == "LeaveGroup":
             tenure.left[member_id] = None
         elif fact.api == "Heartbeat" and fact.generation == tenure.generation:
-            tenure.heard[member_id] = t
+            if t - tenure.heard.get(member_id, t) < member.session_us:  # afterwards it is too late
+                tenure.heard[member_id] = t
         tenure.last = (t, fact, told)
 
     def _member(self, group: str, member_id: str, instance_id: str | None = None) -> _Member:
@@ -205,6 +207,7 @@ class Groups:
             leader=fact.group_leader,
             longest_us=max(waits, default=0),
             heard={each: t if fresh else heard.get(each, t) for each in fact.member_ids},
+            loaded=fact.reason == "loaded" or (not fresh and before is not None and before.loaded),
             last=None if before is None else before.last,
         )
 
@@ -285,6 +288,8 @@ class Groups:
         if request.member_id not in before.members:
             return "members"
         leads = request.member_id == before.leader and before.state == STABLE
+        if before.loaded and len(request.protocols) > 1:
+            return "protocols"  # the log holds the chosen one alone (GroupMetadataValue)
         if told != SAME_SUBSCRIPTION or leads:
             if told == OTHER_SUBSCRIPTION:
                 return "subscription"

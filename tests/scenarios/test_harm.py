@@ -87,6 +87,11 @@ def paused(t: float, node: str) -> Timed:
     return t, node, facts.HostPaused(SECOND)
 
 
+def half_open(t: float, target: str) -> list[Timed]:
+    return [(t, "world", facts.FaultStarted("half-open", target)),
+            (t, "world", facts.FaultEnded("half-open", target))]  # fmt: skip
+
+
 LED: list[Timed] = [
     limit("broker-1", "replica.lag.time.max.ms", 10),
     (0, "controller-1", changed(3, (1, 2, 3))),
@@ -196,6 +201,17 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [paused(5.2, "broker-2"), (9, "broker-1", high_watermark(1))],
         [paused(5.2, "broker-3"), (9, "broker-1", high_watermark(1))],
     ),
+    "HWSTALL a connection died unseen as the partition was new": (
+        [*WAITING[:2], (4.5, "controller-1", two_replicas(3)), *WAITING[3:]],
+        [*half_open(5.2, "broker-1|broker-2"), (9, "broker-1", high_watermark(1))],
+        [*half_open(5.2, "broker-1|broker-3")[1:], (9, "broker-1", high_watermark(1))],
+    ),
+    "HWSTALL the first of two members is cut off before the last has more": (
+        [*WAITING[:2], (0, "controller-1", changed(3, (1, 2, 3))), *WAITING[3:]],
+        [*half_open(5.2, "broker-1|broker-2"), (5.3, "broker-3", replicated(0, 1)),
+         (9, "broker-1", high_watermark(1))],
+        [(5.3, "broker-3", replicated(0, 1)), (9, "broker-1", high_watermark(1))],
+    ),
     "HWSTALL a replica that may join is waited for": (
         [*WAITING[:2], (0, "controller-1", two_replicas(3, (1,))), *WAITING[3:]],
         [(9, "broker-1", high_watermark(1))],
@@ -210,6 +226,12 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [*PRODUCED[:1], (0, "broker-1", facts.BecameLeader(T, 1, 0, 0, 0, 0, (1,))), *PRODUCED[1:]],
         [(8, "broker-1", facts.HighWatermark(T, 1, 0, 1, 1, (1, 2))), acked(8.5, 3.6)],
         [(6, "broker-1", facts.HighWatermark(T, 1, 0, 1, 1, (1, 2))), acked(8.5, 3.6)],
+    ),
+    "ACKLATE one request waits for a batch that was sent again": (
+        [PRODUCED[0], (0, "broker-1", facts.BecameLeader(T, 1, 0, 0, 0, 0, (1,))),
+         (3, "broker-1", other_partition(7)), PRODUCED[1], PRODUCED[3]],
+        [(8, "broker-1", facts.HighWatermark(T, 1, 0, 1, 1, (1, 2))), acked(8.5, 3.6)],
+        [(3.9, "broker-1", facts.HighWatermark(T, 1, 0, 1, 1, (1, 2))), acked(8.5, 3.6)],
     ),
     "ACKLATE acks=1 does not wait": (
         PRODUCED[:2], [acked(5.9, 1.1, acks=1)], [acked(6.5, 1.6, acks=1)],
@@ -285,7 +307,7 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
 def judge(rows: Sequence[Timed]) -> list[str]:
     """Return the invariants that the facts break."""
     trace = FakeTrace()
-    cluster = TracedCluster(trace, lambda *_: None, lambda *_: "")
+    cluster = TracedCluster(trace, lambda *_: None, lambda *_: "", lambda _topic: False)
     Harm(cluster)
     trace.subscribe(facts.TopicCreated, lambda *fact: cluster.topics.update({T: fact[3]}))
     for t, node, fact in rows:

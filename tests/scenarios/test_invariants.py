@@ -62,11 +62,20 @@ def _entry(last_sequence: int) -> Any:
     return SimpleNamespace(epoch=0, batches=[(0, last_sequence, 0, 0)])
 
 
-def _asks(api: str, member: str = "m1", generation: int = 1, *, instance: str | None = None) -> Row:
+def _asks(
+    api: str,
+    member: str = "m1",
+    generation: int = 1,
+    *,
+    instance: str | None = None,
+    protocols: tuple[str, ...] = ("range",),
+) -> Row:
     """A request of a member whose session is 6 s and whose rebalance timeout is 10 s."""
-    topics, protocols, times = ((), (), (0, 0))
+    topics, times = (), (0, 0)
     if api == "JoinGroup":
-        topics, protocols, times = ("orders",), ("range",), (6000, 10_000)
+        topics, times = ("orders",), (6000, 10_000)
+    else:
+        protocols = ()
     return "broker-1", facts.MemberRequest(
         "billing", member, instance, api, generation, topics, protocols, *times
     )
@@ -310,6 +319,15 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [_asks("JoinGroup", "m2")],
         [_asks("JoinGroup", "m2"), _group("PreparingRebalance", 1, "m1", "m2")],
     ),
+    "needless-rebalance the log kept one protocol of the member": (
+        [*ALONE, _asks("JoinGroup", "m2"), ("consumer-2",
+         facts.ConsumerAssigned("billing", "m2", 1, ()))],
+        [_group("Stable", 1, "m1", "m2", reason="loaded"),
+         _asks("JoinGroup", "m2", protocols=("range", "roundrobin")),
+         _group("PreparingRebalance", 1, "m1", "m2")],
+        [_group("Stable", 1, "m1", "m2", reason="loaded"), _asks("JoinGroup", "m2"),
+         _group("PreparingRebalance", 1, "m1", "m2")],
+    ),
     "needless-rebalance the leader joins again though nothing has changed": (
         ALONE,
         [("controller-1", facts.TopicDeleted(3, T, "orders")), _asks("JoinGroup"),
@@ -336,6 +354,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*ALONE, _later(4), _asks("Heartbeat")],
         [_later(6), _group("PreparingRebalance", 1)],
         [_later(5.9), _group("PreparingRebalance", 1)],
+    ),
+    "needless-eviction a member that is heard after its session": (
+        ALONE,
+        [_later(6), _asks("Heartbeat"), _group("PreparingRebalance", 1)],
+        [_later(5.9), _asks("Heartbeat"), _group("PreparingRebalance", 1)],
     ),
     "needless-eviction a static member whose place is taken": (
         [*ALONE, _asks("JoinGroup", "", -1, instance="x"), _group("Stable", 1, "m1", "x-1")],

@@ -1,8 +1,10 @@
 """ACKLATE: a producer is answered once what it waits for has come.
 
 An acks=all request waits until the high watermark has passed all batches that it appended, in all
-of its partitions; acks=1 does not wait (DelayedProduce.tryComplete). Then the answer leaves the
-broker at once. A second covers its way and the threads of both sides. If neither the producer nor
+of its partitions; acks=1 does not wait (DelayedProduce.tryComplete). A batch that is sent again is
+a duplicate of what the leader has: no append tells of it, but the request waits for it, too. So the
+judge counts all that the producer has waiting at the leader. Then the answer leaves the broker at
+once. A second covers its way and the threads of both sides. If neither the producer nor
 the leader was struck from the batch's creation on, nothing else explains that it comes later, nor
 that it did not come and the producer tried again: the second answer tells of the same offset. If
 the high watermark took request.timeout.ms, the answer may fall between two attempts of a producer
@@ -18,7 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
+from kafkasim.scenarios.judging.harm.truth.disturbances import OPEN, Disturbances
 from kafkasim.scenarios.judging.harm.truth.logs import Leader, Logs
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
@@ -76,20 +78,27 @@ class LateAnswers:
     ) -> None:  # fmt: skip
         """Judge the answer to a batch; without a producer id it did not wait for others."""
         leader, at = batch
-        due = appended = leader.appended_us[at]
+        appended = leader.appended_us[at]
+        committed = appended
         if producer_id is not None:
             passed = self._all_passed(leader.node, appended, producer_id, (leader, leader.ends[at]))
             if passed is None:
                 return
-            due = max(due, passed)
-        due += BOUND_US
+            committed = max(appended, passed)
+        bound, until = BOUND_US, appended
         if fact.attempts > 1 or type(fact) is facts.SendFailed:
             if self._changed_us.get(leader.key, 0) >= appended:
                 return
+            until = t
             patience = self._nodes.limit_us(node, "request.timeout.ms")
-            if patience is None or due - appended >= patience - BOUND_US:
-                due += RETRY_US
-        if t > due and not self._disturbances.struck((node, leader.node), t - fact.latency_us, due):
+            if patience is None or committed + BOUND_US - appended >= patience - BOUND_US:
+                bound += RETRY_US
+        due = committed + bound
+        if t <= due or self._disturbances.struck((node, leader.node), t - fact.latency_us, due):
+            return
+        if producer_id is None or t > bound + self._others_passed(
+            leader.node, producer_id, appended, until
+        ):
             self.cluster.violated(
                 "ACKLATE", seq, t, leader.key,
                 f"{node} does not hear until {(t - due) / 1e6:.3f} s after its time that"
@@ -110,11 +119,25 @@ class LateAnswers:
                 break
             if producer == producer_id:
                 waits.append((leader, end))
+        latest = max([_passed(*each) for each in waits])
+        return None if latest == OPEN else latest
+
+    def _others_passed(self, node: str, producer_id: int, since: int, until: int) -> int:
+        """Return when the high watermarks had passed all that the producer had waiting for long at
+        the leader from ``since`` to ``until``: its requests may have held it, sent again."""
         latest = 0
-        for leader, end in waits:
-            marks = leader.high_watermarks
-            index = bisect_left(marks, end, key=lambda mark: mark[0])
-            if index == len(marks):
-                return None
-            latest = max(latest, marks[index][1])
+        for when, producer, leader, end in self._logs.appends.get(node, ()):
+            if when > until:
+                break
+            if producer == producer_id:
+                passed = _passed(leader, end)
+                if passed > since and passed - when > BOUND_US:
+                    latest = max(latest, passed)
         return latest
+
+
+def _passed(leader: Leader, end: int) -> int:
+    """Return when the leader's high watermark passed an offset, OPEN if it did not."""
+    marks = leader.high_watermarks
+    index = bisect_left(marks, end, key=lambda mark: mark[0])
+    return OPEN if index == len(marks) else marks[index][1]

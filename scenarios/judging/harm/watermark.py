@@ -4,9 +4,11 @@ A follower that has appended what it fetched asks for more at once, and says wit
 is. So once all members have appended above the high watermark, and min.insync.replicas of them are
 in the ISR, the leader hears of it within the way of one fetch: replica.fetch.wait.max.ms for a
 fetch that waits on the same connection, and a second for the way, the disk and the threads
-(Partition.maybeIncrementLeaderHW). The judge takes a member's last append as the proof that its
-connection to the leader works. So only what strikes the leader or a member from then on explains
-that the high watermark stands still: a pause, a crash, a fault of its disk or its links.
+(Partition.maybeIncrementLeaderHW). The judge takes a member's append as the proof that its
+connection to the leader worked when the answer left, within a second before. So only what strikes
+the leader or a member since the earliest of these proofs explains that the high watermark stands
+still: a pause, a crash, a fault of its disk or its links. A connection that died unseen then is
+still dead when the bound begins to count.
 
 Not judged is what Kafka lets wait for more: a proposed ISR that the controller has not answered; an
 ISR that changed a moment ago; replication under a throttle (KIP-73); a replica outside the ISR that
@@ -111,7 +113,8 @@ class WatermarkStalls:
         if fenced > self._changed_us[leader.key] and fenced >= min(ahead, default=0):
             return
         hosts = [leader.node, *[node_of(member) for member in state.isr]]
-        if now - since >= bound and not self._disturbances.struck(hosts, since, since + bound):
+        proven = min(ahead, default=since) - SLACK_US
+        if now - since >= bound and not self._disturbances.struck(hosts, proven, since + bound):
             self.cluster.violated(
                 "HWSTALL", seq, now, leader.key,
                 f"{leader.node}'s high watermark stands at {hw} for {(now - since) / 1e6:.3f} s"

@@ -200,7 +200,6 @@ class ConsumerCoordinator:
         for tp in partitions:
             self._offset_fetcher.positioned(self._subscription.assignment[tp], "none")
         self._subscription.assign(())
-        self._assigned_counts = None
         names = tuple([str(tp) for tp in partitions])
         generation, member_id = owner.generation_id, owner.member_id
         self._process.out.append(
@@ -210,6 +209,7 @@ class ConsumerCoordinator:
     def _send_join(self, now: int) -> None:
         self._joined_topics = self._subscription.topics
         self._rejoin_needed = False
+        self._assigned_counts = None  # who leads the next generation assigns anew
         self._join.send(self._joined_topics, now)
 
     def _assign(self, response: JoinGroupResponse, now: int) -> tuple[tuple[str, Partitions], ...]:
