@@ -217,10 +217,8 @@ class Groups:
         """Check that each member that is gone has left, fallen silent, or missed its phase."""
         if node in self._drifting:
             return
-        missed = t - before.since_us >= before.longest_us and before.state in (
-            PREPARING,
-            COMPLETING,
-        )
+        in_phase = before.state in (PREPARING, COMPLETING)
+        missed = in_phase and t - before.since_us >= before.longest_us
         for member_id in before.members:
             silent_us = t - before.heard[member_id]
             if (
@@ -334,10 +332,8 @@ class Groups:
             )  # fmt: skip
 
     def _offsets_topic(self) -> str:
-        for topic_id, created in self.cluster.topics.items():
-            if created.topic == "__consumer_offsets":
-                return topic_id
-        return ""
+        topics = self.cluster.topics.items()
+        return next((key for key, made in topics if made.topic == "__consumer_offsets"), "")
 
     def _on_follower(self, _s: int, t: int, node: str, fact: facts.BecameFollower) -> None:
         if fact.topic_id == self._offsets_topic():
