@@ -9,7 +9,8 @@ for (const box of document.querySelectorAll(".timeline")) {
   const marks = [...table.querySelectorAll("tr[data-mark]")];
   const now = box.querySelector(".now");
   const still = figure.layout.shapes.slice();
-  let current = -1;
+  let current = -1;  // of marks
+  let shownAt = null;  // seconds of the row that was chosen
 
   const range = () => plot.layout.xaxis.range.map(Number);
   const show = (left, right) => {
@@ -18,7 +19,9 @@ for (const box of document.querySelectorAll(".timeline")) {
     return Plotly.relayout(plot, {"xaxis.range": [begin, begin + width]});
   };
   const zoom = (factor) => {
-    const [left, right] = range(), middle = (left + right) / 2;
+    const [left, right] = range(), chosen = Number(shownAt);
+    const inView = shownAt !== null && left <= chosen && chosen <= right;
+    const middle = inView ? chosen : (left + right) / 2;
     const half = Math.max((right - left) * factor, 0.001) / 2;
     return show(middle - half, middle + half);
   };
@@ -28,6 +31,7 @@ for (const box of document.querySelectorAll(".timeline")) {
   };
   const go = (row) => {
     const seconds = Number(row.dataset.seconds);
+    shownAt = seconds;
     table.querySelectorAll("tr.current").forEach((other) => other.classList.remove("current"));
     row.classList.add("current");
     now.textContent = [...row.cells].map((cell, i) =>

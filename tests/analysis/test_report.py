@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,20 @@ import pytest
 
 from kafkasim.analysis.figures.timeline import from_directory
 from kafkasim.analysis.report.page import Part, Table, render
-from kafkasim.analysis.report.run_facts import ELECTION, FINDING, GROUP, TRUNCATION, Finding, gather
+from kafkasim.analysis.report.run_facts import (
+    BROKER,
+    CONTROLLER,
+    ELECTION,
+    EXPAND,
+    FAULT,
+    FINDING,
+    GROUP,
+    PARTITION,
+    SHRINK,
+    TRUNCATION,
+    Finding,
+    gather,
+)
 from kafkasim.analysis.report.run_figure import figure
 from kafkasim.analysis.runs import find_runs
 from kafkasim.scenarios.cli import invoke
@@ -88,26 +102,47 @@ def test_equal_runs_have_equal_reports(lossy: Path, tmp_path: Path) -> None:
     assert again.read_bytes() == (lossy / "report.html").read_bytes()
 
 
-@pytest.mark.slow
-def test_what_can_be_hovered_is_also_in_the_table(lossy: Path) -> None:
-    text = (lossy / "report.html").read_text()
-    drawn = Structure(text).figures[0]
-    table = text.partition('<table data-key="run-1">')[2].partition("</table>")[0]
-    rows = [
-        [re.sub("<.*?>", "", cell) for cell in re.findall("<td>(.*?)</td>", row)]
-        for row in table.split("</tr>")
+KINDS = "|".join((FAULT, ELECTION, SHRINK, EXPAND, CONTROLLER, BROKER, GROUP, TRUNCATION, FINDING,
+                  PARTITION))  # fmt: skip
+HOVER = re.compile(rf"<b>(broker down:|broker paused:|{KINDS}) (.+?)</b>.*?<br>(-?\d+\.\d+) s")
+LAG_HOVER = re.compile(r"<b>(.+?)</b><br>(-?\d+\.\d+) s<br>log end (\d+), HW (\d+)")
+
+
+def cells_of(table: str) -> list[list[str]]:
+    """Return the texts of the cells of a table."""
+    return [
+        [unescape(re.sub("<.*?>", "", cell)) for cell in re.findall(r"<td.*?>(.*?)</td>", row)]
+        for row in table.partition("</table>")[0].split("</tr>")
     ]
-    cells = {(row[0], row[2], row[3]) for row in rows if len(row) == 9}
-    hovered = 0
-    for trace in drawn["data"]:
-        for told in trace["hovertext"]:
-            found = re.search(r"<b>([\w ]+?) (\S+)</b><br>.*<br>(-?[\d.]+) s", told)
-            if trace.get("yaxis") == "y2" or found is None or told.startswith("<b>broker "):
-                continue
-            kind, where, began = found.groups()
-            if "role" not in kind and kind != "leader":
-                hovered += (began, kind, where) in cells
-    assert hovered > 30
+
+
+@pytest.mark.slow
+def test_all_that_can_be_hovered_is_also_in_a_table(lossy: Path) -> None:
+    text = (lossy / "report.html").read_text()
+    shown = cells_of(text.partition('<table data-key="run-1">')[2])
+    rows = {(row[0], row[2], row[3]) for row in shown if row}
+    offsets = {tuple(row[:4]) for row in cells_of(text.rpartition("<table>")[2]) if row}
+    told = [
+        (unescape(one), trace.get("yaxis"))
+        for trace in Structure(text).figures[0]["data"]
+        for one in trace["hovertext"]
+    ]
+    lacking = []
+    for hover, axis in told:
+        if axis == "y2":
+            found = LAG_HOVER.fullmatch(hover)
+            assert found is not None, hover
+            where, began, log_end, high_watermark = found.groups()
+            if (began, where, log_end, high_watermark) not in offsets:
+                lacking.append(hover)
+            continue
+        found = HOVER.search(hover)
+        assert found is not None, hover
+        kind, where, began = found.groups()
+        if (began, BROKER if kind.endswith(":") else kind, where) not in rows:
+            lacking.append(hover)
+    assert lacking == []
+    assert len(told) > 500
 
 
 @pytest.mark.slow
