@@ -43,9 +43,10 @@ class Leader:
 class Follower:
     """What a replica has fetched in a leader epoch."""
 
-    __slots__ = ("above", "ahead_us", "epoch", "next_offset", "since_us", "t_us", "whole")
+    __slots__ = ("above", "ahead_us", "broker", "epoch", "next_offset", "since_us", "t_us", "whole")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, broker: int, epoch: int) -> None:
+        self.broker = broker
         self.epoch = epoch
         self.next_offset = -1
         self.since_us = self.t_us = 0  # of the appends before the last one and of the last one
@@ -116,10 +117,10 @@ class Logs:
             return
         known = self.followers.get((key, node))
         if known is None or known.epoch != epoch:
-            known = self.followers[key, node] = Follower(epoch)
+            known = self.followers[key, node] = Follower(broker_of(node), epoch)
             known.t_us = leader.since_us  # no fetch of this epoch was read before
         elif known.whole and known.next_offset == fact.base_offset:
-            broker = broker_of(node)
+            broker = known.broker
             if leader.caught_up.get(broker, -1) < known.since_us:
                 leader.caught_up[broker] = known.since_us
         known.since_us = known.t_us
