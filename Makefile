@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP_OPTIONS := --quiet --disable-pip-version-check --no-warn-script-location --use-pep517
 OUT ?= demo
-SEEDS ?= 200
+SEEDS ?= 8
 
 .PHONY: demo test check lint types bench soak sweeps fidelity clean
 

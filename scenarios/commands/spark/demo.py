@@ -1,50 +1,91 @@
-"""``kafkasim demo``: one phenomenon, many seeds, verdicts, two pictures and the seed to look at."""
+"""``kafkasim demo``: a sweep with its heat map, and a healthy cluster beside one that loses."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafkasim.scenarios.commands.common import make_directory, say
-from kafkasim.scenarios.commands.spark import fleets
-from kafkasim.scenarios.showing import report
+from kafkasim.scenarios.commands.spark import fleets, sweeps
+from kafkasim.scenarios.language import library
 
-SCENARIO = "gc-pause-isr-flapping"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafkasim.analysis.sweeps.sweep import Swept
+
+SWEEP = "lag-and-pause"
+LOSS = "acks-and-failover"
+OTHERS = '["broker-1", "broker-2", "broker-3", "controller-1", "controller-2", "controller-3"]'
+CUT_OFF = ("faults.2.kind=partition", f"faults.2.peers={OTHERS}")
 DIRECTORY = Path("kafkasim-demo")
 
 
 def demo(
-    runs: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 200,
+    runs: Annotated[int, typer.Option(min=2, help="How many seeds of each point.")] = 8,
     out: Annotated[Path, typer.Option(help="Where runs and pictures go.")] = DIRECTORY,
     master: fleets.Master = "",
     conf: fleets.Conf = None,
 ) -> int:
-    """Run 200 seeds of GC pauses that make ISRs flap on local Spark, judge and draw them.
+    """Answer two questions on local Spark: which pauses flap the ISR, and what acks=1 loses.
 
-    Prints the verdict table, draws the ISR flapping of the most interesting seed and a view of the
-    whole fleet, and ends with the command that replays that seed.
+    A sweep over replica.lag.time.max.ms and the length of a GC pause ends in a heat map, and its
+    most restless run in a timeline. Then acks=all and acks=1 are compared on the same seeds while a
+    leader is cut off, and all of these runs are judged.
     """
     make_directory(out)
     spark = fleets.spark_session(master, conf)
-    summary = fleets.run_fleet(spark, [SCENARIO], range(runs), [], [], str(out))
-    stored = fleets.open_place(summary.out, master, conf)
+    restless = _sweep(spark, runs, out / "sweep")
+    say()
+    code = _compare(spark, 2 * runs, out / "acks")
+    say()
+    stored = fleets.open_place(str(out / "acks"), master, conf)
     verdicts = fleets.judge(stored)
     fleets.show(verdicts)
-    for line in fleets.summary_lines(summary):
-        say(line)
-    failed = [run for run in verdicts.runs if run.verdict == "fail"]
-    counts = {
-        row["run"]: row["count"]
-        for row in stored.facts("IsrChanged").groupBy("run").count().collect()
-    }
-    best = max(failed or verdicts.runs, key=lambda run: counts.get(run.run, 0))
-    pictures = fleets.draw("isr-flapping", stored, out / "isr-flapping", best.run)
-    pictures += fleets.draw("fleet", stored, out / "fleet")
-    say(f"pictures: {', '.join(str(path) for path in pictures)}")
-    what = "a failure" if failed else "no failure, the most ISR changes"
-    flaps = counts.get(best.run, 0)
-    say(f"most interesting: seed {best.seed}: {what} ({flaps} changes of an ISR)")
-    say(f"replay: {report.command(best.seed, SCENARIO)} --explain")
-    return summary.exit_code or verdicts.exit_code
+    say(f"the run with the most ISR changes: {restless}")
+    return code or verdicts.exit_code
+
+
+def _sweep(spark: SparkSession, runs: int, out: Path) -> str:
+    """Sweep and draw; return the command that tells the story of the most restless run."""
+    from kafkasim.analysis.sweeps.sweep import chosen, run_sweep
+
+    asked = library.scenario(SWEEP)[0].sweep
+    assert asked is not None, SWEEP
+    shown = chosen([], asked.measures, [])
+    with fleets.fleet_progress() as progress:
+        planned = sweeps.plan(SWEEP, [], None, [], [])
+        swept = run_sweep(spark, planned, runs, str(make_directory(out)), progress=progress)
+    files = sweeps.write_sweep(swept, shown, out)
+    point = _most_restless(swept)
+    stored = fleets.open_place(str(out))
+    run = f"{swept.sweep.labels()[point]}/seed-000000"
+    files += fleets.draw("isr-flapping", stored, out / "isr-flapping", run)
+    sweeps.show_sweep(swept, shown, files)
+    return sweeps.explain_command(swept.sweep.configurations()[point], 0)
+
+
+def _most_restless(swept: Swept) -> int:
+    from kafkasim.analysis.sweeps.measured import measure
+
+    changes = measure("isr-changes-per-minute")
+    points = range(len(swept.sweep.points))
+    return max(points, key=lambda index: swept.estimate(index, changes).value)
+
+
+def _compare(spark: SparkSession, runs: int, out: Path) -> int:
+    """Compare acks=all with acks=1 and return the exit code of the fleet."""
+    from kafkasim.analysis.source.jobs import Configuration
+    from kafkasim.analysis.sweeps.compare import compare
+    from kafkasim.analysis.sweeps.tables import write
+
+    a, b = (
+        Configuration(LOSS, (*CUT_OFF, f'workload.0.config.acks="{acks}"'), label=f"acks={acks}")
+        for acks in ("all", "1")
+    )
+    with fleets.fleet_progress() as progress:
+        compared = compare(spark, a, b, range(runs), str(make_directory(out)), progress)
+    sweeps.show_comparison(compared, write(compared.rows(), out / "compare"), everything=False)
+    return compared.fleet.exit_code
