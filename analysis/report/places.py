@@ -59,17 +59,21 @@ def fleet_part(stored: Stored, verdicts: Verdicts) -> Part:
         text = "ISR changes per minute and partition seconds without service, one dot a run"
         pictures.append(Picture(png(fleet_view.picture(points)), text))
     return Part("fleet", "All runs", f"{len(verdicts.runs)} runs: {lead}.", pictures=pictures,
-                tables=[_rates(verdicts), _runs(verdicts)])  # fmt: skip
+                tables=[*_rates(verdicts), _runs(verdicts)])  # fmt: skip
 
 
-def _rates(verdicts: Verdicts) -> Table:
-    rows = [
-        (rate.check, str(rate.runs), str(rate.violations), str(rate.expected),
-         f"{rate.rate:.1%} ({rate.low:.1%} to {rate.high:.1%})")
-        for rate in verdicts.rates
-    ]  # fmt: skip
-    return Table("Checks: runs that violate each", ("check", "runs", "violations", "expected",
-                 "rate (95 % interval)"), rows, numbers=(1, 2, 3, 4))  # fmt: skip
+def _rates(verdicts: Verdicts) -> list[Table]:
+    """Return the checks that found something, and folded those that found nothing."""
+    columns = ("check", "runs", "violations", "expected", "rate (95 % interval)")
+    found: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}
+    for rate in verdicts.rates:
+        share = f"{rate.rate:.1%} ({rate.low:.1%} to {rate.high:.1%})"
+        found[rate.violations + rate.expected > 0].append(
+            (rate.check, str(rate.runs), str(rate.violations), str(rate.expected), share)
+        )
+    some = Table("Checks that found something", columns, found[True], numbers=(1, 2, 3, 4))
+    none = Table("Checks that found nothing", columns, found[False], True, (1, 2, 3, 4))
+    return [some, none] if found[True] else [none]
 
 
 def _runs(verdicts: Verdicts) -> Table:
@@ -95,4 +99,4 @@ def stored_request(stored: Stored, name: str) -> dict[str, Any]:
     """Return what decides a stored run: scenario, seed, variants; and how it was asked for."""
     wanted = ("seed", "spec", "settings", "variants", "twin", "digest")
     row = stored.runs_table().where(F.col("run") == name).select(*wanted).collect()[0].asDict()
-    return {**row, "spec": json.loads(row["spec"]), "given": list(row["variants"] or [])}
+    return {**row, "spec": json.loads(row["spec"])}

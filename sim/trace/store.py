@@ -300,6 +300,8 @@ def sources_digest(root: Traversable, packages: Iterable[str]) -> str:
     """
     digest = hashlib.sha256()
     for package in packages:
+        if not (root / package).is_dir():
+            continue
         for name, source in _sources(root / package, package):
             content = hashlib.sha256(source.read_bytes()).hexdigest()
             digest.update(f"{name} {content}\n".encode())

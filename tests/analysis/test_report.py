@@ -181,3 +181,20 @@ def test_text_is_escaped() -> None:
     page = Structure(render(evil, evil, [part]))
     assert page.all("script") == []
     assert page.unclosed == []
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_run_of_a_fleet_is_simulated_again(tmp_path: Path) -> None:
+    place = str(tmp_path)
+    assert invoke(["fleet", "acks-one-loses", "--runs", "2", "--out", place]) == 0
+    assert invoke(["report", place, "--run", "acks-one-loses/seed-000001"]) == 0
+    text = (tmp_path / "report.html").read_text()
+    page = Structure(text)
+    sections = [section["id"] for section in page.all("section")]
+    assert sections == ["fleet", "run-1"]
+    assert len(page.figures) == 1
+    assert "kafkasim run acks-one-loses --seed 1</dd>" in text
+    assert "another digest" not in text
+    found = cells_of(text.partition("<caption>Checks that found something</caption>")[2])
+    assert [row[:4] for row in found if row] == [["lost-write", "2", "0", "2"]]

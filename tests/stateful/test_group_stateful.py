@@ -170,7 +170,7 @@ class Coordinator(RuleBasedStateMachine):
         self.check_fetches()
         log = MemoryCoordinatorLog()
         committed = old.log.high_watermark(old.tp)
-        batches = list(old.log.read_all(old.tp))
+        batches = list(old.log.batches.get(old.tp, []))
         safe = len([batch for batch in batches if batch.next_offset <= committed])
         log.batches[old.tp] = batches[: safe + kept]
         log.high_watermarks[old.tp] = committed

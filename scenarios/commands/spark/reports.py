@@ -124,6 +124,8 @@ def _stored_part(key: str, stored: Stored, name: str) -> Part:
     with TemporaryDirectory(prefix="kafkasim-report-") as scratch:
         variants = added_variants(scenario, asked)
         result = run_once(scenario, asked["seed"], Path(scratch), variants)
+        of_twin = scenario.twin.variants if asked["twin"] and scenario.twin else []
+        asked["given"] = [variant for variant in variants if variant not in of_twin]
         note = ""
         if result.digest != asked["digest"]:
             note = ("Simulated again for this page, with another digest than the stored run has:"

@@ -31,15 +31,15 @@ def section(name: str) -> str:
     """Return the part of the page about one sweep."""
     scenario = library.scenario(name)[0]
     assert scenario.sweep is not None, name
+    picture = library.SWEEPS / f"{name}.png"
+    shown = f"\n![{name}]({name}.png)\n" if picture.exists() else ""
     return f"""
 ## {scenario.sweep.question}
 
 {textwrap.fill(scenario.claim, 100)}
 
     kafkasim sweep {name}
-
-![{name}]({name}.png)
-"""
+{shown}"""
 
 
 def page() -> str:
