@@ -18,6 +18,11 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 MAX_SEQUENCE = 2**31 - 1
 
+# The topics of coordinators (Kafka: internals.Topic).
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+
 
 class TopicPartition(NamedTuple):
     """A partition, named by its topic and its number."""
@@ -53,7 +58,7 @@ class RecordBatch:
     size: int  # bytes, with the header
     max_timestamp_ms: int
     transactional: bool = False
-    control: bool = False  # for the owner of the log (Raft leader change), never for consumers
+    control: bool = False  # its one record is no data: a leader change, or a transaction's end
     offset_deltas: tuple[int, ...] | None = None  # None: record i is at base_offset + i
 
     @property
@@ -67,6 +72,30 @@ class RecordBatch:
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return add_sequence(self.base_sequence, self.last_offset - self.base_offset)
+
+
+@value
+class EndTransactionMarker:
+    """The value of a control record that ends a producer's transaction in one partition."""
+
+    committed: bool  # False: aborted
+    coordinator_epoch: int  # the leader epoch of the coordinator's partition
+
+
+MARKER_SIZE = 17  # bytes of the record: a key of 4 and a value of 6
+
+
+def end_transaction_marker(
+    producer_id: int, producer_epoch: int, marker: EndTransactionMarker, timestamp_ms: int
+) -> RecordBatch:
+    """Return a control batch that no leader has appended yet (withEndTransactionMarker)."""
+    return batch_of(
+        (Record(None, marker, MARKER_SIZE, timestamp_ms),),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
 
 
 def batch_of(

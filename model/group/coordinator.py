@@ -15,6 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.coordinator.context import Parked
+from kafkasim.model.coordinator.log import CoordinatorLog
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime
+from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import FinalOffset, LoadInProgress
@@ -24,12 +28,7 @@ from kafkasim.model.group.classic.responses import join_error, sync_error
 from kafkasim.model.group.classic.trace import GroupTrace
 from kafkasim.model.group.hashing import partition_for
 from kafkasim.model.group.offsets import OffsetMetadataManager
-from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.group.rules import GroupRules
-from kafkasim.model.group.runtime.context import Parked
-from kafkasim.model.group.runtime.log import CoordinatorLog
-from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
-from kafkasim.model.group.runtime.shards import OwnedShards
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
     HeartbeatRequest,
@@ -43,6 +42,7 @@ from kafkasim.model.messages import (
     OffsetFetchResponse,
     SyncGroupRequest,
 )
+from kafkasim.model.records import GROUP_METADATA_TOPIC
 
 LANE = "group"
 
@@ -88,7 +88,7 @@ class GroupCoordinator:
         )
         self.owned: OwnedShards[GroupShard] = OwnedShards(
             self.runtime,
-            OFFSETS_TOPIC,
+            GROUP_METADATA_TOPIC,
             GroupShard,
             self._on_loaded,
             self._on_unloaded,

@@ -12,14 +12,14 @@ OffsetDelete.
 from __future__ import annotations
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.coordinator.context import Parked
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import FinalOffset, OffsetCommitted, OffsetFetched
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
 from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.records import OffsetCommitKey, OffsetCommitValue, offset_commit_record
-from kafkasim.model.group.runtime.context import Parked
-from kafkasim.model.group.runtime.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
     OffsetCommitRequest,

@@ -11,7 +11,6 @@ from kafkasim.model.messages import Subscription
 from kafkasim.model.records import Record, TopicPartition, record_size
 from kafkasim.model.values import value
 
-OFFSETS_TOPIC = "__consumer_offsets"
 CLIENT_HOST_SIZE = 10
 
 

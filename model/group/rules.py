@@ -5,9 +5,9 @@ B63 and its like are numbers of KAFKA.md, section 8.
 
 from __future__ import annotations
 
+from kafkasim.model.coordinator.runtime import client_error
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
-from kafkasim.model.group.runtime.runtime import client_error
 
 _SCALA_COMMIT_ERRORS = {
     Errors.REQUEST_TIMED_OUT: Errors.REQUEST_TIMED_OUT,

@@ -8,6 +8,7 @@ durable, and the record is written at the end of a rebalance.
 
 from __future__ import annotations
 
+from kafkasim.model.coordinator.context import CoordinatorContext
 from kafkasim.model.group.classic.group import ClassicGroup
 from kafkasim.model.group.records import (
     GroupMetadataKey,
@@ -15,7 +16,6 @@ from kafkasim.model.group.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kafkasim.model.group.runtime.context import CoordinatorContext
 from kafkasim.model.records import Record, TopicPartition
 
 Versions = list[tuple[int, OffsetCommitValue | None]]

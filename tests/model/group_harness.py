@@ -7,12 +7,11 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.coordinator.log import MemoryCoordinatorLog
 from kafkasim.model.effects import Post, Process, Read, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GroupCoordinator
-from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.group.rules import GroupRules
-from kafkasim.model.group.runtime.log import MemoryCoordinatorLog
 from kafkasim.model.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -22,7 +21,7 @@ from kafkasim.model.messages import (
     Subscription,
     SyncGroupRequest,
 )
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
 from kafkasim.model.storage.files import MemoryFiles
 
 SECOND = 1_000_000
@@ -51,7 +50,7 @@ class Bench(Process):
         self.group = GroupCoordinator(
             self, 1, BrokerConfig(**config), rules or GroupRules(), self.log, new_coordinator
         )
-        self.tp = TopicPartition(OFFSETS_TOPIC, 0)
+        self.tp = TopicPartition(GROUP_METADATA_TOPIC, 0)
         self.answers: dict[int, Any] = {}
         self.facts: list[Any] = []
         self.posts: list[Post] = []

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from kafkasim.model.coordinator.context import CoordinatorContext
+from kafkasim.model.coordinator.log import MemoryCoordinatorLog
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime
+from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.effects import Post, Process, Read
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import CoordinatorLoaded
 from kafkasim.model.group.rules import GroupRules
-from kafkasim.model.group.runtime.context import CoordinatorContext
-from kafkasim.model.group.runtime.log import MemoryCoordinatorLog
-from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
-from kafkasim.model.group.runtime.shards import OwnedShards
 from kafkasim.model.records import Record, TopicPartition, batch_of
 from kafkasim.model.storage.files import MemoryFiles
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kafkasim.model import facts
+from kafkasim.model.coordinator.log import MemoryCoordinatorLog
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.assignors import range_assign
-from kafkasim.model.group.runtime.log import MemoryCoordinatorLog
 from kafkasim.model.records import TopicPartition
 from tests.model.group_harness import (
     GROUP,

@@ -22,7 +22,6 @@ from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.effects import Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GROUP_REQUESTS
-from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -48,6 +47,7 @@ from kafkasim.model.messages import (
     ProduceRequest,
     request_name,
 )
+from kafkasim.model.records import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -221,9 +221,9 @@ class KafkaApis:
             error = Errors.UNSUPPORTED_VERSION if known else Errors.INVALID_REQUEST
             self.respond(item, FindCoordinatorResponse(error, -1, ""), now)
             return
-        topic = self.image.topic_by_name(OFFSETS_TOPIC)
+        topic = self.image.topic_by_name(GROUP_METADATA_TOPIC)
         if topic is None:
-            self.auto_topics.create(OFFSETS_TOPIC, now)
+            self.auto_topics.create(GROUP_METADATA_TOPIC, now)
             self.respond(item, unavailable, now)
             return
         entry = topic.partitions.get(self.coordinator.partition_for(request.key))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -19,6 +18,7 @@ from kafkasim.model.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from kafkasim.model.records import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.controller_link import ControllerChannel
@@ -51,7 +51,7 @@ class AutoTopicCreation:
 
     def _wanted(self, topic: str) -> CreatableTopic:
         config = self.config
-        if topic != OFFSETS_TOPIC:
+        if topic != GROUP_METADATA_TOPIC:
             return CreatableTopic(topic, config.num_partitions, config.default_replication_factor)
         segment_bytes = str(config.offsets_topic_segment_bytes)
         return CreatableTopic(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkasim.model.group.records import OFFSETS_TOPIC
+from kafkasim.model.records import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
@@ -51,7 +51,7 @@ class BrokerMetadataPublisher:
 
     def _resign_deleted(self, delta: MetadataDelta, first: bool, now: int) -> None:
         for topic_id, topic in delta.deleted_topics.items():
-            if topic.name == OFFSETS_TOPIC:
+            if topic.name == GROUP_METADATA_TOPIC:
                 for number in topic.partitions:
                     self.coordinator.on_resigned(number, None, now)
             assert topic_id not in self.image.topics, topic
@@ -61,7 +61,7 @@ class BrokerMetadataPublisher:
 
     def _elect_coordinators(self, delta: MetadataDelta, now: int) -> None:
         coordinator = self.coordinator
-        offsets_topic = self.image.topic_names.get(OFFSETS_TOPIC)
+        offsets_topic = self.image.topic_names.get(GROUP_METADATA_TOPIC)
         for (topic_id, number), registration in delta.changed_partitions.items():
             if topic_id == offsets_topic:
                 if registration.leader == self.broker_id:

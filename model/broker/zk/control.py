@@ -15,7 +15,6 @@ from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache, registratio
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ControlRequest
-from kafkasim.model.group.records import OFFSETS_TOPIC
 from kafkasim.model.messages import (
     ControlPartition,
     LeaderAndIsrRequest,
@@ -26,7 +25,7 @@ from kafkasim.model.messages import (
     UpdateMetadataResponse,
     request_name,
 )
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.apis import Handler
@@ -152,7 +151,7 @@ class ControlRequests:
         failed = self.replicas.roles.become_leader_or_follower(states, now, new)
         results.update(failed)
         for state in accepted:
-            if state.tp.topic == OFFSETS_TOPIC:
+            if state.tp.topic == GROUP_METADATA_TOPIC:
                 self._tell_coordinator(state, state.tp in failed, now)
         return list(results.items())
 
@@ -173,7 +172,7 @@ class ControlRequests:
         error = self._refusal(request)
         if error is NONE:
             for state in self.cache.update(request):
-                if state.tp.topic == OFFSETS_TOPIC:
+                if state.tp.topic == GROUP_METADATA_TOPIC:
                     self.coordinator.on_resigned(state.tp.partition, None, now)
             self.cache_updated(now)
         self.respond(item, UpdateMetadataResponse(error), now)
@@ -202,6 +201,6 @@ class ControlRequests:
             return Errors.FENCED_LEADER_EPOCH
         delete = asked.delete_partition
         self.replicas.roles.stop(asked.tp, partition.topic_id, now, delete)
-        if asked.tp.topic == OFFSETS_TOPIC and delete:
+        if asked.tp.topic == GROUP_METADATA_TOPIC and delete:
             self.coordinator.on_resigned(asked.tp.partition, None, now)
         return NONE

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
+from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.records import GroupMetadataValue, MemberMetadata
-from kafkasim.model.group.runtime.context import Parked
 from kafkasim.model.messages import JoinGroupMember, Subscription
 from kafkasim.model.records import TopicPartition
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 import random
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.coordinator.context import Parked
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState, ClassicMember
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.classic.responses import join_error, joined, sync_error, synced
 from kafkasim.model.group.classic.static import StaticMembers, update_member
 from kafkasim.model.group.records import group_record
-from kafkasim.model.group.runtime.context import Parked
-from kafkasim.model.group.runtime.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
     HeartbeatRequest,

@@ -10,14 +10,14 @@ completeClassicGroupJoin, expirePendingSync, expireClassicGroupMemberHeartbeat).
 
 from __future__ import annotations
 
+from kafkasim.model.coordinator.context import Parked
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState, ClassicMember
 from kafkasim.model.group.classic.responses import join_error, joined, sync_error, synced
 from kafkasim.model.group.classic.trace import GroupTrace
 from kafkasim.model.group.records import group_record
 from kafkasim.model.group.rules import GroupRules
-from kafkasim.model.group.runtime.context import Parked
-from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.records import TopicPartition
 

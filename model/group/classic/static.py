@@ -5,6 +5,8 @@ Kafka: GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin and it
 
 from __future__ import annotations
 
+from kafkasim.model.coordinator.context import Parked
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import (
     ClassicGroup,
@@ -14,8 +16,6 @@ from kafkasim.model.group.classic.group import (
 )
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.classic.responses import join_error, sync_error
-from kafkasim.model.group.runtime.context import Parked
-from kafkasim.model.group.runtime.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import JoinGroupRequest
 

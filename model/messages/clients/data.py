@@ -22,6 +22,7 @@ class ProduceRequest(Message):
     timeout_ms: int
     partitions: tuple[ProducePartition, ...]
     transactional_id: str | None = None
+    transaction_version: int = 0  # 2: partitions join the transaction implicitly (version 12)
 
     def wire_size(self) -> int:
         return HEADER + sum([PER_PARTITION + p.batch.size for p in self.partitions])

@@ -1,4 +1,4 @@
-"""ListOffsets, OffsetsForLeaderEpoch, Metadata and InitProducerId."""
+"""ApiVersions, Metadata, ListOffsets and OffsetsForLeaderEpoch."""
 
 from __future__ import annotations
 
@@ -73,6 +73,18 @@ class OffsetsForLeaderEpochResponse(Message):
 
 
 @value
+class ApiVersionsRequest(Message):
+    """Asks a broker what it serves. Only the finalized features are modelled (KIP-584)."""
+
+
+@value
+class ApiVersionsResponse(Message):
+    error: Errors
+    finalized_features: tuple[tuple[str, int], ...]  # (feature, level), e.g. transaction.version
+    finalized_features_epoch: int  # the metadata offset that they are of; −1: unknown
+
+
+@value
 class MetadataRequest(Message):
     topics: tuple[str, ...] | None  # None: all topics
     allow_auto_topic_creation: bool = True
@@ -112,18 +124,3 @@ class MetadataResponse(Message):
 
     def wire_size(self) -> int:
         return HEADER + 30 * len(self.brokers) + 60 * sum([len(t.partitions) for t in self.topics])
-
-
-@value
-class InitProducerIdRequest(Message):
-    transactional_id: str | None
-    transaction_timeout_ms: int
-    producer_id: int = -1
-    producer_epoch: int = -1
-
-
-@value
-class InitProducerIdResponse(Message):
-    error: Errors
-    producer_id: int
-    producer_epoch: int

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import HighWatermark, IsrChanged, IsrProposed, IsrUpdateFailed
 from kafkasim.model.messages import AlterPartitionData, AlterPartitionResult, FetchPartition
+from kafkasim.model.records import GROUP_METADATA_TOPIC
 from kafkasim.model.replication.partitions.isr import IsrState, committed
 from kafkasim.model.replication.partitions.remote_replica import RemoteReplica
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 NONE = Errors.NONE
-OFFSETS_TOPIC = "__consumer_offsets"
 
 ROLL_BACK = frozenset({Errors.INELIGIBLE_REPLICA, Errors.OPERATION_NOT_ATTEMPTED})
 """The controller refused the proposal: the leader returns to the last committed ISR."""
@@ -192,7 +192,7 @@ class LeaderState:
                 tuple(acknowledged),
             )
         )
-        if self.tp.topic == OFFSETS_TOPIC:
+        if self.tp.topic == GROUP_METADATA_TOPIC:
             self.context.offsets_committed(self.tp.partition, high_watermark)
         self.delayed.high_watermark_changed(now)
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from kafkasim.model.coordinator.context import CoordinatorContext
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.effects import Read
-from kafkasim.model.group.runtime.context import CoordinatorContext
-from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
 from kafkasim.model.records import Record, RecordBatch
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic
 
+from kafkasim.model.coordinator.context import CoordinatorContext
+from kafkasim.model.coordinator.loader import CoordinatorLoader, LoadContinues, S
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import CoordinatorLoaded
-from kafkasim.model.group.runtime.context import CoordinatorContext
-from kafkasim.model.group.runtime.loader import CoordinatorLoader, LoadContinues, S
-from kafkasim.model.group.runtime.runtime import CoordinatorRuntime
 from kafkasim.model.records import TopicPartition
 
 

@@ -20,15 +20,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkasim.model.effects import Process, Respond
-from kafkasim.model.errors import Errors
-from kafkasim.model.group.runtime.context import (
+from kafkasim.model.coordinator.context import (
     Complete,
     CoordinatorContext,
     DeferredEvent,
     Parked,
 )
-from kafkasim.model.group.runtime.log import CoordinatorLog
+from kafkasim.model.coordinator.log import CoordinatorLog
+from kafkasim.model.effects import Process, Respond
+from kafkasim.model.errors import Errors
 from kafkasim.model.records import Record, batch_of
 from kafkasim.model.timers import Handler, Key
 
