@@ -27,7 +27,16 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, get_type_hints
 
-from kafkasim.model.facts import clients, groups, metadata, replication, truth, world, zookeeper
+from kafkasim.model.facts import (
+    clients,
+    groups,
+    metadata,
+    replication,
+    transactions,
+    truth,
+    world,
+    zookeeper,
+)
 from kafkasim.model.facts.clients import (
     Acked,
     CommitResult,
@@ -85,6 +94,15 @@ from kafkasim.model.facts.replication import (
     RequestStats,
     Truncated,
 )
+from kafkasim.model.facts.transactions import (
+    MarkerWritten,
+    TransactionBegun,
+    TransactionEnded,
+    TransactionEnding,
+    TransactionOffsets,
+    TransactionSent,
+    TransactionState,
+)
 from kafkasim.model.facts.truth import FinalOffset, FinalPosition, FinalReplica
 from kafkasim.model.facts.world import (
     ApplicationFailed,
@@ -103,7 +121,16 @@ from kafkasim.model.facts.world import (
 )
 from kafkasim.model.facts.zookeeper import ZooKeeperConnection, ZooKeeperRole, ZooKeeperSession
 
-_MODULES: tuple[ModuleType, ...] = (world, metadata, replication, groups, clients, zookeeper, truth)
+_MODULES: tuple[ModuleType, ...] = (
+    world,
+    metadata,
+    replication,
+    groups,
+    clients,
+    transactions,
+    zookeeper,
+    truth,
+)
 
 FACTS: dict[str, type] = {
     name: thing
@@ -201,6 +228,7 @@ __all__ = [
     "LogLoaded",
     "LogPlaced",
     "LogStart",
+    "MarkerWritten",
     "MemberRequest",
     "MetadataCommitted",
     "MetadataSnapshot",
@@ -224,6 +252,12 @@ __all__ = [
     "TimeLimit",
     "TopicCreated",
     "TopicDeleted",
+    "TransactionBegun",
+    "TransactionEnded",
+    "TransactionEnding",
+    "TransactionOffsets",
+    "TransactionSent",
+    "TransactionState",
     "Truncated",
     "VotersChanged",
     "ZkControllerWrite",

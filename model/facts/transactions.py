@@ -1,0 +1,95 @@
+"""Facts recorded by transactional producers, transaction coordinators and leaders.
+
+A transaction's ``number`` counts the transactions of one producer object from 0. With the node and
+the transactional id it names the attempt in the application's eyes; brokers know a transaction by
+its producer id and epoch.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.values import value
+
+
+@value
+class TransactionBegun:
+    """A producer began a transaction (beginTransaction)."""
+
+    transactional_id: str
+    number: int
+
+
+@value
+class TransactionSent:
+    """A record was put into the accumulator as a part of the producer's open transaction."""
+
+    transactional_id: str
+    number: int
+    topic_id: str
+    partition: int
+    record_id: int
+
+
+@value
+class TransactionOffsets:
+    """A producer took a group's offset into its open transaction (sendOffsetsToTransaction)."""
+
+    transactional_id: str
+    number: int
+    group: str
+    topic: str
+    partition: int
+    offset: int
+
+
+@value
+class TransactionEnding:
+    """The application asked for the end of its open transaction."""
+
+    transactional_id: str
+    number: int
+    committing: bool  # True: commitTransaction; False: abortTransaction
+
+
+@value
+class TransactionEnded:
+    """A producer's transaction is over for the application.
+
+    ``committed`` and ``aborted`` are what the coordinator has confirmed. After ``fenced`` and
+    ``failed`` the producer does not know the outcome, unless no commit was asked for.
+    """
+
+    transactional_id: str
+    number: int
+    outcome: str  # committed | aborted | fenced | failed
+
+
+@value
+class TransactionState:
+    """A transaction coordinator changed the state of a transactional id.
+
+    The high watermark of its partition of ``__transaction_state`` has passed the record.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    before: str  # TransactionState of Kafka, e.g. Ongoing
+    state: str
+    assignment: tuple[str, ...]  # the transaction's partitions, as ``topic-partition``
+    timeout_ms: int  # transaction.timeout.ms of the producer
+    coordinator_epoch: int  # the leader epoch of the partition of __transaction_state
+    reason: str  # init | add | end | timeout | fence | markers | expired
+
+
+@value
+class MarkerWritten:
+    """A leader appended the control batch that ends a transaction in its partition."""
+
+    topic_id: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    committed: bool  # COMMIT or ABORT
+    offset: int
+    leader_epoch: int
+    coordinator_epoch: int
