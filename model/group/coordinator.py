@@ -16,6 +16,7 @@ from typing import Any
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.context import Parked
+from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.model.coordinator.log import CoordinatorLog
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.coordinator.shards import OwnedShards
@@ -26,7 +27,6 @@ from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.classic.responses import join_error, sync_error
 from kafkasim.model.group.classic.trace import GroupTrace
-from kafkasim.model.group.hashing import partition_for
 from kafkasim.model.group.offsets import OffsetMetadataManager
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard

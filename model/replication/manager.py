@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 class ReplicaManager:
     """Owns the table of partitions and builds the parts.
 
-    ``controller`` is the link to the active controller. ``offsets_committed(partition, offset)`` is
-    called at each new high watermark of ``__consumer_offsets``.
+    ``controller`` is the link to the active controller. ``coordinator_committed(tp, offset)`` is
+    called at each new high watermark of a coordinator's topic.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ReplicaManager:
         storage_rules: StorageRules,
         image: MetadataImage,
         controller: ControllerLink,
-        offsets_committed: Callable[[int, int], None],
+        coordinator_committed: Callable[[TopicPartition, int], None],
     ) -> None:
         self._broker_id = process.broker_id
         self._image = image
@@ -74,7 +74,7 @@ class ReplicaManager:
             locks,
             AlterPartitionManager(process, controller),
             logs,
-            offsets_committed,
+            coordinator_committed,
         )
         self.roles = RoleChanges(process, image, hosted, context, logs, fetchers)
         purgatory = Purgatory(process.timers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.group.hashing import partition_for
+from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.scenarios.language.tables import ClusterTable, Scenario
 
 FIRST_CONTROLLER_ID = 3001

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkasim.model.broker.common.controller_link import RaftControllerNodes
+from kafkasim.model.broker.common.coordinators.registry import group_metadata_topic
 from kafkasim.model.broker.common.forwarding import AutoTopicCreation, ProducerIds
 from kafkasim.model.broker.common.socket_server import SocketServer
 from kafkasim.model.broker.incarnation import Incarnation
@@ -114,7 +115,7 @@ def test_producer_ids_come_from_blocks_and_the_next_is_prefetched() -> None:
 
 def test_a_topic_is_created_by_one_request_at_a_time() -> None:
     link = Link()
-    topics = AutoTopicCreation(CONFIG, link)
+    topics = AutoTopicCreation(CONFIG, link, {"__consumer_offsets": group_metadata_topic(CONFIG)})
     topics.create("a", 0)
     topics.create("a", 0)
     topics.create("__consumer_offsets", 0)

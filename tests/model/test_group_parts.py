@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafkasim.model.coordinator.hashing import java_string_hash, partition_for
 from kafkasim.model.group.classic.group import ClassicGroupState
-from kafkasim.model.group.hashing import java_string_hash, partition_for
 from kafkasim.model.group.records import OffsetCommitValue, group_record, offset_commit_record
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.records import TopicPartition

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkasim.model import facts
-from kafkasim.model.group.hashing import partition_for
+from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.scenarios.judging.groups import GroupLimits
 from kafkasim.scenarios.judging.harm.judges import HARM
 from kafkasim.scenarios.judging.invariants.final import disagreements

@@ -47,12 +47,12 @@ from kafkasim.model.messages import (
     ProduceRequest,
     request_name,
 )
-from kafkasim.model.records import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkasim.model.broker.common.controller_link import ControllerChannel
+    from kafkasim.model.broker.common.coordinators.registry import CoordinatorTopics
     from kafkasim.model.broker.common.statistics import RequestStatistics
     from kafkasim.model.broker.incarnation import Incarnation
     from kafkasim.model.config import BrokerConfig
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.manager import ReplicaManager
 
 NONE = Errors.NONE
-GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator (CoordinatorType)
 Handler = Callable[[Request, int], None]
 
 REQUEST_LANES: dict[type, str] = dict.fromkeys(GROUP_REQUESTS, "group")
@@ -84,6 +83,7 @@ class KafkaApis:
         image: MetadataImage,
         replicas: ReplicaManager,
         coordinator: GroupCoordinator,
+        coordinators: CoordinatorTopics,
         forwarding: ControllerChannel,
         statistics: RequestStatistics,
     ) -> None:
@@ -93,9 +93,11 @@ class KafkaApis:
         self.image = image
         self.replicas = replicas
         self.coordinator = coordinator
+        self.coordinators = coordinators
         self.forwarding = forwarding
         self.statistics = statistics
-        self.auto_topics = AutoTopicCreation(config, forwarding)
+        internal = {name: entry.topic for name, entry in coordinators.by_name.items()}
+        self.auto_topics = AutoTopicCreation(config, forwarding, internal)
         self.producer_ids = ProducerIds(incarnation, forwarding)
         self._handlers: dict[type, Handler] = {
             ProduceRequest: replicas.producing.serve,
@@ -210,23 +212,22 @@ class KafkaApis:
         return broker is not None and not broker.fenced
 
     def on_find_coordinator(self, item: Request, now: int) -> None:
-        """Respond with the leader of the group's offsets partition.
+        """Respond with the leader of the partition that holds the group or transactional id.
 
-        ``__consumer_offsets`` is created when the first client asks.
+        The coordinator's topic is created when the first client asks.
         """
         request: FindCoordinatorRequest = item.message
         unavailable = FindCoordinatorResponse(Errors.COORDINATOR_NOT_AVAILABLE, -1, "")
-        if request.key_type != GROUP:
-            known = request.key_type == TRANSACTION
-            error = Errors.UNSUPPORTED_VERSION if known else Errors.INVALID_REQUEST
-            self.respond(item, FindCoordinatorResponse(error, -1, ""), now)
+        kind = self.coordinators.by_key_type.get(request.key_type)
+        if kind is None:
+            self.respond(item, FindCoordinatorResponse(Errors.INVALID_REQUEST, -1, ""), now)
             return
-        topic = self.image.topic_by_name(GROUP_METADATA_TOPIC)
+        topic = self.image.topic_by_name(kind.topic.topic)
         if topic is None:
-            self.auto_topics.create(GROUP_METADATA_TOPIC, now)
+            self.auto_topics.create(kind.topic.topic, now)
             self.respond(item, unavailable, now)
             return
-        entry = topic.partitions.get(self.coordinator.partition_for(request.key))
+        entry = topic.partitions.get(kind.coordinator.partition_for(request.key))
         if entry is None or not self._alive(entry.leader):
             self.respond(item, unavailable, now)
             return

@@ -7,6 +7,7 @@ prefetched at 90 %). Requests that are passed on unchanged (ForwardingManager) a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafkasim.model.channel import Failed
@@ -18,7 +19,6 @@ from kafkasim.model.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from kafkasim.model.records import GROUP_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.controller_link import ControllerChannel
@@ -30,10 +30,19 @@ PREFETCH_BELOW = 100  # ids left when the next block is asked for: 90 % of 1000 
 
 
 class AutoTopicCreation:
-    """Creates topics that clients asked for, with one request in flight per topic."""
+    """Creates topics that clients asked for, with one request in flight per topic.
 
-    def __init__(self, config: BrokerConfig, link: ControllerChannel) -> None:
+    ``internal`` are the coordinators' topics, which have settings of their own.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        link: ControllerChannel,
+        internal: Mapping[str, CreatableTopic],
+    ) -> None:
         self.config = config
+        self.internal = internal
         self.link = link
         self.in_flight: dict[str, None] = {}
 
@@ -51,16 +60,10 @@ class AutoTopicCreation:
 
     def _wanted(self, topic: str) -> CreatableTopic:
         config = self.config
-        if topic != GROUP_METADATA_TOPIC:
-            return CreatableTopic(topic, config.num_partitions, config.default_replication_factor)
-        segment_bytes = str(config.offsets_topic_segment_bytes)
-        return CreatableTopic(
-            topic,
-            config.offsets_topic_num_partitions,
-            config.offsets_topic_replication_factor,
-            (),
-            (("cleanup.policy", "compact"), ("segment.bytes", segment_bytes)),
-        )
+        wanted = self.internal.get(topic)
+        if wanted is None:
+            wanted = CreatableTopic(topic, config.num_partitions, config.default_replication_factor)
+        return wanted
 
 
 class ProducerIds:

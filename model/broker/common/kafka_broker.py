@@ -11,12 +11,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.apis import REQUEST_LANES, KafkaApis
-from kafkasim.model.broker.common.group_log import ReplicatedGroupLog
+from kafkasim.model.broker.common.coordinators.log import ReplicatedCoordinatorLog
+from kafkasim.model.broker.common.coordinators.registry import (
+    GROUP,
+    CoordinatorTopic,
+    CoordinatorTopics,
+    group_metadata_topic,
+)
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
 from kafkasim.model.broker.common.socket_server import SocketServer
 from kafkasim.model.broker.common.statistics import RequestStatistics
-from kafkasim.model.effects import Exit, Post
-from kafkasim.model.group.coordinator import GroupCoordinator
+from kafkasim.model.effects import Exit
+from kafkasim.model.group.coordinator import LANE, GroupCoordinator
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.manager import ReplicaManager
 
@@ -67,13 +73,15 @@ class KafkaBroker:
             rules.storage,
             image,
             alter_partition,
-            self._offsets_committed,
+            self._coordinator_committed,
         )
-        group_log = ReplicatedGroupLog(incarnation, self.replicas)
+        log = ReplicatedCoordinatorLog(incarnation, self.replicas)
         broker_id = incarnation.broker_id
         self.coordinator = GroupCoordinator(
-            process, broker_id, config, rules.group, group_log, new_coordinator
+            process, broker_id, config, rules.group, log, new_coordinator
         )
+        groups = CoordinatorTopic(GROUP, group_metadata_topic(config), self.coordinator, LANE)
+        self.coordinators = CoordinatorTopics(process.out, (groups,))
         self.statistics = RequestStatistics(process)
         self.apis = KafkaApis(
             process.out,
@@ -82,6 +90,7 @@ class KafkaBroker:
             image,
             self.replicas,
             self.coordinator,
+            self.coordinators,
             forwarding,
             self.statistics,
         )
@@ -137,14 +146,8 @@ class KafkaBroker:
         entry = None if topic is None else topic.partitions.get(tp.partition)
         return None if entry is None else (entry.leader, entry.leader_epoch)
 
-    # ----------------------------------------------------------------------- the group coordinator
-
-    def _offsets_committed(self, partition: int, high_watermark: int) -> None:
-        message = (partition, high_watermark)
-        self.process.out.append(Post("group", self._on_offsets_committed, message))
-
-    def _on_offsets_committed(self, message: tuple[int, int], now: int) -> None:
-        self.coordinator.on_high_watermark(message[0], message[1], now)
+    def _coordinator_committed(self, tp: TopicPartition, high_watermark: int) -> None:
+        self.coordinators.committed(tp, high_watermark)
 
     # ----------------------------------------------------------------------------------------- end
 

@@ -133,7 +133,8 @@ class Broker(BrokerProcess):
             self.broker_id,
             self.loader.image,
             self.replicas,
-            self.kafka.coordinator,
+            self.kafka.coordinators,
+            self.kafka.coordinator.on_topics_deleted,
             self._on_first_publish,
         )
         self.loader.install(publisher, self.raft.create_snapshot if self.shared is None else None)

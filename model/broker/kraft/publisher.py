@@ -1,7 +1,7 @@
 """BrokerMetadataPublisher: what a broker does about new metadata.
 
 The image is in effect already. First the partitions take their roles (ReplicaManager.applyDelta),
-then the group coordinator learns which partitions of ``__consumer_offsets`` it has won or lost.
+then the coordinators learn which partitions of their topics they have won or lost.
 The first publication ends the broker's start.
 
 Left out: quotas, and features other than those in the image.
@@ -12,19 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kafkasim.model.records import GROUP_METADATA_TOPIC
-
 if TYPE_CHECKING:
+    from kafkasim.model.broker.common.coordinators.registry import CoordinatorTopics
     from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
-    from kafkasim.model.group.coordinator import GroupCoordinator
     from kafkasim.model.replication.manager import ReplicaManager
 
 
 class BrokerMetadataPublisher:
     """Acts on the deltas of one broker's metadata cache.
 
-    ``first_published(now)`` is called at the end of the first publication: the logs are loaded and
-    the partitions have their roles.
+    ``topics_deleted(names, now)`` hears of deleted topics. ``first_published(now)`` is called at
+    the end of the first publication: the logs are loaded and the partitions have their roles.
     """
 
     def __init__(
@@ -32,13 +30,15 @@ class BrokerMetadataPublisher:
         broker_id: int,
         image: MetadataImage,
         replicas: ReplicaManager,
-        coordinator: GroupCoordinator,
+        coordinators: CoordinatorTopics,
+        topics_deleted: Callable[[tuple[str, ...], int], None],
         first_published: Callable[[int], None],
     ) -> None:
         self.broker_id = broker_id
         self.image = image
         self.replicas = replicas
-        self.coordinator = coordinator
+        self.coordinators = coordinators
+        self.topics_deleted = topics_deleted
         self.first_published = first_published
 
     def publish(self, delta: MetadataDelta, first: bool, now: int) -> None:
@@ -51,19 +51,19 @@ class BrokerMetadataPublisher:
 
     def _resign_deleted(self, delta: MetadataDelta, first: bool, now: int) -> None:
         for topic_id, topic in delta.deleted_topics.items():
-            if topic.name == GROUP_METADATA_TOPIC:
+            coordinator = self.coordinators.coordinator_of(topic.name)
+            if coordinator is not None:
                 for number in topic.partitions:
-                    self.coordinator.on_resigned(number, None, now)
+                    coordinator.on_resigned(number, None, now)
             assert topic_id not in self.image.topics, topic
         if delta.deleted_topics and not first:
             names = tuple([topic.name for topic in delta.deleted_topics.values()])
-            self.coordinator.on_topics_deleted(names, now)
+            self.topics_deleted(names, now)
 
     def _elect_coordinators(self, delta: MetadataDelta, now: int) -> None:
-        coordinator = self.coordinator
-        offsets_topic = self.image.topic_names.get(GROUP_METADATA_TOPIC)
         for (topic_id, number), registration in delta.changed_partitions.items():
-            if topic_id == offsets_topic:
+            coordinator = self.coordinators.coordinator_of(self.image.topics[topic_id].name)
+            if coordinator is not None:
                 if registration.leader == self.broker_id:
                     coordinator.on_elected(number, registration.leader_epoch, now)
                 else:

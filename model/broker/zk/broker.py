@@ -145,7 +145,7 @@ class ZkBroker(BrokerProcess):
             self.cache,
             self.configs,
             self.replicas,
-            self.kafka.coordinator,
+            self.kafka.coordinators,
             apis.respond,
             self._on_roles,
             self.admin.purgatory.try_complete,

@@ -25,14 +25,14 @@ from kafkasim.model.messages import (
     UpdateMetadataResponse,
     request_name,
 )
-from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
+from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.apis import Handler
+    from kafkasim.model.broker.common.coordinators.registry import Coordinator, CoordinatorTopics
     from kafkasim.model.broker.incarnation import Incarnation
     from kafkasim.model.controller.common.image import PartitionRegistration
     from kafkasim.model.controller.zk.rules import ZkControllerRules
-    from kafkasim.model.group.coordinator import GroupCoordinator
     from kafkasim.model.replication.manager import ReplicaManager
 
 NONE = Errors.NONE
@@ -71,7 +71,7 @@ class ControlRequests:
         cache: ZkMetadataCache,
         configs: TopicConfigs,
         replicas: ReplicaManager,
-        coordinator: GroupCoordinator,
+        coordinators: CoordinatorTopics,
         respond: Respond,
         roles_taken: Callable[[int], None],
         cache_updated: Callable[[int], None],
@@ -83,7 +83,7 @@ class ControlRequests:
         self.cache = cache
         self.configs = configs
         self.replicas = replicas
-        self.coordinator = coordinator
+        self.coordinators = coordinators
         self.respond = respond
         self.roles_taken = roles_taken
         self.cache_updated = cache_updated
@@ -151,29 +151,33 @@ class ControlRequests:
         failed = self.replicas.roles.become_leader_or_follower(states, now, new)
         results.update(failed)
         for state in accepted:
-            if state.tp.topic == GROUP_METADATA_TOPIC:
-                self._tell_coordinator(state, state.tp in failed, now)
+            coordinator = self.coordinators.coordinator_of(state.tp.topic)
+            if coordinator is not None:
+                self._tell(coordinator, state, state.tp in failed, now)
         return list(results.items())
 
-    def _tell_coordinator(self, state: ControlPartition, failed: bool, now: int) -> None:
-        """Load or unload an offsets partition after a change of roles (onLeadershipChange)."""
+    def _tell(
+        self, coordinator: Coordinator, state: ControlPartition, failed: bool, now: int
+    ) -> None:
+        """Load or unload a coordinator's partition after a change of roles (onLeadershipChange)."""
         number = state.tp.partition
         if state.leader == self.incarnation.broker_id:
             if not failed:
-                self.coordinator.on_elected(number, state.leader_epoch, now)
+                coordinator.on_elected(number, state.leader_epoch, now)
         elif self.rules.unloads_coordinator(failed):
-            self.coordinator.on_resigned(number, state.leader_epoch, now)
+            coordinator.on_resigned(number, state.leader_epoch, now)
 
     # -------------------------------------------------------------------------- UpdateMetadata
 
     def on_update_metadata(self, item: Request, now: int) -> None:
-        """Update the metadata cache; let the coordinator give up deleted offsets partitions."""
+        """Update the metadata cache; let the coordinators give up deleted partitions."""
         request: UpdateMetadataRequest = item.message
         error = self._refusal(request)
         if error is NONE:
             for state in self.cache.update(request):
-                if state.tp.topic == GROUP_METADATA_TOPIC:
-                    self.coordinator.on_resigned(state.tp.partition, None, now)
+                coordinator = self.coordinators.coordinator_of(state.tp.topic)
+                if coordinator is not None:
+                    coordinator.on_resigned(state.tp.partition, None, now)
             self.cache_updated(now)
         self.respond(item, UpdateMetadataResponse(error), now)
 
@@ -201,6 +205,7 @@ class ControlRequests:
             return Errors.FENCED_LEADER_EPOCH
         delete = asked.delete_partition
         self.replicas.roles.stop(asked.tp, partition.topic_id, now, delete)
-        if asked.tp.topic == GROUP_METADATA_TOPIC and delete:
-            self.coordinator.on_resigned(asked.tp.partition, None, now)
+        coordinator = self.coordinators.coordinator_of(asked.tp.topic)
+        if coordinator is not None and delete:
+            coordinator.on_resigned(asked.tp.partition, None, now)
         return NONE

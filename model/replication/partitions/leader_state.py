@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import HighWatermark, IsrChanged, IsrProposed, IsrUpdateFailed
 from kafkasim.model.messages import AlterPartitionData, AlterPartitionResult, FetchPartition
-from kafkasim.model.records import GROUP_METADATA_TOPIC
+from kafkasim.model.records import COORDINATOR_TOPICS
 from kafkasim.model.replication.partitions.isr import IsrState, committed
 from kafkasim.model.replication.partitions.remote_replica import RemoteReplica
 
@@ -192,8 +192,8 @@ class LeaderState:
                 tuple(acknowledged),
             )
         )
-        if self.tp.topic == GROUP_METADATA_TOPIC:
-            self.context.offsets_committed(self.tp.partition, high_watermark)
+        if self.tp.topic in COORDINATOR_TOPICS:
+            self.context.coordinator_committed(self.tp, high_watermark)
         self.delayed.high_watermark_changed(now)
 
     # ------------------------------------------------------------------------------- the ISR

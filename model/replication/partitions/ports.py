@@ -68,5 +68,5 @@ class PartitionContext:
     locks: RoleLocks
     isr_channel: IsrChannel
     recovery_points: RecoveryPoints
-    offsets_committed: Callable[[int, int], None]
-    """Hears of the high watermark of a partition of ``__consumer_offsets``: (partition, offset)."""
+    coordinator_committed: Callable[[TopicPartition, int], None]
+    """Hears of the high watermark of a partition of a coordinator's topic."""

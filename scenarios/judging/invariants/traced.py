@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkasim.model import facts
-from kafkasim.model.group.hashing import partition_for
+from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.scenarios.judging.source import (
     UNCLEAN,
     AllowsUnclean,

@@ -5,9 +5,10 @@ A part that has something to send implements :class:`RequestSource` and calls
 request in flight to each broker. What is drained while a request is in flight waits for its turn:
 so the source decides by what it queues which markers or transactions share a request.
 
-A connection that ends fails its request and all that wait for that broker. The completion handlers
-then queue their work in the source again, perhaps for another broker; until the reconnect backoff
-(50 ms, as both users of the thread in Kafka have it) is over, nothing is sent to the old one.
+Each answer makes the thread drain its source once more. A connection that ends fails its request
+and all that wait for that broker. The completion handlers then queue their work in the source
+again, perhaps for another broker; until the reconnect backoff (50 ms, as both users of the thread
+in Kafka have it) is over, nothing is sent to the old one.
 """
 
 from __future__ import annotations
@@ -72,10 +73,12 @@ class InterBrokerSendThread:
         self._unsent.clear()
 
     def _work(self, _: None, now: int) -> None:
-        """Drain the source, and send what may be sent (doWork)."""
         self._awake = False
-        if self._stopped:
-            return
+        if not self._stopped:
+            self._send_requests(now)
+
+    def _send_requests(self, now: int) -> None:
+        """Drain the source, and send what may be sent (pollOnce)."""
         for each in self.source.generate_requests(now):
             self._unsent.setdefault(each.address, deque()).append(each)
         for address in list(self._unsent):
@@ -118,4 +121,4 @@ class InterBrokerSendThread:
         request.done(answer, now)
         for each in waiting:  # checkDisconnects
             each.done(answer, now)
-        self._send(request.address, now)
+        self._send_requests(now)

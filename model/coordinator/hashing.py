@@ -1,4 +1,4 @@
-"""Which offsets partition holds a group (GroupMetadataManager.partitionFor, String.hashCode)."""
+"""Which partition of a coordinator's topic holds a key (partitionFor, String.hashCode)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def java_string_hash(text: str) -> int:
     return h - (1 << 32) if h >= 1 << 31 else h
 
 
-def partition_for(group_id: str, partitions: int) -> int:
-    """Return the partition of ``__consumer_offsets`` that holds a group.
+def partition_for(key: str, partitions: int) -> int:
+    """Return which of a topic's partitions holds a group or transactional id.
 
     The absolute value of −2^31 is 0, as in Utils.abs.
     """
-    h = java_string_hash(group_id)
+    h = java_string_hash(key)
     return (0 if h == -(1 << 31) else abs(h)) % partitions

@@ -1,4 +1,4 @@
-"""The group coordinator's access to ``__consumer_offsets`` (PartitionWriter, CoordinatorLoader)."""
+"""A coordinator's access to the partitions of its topic (PartitionWriter, CoordinatorLoader)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.manager import ReplicaManager
 
 
-class ReplicatedGroupLog:
-    """Implements the group coordinator's ``CoordinatorLog`` over the ReplicaManager."""
+class ReplicatedCoordinatorLog:
+    """Implements every coordinator's ``CoordinatorLog`` over the ReplicaManager."""
 
     def __init__(self, incarnation: Incarnation, replicas: ReplicaManager) -> None:
         self.incarnation = incarnation
@@ -26,17 +26,17 @@ class ReplicatedGroupLog:
         return self.replicas.producing.append_from_coordinator(tp, batch, now)
 
     def start(self, tp: TopicPartition) -> int:
-        """Return the log start offset of an offsets partition, 0 if this broker has no replica."""
+        """Return a partition's log start offset, 0 if this broker has no replica."""
         partition = self.replicas.partitions.get(tp)
         return 0 if partition is None else partition.log.log_start_offset
 
     def end(self, tp: TopicPartition) -> int:
-        """Return the log end offset of an offsets partition, 0 if this broker has no replica."""
+        """Return a partition's log end offset, 0 if this broker has no replica."""
         partition = self.replicas.partitions.get(tp)
         return 0 if partition is None else partition.log.log_end_offset
 
     def read(self, tp: TopicPartition, offset: int, max_bytes: int) -> tuple[RecordBatch, ...]:
-        """Return batches of an offsets partition from ``offset`` on, none at the log end."""
+        """Return a partition's batches from ``offset`` on, none at the log end."""
         partition = self.replicas.partitions.get(tp)
         if partition is None:
             return ()

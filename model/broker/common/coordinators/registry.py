@@ -1,0 +1,97 @@
+"""Which coordinator keeps its state in which internal topic.
+
+A broker has one coordinator for each of these topics. It serves the keys (groups, transactional
+ids) whose partition the broker leads. What the broker has to do for any of them goes by this table:
+say who is elected and who resigns (BrokerMetadataPublisher.updateCoordinator), what is committed,
+where clients find it (FindCoordinator), and with which settings the topic is created
+(AutoTopicCreationManager.creatableTopic). A further coordinator is one more entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafkasim.model.effects import Post, Then
+from kafkasim.model.messages import CreatableTopic
+from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
+from kafkasim.model.values import value
+
+if TYPE_CHECKING:
+    from kafkasim.model.config import BrokerConfig
+
+GROUP = 0  # key types of FindCoordinator (CoordinatorType)
+
+
+class Coordinator(Protocol):
+    """What a broker tells each of its coordinators."""
+
+    def partition_for(self, key: str) -> int:
+        """Return the partition of the topic that holds a key."""
+        ...
+
+    def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
+        """Serve a partition: this broker leads it. Callable on any lane."""
+        ...
+
+    def on_resigned(self, partition: int, leader_epoch: int | None, now: int) -> None:
+        """Give a partition up, because of an epoch or for good (None). Callable on any lane."""
+        ...
+
+    def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
+        """Take note that a partition is committed up to ``offset``."""
+        ...
+
+
+@value
+class CoordinatorTopic:
+    """An internal topic and the coordinator whose state it holds."""
+
+    key_type: int  # of FindCoordinator
+    topic: CreatableTopic  # as it is created when the first client asks
+    coordinator: Coordinator
+    # The lane that hears of the high watermark. None: whichever lane has raised it, as soon as it
+    # is through with that (the action queue of Kafka's request handlers).
+    lane: str | None
+
+
+class CoordinatorTopics:
+    """The table, by topic."""
+
+    def __init__(self, out: list[Any], entries: tuple[CoordinatorTopic, ...]) -> None:
+        self._out = out
+        self.by_name = {entry.topic.topic: entry for entry in entries}
+        self.by_key_type = {entry.key_type: entry for entry in entries}
+
+    def coordinator_of(self, topic: str) -> Coordinator | None:
+        """Return the coordinator whose state a topic holds, None for an ordinary topic."""
+        entry = self.by_name.get(topic)
+        return None if entry is None else entry.coordinator
+
+    def committed(self, tp: TopicPartition, high_watermark: int) -> None:
+        """Tell the coordinator of a partition its new high watermark."""
+        entry = self.by_name.get(tp.topic)
+        if entry is None:
+            return
+        hear = entry.coordinator.on_high_watermark
+        if entry.lane is None:
+            self._out.append(Then(partial(hear, tp.partition, high_watermark)))
+        else:
+            self._out.append(Post(entry.lane, _heard, (hear, tp.partition, high_watermark)))
+
+
+def _heard(message: tuple[Callable[[int, int, int], None], int, int], now: int) -> None:
+    message[0](message[1], message[2], now)
+
+
+def group_metadata_topic(config: BrokerConfig) -> CreatableTopic:
+    """Return ``__consumer_offsets`` as brokers create it (groupMetadataTopicConfigs)."""
+    segment_bytes = str(config.offsets_topic_segment_bytes)
+    return CreatableTopic(
+        GROUP_METADATA_TOPIC,
+        config.offsets_topic_num_partitions,
+        config.offsets_topic_replication_factor,
+        (),
+        (("cleanup.policy", "compact"), ("segment.bytes", segment_bytes)),
+    )
