@@ -19,6 +19,8 @@ from kafkasim.analysis.sweeps.tables import number, percent
 
 HEAT = "YlOrRd"
 MOST_PANELS = 4
+OF_PANEL = 0.7  # how much of a panel's width its axis has, beside labels and colour scale
+CHARACTER = 0.085  # the width of a character of a tick label, in inches
 
 
 def draw(swept: Swept, measures: Sequence[Measure], out: Path) -> list[Path]:
@@ -186,5 +188,9 @@ def _bounds(swept: Swept, one: Measure) -> tuple[float, float]:
 
 
 def _turn(panel: Any, axis: Axis) -> None:
-    if sum(len(level.name) for level in axis.levels) > 34:
+    """Turn the labels below a panel if they do not fit side by side."""
+    columns = panel.get_subplotspec().get_gridspec().ncols
+    width = panel.figure.get_size_inches()[0] / columns * OF_PANEL
+    longest = max(len(level.name) for level in axis.levels)
+    if len(axis.levels) * (longest + 1) * CHARACTER > width:
         panel.tick_params(axis="x", rotation=25)

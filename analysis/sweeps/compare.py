@@ -17,6 +17,7 @@ from kafkasim.analysis.sweeps.measured import (
     Measure,
     Row,
     amounts,
+    estimate,
     measure,
     measured_runs,
 )
@@ -142,18 +143,10 @@ def _compared(one: Measure, a: Sequence[Row], b: Sequence[Row]) -> Compared:
     of_a, of_b = amounts(a, one), amounts(b, one)
     if one.is_probability:
         hits_a, hits_b = [value > 0 for value in of_a], [value > 0 for value in of_b]
-        return Compared(
-            one,
-            statistics.proportion(sum(hits_a), len(hits_a)),
-            statistics.proportion(sum(hits_b), len(hits_b)),
-            statistics.paired_proportions(hits_a, hits_b),
-        )
-    return Compared(
-        one,
-        statistics.amount(of_a, one.summary),
-        statistics.amount(of_b, one.summary),
-        statistics.paired_amounts(of_a, of_b, one.summary),
-    )
+        difference = statistics.paired_proportions(hits_a, hits_b)
+    else:
+        difference = statistics.paired_amounts(of_a, of_b, one.summary)
+    return Compared(one, estimate(of_a, one), estimate(of_b, one), difference)
 
 
 def _columns(name: str, one: Estimate) -> dict[str, float]:

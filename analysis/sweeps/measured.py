@@ -145,17 +145,18 @@ def estimates(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     ``rows`` are as :func:`measured_runs` returns them, in the order of their seeds.
     """
     whole = [row for row in rows if row["verdict"] != "crash"]
-    for one in AMOUNTS:
-        values = amounts(whole, one)
-        yield _estimate(one, statistics.amount(values, one.summary), values)
-    for reason in sorted({reason for row in whole for reason, _ in by_reason(row)}):
-        one = measure(BY_REASON + reason)
-        values = amounts(whole, one)
-        yield _estimate(one, statistics.amount(values, one.summary), values)
+    reasons = sorted({reason for row in whole for reason, _ in by_reason(row)})
+    for one in (*AMOUNTS, *(measure(BY_REASON + reason) for reason in reasons)):
+        yield _told(one, amounts(whole, one))
     for name in PROBABLE:
-        hits = [name in (row["anomalies"] or ()) for row in rows]
-        values = [float(hit) for hit in hits]
-        yield _estimate(measure(name), statistics.proportion(sum(hits), len(rows)), values)
+        yield _told(measure(name), amounts(rows, measure(name)))
+
+
+def estimate(values: Sequence[float], one: Measure) -> Estimate:
+    """Return the estimate of a measure from its value in each run, as :func:`amounts` has them."""
+    if one.is_probability:
+        return statistics.proportion(sum(value > 0 for value in values), len(values))
+    return statistics.amount(values, one.summary)
 
 
 def amounts(rows: Sequence[Row], one: Measure) -> list[float]:
@@ -173,7 +174,8 @@ def by_reason(row: Row) -> list[tuple[str, float]]:
     return list((row["isr_changes_by_reason"] or {}).items())
 
 
-def _estimate(one: Measure, found: Estimate, values: Sequence[float]) -> dict[str, Any]:
+def _told(one: Measure, values: Sequence[float]) -> dict[str, Any]:
+    found = estimate(values, one)
     known = [value for value in values if not math.isnan(value)]
     return {
         "measure": one.name, "unit": one.unit,

@@ -20,7 +20,7 @@ from kafkasim.analysis.sweeps.measured import Measure, estimated, measure, measu
 from kafkasim.analysis.sweeps.statistics import Estimate
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 GROWTH = 4.0
 """At most so many times as many seeds in the next round: widths of few seeds mislead."""
@@ -119,7 +119,8 @@ def run_sweep(
     while True:
         seeds = range(first_seed, first_seed + runs)
         summary = run_fleet(spark, sweep.configurations(), seeds, out, progress)
-        swept = _estimate(estimated(_measured(spark, sweep, seeds, out)), sweep, runs)
+        measures = measured_runs(spark, open_stored(spark, out), sweep.labels(), seeds)
+        swept = _estimate(estimated(measures), sweep, runs)
         swept.fleet = summary
         if until is None:
             swept.ended = f"{runs} runs of each of {len(sweep.points)} points"
@@ -144,15 +145,6 @@ def more_runs(runs: int, widest: float, until: Until) -> int:
     """
     needed = runs * (widest / until.width) ** 2 if math.isfinite(widest) else math.inf
     return min(until.most, math.ceil(max(runs * 1.1, min(needed * 1.1, runs * GROWTH))))
-
-
-def measured(spark: SparkSession, sweep: Sweep, seeds: range, out: str) -> list[dict[str, Any]]:
-    """Return the measures of each stored run of a sweep, for the driver."""
-    return [row.asDict() for row in _measured(spark, sweep, seeds, out).collect()]
-
-
-def _measured(spark: SparkSession, sweep: Sweep, seeds: range, out: str) -> DataFrame:
-    return measured_runs(spark, open_stored(spark, out), sweep.labels(), seeds)
 
 
 def _estimate(rows: Sequence[Mapping[str, Any]], sweep: Sweep, runs: int) -> Swept:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,10 +26,11 @@ from kafkasim.scenarios.searching.draw import MODES, draw, mode_of
 from kafkasim.scenarios.searching.search import Finding, Tally, command
 from kafkasim.scenarios.searching.search import search as run_search
 from kafkasim.scenarios.showing import report
-from kafkasim.scenarios.shrinking.keep import Keeper
-from kafkasim.scenarios.shrinking.shrink import Shrunk
-from kafkasim.scenarios.shrinking.shrink import shrink as run_shrink
 from kafkasim.scenarios.variants.compose import compose, only_mode
+
+if TYPE_CHECKING:
+    from kafkasim.scenarios.shrinking.keep import Keeper
+    from kafkasim.scenarios.shrinking.shrink import Shrunk
 
 
 def search(
@@ -65,7 +66,7 @@ def search(
     compose(variants)
     span = _span(variants, mode, first, seeds)
     tally = Tally()
-    keeper = None if out is None else Keeper(make_directory(out), budget)
+    keeper = None if out is None else _keeper(out, budget)
     with progress_bar("searching", seeds) as advance:
         for finding in run_search(span, variants, jobs):
             tally.add(finding)
@@ -82,6 +83,12 @@ def search(
     if variants:
         return OK if hit is not None else SAFETY
     return SAFETY if tally.findings else OK
+
+
+def _keeper(out: Path, budget: int) -> Keeper:
+    from kafkasim.scenarios.shrinking.keep import Keeper
+
+    return Keeper(make_directory(out), budget)
 
 
 def _span(variants: list[str], mode: str | None, first: int, seeds: int) -> range:
@@ -192,6 +199,8 @@ def shrink(
 def _shrunk(
     scenario: Scenario, seed: int, directory: Path, given: list[str], keep: str | None, budget: int
 ) -> Shrunk:
+    from kafkasim.scenarios.shrinking.shrink import shrink as run_shrink
+
     with progress_bar("shrinking", budget) as advance:
 
         def watch(reduction: str, _runs: int, data: dict[str, Any]) -> None:

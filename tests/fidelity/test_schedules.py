@@ -8,12 +8,11 @@ without a reason.
 
 from __future__ import annotations
 
-import difflib
 from typing import NamedTuple
 
 import pytest
 
-from tests.fidelity.playing import HERE, load, names, stored
+from tests.fidelity.playing import HERE, differences, load, names, stored
 from tests.fidelity.playing.simulated import SimulatedPlay
 from tests.fidelity.real_kafka import VERSIONS
 
@@ -39,18 +38,10 @@ HISTORIES = [
 ]
 
 
-def differences(version: str, name: str, play: SimulatedPlay) -> str:
-    """Play a schedule on the model; return how its history differs from Kafka's, "" if not."""
-    model = play.play()
-    real = stored(version, name).read_text().splitlines()
-    rows = difflib.unified_diff(real, model, f"Kafka {version}", "the model", n=1, lineterm="")
-    return "\n".join(rows)
-
-
 @pytest.mark.parametrize(("version", "name"), HISTORIES)
 def test_the_model_s_history_is_kafka_s(version: str, name: str) -> None:
     play = SimulatedPlay(load(name, version))
-    found = differences(version, name, play)
+    found = differences(version, name, play.play())
     assert bool(found) == ((version, name) in DIFFERENT), f"\n{found}"
     assert play.result is not None
     assert play.result.verdict != "fail", play.result.verdict
@@ -59,7 +50,7 @@ def test_the_model_s_history_is_kafka_s(version: str, name: str) -> None:
 @pytest.mark.parametrize(("version", "name"), sorted(DIFFERENT))
 def test_a_listed_difference_is_the_bug_that_it_names(version: str, name: str) -> None:
     play = SimulatedPlay(load(name, version), variants=(DIFFERENT[version, name].variant,))
-    assert differences(version, name, play) == ""
+    assert differences(version, name, play.play()) == ""
 
 
 def test_every_history_has_its_schedule() -> None:

@@ -6,11 +6,9 @@ again must leave the list, and nothing may enter it without a reason.
 
 from __future__ import annotations
 
-import difflib
-
 import pytest
 
-from tests.fidelity.playing import ZOOKEEPER, load, names, stored
+from tests.fidelity.playing import ZOOKEEPER, differences, load, names, stored
 from tests.fidelity.playing.zookeeper import SimulatedZooKeeperPlay
 
 DIFFERENT: dict[str, str] = {}
@@ -19,10 +17,7 @@ DIFFERENT: dict[str, str] = {}
 @pytest.mark.parametrize("name", names(ZOOKEEPER))
 def test_the_history_of_the_model_is_that_of_kafka(name: str) -> None:
     play = SimulatedZooKeeperPlay(load(name, ZOOKEEPER))
-    model = play.play()
-    real = stored(ZOOKEEPER, name).read_text().splitlines()
-    rows = difflib.unified_diff(real, model, "Kafka 3.9.1", "the model", n=1, lineterm="")
-    found = "\n".join(rows)
+    found = differences(ZOOKEEPER, name, play.play())
     assert bool(found) == (name in DIFFERENT), f"\n{found}"
     assert play.result is not None
     assert play.result.verdict != "fail", play.result.verdict

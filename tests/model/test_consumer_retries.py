@@ -140,13 +140,18 @@ def test_a_sync_that_is_refused_joins_again() -> None:
     assert group.generation == 2
 
 
-def test_a_join_response_waits_for_the_next_poll() -> None:
-    h, group = start(records=1)
+def join_between_polls(h: Harness) -> None:
+    """Poll until the consumer has sent a JoinGroup, and let its response arrive between polls."""
     h.call("poll", 0)
     h.run(2)
     while not h.cluster.requests(JoinGroupRequest):
         h.result("poll", 1)
     h.run(100)
+
+
+def test_a_join_response_waits_for_the_next_poll() -> None:
+    h, group = start(records=1)
+    join_between_polls(h)
     assert (group.generation, h.cluster.requests(SyncGroupRequest)) == (0, [])
     assert [r[0] for r in polled(h)[1][T0]] == [0]
 
@@ -166,11 +171,7 @@ def test_a_member_that_leaves_while_it_syncs_joins_again() -> None:
 def test_a_member_id_that_arrives_between_two_polls_is_used_by_the_next_one_at_once() -> None:
     """AbstractCoordinator.joinGroupIfNeeded goes on after a MemberIdRequiredException."""
     h, group = start(records=1)
-    h.call("poll", 0)
-    h.run(2)
-    while not h.cluster.requests(JoinGroupRequest):
-        h.result("poll", 1)
-    h.run(100)
+    join_between_polls(h)
     begun = h.now
     assert h.result("poll", 60_000) == ("assigned", (T0,))
     assert h.now - begun < 100_000

@@ -159,9 +159,8 @@ class TopicPlanner:
         """
         if not ("." in name or "_" in name):
             return None
-        unified = name.replace(".", "_")
         for known in self.image.topic_names:
-            if known.replace(".", "_") == unified:
+            if unified(known) == unified(name):
                 return known
         return None
 
@@ -178,10 +177,9 @@ class TopicPlanner:
         if colliding is not None:
             message = f"Topic '{topic.topic}' collides with existing topic: {colliding}"
             return Refused(Errors.INVALID_TOPIC_EXCEPTION, message)
-        try:
-            TopicConfig.from_properties(dict(topic.configs))
-        except ConfigError as error:
-            return Refused(Errors.INVALID_CONFIG, str(error))
+        problem = config_problem(topic)
+        if problem is not None:
+            return Refused(Errors.INVALID_CONFIG, problem)
         replicas = self._assigned(topic) if topic.assignments else self._placed(topic)
         if isinstance(replicas, Refused):
             return replicas
@@ -315,6 +313,20 @@ def _no_active(manual: bool, partition: int, factor: int) -> Refused:
         f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced or"
         " in controlled shutdown.",
     )
+
+
+def unified(name: str) -> str:
+    """Return a topic's name as metrics write it (Topic.unifyCollisionChars)."""
+    return name.replace(".", "_")
+
+
+def config_problem(topic: CreatableTopic) -> str | None:
+    """Return what is wrong with the settings of a topic to be created, or None."""
+    try:
+        TopicConfig.from_properties(dict(topic.configs))
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def name_problem(name: str) -> str | None:

@@ -9,7 +9,6 @@ import typer
 
 from kafkasim.scenarios.commands.common import make_directory, say
 from kafkasim.scenarios.commands.spark import fleets, sweeps
-from kafkasim.scenarios.language import library
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,15 +49,7 @@ def demo(
 
 def _sweep(spark: SparkSession, runs: int, out: Path) -> str:
     """Sweep and draw; return the command that tells the story of the most restless run."""
-    from kafkasim.analysis.sweeps.sweep import chosen, run_sweep
-
-    asked = library.scenario(SWEEP)[0].sweep
-    assert asked is not None, SWEEP
-    shown = chosen([], asked.measures, [])
-    with fleets.fleet_progress() as progress:
-        planned = sweeps.plan(SWEEP, [], None, [], [])
-        swept = run_sweep(spark, planned, runs, str(make_directory(out)), progress=progress)
-    files = sweeps.write_sweep(swept, shown, out)
+    swept, shown, files = sweeps.answer(spark, SWEEP, out, runs)
     point = _most_restless(swept)
     stored = fleets.open_place(str(out))
     run = f"{swept.sweep.labels()[point]}/seed-000000"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kafkasim.scenarios.commands.common import say
 from kafkasim.scenarios.commands.spark.fleets import spark_session
-from kafkasim.scenarios.commands.spark.sweeps import plan, show_sweep, write_sweep
+from kafkasim.scenarios.commands.spark.sweeps import answer, show_sweep
 from kafkasim.scenarios.language import library
 
 HEAD = """\
@@ -49,17 +49,8 @@ def page() -> str:
 
 def draw(name: str, out: Path) -> None:
     """Run one sweep of the catalogue below ``out`` and put its picture beside the scenario."""
-    from kafkasim.analysis.sweeps.sweep import chosen, run_sweep
-
-    planned = plan(name, [], None, [], [])
-    asked = library.scenario(name)[0].sweep
-    assert asked is not None, name
-    shown = chosen([], asked.measures, [])
     place = out / name
-    place.mkdir(parents=True, exist_ok=True)
-    swept = run_sweep(spark_session(), planned, asked.runs, str(place))
-    files = write_sweep(swept, shown, place)
-    show_sweep(swept, shown, files)
+    show_sweep(*answer(spark_session(), name, place))
     shutil.copy(place / "sweep.png", library.SWEEPS / f"{name}.png")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,8 +27,11 @@ from kafkasim.scenarios.commands.spark.fleets import (
     summary_lines,
 )
 from kafkasim.scenarios.language import library
+from kafkasim.scenarios.showing import report
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kafkasim.analysis.source.jobs import Configuration
     from kafkasim.analysis.sweeps.compare import Comparison
     from kafkasim.analysis.sweeps.measured import Measure
@@ -151,6 +153,25 @@ def plan(
     return planned
 
 
+def answer(
+    spark: SparkSession, name: str, place: Path, runs: int | None = None
+) -> tuple[Swept, list[Measure], list[Path]]:
+    """Run a sweep of the catalogue below ``place``; return it, what to show, and its files.
+
+    ``runs`` are the seeds of each point; by default as many as the scenario says.
+    """
+    from kafkasim.analysis.sweeps.sweep import chosen, run_sweep
+
+    asked = library.scenario(name)[0].sweep
+    assert asked is not None, name
+    shown = chosen([], asked.measures, [])
+    planned = plan(name, [], None, [], [])
+    with fleet_progress() as progress:
+        out = str(make_directory(place))
+        swept = run_sweep(spark, planned, runs or asked.runs, out, progress=progress)
+    return swept, shown, write_sweep(swept, shown, place)
+
+
 def write_sweep(swept: Swept, shown: Sequence[Measure], place: Path) -> list[Path]:
     """Write tables and picture of a sweep, and return the files."""
     from kafkasim.analysis.plots.sweep_view import draw
@@ -255,12 +276,8 @@ def show_comparison(compared: Comparison, files: Sequence[Path], everything: boo
 
 def explain_command(side: Configuration, seed: int) -> str:
     """Return the command that runs one seed of a configuration and tells its story."""
-    words = ["kafkasim", "run", side.name, "--seed", str(seed)]
-    for setting in side.settings:
-        words += ["--set", setting]
-    for variant in side.variants:
-        words += ["--variant", variant]
-    return shlex.join([*words, "--explain"])
+    told = report.command(seed, side.name, side.settings, side.variants)
+    return f"{told} --explain"
 
 
 @contextmanager

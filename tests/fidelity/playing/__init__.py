@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
 
 from kafkasim.model.controller.common.records import ELR_FEATURE
@@ -39,3 +41,10 @@ def load(name: str, version: str = "4.0.0") -> Scenario:
 def stored(version: str, name: str) -> Path:
     """Return the file with the history that a version of Kafka had."""
     return HERE / "histories" / version / f"{name}.txt"
+
+
+def differences(version: str, name: str, model: Sequence[str]) -> str:
+    """Return how the model's history differs from the stored one of real Kafka, "" if not."""
+    real = stored(version, name).read_text().splitlines()
+    rows = difflib.unified_diff(real, model, f"Kafka {version}", "the model", n=1, lineterm="")
+    return "\n".join(rows)

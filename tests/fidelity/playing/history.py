@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.fidelity.playing.metadata_log import Entry
+from tests.fidelity.playing.told import Told
 
 LEFT_OUT = {
     "NoOpRecord": "one every half second of an idle log",
@@ -71,7 +72,7 @@ class History:
         """``start`` is the offset at which the schedule begins."""
         self._start = start
         self._started = False
-        self._lines: dict[tuple[int, str], list[str]] = {}  # (kind of subject, subject) -> lines
+        self._told = Told()
         self._topics: dict[str, str] = {}  # id -> name
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._brokers: dict[int, tuple[int, str, str]] = {}  # -> epoch, incarnation, state
@@ -86,11 +87,7 @@ class History:
                 getattr(self, f"_{_snake(entry.kind)}")(entry)
         if not self._started:
             self._begin()
-        return [
-            f"{subject}{line}"
-            for (_, subject), lines in sorted(self._lines.items())
-            for line in lines
-        ]
+        return self._told.lines()
 
     def _begin(self) -> None:
         self._started = True
@@ -103,7 +100,7 @@ class History:
 
     def _say(self, kind: int, subject: str, line: str) -> None:
         if self._started:
-            self._lines.setdefault((kind, subject), []).append(line)
+            self._told.say(kind, subject, line)
 
     # -------------------------------------------------------------------------- record by record
 

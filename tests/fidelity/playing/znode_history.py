@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tests.fidelity.playing.told import Told
 from tests.fidelity.playing.znodes import ZnodeChange
 
 STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
@@ -32,7 +33,7 @@ class ZnodeHistory:
     def __init__(self, start: int) -> None:
         """``start`` is the zxid of the last transaction before the schedule."""
         self._start = start
-        self._lines: dict[tuple[int, str], list[str]] = {}  # (kind of subject, subject) -> lines
+        self._told = Told()
         self._states: dict[str, tuple[dict[str, Any], int]] = {}  # partition -> state, version
         self._first: dict[str, tuple[int, int]] = {}  # its epochs at the start
         self._assignments: dict[str, dict[str, Any]] = {}
@@ -51,24 +52,17 @@ class ZnodeHistory:
             self._read(change, told)
         if not told:
             self._begin()
-        return [
-            f"{subject}{line}"
-            for (_, subject), lines in sorted(self._lines.items())
-            for line in lines
-        ]
+        return self._told.lines()
 
     def _begin(self) -> None:
         self._controllers = [self._controller]
         self._first_epoch = self._epoch
-        self._say(0, "controller", ": A at the start")
+        self._told.say(0, "controller", ": A at the start")
         for broker in self._brokers:
-            self._say(1, f"broker {broker}", ": registered at the start")
+            self._told.say(1, f"broker {broker}", ": registered at the start")
         for name, (state, version) in self._states.items():
             self._first[name] = state["leader_epoch"], version
-            self._say(4, name, f" at the start: {self._shown(state)}")
-
-    def _say(self, kind: int, subject: str, line: str) -> None:
-        self._lines.setdefault((kind, subject), []).append(line)
+            self._told.say(4, name, f" at the start: {self._shown(state)}")
 
     def _read(self, change: ZnodeChange, told: bool) -> None:
         path, data = change.path, change.data
@@ -86,21 +80,23 @@ class ZnodeHistory:
         elif (found := CONFIG.fullmatch(path)) and told:
             settings = "gone" if data is None else sorted(data["config"].items())
             shown = settings if data is None else ", ".join(f"{k}={v}" for k, v in settings)
-            self._say(2, f"config of {found[1][:-1]} {found[2]}", f": {shown or 'empty'}")
+            self._told.say(2, f"config of {found[1][:-1]} {found[2]}", f": {shown or 'empty'}")
         elif (found := DELETION.fullmatch(path)) and told:
-            self._say(3, f"topic {found[1]}", ": to be deleted" if data is not None else ": done")
+            self._told.say(
+                3, f"topic {found[1]}", ": to be deleted" if data is not None else ": done"
+            )
 
     def _on_controller(self, data: Any, told: bool) -> None:
         if data is None:
             if told:
-                self._say(0, "controller", ": none")
+                self._told.say(0, "controller", ": none")
             return
         self._controller = data["brokerid"]
         if told:
             if self._controller not in self._controllers:
                 self._controllers.append(self._controller)
             name = chr(ord("A") + self._controllers.index(self._controller))
-            self._say(0, "controller", f": {name}")
+            self._told.say(0, "controller", f": {name}")
 
     def _on_broker(self, broker: str, data: Any, told: bool) -> None:
         if data is None:
@@ -108,31 +104,31 @@ class ZnodeHistory:
         else:
             self._brokers[broker] = None
         if told:
-            self._say(1, f"broker {broker}", ": gone" if data is None else ": registers")
+            self._told.say(1, f"broker {broker}", ": gone" if data is None else ": registers")
 
     def _on_state(self, name: str, change: ZnodeChange, told: bool) -> None:
         if change.data is None:
             self._states.pop(name, None)
             if told:
-                self._say(4, name, ": state removed")
+                self._told.say(4, name, ": state removed")
             return
         state = change.data
         self._states[name] = state, change.version
         if told:
             leader, partition = self._first.setdefault(name, (0, 0))
             epochs = f"+{state['leader_epoch'] - leader}/+{change.version - partition}"
-            self._say(4, name, f" {epochs}: {self._shown(state)}")
+            self._told.say(4, name, f" {epochs}: {self._shown(state)}")
 
     def _on_topic(self, topic: str, data: Any, told: bool) -> None:
         if data is None:
             self._assignments.pop(topic, None)
             if told:
-                self._say(3, f"topic {topic}", ": removed")
+                self._told.say(3, f"topic {topic}", ": removed")
             return
         before = self._assignments.get(topic)
         self._assignments[topic] = data
         if told and before is None:
-            self._say(3, f"topic {topic}", ": created")
+            self._told.say(3, f"topic {topic}", ": created")
         for number, replicas in data["partitions"].items():
             own = _assignment(data, number)
             if told and (before is None or own != _assignment(before, number)):
@@ -140,7 +136,7 @@ class ZnodeHistory:
                 shown = f" assigned: replicas {_list(replicas)}"
                 shown += f"; adding {_list(adding)}" if adding else ""
                 shown += f"; removing {_list(removing)}" if removing else ""
-                self._say(4, f"{topic}-{number}", shown)
+                self._told.say(4, f"{topic}-{number}", shown)
 
     def _shown(self, state: dict[str, Any]) -> str:
         leader = "none" if state["leader"] < 0 else state["leader"]

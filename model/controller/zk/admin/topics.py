@@ -10,9 +10,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from kafkasim.model.config import ConfigError, TopicConfig
 from kafkasim.model.controller.common.placement import UsableBroker, place
-from kafkasim.model.controller.common.topics import Refused, name_problem
+from kafkasim.model.controller.common.topics import Refused, config_problem, name_problem, unified
 from kafkasim.model.controller.zk.events import Steps
 from kafkasim.model.controller.zk.store.zk_data import (
     DELETE_TOPICS,
@@ -73,7 +72,7 @@ class TopicWriter:
             return _exists(topic.topic)
         if "." in topic.topic or "_" in topic.topic:
             (every,) = yield (GetChildren(TOPICS),)
-            colliding = [name for name in every.children if _unified(name) == _unified(topic.topic)]
+            colliding = [name for name in every.children if unified(name) == unified(topic.topic)]
             if colliding:
                 message = f"Topic '{topic.topic}' collides with existing topics: {colliding}"
                 return Errors.INVALID_TOPIC_EXCEPTION, message, 0
@@ -205,20 +204,12 @@ def _problem(topic: CreatableTopic, assigned: Assignments) -> Refused | None:
     if not assigned[0] or any(_has_duplicates(replicas) for replicas in assigned):
         message = f"Duplicate replica assignment found: {assigned}"
         return Refused(Errors.INVALID_REPLICA_ASSIGNMENT, message)
-    try:
-        TopicConfig.from_properties(dict(topic.configs))
-    except ConfigError as error:
-        return Refused(Errors.INVALID_CONFIG, str(error))
-    return None
+    problem = config_problem(topic)
+    return None if problem is None else Refused(Errors.INVALID_CONFIG, problem)
 
 
 def _has_duplicates(replicas: tuple[int, ...]) -> bool:
     return len(dict.fromkeys(replicas)) < len(replicas)
-
-
-def _unified(name: str) -> str:
-    """Return a topic's name as metrics write it (Topic.unifyCollisionChars)."""
-    return name.replace(".", "_")
 
 
 def _exists(topic: str) -> Outcome:
