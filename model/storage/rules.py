@@ -12,7 +12,7 @@ from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.records import MAX_SEQUENCE, RecordBatch
 
 if TYPE_CHECKING:
-    from kafkasim.model.storage.log.producers import BatchMetadata, ProducerEntry
+    from kafkasim.model.storage.log.producers.entry import BatchMetadata, ProducerEntry
 
 
 class StorageRules:
@@ -57,6 +57,40 @@ class StorageRules:
         if entry is not None and batch.producer_epoch < entry.epoch:
             return Errors.INVALID_PRODUCER_EPOCH
         return NONE
+
+    def check_marker(
+        self, entry: ProducerEntry | None, batch: RecordBatch, transaction_version: int
+    ) -> Errors:
+        """Return NONE if a transaction marker may be appended, or the error
+        (ProducerAppendInfo.appendEndTxnMarker).
+
+        Under transaction version 2 each transaction raises the epoch, so a marker with the epoch of
+        an open transaction is late: it belongs to the one before (KIP-1228). Without an open
+        transaction it is a retry of the marker that was appended last, and is appended again
+        (KAFKA-19999); Kafka 4.2.0 refused it, and the coordinator sent it for ever (B54).
+        """
+        if entry is None:
+            return NONE
+        error = self.check_epoch(entry, batch)
+        if error is not NONE:
+            return error
+        if (
+            transaction_version >= 2
+            and batch.producer_epoch == entry.epoch
+            and entry.txn_first_offset >= 0
+        ):
+            return Errors.INVALID_PRODUCER_EPOCH
+        if batch.records[0].value.coordinator_epoch < entry.coordinator_epoch:
+            return Errors.TRANSACTION_COORDINATOR_FENCED
+        return NONE
+
+    def marker_refreshes_producer(self) -> bool:
+        """Return whether a marker counts as a producer's last activity (KAFKA-9144, B49).
+
+        Otherwise the state expires by the time of the last data batch, and with it the epoch of the
+        coordinator, so an older coordinator's marker is accepted.
+        """
+        return True
 
     def forgets_producers_of_deleted_records(self) -> bool:
         """Return whether a producer is forgotten with the last of its records (KIP-360, B50).

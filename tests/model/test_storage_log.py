@@ -11,8 +11,7 @@ from kafkasim.model.records import Record, batch_of
 from kafkasim.model.storage.files import DiskError, DiskFull, MemoryFiles
 from kafkasim.model.storage.final_replica import final_replica
 from kafkasim.model.storage.log.segment import corrupted
-from kafkasim.model.storage.log.unified_log import AppendResult
-from kafkasim.model.storage.log.validation import AppendOrigin
+from kafkasim.model.storage.log.validation import AppendOrigin, AppendResult
 from kafkasim.model.storage.rules import StorageRules
 from tests.model.storage_support import (
     at,
@@ -332,10 +331,13 @@ def test_offset_for_timestamp() -> None:
     for timestamp in (10, 30, 20, 40):
         fill(log, 1, timestamp=timestamp)
     log.update_high_watermark(4)
-    found = [log.offset_for_timestamp(timestamp) for timestamp in (0, 11, 31, 41)]
+    found = [
+        log.local.offset_for_timestamp(timestamp, log.log_start_offset)
+        for timestamp in (0, 11, 31, 41)
+    ]
     assert found == [(10, 0), (30, 1), (40, 3), None]
     log.raise_log_start(2)
-    assert log.offset_for_timestamp(0) == (20, 2)
+    assert log.local.offset_for_timestamp(0, log.log_start_offset) == (20, 2)
 
 
 def test_offset_for_timestamp_in_a_batch_with_an_older_record() -> None:
@@ -343,7 +345,7 @@ def test_offset_for_timestamp_in_a_batch_with_an_older_record() -> None:
     records = (Record(None, 0, 9, 5), Record(None, 1, 9, 50))
     log.append_as_leader(batch_of(records), 0, 0)
     log.append_as_leader(batch(2, timestamp=7), 0, 0)
-    assert log.offset_for_timestamp(6) == (50, 1)
+    assert log.local.offset_for_timestamp(6, log.log_start_offset) == (50, 1)
 
 
 class Failing(MemoryFiles):

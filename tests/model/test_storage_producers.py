@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.model.errors import NONE, Errors
-from kafkasim.model.records import MAX_SEQUENCE, Record, batch_of
+from kafkasim.model.records import MAX_SEQUENCE, EndTransactionMarker, end_transaction_marker
 from kafkasim.model.storage.files import Corrupt, MemoryFiles
-from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
-from kafkasim.model.storage.log.validation import AppendOrigin
+from kafkasim.model.storage.log.unified_log import UnifiedLog
+from kafkasim.model.storage.log.validation import AppendOrigin, AppendResult
 from kafkasim.model.storage.rules import StorageRules
 from tests.model.storage_support import batch, config, make_log
 
@@ -96,7 +96,7 @@ def test_sequence_wraps() -> None:
 
 def test_marker_alone_leaves_an_epoch_whose_next_sequence_is_zero() -> None:
     log = make_log()
-    marker = batch_of((Record(None, "abort", 9, 0),), producer_id=5, producer_epoch=1, control=True)
+    marker = end_transaction_marker(5, 1, EndTransactionMarker(False, 0), 0)
     assert log.append_as_leader(marker, 0, 0, AppendOrigin.COORDINATOR).error is NONE
     assert state(log) == {5: (1, ())}
     assert send(log, 3, epoch=1).error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER

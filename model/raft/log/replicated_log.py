@@ -9,8 +9,8 @@ from __future__ import annotations
 from kafkasim.model.raft.log.snapshot_store import SnapshotId, SnapshotStore
 from kafkasim.model.raft.quorum.voters import VoterSets
 from kafkasim.model.records import RecordBatch
-from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
-from kafkasim.model.storage.log.validation import AppendOrigin
+from kafkasim.model.storage.log.unified_log import UnifiedLog
+from kafkasim.model.storage.log.validation import AppendOrigin, AppendResult
 
 
 class ReplicatedLog:

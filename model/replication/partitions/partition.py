@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import PartitionRegistration
     from kafkasim.model.replication.partitions.ports import PartitionContext
     from kafkasim.model.replication.partitions.remote_replica import RemoteReplica
-    from kafkasim.model.storage.log.unified_log import AppendResult, UnifiedLog
-    from kafkasim.model.storage.log.validation import AppendOrigin
+    from kafkasim.model.storage.log.unified_log import UnifiedLog
+    from kafkasim.model.storage.log.validation import AppendOrigin, AppendResult
 
 NONE = Errors.NONE
 EMPTY: tuple[RecordBatch, ...] = ()

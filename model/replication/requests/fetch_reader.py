@@ -246,7 +246,7 @@ class FetchReader:
             bound = self.bound(partition, request)
             if asked.fetch_offset >= bound:
                 continue
-            if log.segment_index(asked.fetch_offset) < log.segment_index(bound):
+            if log.local.segment_index(asked.fetch_offset) < log.local.segment_index(bound):
                 return request.min_bytes
             missing = min(asked.partition_max_bytes, request.min_bytes - total)
             for batch in log.read(asked.fetch_offset, missing, bound):

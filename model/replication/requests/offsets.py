@@ -85,7 +85,7 @@ class OffsetQueries:
         if timestamp == MAX_TIMESTAMP:
             found = _of_max_timestamp(log)
         elif timestamp >= 0:
-            found = log.offset_for_timestamp(timestamp)
+            found = log.local.offset_for_timestamp(timestamp, log.log_start_offset)
         if found is None or found[1] >= end:
             return _offset_error(asked, Errors.OFFSET_NOT_AVAILABLE if unavailable else NONE)
         epoch = log.epochs.epoch_for(found[1])

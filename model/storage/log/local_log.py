@@ -17,6 +17,7 @@ from kafkasim.model.effects import Barrier, Flush
 from kafkasim.model.records import RecordBatch
 from kafkasim.model.storage.files import DiskError, Files
 from kafkasim.model.storage.log.segment import Segment
+from kafkasim.model.storage.log.transaction_index import AbortedTxn
 from kafkasim.model.storage.rules import StorageRules
 
 
@@ -118,6 +119,24 @@ class LocalLog:
         bases = [segment.base_offset for segment in self.segments]
         return max(bisect_right(bases, offset) - 1, 0)
 
+    def offset_for_timestamp(self, timestamp_ms: int, start: int) -> tuple[int, int] | None:
+        """Return (timestamp, offset) of the first record that is not older and at or above
+        ``start``; None without one."""
+        for segment in self.segments:
+            found = segment.find_timestamp(timestamp_ms, start)
+            if found is not None:
+                return found
+        return None
+
+    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTxn]:
+        """Return the aborted transactions that overlap [``offset``, ``upper_bound``)
+        (LocalLog.collectAbortedTransactions)."""
+        found: list[AbortedTxn] = []
+        for segment in self.segments[self.segment_index(offset) :]:
+            if segment.transactions.collect(offset, upper_bound, found):
+                break
+        return found
+
     # ------------------------------------------------------------------------------- durability
 
     def flush_files(self) -> tuple[str, ...]:
@@ -177,8 +196,8 @@ class LocalLog:
         paths: tuple[str, ...] = self.segments[self.segment_index(offset)].paths
         while self.segments[-1].base_offset > offset:
             segment = self.segments.pop()
-            segment.delete()
             paths += segment.paths
+            segment.delete()
         self.segments[-1].truncate_to(offset)
         self._set_end(offset, paths)
 
@@ -186,8 +205,8 @@ class LocalLog:
         """Delete all segments and start again, empty, at ``offset``."""
         paths: tuple[str, ...] = ()
         for segment in self.segments:
-            segment.delete()
             paths += segment.paths
+            segment.delete()
         self.segments.clear()
         self._set_end(offset, self.new_segment(offset).paths + paths)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kafkasim.model.storage.log.epochs import LeaderEpochCache
 from kafkasim.model.storage.log.local_log import LocalLog
-from kafkasim.model.storage.log.producers import ProducerStateManager
+from kafkasim.model.storage.log.producers.state_manager import ProducerStateManager
 from kafkasim.model.storage.log.segment import Segment
 
 
@@ -31,10 +31,11 @@ def load(
     """
     local.segments.extend(_open_segments(local))
     if clean:
-        for segment in local.segments:
-            segment.load(now_ms)
+        for index, segment in enumerate(local.segments):
+            if not segment.load(now_ms):
+                _rebuild_transactions(local, index, producers, log_start_offset, now_ms)
     else:
-        _recover(local, epochs, producers, now_ms)
+        _recover(local, epochs, producers, log_start_offset, now_ms)
     if local.segments:
         local.log_end_offset = local.segments[-1].next_offset
     if not local.segments or local.log_end_offset < log_start_offset:
@@ -81,7 +82,11 @@ def _open_segments(local: LocalLog) -> list[Segment]:
 
 
 def _recover(
-    local: LocalLog, epochs: LeaderEpochCache, producers: ProducerStateManager, now_ms: int
+    local: LocalLog,
+    epochs: LeaderEpochCache,
+    producers: ProducerStateManager,
+    log_start_offset: int,
+    now_ms: int,
 ) -> None:
     """Scan the segments that reach above the recovery point; cut at the first bad batch."""
     segments, rules = local.segments, local.rules
@@ -92,19 +97,48 @@ def _recover(
     for index, segment in enumerate(segments):
         is_last = index + 1 == len(segments)
         if not is_last and segments[index + 1].base_offset <= local.recovery_point:
-            segment.load(now_ms)
+            if not segment.load(now_ms):
+                _rebuild_transactions(local, index, producers, log_start_offset, now_ms)
         elif end >= 0 and not rules.recovers_segment(segment.base_offset, end, compacted):
             _delete_from(segments, index)
             return
         else:
             cut = segment.recover(now_ms, rules, epoch)
             epochs.assign_all(_epoch_starts(segment, epochs.latest_epoch))
+            _rebuild_transactions(local, index, producers, log_start_offset, now_ms)
             if cut:
                 _delete_from(segments, index + 1)
                 return
         end = segment.next_offset
         if segment.batches:
             epoch = segment.batches[-1].leader_epoch
+
+
+def _rebuild_transactions(
+    local: LocalLog,
+    index: int,
+    producers: ProducerStateManager,
+    log_start_offset: int,
+    now_ms: int,
+) -> None:
+    """Write the transaction index of a segment again (LogLoader.recoverSegment).
+
+    A transaction that ends in the segment may have begun in an earlier one, so the producer state
+    at the segment's start is made first.
+    """
+    segment = local.segments[index]
+    segment.transactions.reset()
+    if not any(batch.control and batch.producer_id >= 0 for batch in segment.batches):
+        return
+    base_offset = segment.base_offset
+    state = producers.copy_at(log_start_offset, base_offset, now_ms)
+    start = state.map_end_offset
+    earlier = [batch for each in local.segments[:index] for batch in each.batches]
+    state.replay([batch for batch in earlier if batch.base_offset >= start], base_offset)
+    for batch in segment.batches:
+        completed = state.update(batch)
+        if completed is not None:
+            state.transactions.index(completed, segment.transactions)
 
 
 def _delete_from(segments: list[Segment], index: int) -> None:

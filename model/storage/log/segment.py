@@ -9,7 +9,7 @@ lost in a crash and rebuilt.
 A damaged batch that a clean start finds on disk becomes a :class:`CorruptBatch`. As in Kafka, the
 leader serves it without checking it, and the receiver checks the CRC.
 
-Left out: the transaction index, preallocation, memory mapping.
+Left out: preallocation, memory mapping.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from kafkasim.model.records import RecordBatch
 from kafkasim.model.storage.files import Corrupt, Files
+from kafkasim.model.storage.log.transaction_index import TransactionIndex
 from kafkasim.model.storage.rules import StorageRules
 
 OFFSET_ENTRY_BYTES = 8
@@ -68,6 +69,7 @@ class Segment:
         "log_path",
         "size",
         "time_index_path",
+        "transactions",
     )
 
     def __init__(
@@ -80,6 +82,7 @@ class Segment:
         self.log_path = name + ".log"
         self.index_path = name + ".index"
         self.time_index_path = name + ".timeindex"
+        self.transactions = TransactionIndex(files, name + ".txnindex")
         self.batches: list[RecordBatch] = []
         self.base_offsets: list[int] = []
         self.size = 0
@@ -95,12 +98,14 @@ class Segment:
         return self.batches[-1].last_offset + 1 if self.batches else self.base_offset
 
     @property
-    def paths(self) -> tuple[str, str, str]:
-        """The files of the segment."""
-        return self.log_path, self.index_path, self.time_index_path
+    def paths(self) -> tuple[str, ...]:
+        """The files of the segment; the transaction index only if it has been created."""
+        paths = (self.log_path, self.index_path, self.time_index_path)
+        return (*paths, self.transactions.path) if self.transactions.exists() else paths
 
     def create(self) -> None:
-        """Create the files, empty."""
+        """Create the files, empty; the transaction index waits for its first entry."""
+        self.transactions.delete()
         for path in self.paths:
             _create_empty(self._files, path)
 
@@ -180,15 +185,19 @@ class Segment:
                     return record.timestamp_ms, offset
         return None
 
-    def load(self, now_ms: int) -> None:
-        """Read a cleanly closed segment: the file is trusted."""
+    def load(self, now_ms: int) -> bool:
+        """Read a cleanly closed segment: the file is trusted.
+
+        Return whether its transaction index is sane; if not, the caller rebuilds it.
+        """
         for item in self._files.read(self.log_path):
             batch = corrupted(item.item) if isinstance(item, Corrupt) else item
             self._remember(batch, now_ms)
         for path in (self.index_path, self.time_index_path):
             if not self._files.exists(path):
                 self._rebuild_indexes()
-                return
+                break
+        return self.transactions.load(self.base_offset)
 
     def recover(self, now_ms: int, rules: StorageRules, epoch: int) -> int:
         """Scan the file up to the first batch that is damaged or out of order; cut the rest off
@@ -220,6 +229,7 @@ class Segment:
         if kept == len(self.batches):
             return
         self._files.truncate(self.log_path, kept)
+        self.transactions.truncate_to(offset)
         batches = self.batches[:kept]
         self._forget()
         for batch in batches:

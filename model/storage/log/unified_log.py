@@ -10,8 +10,8 @@ to the caller, who takes the log directory offline; nothing may be appended to t
 The log reports one fact itself, LogStart. Appended, Truncated, HighWatermark and LogLoaded need
 knowledge that only the partition has, so the partition reports them.
 
-Left out: the log cleaner (the offset gaps that it leaves are legal everywhere), transactions (the
-last stable offset is the high watermark), tiered storage, down-conversion of messages.
+Left out: the log cleaner (the offset gaps that it leaves are legal everywhere), tiered storage,
+down-conversion of messages.
 """
 
 from __future__ import annotations
@@ -28,30 +28,25 @@ from kafkasim.model.storage.files import DiskError, Files
 from kafkasim.model.storage.log import recovery, retention
 from kafkasim.model.storage.log.epochs import LeaderEpochCache
 from kafkasim.model.storage.log.local_log import LocalLog
-from kafkasim.model.storage.log.producers import ProducerStateManager
+from kafkasim.model.storage.log.producers.state_manager import ProducerStateManager
+from kafkasim.model.storage.log.producers.transactions import NO_UNSTABLE_OFFSET
 from kafkasim.model.storage.log.segment import Segment
-from kafkasim.model.storage.log.validation import AppendOrigin, invalid, out_of_range, stamped
+from kafkasim.model.storage.log.validation import (
+    AppendOrigin,
+    AppendResult,
+    invalid,
+    out_of_range,
+    stamped,
+)
 from kafkasim.model.storage.rules import StorageRules
-from kafkasim.model.values import value
 
 MAX_EPOCH = 2**31 - 1
 EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 
 
-@value
-class AppendResult:
-    """The outcome of an append. Offsets are −1 and ``batch`` is None when nothing was appended;
-    of a duplicate, the offsets are those of the batch already in the log."""
-
-    error: Errors
-    batch: RecordBatch | None
-    base_offset: int
-    last_offset: int
-    duplicate: bool = False
-
-
 class UnifiedLog:
-    """A log. ``log_start_offset <= high_watermark <= log_end_offset`` at all times.
+    """A log. ``log_start_offset <= high_watermark <= log_end_offset`` at all times, and
+    ``log_start_offset <= last_stable_offset <= high_watermark``.
 
     ``on_disk_error`` is called when a background flush fails; the owner of the log sets it to what
     takes the log directory offline.
@@ -91,7 +86,8 @@ class UnifiedLog:
         self.update_config(config)
         epoch_path = f"{directory}/{EPOCH_CHECKPOINT}"
         self.epochs = LeaderEpochCache(files, out, epoch_path, rules, self._disk_failed)
-        self.producers = ProducerStateManager(files, directory, producer_id_expiration_ms)
+        self.producers = ProducerStateManager(files, directory, producer_id_expiration_ms, rules)
+        self.transactions = self.producers.transactions
         metadata = write_topic_id(files, directory, topic_id, tp)
         if metadata is not None:
             local.flush_then_advance((metadata,), 0)
@@ -101,6 +97,7 @@ class UnifiedLog:
         self.high_watermark = rules.high_watermark_after_load(
             high_watermark, self.log_start_offset, local.log_end_offset
         )
+        self.transactions.on_high_watermark(self.high_watermark)
 
     def update_config(self, config: TopicConfig) -> None:
         """Use new topic settings from now on."""
@@ -137,8 +134,11 @@ class UnifiedLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset that a read_committed consumer may not read."""
-        return self.high_watermark
+        """The first offset that a read_committed consumer may not read: all below are decided."""
+        unstable = self.transactions.first_unstable_offset
+        if unstable >= self.high_watermark:
+            return self.high_watermark
+        return unstable if unstable > self.log_start_offset else self.log_start_offset
 
     @property
     def last_batch(self) -> RecordBatch | None:
@@ -156,10 +156,6 @@ class UnifiedLog:
         """Iterate over the batches from the one that contains ``offset`` up to the log end."""
         return self.local.batches_from(offset)
 
-    def segment_index(self, offset: int) -> int:
-        """Return the index of the segment that holds ``offset``."""
-        return self.local.segment_index(offset)
-
     # ------------------------------------------------------------------------------- appending
 
     def append_as_leader(
@@ -168,11 +164,12 @@ class UnifiedLog:
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
     ) -> AppendResult:
         """Validate a new batch, give it the next offset and ``leader_epoch``, and append it.
 
         A client's batch is validated in full, a coordinator's by its size and producer epoch
-        (analyzeAndValidateRecords). With an error the log stays as it was.
+        (analyzeAndValidateRecords). ``transaction_version`` is a marker's. An error is no change.
 
         Raises:
             DiskError: the disk refused the write.
@@ -195,14 +192,14 @@ class UnifiedLog:
         if producer_id >= 0:
             entry = self.producers.entries.get(producer_id)
             rules = self.rules
-            if client:
-                if entry is not None:
-                    known = rules.find_duplicate(entry, batch)
-                    if known is not None:
-                        return AppendResult(NONE, None, known[2] - known[3], known[2], True)
-                error = rules.check_sequence(entry, batch)
+            if client and entry is not None:
+                known = rules.find_duplicate(entry, batch)
+                if known is not None:
+                    return AppendResult(NONE, None, known[2] - known[3], known[2], True)
+            if batch.transactional or (entry is not None and entry.txn_first_offset >= 0):
+                error = self.producers.check_transactional(batch, client, transaction_version)
             else:
-                error = rules.check_epoch(entry, batch)
+                error = (rules.check_sequence if client else rules.check_epoch)(entry, batch)
             if error is not NONE:
                 return AppendResult(error, None, -1, -1)
         if self._log_append_time:
@@ -279,7 +276,9 @@ class UnifiedLog:
         producers = self.producers
         for batch in batches:
             local.append(batch, now_ms)
-            producers.update(batch)
+            completed = producers.update(batch)
+            if completed is not None:
+                self.transactions.index(completed, segment.transactions)
         segment.index(last.last_offset, position, size)
         local.force_if_due()
 
@@ -307,6 +306,8 @@ class UnifiedLog:
         if high_watermark == self.high_watermark:
             return False
         self.high_watermark = high_watermark
+        if self.transactions.first_unstable_offset != NO_UNSTABLE_OFFSET:
+            self.transactions.on_high_watermark(high_watermark)
         return True
 
     def raise_log_start(self, offset: int, reason: str = "leader") -> bool:
@@ -329,14 +330,6 @@ class UnifiedLog:
         self.producers.on_log_start(offset, self.rules.forgets_producers_of_deleted_records())
         end, hw = self.local.log_end_offset, self.high_watermark
         self.out.append(LogStart(self.topic_id, self.tp.partition, offset, reason, hw, end))
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record that is not older; None without one."""
-        for segment in self.local.segments:
-            found = segment.find_timestamp(timestamp_ms, self.log_start_offset)
-            if found is not None:
-                return found
-        return None
 
     # ------------------------------------------------------------------------------- truncation
 
@@ -361,6 +354,7 @@ class UnifiedLog:
         if offset < self.log_start_offset:
             self._set_log_start(offset, "truncation")
         recovery.rebuild_producers(self.local, self.producers, self.log_start_offset, now_ms)
+        self.transactions.on_high_watermark(self.high_watermark)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -12,14 +12,27 @@ from kafkasim.model.config import TopicConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.records import Record, RecordBatch
 from kafkasim.model.storage.log.segment import CorruptBatch
+from kafkasim.model.values import value
 
 
 class AppendOrigin(Enum):
     """Who made a batch that a leader appends (AppendOrigin); decides what is checked."""
 
     CLIENT = "client"
-    COORDINATOR = "coordinator"  # the records of a group or a transaction
+    COORDINATOR = "coordinator"  # the records of a group or a transaction; markers
     RAFT_LEADER = "raft-leader"
+
+
+@value
+class AppendResult:
+    """The outcome of an append. Offsets are −1 and ``batch`` is None when nothing was appended;
+    of a duplicate, the offsets are those of the batch already in the log."""
+
+    error: Errors
+    batch: RecordBatch | None
+    base_offset: int
+    last_offset: int
+    duplicate: bool = False
 
 
 def invalid(batch: RecordBatch, compacted: bool) -> Errors:
