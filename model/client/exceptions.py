@@ -32,3 +32,23 @@ class NoOffsetForPartitionError(KafkaError):
 
 class LogTruncationError(KafkaError):
     """The log was truncated below the position, and auto.offset.reset is none."""
+
+
+class ProducerFencedError(KafkaError):
+    """Another producer with the same transactional.id has a newer epoch: close this one."""
+
+
+class InvalidProducerEpochError(KafkaError):
+    """A batch had an old epoch; the transaction must be aborted (KIP-588)."""
+
+
+class TransactionAbortableError(KafkaError):
+    """The transaction cannot be committed any more, but it can be aborted (KIP-890)."""
+
+
+class TransactionAbortedError(KafkaError):
+    """A record was not sent because its transaction was aborted."""
+
+
+class IllegalStateError(KafkaError):
+    """The call does not fit the state of the producer, e.g. a send outside a transaction."""

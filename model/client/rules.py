@@ -22,6 +22,11 @@ BEFORE_APPEND = frozenset(
         Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
         Errors.INVALID_PRODUCER_EPOCH,
         Errors.UNKNOWN_PRODUCER_ID,
+        Errors.PRODUCER_FENCED,
+        Errors.INVALID_PRODUCER_ID_MAPPING,
+        Errors.INVALID_TXN_STATE,
+        Errors.CONCURRENT_TRANSACTIONS,
+        Errors.TRANSACTION_ABORTABLE,
         Errors.POLICY_VIOLATION,
     }
 )

@@ -38,6 +38,8 @@ class ProducerConfig(ClientConfig):
     max_in_flight_requests_per_connection: int = setting(5, 1)  # unanswered at a time
     retries: int = setting(MAX_INT, 0)  # of a batch
     delivery_timeout_ms: int = setting(120000, 0)  # from send() to the end of retries
+    transactional_id: str | None = setting(None)  # the same over restarts of one application
+    transaction_timeout_ms: int = setting(60000)  # after it the coordinator aborts a transaction
 
     @property
     def acks_number(self) -> int:
@@ -48,8 +50,13 @@ class ProducerConfig(ClientConfig):
         """Check the delivery timeout and what idempotence needs (ProducerConfig.postProcess…).
 
         Raises:
-            ConfigError: the delivery timeout is too short, or idempotence lacks a condition.
+            ConfigError: the delivery timeout is too short, the transactional id is empty, or
+                idempotence or transactions lack a condition.
         """
+        if self.transactional_id == "":
+            raise ConfigError("transactional.id", "must not be empty")
+        if self.transactional_id is not None and not self.enable_idempotence:
+            raise ConfigError("transactional.id", "needs enable.idempotence")
         least = self.linger_ms + self.request_timeout_ms
         if self.delivery_timeout_ms < least:
             raise ConfigError(

@@ -4,7 +4,9 @@
 or buffer.memory is missing, for at most max.block.ms. The result of a record is a fact (Acked or
 SendFailed), and a second reply for the calls that want one.
 
-Not modelled: transactions, interceptors, compression, idle topics leaving the metadata.
+A producer with a transactional.id has the calls of ``transactions/calls.py`` beside ``send``.
+
+Not modelled: interceptors, compression, idle topics leaving the metadata.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from kafkasim.model.client.producer.accumulator import RecordAccumulator
 from kafkasim.model.client.producer.partitioner import StickyPartitioner, positive_hash
 from kafkasim.model.client.producer.sender import Sender
 from kafkasim.model.client.producer.transaction_manager import TransactionManager
+from kafkasim.model.client.producer.transactions.calls import TransactionCalls
 from kafkasim.model.config import ProducerConfig
 from kafkasim.model.effects import Reply
 from kafkasim.model.facts import SendFailed
@@ -89,10 +92,7 @@ class KafkaProducer:
         self.connections = Connections(process, name, config, bootstrap, "produce")
         self.metadata = Metadata(self.connections, rules, auto_create=True)
         self.accumulator = RecordAccumulator(config, self._on_release)
-        transactions: TransactionManager | None = None
-        if config.enable_idempotence:
-            transactions = TransactionManager(self.connections, rules)
-        self.sender = Sender(config, rules, self.metadata, self.accumulator, transactions)
+        self.sender = sender = Sender(config, rules, self.metadata, self.accumulator)
         self.metadata.listeners.append(self._on_metadata)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._keys: dict[str, tuple[int, int]] = {}  # (hash, bytes) of keys used before
@@ -104,6 +104,19 @@ class KafkaProducer:
         self._closing: list[Callable[[], None]] = []  # called at the end of the close
         self._closed = False
         self.methods = {"send": self.send, "flush": self.flush, "close": self.close}
+        self.transactions: TransactionCalls | None = None
+        if config.transactional_id is not None:
+            self.transactions = TransactionCalls(
+                config,
+                rules,
+                self.metadata,
+                self.accumulator.incomplete,
+                sender,
+                self._finish_flushes,
+            )
+            self.methods |= self.transactions.methods
+        elif config.enable_idempotence:
+            sender.use(TransactionManager(self.connections, rules))
 
     # Calls.
 
@@ -130,15 +143,20 @@ class KafkaProducer:
         """Reply when every record sent before has its result; lingering ends at once."""
         self.accumulator.begin_flush(call)
         self.sender.drain_all(now)
-        self._finish_flushes()
+        self._finish_flushes(now)
 
     def close(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Wait until every record has its result, then close the connections and reply."""
+        """Wait until every record has its result, then close the connections and reply.
+
+        An open transaction is aborted.
+        """
         self.shut(now, partial(self._reply, call))
 
     def shut(self, now: int, done: Callable[[], None]) -> None:
         """Close, then call ``done()``."""
         self._closed = True
+        if self.transactions is not None:
+            self.transactions.closed = True
         self._closing.append(done)
         for waiting in self._blocked:
             if waiting.waits:
@@ -149,7 +167,7 @@ class KafkaProducer:
         self._for_memory.clear()
         self._update_linger()
         self.sender.drain_all(now)
-        self._finish_flushes()
+        self._finish_flushes(now)
 
     # Into the accumulator.
 
@@ -173,8 +191,6 @@ class KafkaProducer:
             sticky = self._sticky.get(topic) or self._new_sticky(topic)
             key_size, queue = -1, self._stick(topic, sticky, count)
         process = self.process
-        timestamp_ms = process.wall_ms(now)
-        ack_call = call if want_ack else None
         try:
             batch = accumulator.append(
                 queue,
@@ -182,24 +198,28 @@ class KafkaProducer:
                 key_size,
                 record_id,
                 value_size,
-                timestamp_ms,
-                ack_call,
+                process.wall_ms(now),
+                call if want_ack else None,
                 may_allocate,
                 now,
             )
         except KafkaError as error:
-            process.out.append(Reply(call, None, error))
+            process.out.append(Reply(call, None, self._not_sent(error)))
             return None
         if batch is None:
             if len(queue.batches) == 1 and queue.batches[0].full:
                 self.sender.queue_ready(queue, False, now)
             return Missing.MEMORY
-        process.out.append(Reply(call, None, None))
+        transactions = self.transactions
+        refusal = None if transactions is None else transactions.sent(queue.tp, record_id)
+        process.out.append(Reply(call, None, refusal))
         if sticky is not None:
             sticky.appended(batch.records[-1].size, batch.full)
         new_batch = len(batch.records) == 1
         if new_batch or batch.full:
             self.sender.queue_ready(queue, new_batch, now)
+            if transactions is not None:
+                self.sender.run(now)
         return None
 
     def _request_metadata(self, topic: str, now: int) -> None:
@@ -243,7 +263,7 @@ class KafkaProducer:
         if self._for_memory:
             self._serve_memory(now)
         if self.accumulator.flushing or self._closing:
-            self._finish_flushes()
+            self._finish_flushes(now)
 
     def _on_metadata(self, now: int) -> None:
         self.sender.on_metadata(now)
@@ -295,7 +315,12 @@ class KafkaProducer:
         accumulator = self.accumulator
         while self._for_memory and not self._for_memory[0].waits:
             self._for_memory.popleft()
-        accumulator.skips_linger = bool(self._for_memory) or accumulator.flushing or self._closed
+        accumulator.skips_linger = (
+            bool(self._for_memory)
+            or accumulator.flushing
+            or self._closed
+            or (self.transactions is not None and self.transactions.completing)
+        )
 
     def _arm_block_timeout(self, deadline: int) -> None:
         self.process.timers.arm(self._block_key, deadline, "main", self._on_block_timeout)
@@ -318,14 +343,22 @@ class KafkaProducer:
         waited = now - waiting.since
         fact = SendFailed(topic_id, -1, (record_id,), error.error, False, waited, 0)
         self.process.out.append(fact)
-        self.process.out.append(Reply(waiting.call, None, error))
+        self.process.out.append(Reply(waiting.call, None, self._not_sent(error)))
 
-    def _finish_flushes(self) -> None:
+    def _not_sent(self, error: KafkaError) -> KafkaError:
+        """Return the error of a send; it lets an open transaction fail."""
+        if self.transactions is None or self._closed:
+            return error
+        return self.transactions.not_sent(error)
+
+    def _finish_flushes(self, now: int) -> None:
         """Reply to the flushes, and to the close, whose records all have their results."""
         for call in self.accumulator.finished_flushes():
             self.process.out.append(Reply(call, None, None))
         self._update_linger()
         if self._closing and not self.accumulator.incomplete:
+            if self.transactions is not None and not self.transactions.close(now):
+                return
             closing, self._closing = self._closing, []
             self.metadata.close()
             self.connections.close()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.net.metadata import Metadata
     from kafkasim.model.client.producer.accumulator import RecordAccumulator
     from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
-    from kafkasim.model.client.producer.transaction_manager import TransactionManager
+    from kafkasim.model.client.producer.sequences import Sequencing
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ProducerConfig
 
@@ -83,10 +83,7 @@ class InFlightProduce:
 
 
 class Sender:
-    """Drains batches to the leaders of their partitions and handles the responses.
-
-    ``transactions`` is None for a producer without idempotence.
-    """
+    """Drains batches to the leaders of their partitions and handles the responses."""
 
     def __init__(
         self,
@@ -94,7 +91,6 @@ class Sender:
         rules: ClientRules,
         metadata: Metadata,
         accumulator: RecordAccumulator,
-        transactions: TransactionManager | None,
     ) -> None:
         connections = metadata.connections
         connections.connected.append(self._on_connected)
@@ -111,15 +107,18 @@ class Sender:
         self._guarantee_order = self._max_in_flight == 1
         self._nodes: dict[int, Node] = {}
         self._leaders: dict[PartitionQueue, Node] = {}  # where each queue is drained to
-        self._transactions = transactions
+        self._transactions: Sequencing | None = None  # None: no idempotence
         self._may_send: Callable[[ProducerBatch, int], bool] | None = None
-        if transactions is not None:
-            transactions.id_assigned.append(self.drain_all)
-            self._may_send = transactions.may_send
         self._wake = NEVER
         self._key = ("sender", connections.name)
         self._expiry_armed = False
         self._expiry_key = ("delivery", connections.name)
+
+    def use(self, transactions: Sequencing) -> None:
+        """Number the batches, and send what ``transactions`` lets go."""
+        self._transactions = transactions
+        self._may_send = transactions.may_send
+        transactions.unblocked.append(self.drain_all)
 
     # Draining.
 
@@ -142,12 +141,16 @@ class Sender:
             if node.pending:
                 self._drain(node, now)
 
+    def run(self, now: int) -> None:
+        """Resolve sequences and send transactional requests, then batches (Sender.runOnce)."""
+        if self._transactions is not None and self._transactions.work_pending:
+            self._transactions.resolve_sequences(now)
+        self.drain_all(now)
+
     def after_response(self, node: Node, now: int) -> None:
-        """Resolve sequences if that is pending, then send what the response made room for."""
-        transactions = self._transactions
-        if transactions is not None and transactions.work_pending:
-            transactions.resolve_sequences(now)
-            self.drain_all(now)
+        """Send what the response made room for."""
+        if self._transactions is not None and self._transactions.work_pending:
+            self.run(now)
         elif node.pending:
             self._drain(node, now)
 
@@ -170,16 +173,16 @@ class Sender:
 
     def _send(self, node: Node, queues: list[PartitionQueue], now: int) -> None:
         transactions = self._transactions
-        pending = node.pending
+        transactional_id = None if transactions is None else transactions.transactional_id
         leaders = self._metadata.leaders
         batches: list[ProducerBatch] = []
         parts: list[ProducePartition] = []
         for queue in queues:
             tp = queue.tp
             batch = queue.batches.popleft()
-            del pending[tp]
+            del node.pending[tp]
             if queue.batches:
-                pending[tp] = queue  # drained: to the end
+                node.pending[tp] = queue  # drained: to the end
             if self._guarantee_order:
                 queue.muted = True
             if transactions is not None and batch.base_sequence == NO_SEQUENCE:
@@ -188,8 +191,15 @@ class Sender:
             batch.leader_epoch = leaders[tp].epoch
             batch.topic_id = self._metadata.last_topic_ids.get(tp.topic, "")
             batches.append(batch)
-            parts.append(ProducePartition(tp, batch.wire or batch.build()))
-        request = ProduceRequest(self._acks, self._config.request_timeout_ms, tuple(parts))
+            wire = batch.wire or batch.build(transactional_id is not None)
+            parts.append(ProducePartition(tp, wire))
+        request = ProduceRequest(
+            self._acks,
+            self._config.request_timeout_ms,
+            tuple(parts),
+            transactional_id,
+            0 if transactions is None else transactions.transaction_version,
+        )
         if self._acks:
             node.channel.send(request, now, InFlightProduce(self, node, batches).done)
             return
@@ -239,8 +249,9 @@ class Sender:
 
         The broker may have appended it, unless the request was never sent.
         """
-        timed_out = failed.reason == "timeout"
-        error = Errors.REQUEST_TIMED_OUT if timed_out else Errors.NETWORK_EXCEPTION
+        error = Errors.NETWORK_EXCEPTION
+        if failed.reason == "timeout":
+            error = Errors.REQUEST_TIMED_OUT
         if failed.reason not in ("refused", "backoff"):
             batch.indeterminate = True
         batch.queue.muted = False
@@ -286,8 +297,7 @@ class Sender:
 
     def _give_up(self, batch: ProducerBatch, error: str, now: int) -> None:
         """Tell the application that a batch has failed for good."""
-        tp = batch.queue.tp
-        out = self._process.out
+        tp, out = batch.queue.tp, self._process.out
         out.append(
             SendFailed(
                 self._metadata.last_topic_ids.get(tp.topic, ""),
@@ -320,10 +330,7 @@ class Sender:
                 break
             if not batch.done:
                 self._expire(batch, now)
-        transactions = self._transactions
-        if transactions is not None and transactions.work_pending:
-            transactions.resolve_sequences(now)
-        self.drain_all(now)
+        self.run(now)
 
     def _expire(self, batch: ProducerBatch, now: int) -> None:
         """Give up a batch after delivery.timeout.ms, queued or in flight."""
@@ -331,15 +338,30 @@ class Sender:
         in_retry = batch.attempts > 1
         if batch in queue.batches:
             in_retry = batch.attempts > 0
-            queue.batches.remove(batch)
-            node = self._leaders.get(queue)
-            if not queue.batches and node is not None:
-                node.pending.pop(queue.tp, None)
+            self._take_out(batch)
         elif batch.attempts:
             batch.indeterminate = True  # in flight
         if self._transactions is not None:
             self._transactions.on_expired(batch, in_retry)
         self._give_up(batch, "TIMED_OUT", now)
+
+    def _take_out(self, batch: ProducerBatch) -> None:
+        """Take a batch out of its queue."""
+        queue = batch.queue
+        queue.batches.remove(batch)
+        node = self._leaders.get(queue)
+        if not queue.batches and node is not None:
+            node.pending.pop(queue.tp, None)
+
+    def abort(self, error: str, undrained: bool, now: int) -> None:
+        """Give up all batches, or with ``undrained`` those that were never sent."""
+        for batch in list(self._accumulator.incomplete.values()):
+            if batch.base_sequence == NO_SEQUENCE or not undrained:
+                if batch in batch.queue.batches:
+                    self._take_out(batch)
+                elif batch.attempts:
+                    batch.indeterminate = True  # in flight
+                self._give_up(batch, error, now)
 
     # Retries.
 

@@ -1,13 +1,11 @@
-"""The producer id, its epoch and the sequences: Kafka's TransactionManager (KIP-98, KIP-360).
+"""The idempotent half of Kafka's TransactionManager (KIP-98, KIP-360).
 
 The manager asks for a producer id and decides which batch may go out with which sequence. After a
 gap in the sequences that no retry can close, it bumps the epoch on the client and numbers the
 in-flight batches of that partition from 0. Other partitions take the new epoch once their own
 in-flight batches are done. After epoch 32767 the manager asks for a new id, whose first epoch
-serves as the bump (bumpIdempotentProducerEpoch). The sequences of a partition are in its
-TxnPartitionEntry (``batches.py``).
-
-Not modelled: transactions.
+serves as the bump (bumpIdempotentProducerEpoch). The numbering is in ``sequences.py``; the half for
+producers with a transactional.id is ``transactions/manager.py``.
 """
 
 from __future__ import annotations
@@ -15,13 +13,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.net.connections import Connections, backoff_us
+from kafkasim.model.client.producer.sequences import MAX_INT, ProducerSequences
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import (
     InitProducerIdRequest,
     InitProducerIdResponse,
     ProducePartitionResponse,
 )
-from kafkasim.model.records import NO_PRODUCER_ID, NO_SEQUENCE, add_sequence
+from kafkasim.model.records import NO_PRODUCER_ID, NO_SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from kafkasim.model.client.rules import ClientRules
 
 MAX_EPOCH = 2**15 - 1
-MAX_INT = 2**31 - 1
 
 
 class TransactionManager:
@@ -39,12 +37,13 @@ class TransactionManager:
     def __init__(self, connections: Connections, rules: ClientRules) -> None:
         self._connections = connections
         self._process = connections.process
-        self._rules = rules
-        self.id_assigned: list[Callable[[int], None]] = []  # called with ``now``
-        self.producer_id = NO_PRODUCER_ID
-        self.producer_epoch = -1
+        self._sequences = sequences = ProducerSequences(rules)
+        self.assign_sequence = sequences.assign
+        self.on_completed = sequences.on_completed
+        self.unblocked: list[Callable[[int], None]] = []  # batches may go that may_send held back
+        self.transactional_id: str | None = None
+        self.transaction_version = 0
         self.work_pending = False  # resolve_sequences() has something to do
-        self._unresolved: dict[TxnPartitionEntry, None] = {}  # partitionsWithUnresolvedSequences
         self._to_rewrite: dict[TxnPartitionEntry, None] = {}  # partitionsToRewriteSequences
         self._id_requested = False
         self._attempts = 0
@@ -54,7 +53,7 @@ class TransactionManager:
 
     def request_producer_id(self, now: int) -> None:
         """Ask any broker for a producer id, unless there is one or a request is under way."""
-        if self.producer_id != NO_PRODUCER_ID or self._id_requested:
+        if self._sequences.producer_id != NO_PRODUCER_ID or self._id_requested:
             return
         self._id_requested = True
         channel = self._connections.least_loaded(now)
@@ -71,12 +70,11 @@ class TransactionManager:
             return
         self._id_requested = False
         self._attempts = 0
-        self.producer_id = response.producer_id
-        self.producer_epoch = response.producer_epoch
+        self._sequences.set_id(response.producer_id, response.producer_epoch)
         self._rewrite_sequences()  # those of a bump that took a new id
         if self.work_pending:
             self.resolve_sequences(now)
-        for callback in self.id_assigned:
+        for callback in self.unblocked:
             callback(now)
 
     def _retry(self, deadline: int) -> None:
@@ -89,64 +87,13 @@ class TransactionManager:
     # Sending.
 
     def may_send(self, batch: ProducerBatch, now: int) -> bool:
-        """Return whether the first batch of a queue may be sent now.
-
-        Models RecordAccumulator.shouldStopDrainBatchesForPartition.
-        """
-        if self.producer_id == NO_PRODUCER_ID:
+        """Return whether the first batch of a queue may be sent now."""
+        if self._sequences.producer_id == NO_PRODUCER_ID:
             self.request_producer_id(now)
             return False
-        entry = batch.queue.sequences
-        if batch.base_sequence != NO_SEQUENCE:  # a retry: only the first in flight
-            return entry.in_flight[0] is batch
-        if entry.unresolved is not None:
-            return False
-        return not (
-            entry.in_flight
-            and not self._is_current(entry)
-            and self._rules.new_epoch_waits_for_in_flight()
-        )
-
-    def assign_sequence(self, batch: ProducerBatch) -> None:
-        """Give its sequence to a batch that is sent for the first time."""
-        entry = batch.queue.sequences
-        if not self._is_current(entry):
-            self._start_at_beginning(entry)
-        sequence = entry.next_sequence
-        batch.producer_id = entry.producer_id
-        batch.producer_epoch = entry.producer_epoch
-        batch.base_sequence = sequence
-        entry.next_sequence = add_sequence(sequence, len(batch.records))
-        entry.in_flight.append(batch)
-
-    def _is_current(self, entry: TxnPartitionEntry) -> bool:
-        """Return whether a partition's sequences belong to the current producer id and epoch."""
-        return entry.producer_epoch == self.producer_epoch and entry.producer_id == self.producer_id
-
-    def _start_at_beginning(self, entry: TxnPartitionEntry) -> None:
-        """Number a partition's in-flight batches from 0 (startSequencesAtBeginning)."""
-        entry.producer_id = self.producer_id
-        entry.producer_epoch = self.producer_epoch
-        sequence = 0
-        for batch in entry.in_flight:
-            batch.set_sequence(self.producer_id, self.producer_epoch, sequence)
-            batch.sequence_reset = True
-            sequence += len(batch.records)
-        entry.next_sequence = sequence
-        entry.last_acked_sequence = -1
+        return self._sequences.may_send(batch)
 
     # Results.
-
-    def on_completed(self, batch: ProducerBatch) -> None:
-        """Note that a batch was acknowledged (handleCompletedBatch)."""
-        entry = batch.queue.sequences
-        if batch.producer_epoch == entry.producer_epoch and batch.producer_id == entry.producer_id:
-            last = batch.base_sequence + len(batch.records) - 1
-            if last > MAX_INT:
-                entry.last_acked_sequence = batch.last_sequence
-            elif last > entry.last_acked_sequence or entry.last_acked_sequence - last > 1 << 30:
-                entry.last_acked_sequence = last
-        entry.remove(batch)
 
     def on_failed(self, batch: ProducerBatch, error: Errors, adjust: bool) -> None:
         """Note that a batch was given up (handleFailedBatch).
@@ -164,20 +111,15 @@ class TransactionManager:
     def on_expired(self, batch: ProducerBatch, in_retry: bool) -> None:
         """Note that a batch expired. If it was sent, its records may be in the log or not.
 
-        If it was put back for a retry, its sequence is unresolved (markSequenceUnresolved): the
-        partition sends nothing new until its other in-flight batches have their results. In its
-        first attempt it is only forgotten, as Sender.sendProducerData does (ProducerBatch.inRetry).
+        If it was put back for a retry, its sequence is unresolved. In its first attempt it is only
+        forgotten, as Sender.sendProducerData does (ProducerBatch.inRetry).
         """
         if batch.base_sequence == NO_SEQUENCE:
             return
-        entry = batch.queue.sequences
-        entry.remove(batch)
-        if not in_retry:
-            return
-        after = add_sequence(batch.base_sequence, len(batch.records))
-        entry.unresolved = after if entry.unresolved is None else max(entry.unresolved, after)
-        self._unresolved[entry] = None
-        self.work_pending = True
+        batch.queue.sequences.remove(batch)
+        if in_retry:
+            self._sequences.mark_unresolved(batch)
+            self.work_pending = True
 
     def can_retry(self, batch: ProducerBatch, response: ProducePartitionResponse) -> bool:
         """Return whether a refused batch may be sent again (TransactionManager.canRetry)."""
@@ -187,17 +129,14 @@ class TransactionManager:
             if response.log_start_offset != -1 and not batch.sequence_reset:
                 self._request_epoch_bump(entry)
             return True
-        if error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER and not batch.sequence_reset:
-            expected = add_sequence(entry.last_acked_sequence, 1)
-            if entry.unresolved is None:
-                if batch.base_sequence == expected:  # the gap is real
-                    self._request_epoch_bump(entry)
-            elif batch.base_sequence == entry.unresolved:
-                self._request_epoch_bump(entry)
-            return True
         if error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # Renumbered while this attempt was in flight: the response is for the old sequence.
-            batch.sequence_reset = False
+            if batch.sequence_reset:
+                # Renumbered while this attempt was in flight: the response is for the old sequence.
+                batch.sequence_reset = False
+            elif entry.unresolved == batch.base_sequence or (
+                entry.unresolved is None and not self._sequences.is_out_of_turn(batch)
+            ):
+                self._request_epoch_bump(entry)  # the gap is real
             return True
         return error in RETRIABLE
 
@@ -212,28 +151,23 @@ class TransactionManager:
         Models maybeResolveSequences and bumpIdempotentEpochAndResetIdIfNeeded, which Kafka's Sender
         calls in each runOnce.
         """
-        for entry in list(self._unresolved):
-            if entry.in_flight:
-                continue
-            del self._unresolved[entry]
-            entry.unresolved = None
-            if entry.next_sequence != add_sequence(entry.last_acked_sequence, 1):
-                self._to_rewrite[entry] = None
-        self.work_pending = bool(self._unresolved)
-        if not self._to_rewrite or self.producer_id == NO_PRODUCER_ID:
+        sequences = self._sequences
+        for entry in sequences.resolve():
+            self._to_rewrite[entry] = None
+        self.work_pending = bool(sequences.unresolved)
+        if not self._to_rewrite or sequences.producer_id == NO_PRODUCER_ID:
             return
-        if self.producer_epoch == MAX_EPOCH:  # resetIdempotentProducerId
-            self.producer_id = NO_PRODUCER_ID
-            self.producer_epoch = -1
+        if sequences.producer_epoch == MAX_EPOCH:  # resetIdempotentProducerId
+            sequences.set_id(NO_PRODUCER_ID, -1)
             self.request_producer_id(now)
             return
-        self.producer_epoch += 1
+        sequences.producer_epoch += 1
         self._rewrite_sequences()
 
     def _rewrite_sequences(self) -> None:
         """Number the partitions that caused an epoch bump, or a new id, from 0."""
         for entry in self._to_rewrite:
-            self._start_at_beginning(entry)
+            self._sequences.start_at_beginning(entry)
             entry.unresolved = None
-            self._unresolved.pop(entry, None)
+            self._sequences.unresolved.pop(entry, None)
         self._to_rewrite.clear()

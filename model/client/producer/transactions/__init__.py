@@ -1,0 +1,1 @@
+"""The transactional half of the producer: Kafka's TransactionManager and its requests."""

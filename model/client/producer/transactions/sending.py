@@ -1,0 +1,234 @@
+"""What the Sender does and asks for a transactional producer (Sender.runOnce, nextRequest).
+
+At most one transactional request is in flight. While one is, or waits for its backoff, no batch is
+sent: Kafka's Sender thread waits for it. A request to a coordinator goes over the connection on
+which batches go to the same broker. The first request on a connection to the transaction
+coordinator is ApiVersions, whose answer tells the finalized transaction.version; Kafka asks on all
+connections, and takes the answer with the newest features epoch.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kafkasim.model.channel import Channel, Failed
+from kafkasim.model.client.exceptions import (
+    InvalidProducerEpochError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+)
+from kafkasim.model.client.producer.transactions.requests import CoordinatorType, TxnRequest
+from kafkasim.model.client.producer.transactions.states import State
+from kafkasim.model.errors import RETRIABLE, Errors
+from kafkasim.model.messages import ApiVersionsRequest, ApiVersionsResponse
+from kafkasim.model.records import NO_SEQUENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kafkasim.model.client.net.metadata import Metadata
+    from kafkasim.model.client.producer.batches import ProducerBatch
+    from kafkasim.model.client.producer.sequences import ProducerSequences
+    from kafkasim.model.client.producer.transactions.manager import TransactionalManager
+    from kafkasim.model.messages import ProducePartitionResponse
+
+TRANSACTION_VERSION = "transaction.version"
+
+EXCEPTIONS: dict[Errors, type[KafkaError]] = {
+    Errors.PRODUCER_FENCED: ProducerFencedError,
+    Errors.INVALID_PRODUCER_EPOCH: InvalidProducerEpochError,
+    Errors.TRANSACTION_ABORTABLE: TransactionAbortableError,
+}
+
+
+class Batches(Protocol):
+    """Who can give batches up: the Sender."""
+
+    def abort(self, error: str, undrained: bool, now: int) -> None:
+        """Give up all batches, or those that were never sent (``undrained``)."""
+
+
+class TransactionalSending:
+    """The transactional side of one producer's Sender."""
+
+    def __init__(
+        self,
+        manager: TransactionalManager,
+        sequences: ProducerSequences,
+        metadata: Metadata,
+        incomplete: Mapping[int, ProducerBatch],
+        batches: Batches,
+    ) -> None:
+        self._manager = manager
+        self._sequences = sequences
+        self._metadata = metadata
+        self._connections = metadata.connections
+        self._process = metadata.connections.process
+        self._incomplete = incomplete  # the batches without a result
+        self._batches = batches
+        self.assign_sequence = sequences.assign
+        self.on_completed = sequences.on_completed
+        self.unblocked: list[Callable[[int], None]] = []  # batches may go that may_send held back
+        self._busy = False  # a request is in flight, or waits for its backoff
+        self._greeted: int | None = None  # the connection that has answered ApiVersions
+        self._features_epoch = -1
+        self._key = ("transactional", metadata.connections.name)
+
+    # What the Sender asks about batches.
+
+    def may_send(self, batch: ProducerBatch, _now: int) -> bool:
+        """Return whether the first batch of a queue may be sent now."""
+        manager = self._manager
+        if self._busy or manager.state is State.FATAL_ERROR or self._sequences.producer_id < 0:
+            return False
+        return batch.queue.tp in manager.partitions and self._sequences.may_send(batch)
+
+    def can_retry(self, batch: ProducerBatch, response: ProducePartitionResponse) -> bool:
+        """Return whether a refused batch may be sent again (TransactionManager.canRetry).
+
+        The transaction cannot go on after a gap or a loss of the producer's state in a broker.
+        """
+        error = response.error
+        if error is Errors.UNKNOWN_PRODUCER_ID:
+            return response.log_start_offset == -1 or batch.sequence_reset
+        if error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            out_of_turn = self._sequences.is_out_of_turn(batch)
+            batch.sequence_reset = False
+            return out_of_turn
+        return error in RETRIABLE
+
+    def on_failed(self, batch: ProducerBatch, error: Errors, adjust: bool) -> None:
+        """Let the transaction fail: a batch was given up (handleFailedBatch)."""
+        manager = self._manager
+        kind = EXCEPTIONS.get(error, KafkaError)
+        manager.on_send_error(kind(error.name, str(batch.queue.tp)), error)
+        if batch.base_sequence == NO_SEQUENCE:
+            return
+        batch.queue.sequences.remove(batch)
+        if manager.state is State.FATAL_ERROR:
+            return
+        if error is Errors.UNKNOWN_PRODUCER_ID:
+            self._sequences.forget(batch)
+        elif adjust:
+            self._sequences.take_back(batch)
+
+    def on_expired(self, batch: ProducerBatch, in_retry: bool) -> None:
+        """Let the transaction fail: a batch expired, which may be in the log if it was sent."""
+        self.on_failed(batch, Errors.REQUEST_TIMED_OUT, False)
+        if batch.base_sequence != NO_SEQUENCE and in_retry:
+            self._sequences.mark_unresolved(batch)
+
+    # Requests.
+
+    @property
+    def transactional_id(self) -> str:
+        """The producer's transactional.id."""
+        return self._manager.transactional_id
+
+    @property
+    def transaction_version(self) -> int:
+        """The level of transaction.version that the transaction has begun with."""
+        return self._manager.transaction_version
+
+    @property
+    def work_pending(self) -> bool:
+        """Whether resolve_sequences() has something to do."""
+        return not self._busy and (self._manager.has_work or bool(self._sequences.unresolved))
+
+    def resolve_sequences(self, now: int) -> None:
+        """Do what comes before batches: gaps, errors, and the next request (Sender.runOnce)."""
+        manager = self._manager
+        if self._sequences.unresolved and self._sequences.resolve():
+            manager.require_bump()
+            detail = "a batch expired that may have been appended"
+            manager.abortable(TransactionAbortableError("TRANSACTION_ABORTABLE", detail))
+        while not self._busy:
+            incomplete = bool(self._incomplete)
+            if manager.state is State.FATAL_ERROR:
+                if incomplete:
+                    assert manager.last_error is not None, manager.state
+                    self._batches.abort(manager.last_error.error, False, now)
+                return
+            if manager.aborts_batches and incomplete:
+                error = manager.last_error or TransactionAbortedError("TRANSACTION_ABORTED")
+                self._batches.abort(error.error, True, now)
+                incomplete = bool(self._incomplete)
+            if not manager.has_request(incomplete):
+                return
+            request = manager.next_request()
+            if request is not None:
+                self._attempt(request, now)
+
+    def _attempt(self, request: TxnRequest, now: int) -> None:
+        """Send a request, or have its coordinator looked up first."""
+        kind = request.coordinator
+        channel: Channel | None
+        if kind is None:
+            channel = self._connections.least_loaded(now)
+            if channel is None:
+                request.is_retry = True
+                self._manager.enqueue(request)
+                self._metadata.request_update(now)
+                self._sleep(max(now + 1, self._connections.next_attempt()), self._wake)
+                return
+        else:
+            node = self._manager.coordinators.get(kind)
+            if node is None:
+                self._manager.lookup(kind, request.key)
+                request.reenqueue()  # and so it will wait for its backoff, as Kafka's does
+                return
+            channel = self._connections.channel(*node)
+        if not request.is_retry:
+            self._send(request, channel, now)
+            return
+        backoff_ms = self._connections.config.retry_backoff_ms
+        if request.backoff_ms is not None:
+            backoff_ms = min(backoff_ms, request.backoff_ms)
+        self._sleep(now + backoff_ms * 1000, partial(self._send, request, channel))
+
+    def _sleep(self, until: int, then: Callable[[int], None]) -> None:
+        self._busy = True
+        self._process.timers.arm(self._key, until, "main", then)
+
+    def _wake(self, now: int) -> None:
+        self._busy = False
+        self._go_on(now)
+
+    def _send(self, request: TxnRequest, channel: Channel, now: int) -> None:
+        """Send a request; ApiVersions goes first on a new connection to the coordinator."""
+        self._busy = True
+        to_coordinator = request.coordinator is CoordinatorType.TRANSACTION
+        if to_coordinator and (channel.connection is None or channel.connection != self._greeted):
+            done = partial(self._on_versions, request, channel)
+            channel.send(ApiVersionsRequest(), now, done)
+        else:
+            channel.send(request.message(), now, partial(self._on_response, request))
+
+    def _on_versions(self, request: TxnRequest, channel: Channel, response: Any, now: int) -> None:
+        """Learn the finalized transaction.version, then send the request that waited."""
+        if not isinstance(response, ApiVersionsResponse) or response.error:
+            self._on_response(request, Failed("versions"), now)
+            return
+        self._greeted = channel.connection
+        if response.finalized_features_epoch > self._features_epoch:
+            self._features_epoch = response.finalized_features_epoch
+            features = dict(response.finalized_features)
+            self._manager.finalized_version = features.get(TRANSACTION_VERSION, 0)
+        self._send(request, channel, now)
+
+    def _on_response(self, request: TxnRequest, response: Any, now: int) -> None:
+        self._busy = False
+        if isinstance(response, Failed):
+            request.disconnected()
+        else:
+            request.handle(response)
+        self._go_on(now)
+
+    def _go_on(self, now: int) -> None:
+        """Send the next request if there is one, else batches."""
+        self.resolve_sequences(now)
+        for callback in self.unblocked:
+            callback(now)
