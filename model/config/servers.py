@@ -16,6 +16,7 @@ from kafkasim.model.config.base import (
     long,
     setting,
 )
+from kafkasim.model.config.consumer_groups import MIGRATION_POLICIES, validate_consumer_groups
 from kafkasim.model.directories import problem
 
 CLEANUP_POLICIES = ("delete", "compact", "compact,delete", "delete,compact")
@@ -148,6 +149,22 @@ class BrokerConfig(Config):
     group_max_session_timeout_ms: int = setting(1800000, 0)
     group_initial_rebalance_delay_ms: int = setting(3000, 0)  # for the members of a new group
     group_max_size: int = setting(MAX_INT, 1)  # members of a group
+    # Consumer groups (KIP-848)
+    group_coordinator_rebalance_protocols: tuple[str, ...] = setting(("classic", "consumer"))
+    group_consumer_session_timeout_ms: int = setting(45000, 1)  # without heartbeats: fenced
+    group_consumer_min_session_timeout_ms: int = setting(45000, 1)
+    group_consumer_max_session_timeout_ms: int = setting(60000, 1)
+    group_consumer_heartbeat_interval_ms: int = setting(5000, 1)  # that members are told
+    group_consumer_min_heartbeat_interval_ms: int = setting(5000, 1)
+    group_consumer_max_heartbeat_interval_ms: int = setting(15000, 1)
+    group_consumer_max_size: int = setting(MAX_INT, 1)  # members of a group
+    group_consumer_assignors: tuple[str, ...] = setting(("uniform", "range"))  # the first: default
+    group_consumer_migration_policy: str = setting(
+        "bidirectional",
+        allowed=MIGRATION_POLICIES,
+        no_effect="a group with members never changes its protocol here",
+    )
+    # Committed offsets
     offsets_topic_num_partitions: int = setting(50, 1)
     offsets_topic_replication_factor: int = setting(3, 1, MAX_SHORT)
     offsets_topic_segment_bytes: int = setting(104857600, 1)  # size at which a segment is rolled
@@ -192,6 +209,7 @@ class BrokerConfig(Config):
         ):
             if limit_ms < wait_ms:
                 raise ConfigError(key, f"{limit_ms} is below replica.fetch.wait.max.ms = {wait_ms}")
+        validate_consumer_groups(self)
 
     def metadata_log_config(self) -> TopicConfig:
         """Return the settings of the metadata log; snapshots are its retention (KIP-630)."""

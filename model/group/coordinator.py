@@ -5,7 +5,10 @@ A broker becomes the coordinator of a group when it is elected leader of the gro
 until it is done. When it resigns, it answers every parked request with NOT_COORDINATOR. All
 requests are served on lane ``group``.
 
-Not modelled: transactional offset commits, KIP-848 and share groups, DescribeGroups, DeleteGroups.
+Groups have one of two protocols. Those of the classic one are in ``classic/``, consumer groups
+(KIP-848) in ``modern/``.
+
+Not modelled: transactional offset commits, share groups, DescribeGroups, DeleteGroups.
 """
 
 from __future__ import annotations
@@ -27,10 +30,18 @@ from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.classic.responses import join_error, sync_error
 from kafkasim.model.group.classic.trace import GroupTrace
+from kafkasim.model.group.modern.description import described
+from kafkasim.model.group.modern.heartbeat import ConsumerGroupHeartbeats
+from kafkasim.model.group.modern.state.topics import NO_TOPICS, TopicsImage
 from kafkasim.model.group.offsets import OffsetMetadataManager
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DescribedConsumerGroup,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -53,6 +64,8 @@ GROUP_REQUESTS: tuple[type, ...] = (
     LeaveGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupDescribeRequest,
 )
 """What :meth:`GroupCoordinator.on_request` serves; a broker routes these to lane ``group``."""
 
@@ -71,7 +84,9 @@ class GroupCoordinator:
         rules: GroupRules,
         log: CoordinatorLog,
         new_coordinator: bool = True,
+        image: TopicsImage = NO_TOPICS,
     ) -> None:
+        """``image`` is the broker's metadata; of it consumer groups read the topics."""
         self.process = process
         self.broker_id = broker_id
         self.config = config
@@ -86,10 +101,13 @@ class GroupCoordinator:
         self.offsets = OffsetMetadataManager(
             self.runtime, rebalance, self.membership, config, new_coordinator
         )
+        self.consumer_groups = ConsumerGroupHeartbeats(
+            self.runtime, config, rules, image, rebalance.cancel_timers, new_coordinator
+        )
         self.owned: OwnedShards[GroupShard] = OwnedShards(
             self.runtime,
             GROUP_METADATA_TOPIC,
-            GroupShard,
+            lambda context: GroupShard(context, rules),
             self._on_loaded,
             self._on_unloaded,
             config.offsets_load_buffer_size,
@@ -103,6 +121,7 @@ class GroupCoordinator:
             LeaveGroupRequest: self.membership.on_leave,
             OffsetCommitRequest: self.offsets.on_commit,
             OffsetFetchRequest: self.offsets.on_fetch,
+            ConsumerGroupHeartbeatRequest: self.consumer_groups.on_heartbeat,
         }
 
     @property
@@ -132,18 +151,59 @@ class GroupCoordinator:
         """Serve a request of :data:`GROUP_REQUESTS`; its answer may come later."""
         request = item.message
         parked = (item.connection, item.correlation)
+        kind = type(request)
+        if kind in _CONSUMER_GROUP_REQUESTS and not self.consumer_groups.enabled:
+            self.runtime.respond(parked, _refusal(request, Errors.UNSUPPORTED_VERSION))
+            return
+        if kind is ConsumerGroupDescribeRequest:
+            self._describe(parked, request)
+            return
         shard = self.shards.get(self.partition_for(request.group_id))
-        if not request.group_id and type(request) not in _EMPTY_GROUP_ID:
+        if not request.group_id and kind not in _EMPTY_GROUP_ID:
             self.runtime.respond(parked, _refusal(request, Errors.INVALID_GROUP_ID))
         elif shard is None:
             self.runtime.respond(parked, _refusal(request, Errors.NOT_COORDINATOR))
         elif not shard.context.is_active:
-            kind = type(request).__name__.removesuffix("Request")
-            self.process.out.append(LoadInProgress(request.group_id, kind))
+            api = kind.__name__.removesuffix("Request")
+            self.process.out.append(LoadInProgress(request.group_id, api))
             self.runtime.respond(parked, _refusal(request, Errors.COORDINATOR_LOAD_IN_PROGRESS))
         else:
             self.trace.record_request(request)
-            self._serve[type(request)](shard, parked, request, now)
+            if request.group_id in shard.consumer_groups and kind in _CLASSIC_REQUESTS:
+                self._serve_classic(shard, parked, request, now)
+            else:
+                self._serve[kind](shard, parked, request, now)
+
+    def _serve_classic(self, shard: GroupShard, parked: Parked, request: Any, now: int) -> None:
+        """Serve a request of the classic protocol to a consumer group.
+
+        A member that joins an empty one makes it a classic group (maybeDeleteEmptyConsumerGroup).
+        """
+        group = shard.consumer_groups[request.group_id]
+        error = Errors.UNKNOWN_MEMBER_ID
+        if type(request) is JoinGroupRequest:
+            error = Errors.INCONSISTENT_GROUP_PROTOCOL
+            if self.consumer_groups.delete_if_empty(shard, group, now):
+                self._serve[JoinGroupRequest](shard, parked, request, now)
+                return
+        self.runtime.respond(parked, _refusal(request, error))
+
+    def _describe(self, parked: Parked, request: ConsumerGroupDescribeRequest) -> None:
+        """Answer ConsumerGroupDescribe, of each group by its own shard."""
+        groups = tuple([self._describe_one(group_id) for group_id in request.group_ids])
+        self.runtime.respond(parked, ConsumerGroupDescribeResponse(groups))
+
+    def _describe_one(self, group_id: str) -> DescribedConsumerGroup:
+        shard = self.shards.get(self.partition_for(group_id))
+        if not group_id:
+            return DescribedConsumerGroup(Errors.INVALID_GROUP_ID, group_id)
+        if shard is None:
+            return DescribedConsumerGroup(Errors.NOT_COORDINATOR, group_id)
+        if not shard.context.is_active:
+            return DescribedConsumerGroup(Errors.COORDINATOR_LOAD_IN_PROGRESS, group_id)
+        groups = self.consumer_groups
+        group = shard.consumer_groups.get(group_id)
+        return described(group_id, group, groups.default_assignor, groups.image)
 
     def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
         """Take a partition over and load it on lane ``group``. Callable on any lane."""
@@ -162,6 +222,17 @@ class GroupCoordinator:
         """Forget the offsets that groups committed in deleted topics. Callable on any lane."""
         self.process.out.append(Post(LANE, self._forget_topics, topics))
 
+    def on_topics_changed(self, names: tuple[str, ...], created_at: int | None) -> None:
+        """Have consumer groups look at topics that were created, changed or deleted.
+
+        ``created_at`` is the metadata offset if some were created. Callable on any lane: the
+        metadata changes at once for all of them.
+        """
+        if created_at is not None:
+            self.consumer_groups.regexes.created_at = created_at
+        for shard in self.owned.active():
+            self.consumer_groups.on_topics_changed(shard, names)
+
     def ground_truth(self) -> list[FinalOffset]:
         """Return the committed offsets of the partitions that this broker coordinates."""
         return [fact for shard in self.owned.active() for fact in self.offsets.final_offsets(shard)]
@@ -174,24 +245,31 @@ class GroupCoordinator:
 
     def _on_loaded(self, shard: GroupShard, now: int) -> None:
         self.membership.on_loaded(shard, now)
+        self.consumer_groups.on_loaded(shard, now)
         self._arm_expiry(shard, now)
 
     def _on_unloaded(self, shard: GroupShard) -> None:
         self.membership.on_unloaded(shard)
+        self.consumer_groups.on_unloaded(shard)
         self.runtime.cancel(("group-offsets-expiry", shard.context.partition))
 
     def _arm_expiry(self, shard: GroupShard, now: int) -> None:
         def on_scan(at: int) -> None:
             self._arm_expiry(shard, at)
             self.offsets.expire(shard, at)
+            for group in self.offsets.expire_in_consumer_groups(shard, at):
+                self.consumer_groups.delete_if_empty(shard, group, at)
 
         interval_us = self.config.offsets_retention_check_interval_ms * 1000
         key = ("group-offsets-expiry", shard.context.partition)
         self.runtime.arm(key, now + interval_us, on_scan)
 
 
-_EMPTY_GROUP_ID = (OffsetCommitRequest, OffsetFetchRequest)
-"""Requests that a simple consumer may send with an empty group id."""
+_EMPTY_GROUP_ID = (OffsetCommitRequest, OffsetFetchRequest, ConsumerGroupHeartbeatRequest)
+"""A simple consumer may send an empty group id; of a heartbeat it is an INVALID_REQUEST."""
+
+_CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+_CONSUMER_GROUP_REQUESTS = (ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest)
 
 
 def _refusal(request: Any, error: Errors) -> Any:
@@ -209,5 +287,10 @@ def _refusal(request: Any, error: Errors) -> Any:
         return LeaveGroupResponse(error, ())
     if kind is OffsetCommitRequest:
         return OffsetCommitResponse(tuple([(offset[0], error) for offset in request.offsets]))
+    if kind is ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatResponse(error)
+    if kind is ConsumerGroupDescribeRequest:
+        groups = tuple([DescribedConsumerGroup(error, each) for each in request.group_ids])
+        return ConsumerGroupDescribeResponse(groups)
     assert kind is OffsetFetchRequest, request
     return OffsetFetchResponse(error, ())

@@ -19,6 +19,7 @@ from kafkasim.model.facts import FinalOffset, OffsetCommitted, OffsetFetched
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
 from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
+from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
 from kafkasim.model.group.records import OffsetCommitKey, OffsetCommitValue, offset_commit_record
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
@@ -60,7 +61,11 @@ class OffsetMetadataManager:
     ) -> None:
         """Serve a commit: check it, append it, answer when it is committed."""
         group = shard.groups.get(request.group_id)
-        error = self._check(group, request)
+        modern = shard.consumer_groups.get(request.group_id)
+        if modern is None:
+            error = self._check(group, request)
+        else:
+            error = modern.validate_offset_commit(request.member_id, request.generation_id)
         if error is not Errors.NONE:
             self._answer_all(parked, request, error)
             return
@@ -83,7 +88,7 @@ class OffsetMetadataManager:
             if error is not Errors.NONE:
                 self._answer_append_failed(parked, request, error)
                 return
-            if group is None:  # a simple consumer: its group has offsets only
+            if group is None and modern is None:  # a simple consumer: its group has offsets only
                 shard.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
         answer = OffsetCommitResponse(tuple(results))
         self.runtime.defer(shard.context, self._on_committed, (shard, parked, request, answer), now)
@@ -161,6 +166,10 @@ class OffsetMetadataManager:
     ) -> None:
         """Serve a fetch; ``partitions`` None asks for all that the group has committed."""
         group_id = request.group_id
+        error = self._check_fetch(shard, request)
+        if error is not Errors.NONE:
+            self.runtime.respond(parked, OffsetFetchResponse(error, ()))
+            return
         look_up = shard.latest if request.require_stable else shard.committed
         wanted = request.partitions
         if wanted is None:
@@ -176,6 +185,13 @@ class OffsetMetadataManager:
             self.runtime.defer(shard.context, self._on_fetched, argument, now)
         else:
             self._on_fetched(argument, Errors.NONE, now)
+
+    def _check_fetch(self, shard: GroupShard, request: OffsetFetchRequest) -> Errors:
+        """Return why a fetch is refused, or NONE: members of consumer groups name their epoch."""
+        group = shard.consumer_groups.get(request.group_id)
+        if group is None:
+            return Errors.NONE
+        return group.validate_offset_fetch(request.member_id, request.member_epoch)
 
     def _fetch_at_once(
         self,
@@ -226,13 +242,35 @@ class OffsetMetadataManager:
             expired = [tp for tp in stored if self._expired(shard, group, tp, now_ms)]
             self._drop(shard, group, expired, len(stored), now)
 
+    def expire_in_consumer_groups(self, shard: GroupShard, now: int) -> list[ConsumerGroup]:
+        """Append tombstones of the expired offsets of consumer groups (KIP-848).
+
+        Return the groups that have none left. An offset's age counts from its commit, and topics
+        that somebody subscribes to keep theirs (cleanupExpiredOffsets).
+        """
+        now_ms = self.runtime.wall_ms(now)
+        bare = []
+        for group_id, group in list(shard.consumer_groups.items()):
+            stored = shard.stored(group_id)
+            gone = []
+            for tp in stored:
+                value = shard.latest(group_id, tp)
+                assert value is not None, (group_id, tp)
+                start_ms = value.commit_timestamp_ms
+                expired = self.rules.offset_expired(start_ms, now_ms, self.retention_ms)
+                if expired and not group.is_subscribed(tp.topic):
+                    gone.append(tp)
+            if self._drop_offsets(shard, group_id, gone, now) and len(gone) == len(stored):
+                bare.append(group)
+        return bare
+
     def on_topics_deleted(self, shard: GroupShard, topics: tuple[str, ...], now: int) -> None:
         """Append tombstones of the offsets in deleted topics, and of no group.
 
         Models OffsetMetadataManager.onPartitionsDeleted; a group that is left without offsets goes
         with the next scan. The Scala coordinator drops it at once (cleanupGroupMetadata).
         """
-        for group_id in list(shard.groups):
+        for group_id in [*shard.groups, *shard.consumer_groups]:
             stored = shard.stored(group_id)
             gone = [tp for tp in stored if tp.topic in topics]
             if gone and self.new_coordinator:

@@ -8,6 +8,10 @@ from __future__ import annotations
 from kafkasim.model.coordinator.runtime import client_error
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
+from kafkasim.model.group.modern.state.assignment import Assignment
+from kafkasim.model.group.modern.state.current_assignment import PartitionEpoch, reconcile
+from kafkasim.model.group.modern.state.member import ConsumerGroupMember
+from kafkasim.model.group.modern.state.partition_epochs import PartitionEpochs, update_epochs
 
 _SCALA_COMMIT_ERRORS = {
     Errors.REQUEST_TIMED_OUT: Errors.REQUEST_TIMED_OUT,
@@ -167,3 +171,37 @@ class GroupRules:
     def offset_expired(self, start_ms: int, now_ms: int, retention_ms: int) -> bool:
         """Return whether an offset's retention is over (B71b: from the stored start)."""
         return now_ms - start_ms >= retention_ms
+
+    # Consumer groups (KIP-848)
+
+    def check_member_epoch(self, received: int, expected: int) -> Errors:
+        """Return NONE if a commit or a fetch of offsets has its member's epoch (B63)."""
+        return Errors.NONE if received == expected else Errors.STALE_MEMBER_EPOCH
+
+    def reconcile(
+        self,
+        member: ConsumerGroupMember,
+        target_epoch: int,
+        target: Assignment,
+        partition_epoch: PartitionEpoch,
+        owned: Assignment | None,
+    ) -> ConsumerGroupMember:
+        """Return a member after its next step to its target assignment (CurrentAssignmentBuilder).
+
+        Raises:
+            UnknownStateError: the member has to be fenced.
+        """
+        return reconcile(member, target_epoch, target, partition_epoch, owned)
+
+    def update_partition_epochs(
+        self,
+        epochs: PartitionEpochs,
+        old: ConsumerGroupMember | None,
+        new: ConsumerGroupMember | None,
+    ) -> None:
+        """Change who owns what when a member's state changes; None: it is no member.
+
+        First everything that it owned is freed, and then it gets what it owns now. In another order
+        a partition that moves from one of its sets to the other is lost (B67, KAFKA-16147).
+        """
+        update_epochs(epochs, old, new)

@@ -2,14 +2,17 @@
 
 Kafka: GroupCoordinatorShard with its snapshot registry. An offset keeps its uncommitted versions
 beside the committed one, so that a read can ask for what lies below the high watermark or for what
-was appended last. Groups have no versions, as in Kafka: of a classic group only its record is
-durable, and the record is written at the end of a rebalance.
+was appended last. Groups have no versions. Of a classic group only its record is durable, and the
+record is written at the end of a rebalance; a consumer group is what its records say.
 """
 
 from __future__ import annotations
 
 from kafkasim.model.coordinator.context import CoordinatorContext
 from kafkasim.model.group.classic.group import ClassicGroup
+from kafkasim.model.group.modern.log.records import CONSUMER_GROUP_KEYS
+from kafkasim.model.group.modern.log.replay import replay
+from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup, OwnershipRules
 from kafkasim.model.group.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -25,10 +28,12 @@ Versions = list[tuple[int, OffsetCommitValue | None]]
 class GroupShard:
     """The coordinator's state of one offsets partition under one tenure of this broker."""
 
-    __slots__ = ("context", "groups", "offsets")
+    __slots__ = ("_rules", "consumer_groups", "context", "groups", "offsets")
 
-    def __init__(self, context: CoordinatorContext) -> None:
+    def __init__(self, context: CoordinatorContext, rules: OwnershipRules) -> None:
         self.context = context
+        self._rules = rules
+        self.consumer_groups: dict[str, ConsumerGroup] = {}  # a group is here or in ``groups``
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets: dict[str, dict[TopicPartition, Versions]] = {}  # by group id
 
@@ -72,12 +77,19 @@ class GroupShard:
                 del self.offsets[group_id]
 
     def replay(self, record: Record, end_offset: int, now_ms: int) -> None:
-        """Apply a record while the partition is loaded; groups become what their records say."""
+        """Apply a record; groups become what their records say.
+
+        Every record while the partition is loaded, afterwards those of consumer groups.
+        """
         key = record.key
         if type(key) is OffsetCommitKey:
             self.replay_offset(key, record.value, end_offset)
-            if key.group not in self.groups and record.value is not None:
+            known = key.group in self.groups or key.group in self.consumer_groups
+            if not known and record.value is not None:
                 self.groups[key.group] = ClassicGroup(key.group, now_ms)
+            return
+        if type(key) in CONSUMER_GROUP_KEYS:
+            replay(self.consumer_groups, self._create, key, record.value)
             return
         assert type(key) is GroupMetadataKey, record
         value = record.value
@@ -86,3 +98,10 @@ class GroupShard:
         else:
             assert type(value) is GroupMetadataValue, record
             self.groups[key.group] = ClassicGroup.of_record(key.group, value)
+
+    def _create(self, group_id: str) -> ConsumerGroup:
+        """Make a consumer group; the group of a simple consumer, which has no record, gives way."""
+        simple = self.groups.pop(group_id, None)
+        assert simple is None or simple.protocol_type is None, (group_id, simple)
+        group = self.consumer_groups[group_id] = ConsumerGroup(group_id, self._rules)
+        return group

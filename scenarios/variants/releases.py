@@ -49,13 +49,20 @@ ADMIN: dict[str, dict[str, Any]] = {
 }
 """Release to the admin client's defaults that differ from 4.0's."""
 
+CLASSIC_GROUPS = {
+    "group.coordinator.rebalance.protocols": "classic",
+    "group.consumer.migration.policy": "disabled",
+}
+"""KIP-848 was a preview in 3.9."""
+
 BROKER: dict[str, dict[str, Any]] = {
     "2.8-zk": {
         "log.message.timestamp.after.max.ms": 2**63 - 1,  # KIP-1030
         "inter.broker.protocol.version": "2.8",  # the newest that 2.8 has
         "producer.id.expiration.ms": 604_800_000,  # transactional.id.expiration.ms; KIP-854
+        **CLASSIC_GROUPS,
     },
-    "3.9": {"log.message.timestamp.after.max.ms": 2**63 - 1},
+    "3.9": {"log.message.timestamp.after.max.ms": 2**63 - 1, **CLASSIC_GROUPS},
 }
 """Release to the servers' defaults that differ from 4.0's."""
 

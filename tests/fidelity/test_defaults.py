@@ -128,6 +128,30 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         EVERY, "broker", "valid values", "replica.selector.class",
         "Kafka takes any class; the model has Kafka's own",
     ),
+    (
+        "2.8.2", "broker", "no such key",
+        """
+            group.consumer.assignors group.consumer.heartbeat.interval.ms
+            group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms
+            group.consumer.max.size group.consumer.migration.policy
+            group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
+            group.consumer.session.timeout.ms group.coordinator.rebalance.protocols
+        """,
+        "2.8 has no consumer groups (KIP-848)",
+    ),
+    (
+        "3.9.1 4.0.0 4.1.0", "broker", "valid values",
+        "group.consumer.migration.policy group.coordinator.rebalance.protocols",
+        "in lower case, and a tuple of the protocols; the model knows the names",
+    ),
+    (
+        "3.9.1", "broker", "default", "group.consumer.assignors",
+        "the preview named the classes of the same two assignors",
+    ),
+    (
+        "4.1.0", "broker", "default", "group.coordinator.rebalance.protocols",
+        "4.1 has streams groups, too, which the model has not",
+    ),
     ("4.0.0 4.1.0", "consumer", "valid values", "auto.offset.reset", "KIP-1106 is not modelled"),
     ("4.0.0 4.1.0", "broker", "valid values", "log.segment.bytes", SMALL),
     ("4.1.0", "topic", "valid values", "segment.bytes", SMALL),

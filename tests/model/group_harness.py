@@ -11,6 +11,7 @@ from kafkasim.model.coordinator.log import MemoryCoordinatorLog
 from kafkasim.model.effects import Post, Process, Read, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GroupCoordinator
+from kafkasim.model.group.modern.state.topics import NO_TOPICS, TopicsImage
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.messages import (
     HeartbeatRequest,
@@ -41,6 +42,7 @@ class Bench(Process):
         seed: int = 1,
         now: int = 0,
         new_coordinator: bool = True,
+        image: TopicsImage = NO_TOPICS,
         **config: Any,
     ) -> None:
         super().__init__("broker-1", MemoryFiles(), random.Random(seed), now)
@@ -48,7 +50,7 @@ class Bench(Process):
         self.log = log or MemoryCoordinatorLog()
         config = {"offsets_topic_num_partitions": 1, **config}
         self.group = GroupCoordinator(
-            self, 1, BrokerConfig(**config), rules or GroupRules(), self.log, new_coordinator
+            self, 1, BrokerConfig(**config), rules or GroupRules(), self.log, new_coordinator, image
         )
         self.tp = TopicPartition(GROUP_METADATA_TOPIC, 0)
         self.answers: dict[int, Any] = {}

@@ -78,7 +78,7 @@ class KafkaBroker:
         log = ReplicatedCoordinatorLog(incarnation, self.replicas)
         broker_id = incarnation.broker_id
         self.coordinator = GroupCoordinator(
-            process, broker_id, config, rules.group, log, new_coordinator
+            process, broker_id, config, rules.group, log, new_coordinator, image
         )
         groups = CoordinatorTopic(GROUP, group_metadata_topic(config), self.coordinator, LANE)
         self.coordinators = CoordinatorTopics(process.out, (groups,))

@@ -134,6 +134,7 @@ class Broker(BrokerProcess):
             self.loader.image,
             self.replicas,
             self.kafka.coordinators,
+            self.kafka.coordinator.on_topics_changed,
             self.kafka.coordinator.on_topics_deleted,
             self._on_first_publish,
         )

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 class BrokerMetadataPublisher:
     """Acts on the deltas of one broker's metadata cache.
 
-    ``topics_deleted(names, now)`` hears of deleted topics. ``first_published(now)`` is called at
-    the end of the first publication: the logs are loaded and the partitions have their roles.
+    ``topics_changed(names, created_at)`` hears of topics with changed partitions, of deleted ones,
+    and at which metadata offset some were created, None if none were. ``topics_deleted(names,
+    now)`` hears of the deleted ones. ``first_published(now)`` is called at the end of the first
+    publication: the logs are loaded and the partitions have their roles.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class BrokerMetadataPublisher:
         image: MetadataImage,
         replicas: ReplicaManager,
         coordinators: CoordinatorTopics,
+        topics_changed: Callable[[tuple[str, ...], int | None], None],
         topics_deleted: Callable[[tuple[str, ...], int], None],
         first_published: Callable[[int], None],
     ) -> None:
@@ -38,12 +41,14 @@ class BrokerMetadataPublisher:
         self.image = image
         self.replicas = replicas
         self.coordinators = coordinators
+        self.topics_changed = topics_changed
         self.topics_deleted = topics_deleted
         self.first_published = first_published
 
     def publish(self, delta: MetadataDelta, first: bool, now: int) -> None:
         """Act on what changed since the last publication; the ``first`` one ends the start."""
         self.replicas.apply_delta(delta, now)
+        self._tell_of_topics(delta)
         self._resign_deleted(delta, first, now)
         self._elect_coordinators(delta, now)
         if first:
@@ -59,6 +64,16 @@ class BrokerMetadataPublisher:
         if delta.deleted_topics and not first:
             names = tuple([topic.name for topic in delta.deleted_topics.values()])
             self.topics_deleted(names, now)
+
+    def _tell_of_topics(self, delta: MetadataDelta) -> None:
+        """Tell the coordinator which topics have changed (onNewMetadataImage)."""
+        topics = self.image.topics
+        changed = dict.fromkeys([topic_id for topic_id, _ in delta.changed_partitions])
+        names = [topics[topic_id].name for topic_id in changed if topic_id in topics]
+        names += [topic.name for topic in delta.deleted_topics.values()]
+        if names:
+            created_at = self.image.offset if delta.new_topics else None
+            self.topics_changed(tuple(dict.fromkeys(names)), created_at)
 
     def _elect_coordinators(self, delta: MetadataDelta, now: int) -> None:
         for (topic_id, number), registration in delta.changed_partitions.items():

@@ -7,6 +7,7 @@ from typing import Any
 from kafkasim.model.facts import GroupAssigned, GroupState, MemberRequest
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicMember
 from kafkasim.model.messages import (
+    ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -35,6 +36,14 @@ class GroupTrace:
                     group, request.member_id, request.group_instance_id, "JoinGroup",
                     told.generation_id, told.topics, tuple([name for name, _ in request.protocols]),
                     request.session_timeout_ms, request.rebalance_timeout_ms,
+                )
+            )  # fmt: skip
+        elif kind is ConsumerGroupHeartbeatRequest:
+            self._out.append(
+                MemberRequest(
+                    group, request.member_id, request.instance_id, "ConsumerGroupHeartbeat",
+                    request.member_epoch, request.subscribed_topic_names or (), (),
+                    0, max(request.rebalance_timeout_ms, 0),
                 )
             )  # fmt: skip
         elif kind is LeaveGroupRequest:

@@ -119,7 +119,7 @@ class OffsetCommitRequest(Message):
     """A commit of a member, or of a simple consumer: generation −1 and no member id."""
 
     group_id: str
-    generation_id: int
+    generation_id: int  # of a member of a consumer group its member epoch (KIP-848)
     member_id: str
     group_instance_id: str | None
     # (partition, offset, leader epoch of the last record read or −1, metadata)
@@ -136,6 +136,8 @@ class OffsetFetchRequest(Message):
     group_id: str
     partitions: tuple[TopicPartition, ...] | None  # None: all that the group has committed
     require_stable: bool = True  # wait for commits that are not replicated yet (KIP-447)
+    member_id: str | None = None  # of a member of a consumer group (KIP-848), and its epoch
+    member_epoch: int = -1
 
 
 @value

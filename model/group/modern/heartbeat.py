@@ -1,0 +1,415 @@
+"""ConsumerGroupHeartbeat (GroupMetadataManager.consumerGroupHeartbeat, KIP-848).
+
+    heartbeat ──▶ checks of the request, the group, the member and its epoch
+                   1  the member is new or tells news: its record; the group epoch rises
+                   2  the group epoch is above the target's: a new target assignment
+                   3  the member is not at the target: its next step (current_assignment.py)
+              ──▶ all records in one append, and the answer once they are committed
+
+Not modelled: version 0, in which the coordinator makes the member ids; rack-aware assignment; group
+configurations (group.consumer.* of a single group); classic members of consumer groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.coordinator.context import Parked
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
+from kafkasim.model.errors import Errors
+from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
+from kafkasim.model.group.modern.checks import (
+    HeartbeatRefused,
+    check_member_epoch,
+    check_request,
+    check_size,
+    known_member,
+    known_static_member,
+    refuse_if,
+)
+from kafkasim.model.group.modern.departures import Departures
+from kafkasim.model.group.modern.log.records import (
+    Entry,
+    current_entry,
+    epoch_entry,
+    group_tombstones,
+    member_entry,
+    metadata_entry,
+    removal_entries,
+    target_entry,
+)
+from kafkasim.model.group.modern.log.writer import ConsumerGroupWriter
+from kafkasim.model.group.modern.regexes import RegularExpressions
+from kafkasim.model.group.modern.state.assignment import (
+    EMPTY,
+    Assignment,
+    from_message,
+    to_message,
+)
+from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from kafkasim.model.group.modern.state.current_assignment import UnknownStateError
+from kafkasim.model.group.modern.state.member import ConsumerGroupMember
+from kafkasim.model.group.modern.state.subscriptions import preferred_assignor, subscribed_topics
+from kafkasim.model.group.modern.state.topics import (
+    TopicMetadata,
+    TopicsImage,
+    describe,
+    group_version,
+)
+from kafkasim.model.group.modern.target_assignment import PartitionAssignorError, compute_target
+from kafkasim.model.group.records import GroupMetadataKey
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.group.shard import GroupShard
+from kafkasim.model.messages import (
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+METADATA_REFRESH_US = (2**31 - 1) * 1000
+"""How long a lookup of topics is good if none of them changes (METADATA_REFRESH_INTERVAL_MS)."""
+
+
+class ConsumerGroupHeartbeats:
+    """Serves the heartbeats of the consumer groups of an active shard."""
+
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime,
+        config: BrokerConfig,
+        rules: GroupRules,
+        image: TopicsImage,
+        retire_classic: Callable[[ClassicGroup], None],
+        new_coordinator: bool,
+    ) -> None:
+        """``retire_classic(group)`` cancels the timers of an empty classic group that is replaced.
+
+        ``new_coordinator`` is False for the Scala coordinator of ZooKeeper mode, which has no
+        consumer groups.
+        """
+        self.runtime = runtime
+        self.config = config
+        self.rules = rules
+        self.image = image
+        self.default_assignor = config.group_consumer_assignors[0]
+        self.writer = ConsumerGroupWriter(runtime, image, self.default_assignor)
+        self.departures = Departures(runtime, config, self.writer)
+        self.regexes = RegularExpressions(runtime, image, self.writer)
+        self._retire_classic = retire_classic
+        self._supported = (
+            new_coordinator and "consumer" in config.group_coordinator_rebalance_protocols
+        )
+
+    @property
+    def enabled(self) -> bool:
+        """Whether groups may use this protocol (KafkaApis.isConsumerGroupProtocolEnabled)."""
+        return self._supported and group_version(self.image) >= 1
+
+    def on_heartbeat(
+        self, shard: GroupShard, parked: Parked, request: ConsumerGroupHeartbeatRequest, now: int
+    ) -> None:
+        """Serve a heartbeat; it is answered when what it has changed is committed."""
+        entries: list[Entry] = []
+        try:
+            check_request(request, self.config.group_consumer_assignors)
+            if request.member_epoch < JOIN_GROUP_MEMBER_EPOCH:
+                response = self._leave(shard, request, entries)
+            else:
+                response = self._heartbeat(shard, request, entries, now)
+        except HeartbeatRefused as refused:
+            self.runtime.respond(parked, ConsumerGroupHeartbeatResponse(refused.error))
+            return
+        reason = f"heartbeat of {request.member_id}, epoch {request.member_epoch}"
+        error = self.writer.write(shard, request.group_id, entries, reason, now)
+        if error is Errors.NONE:
+            self.runtime.defer(shard.context, self._on_committed, (parked, response), now)
+        else:
+            self.runtime.respond(parked, ConsumerGroupHeartbeatResponse(client_error(error)))
+
+    def _on_committed(
+        self, waiting: tuple[Parked, ConsumerGroupHeartbeatResponse], error: Errors, _now: int
+    ) -> None:
+        parked, response = waiting
+        if error is not Errors.NONE:
+            response = ConsumerGroupHeartbeatResponse(client_error(error))
+        self.runtime.respond(parked, response)
+
+    def on_loaded(self, shard: GroupShard, now: int) -> None:
+        """Let all sessions start anew, and the waits for revocations."""
+        for group in shard.consumer_groups.values():
+            self.writer.record_loaded(group)
+            self.runtime.defer(shard.context, self._on_loaded_committed, group, now)
+            for member in group.members.values():
+                self.departures.arm_session(shard, group.group_id, member.member_id, now)
+                self.departures.arm_rebalance(shard, group.group_id, member, now)
+
+    def _on_loaded_committed(self, group: ConsumerGroup, error: Errors, _now: int) -> None:
+        """Write who owns what, once what was loaded is committed."""
+        if error is Errors.NONE:
+            self.writer.record_owned(group)
+
+    def on_unloaded(self, shard: GroupShard) -> None:
+        """Let the timers of all members go."""
+        for group in shard.consumer_groups.values():
+            for member_id in group.members:
+                self.departures.cancel_timers(group.group_id, member_id)
+
+    def on_topics_changed(self, shard: GroupShard, names: tuple[str, ...]) -> None:
+        """Have groups look their topics up that subscribe to one of these."""
+        for group in shard.consumer_groups.values():
+            if any(group.is_subscribed(name) for name in names):
+                group.request_refresh()
+
+    def delete_if_empty(self, shard: GroupShard, group: ConsumerGroup, now: int) -> bool:
+        """Append the tombstones of an empty group; return whether that succeeded."""
+        if group.state is not ConsumerGroupState.EMPTY:
+            return False
+        entries = group_tombstones(group.group_id, group.regexes)
+        written = self.writer.write(shard, group.group_id, entries, "empty", now)
+        return written is Errors.NONE
+
+    # Leaving.
+
+    def _leave(
+        self, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, entries: list[Entry]
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Remove a member that leaves, or let a static one go for a while (consumerGroupLeave)."""
+        group = shard.consumer_groups.get(request.group_id)
+        if group is None:
+            raise HeartbeatRefused(Errors.GROUP_ID_NOT_FOUND)
+        instance_id, member_id = request.instance_id, request.member_id
+        if instance_id is None:
+            member = known_member(group, member_id)
+        else:
+            member = known_static_member(group, instance_id, member_id)
+        for_a_while = request.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH
+        if instance_id is not None and for_a_while:
+            entries += self.departures.leave_for_a_while(group, member)
+        else:
+            entries += self.departures.fence(group, member)
+        return ConsumerGroupHeartbeatResponse(Errors.NONE, member_id, request.member_epoch)
+
+    # Regular heartbeats.
+
+    def _heartbeat(
+        self,
+        shard: GroupShard,
+        request: ConsumerGroupHeartbeatRequest,
+        entries: list[Entry],
+        now: int,
+    ) -> ConsumerGroupHeartbeatResponse:
+        group = self._group(shard, request, entries)
+        check_size(group, request.member_id, self.config.group_consumer_max_size)
+        told = request.topic_partitions
+        owned = None if told is None else from_message(told)
+        member = self._member(group, request, owned, entries)
+        updated = _told(member, request)
+        bump = group.group_epoch == 0  # the group is new
+        if updated != member:
+            entries.append(member_entry(group.group_id, updated))
+            bump |= updated.topics != member.topics
+        bump |= self.regexes.update(shard, group, member, updated, entries, now)
+        epoch, metadata = self._refresh(group, member, updated, bump, entries, now)
+        target_epoch, target = self._target(group, member, updated, epoch, metadata, entries)
+        reconciled = self._reconcile(
+            shard, group, updated, target_epoch, target, owned, entries, now
+        )
+        self.departures.arm_session(shard, group.group_id, request.member_id, now)
+        joins = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+        changed = reconciled.assigned != member.assigned
+        interval_ms = self.config.group_consumer_heartbeat_interval_ms
+        return ConsumerGroupHeartbeatResponse(
+            Errors.NONE,
+            reconciled.member_id,
+            reconciled.member_epoch,
+            interval_ms,
+            to_message(reconciled.assigned) if joins or changed or _is_full(request) else None,
+        )
+
+    def _group(
+        self, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, entries: list[Entry]
+    ) -> ConsumerGroup:
+        """Return the group, a new one for its first member (getOrMaybeCreateConsumerGroup).
+
+        An empty classic group is replaced.
+
+        Raises:
+            HeartbeatRefused: GROUP_ID_NOT_FOUND.
+        """
+        group = shard.consumer_groups.get(request.group_id)
+        if group is not None:
+            return group
+        classic = shard.groups.get(request.group_id)
+        joins = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
+        empty = classic is None or classic.state is ClassicGroupState.EMPTY
+        refuse_if(not joins or not empty, Errors.GROUP_ID_NOT_FOUND)
+        if classic is not None:
+            entries.append((GroupMetadataKey(request.group_id), None))
+            self._retire_classic(classic)
+        return ConsumerGroup(request.group_id, self.rules)
+
+    def _member(
+        self,
+        group: ConsumerGroup,
+        request: ConsumerGroupHeartbeatRequest,
+        owned: Assignment | None,
+        entries: list[Entry],
+    ) -> ConsumerGroupMember:
+        """Return the member that a heartbeat is from, as it was.
+
+        Raises:
+            HeartbeatRefused: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
+                UNRELEASED_INSTANCE_ID.
+        """
+        epoch, member_id = request.member_epoch, request.member_id
+        instance_id = request.instance_id
+        joins = epoch == JOIN_GROUP_MEMBER_EPOCH
+        if instance_id is not None and joins:
+            return self._join_static(group, instance_id, member_id, entries)
+        if instance_id is not None:
+            member = known_static_member(group, instance_id, member_id)
+        elif joins:
+            member = group.members.get(member_id) or ConsumerGroupMember(member_id)
+        else:
+            member = known_member(group, member_id)
+        check_member_epoch(member, epoch, owned)
+        return member
+
+    def _join_static(
+        self, group: ConsumerGroup, instance_id: str, member_id: str, entries: list[Entry]
+    ) -> ConsumerGroupMember:
+        """Return a static member that joins: a new one, or in place of one that is away.
+
+        Raises:
+            HeartbeatRefused: UNRELEASED_INSTANCE_ID; the other one has not left.
+        """
+        known = group.static_member(instance_id)
+        if known is None:
+            return group.members.get(member_id) or ConsumerGroupMember(member_id)
+        refuse_if(not known.away, Errors.UNRELEASED_INSTANCE_ID)
+        member = replace(known, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+        target = group.target.get(known.member_id, EMPTY)
+        entries += removal_entries(group.group_id, known.member_id)
+        entries.append(member_entry(group.group_id, member))
+        entries.append(target_entry(group.group_id, member_id, target))
+        entries.append(current_entry(group.group_id, member))
+        return member
+
+    def _refresh(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerGroupMember,
+        updated: ConsumerGroupMember,
+        bump: bool,
+        entries: list[Entry],
+        now: int,
+    ) -> tuple[int, Mapping[str, TopicMetadata]]:
+        """Look the topics up if need be; return the group epoch and the topics to be."""
+        if not bump and not group.metadata_expired(now):
+            return group.group_epoch, group.metadata
+        regexes = self.regexes.after(group, member, updated)
+        names = subscribed_topics(group.with_member(updated), regexes)
+        metadata = describe(self.image, names)
+        if metadata != group.metadata:
+            bump = True
+            entries.append(metadata_entry(group.group_id, metadata))
+        epoch = group.group_epoch
+        if bump:
+            epoch += 1
+            entries.append(epoch_entry(group.group_id, epoch))
+        group.refresh_deadline_us = now + METADATA_REFRESH_US
+        group.refresh_epoch = epoch
+        return epoch, metadata
+
+    def _target(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerGroupMember,
+        updated: ConsumerGroupMember,
+        epoch: int,
+        metadata: Mapping[str, TopicMetadata],
+        entries: list[Entry],
+    ) -> tuple[int, Assignment]:
+        """Return the target assignment's epoch and the member's part, computed if it is old.
+
+        Raises:
+            HeartbeatRefused: UNKNOWN_SERVER_ERROR, the assignor has failed.
+        """
+        if epoch <= group.target_epoch:
+            part = group.target_of(updated.member_id, updated.instance_id)
+            return group.target_epoch, part
+        members = group.with_member(updated)
+        regexes = self.regexes.after(group, member, updated)
+        assignor = preferred_assignor(members) or self.default_assignor
+        try:
+            computed, assigned = compute_target(
+                group, epoch, members, regexes, metadata, self.image, assignor
+            )
+        except PartitionAssignorError:
+            raise HeartbeatRefused(Errors.UNKNOWN_SERVER_ERROR) from None
+        entries += computed
+        return epoch, assigned.get(updated.member_id, EMPTY)
+
+    def _reconcile(
+        self,
+        shard: GroupShard,
+        group: ConsumerGroup,
+        member: ConsumerGroupMember,
+        target_epoch: int,
+        target: Assignment,
+        owned: Assignment | None,
+        entries: list[Entry],
+        now: int,
+    ) -> ConsumerGroupMember:
+        """Return the member after its next step towards the target (maybeReconcile).
+
+        Raises:
+            HeartbeatRefused: FENCED_MEMBER_EPOCH, the member is in an unknown state.
+        """
+        if member.is_reconciled_to(target_epoch):
+            return member
+        try:
+            reconciled = self.rules.reconcile(
+                member, target_epoch, target, group.partition_epoch, owned
+            )
+        except UnknownStateError:
+            raise HeartbeatRefused(Errors.FENCED_MEMBER_EPOCH) from None
+        if reconciled != member:
+            entries.append(current_entry(group.group_id, reconciled))
+            self.departures.arm_rebalance(shard, group.group_id, reconciled, now)
+        return reconciled
+
+
+def _told(
+    member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupMember:
+    """Return a member with what its heartbeat tells of it."""
+    topics, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=_or(request.instance_id, member.instance_id),
+        rack_id=_or(request.rack_id, member.rack_id),
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=_or(request.server_assignor, member.server_assignor),
+        topics=member.topics if topics is None else tuple(sorted(dict.fromkeys(topics))),
+        regex=member.regex
+        if request.subscribed_topic_regex is None
+        else request.subscribed_topic_regex,
+        client_id=request.client_id,
+    )
+
+
+def _or(told: str | None, known: str | None) -> str | None:
+    return known if told is None else told
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Return whether a heartbeat has every field: its answer has the whole assignment."""
+    topics, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    subscribed = topics is not None or regex is not None
+    return (
+        request.rebalance_timeout_ms != -1 and subscribed and request.topic_partitions is not None
+    )

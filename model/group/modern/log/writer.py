@@ -1,0 +1,109 @@
+"""Appends the records of consumer groups and applies them: append first, then replay.
+
+Every change of a consumer group is a list of records, worked out from a state that is not touched
+meanwhile. The list is one batch: it is appended as a whole or not at all. Kafka replays it first,
+into timelines that go back to a snapshot if the append fails. Here the append comes first, so when
+it fails there is nothing to undo, and when it succeeds the outcome is the same.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import GroupAssigned, GroupState
+from kafkasim.model.group.modern.log.records import Entry, records_of
+from kafkasim.model.group.modern.state.assignment import partitions_of, union
+from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
+from kafkasim.model.group.modern.state.member import ConsumerGroupMember
+from kafkasim.model.group.modern.state.subscriptions import preferred_assignor
+from kafkasim.model.group.modern.state.topics import TopicsImage
+from kafkasim.model.group.shard import GroupShard
+
+Owned = dict[str, tuple[str, ...]]
+"""Member id to its partitions, as ``topic-partition``."""
+
+
+class ConsumerGroupWriter:
+    """Writes consumer groups, and the facts about what became of them."""
+
+    def __init__(self, runtime: CoordinatorRuntime, image: TopicsImage, assignor: str) -> None:
+        """``assignor`` is the default one."""
+        self.runtime = runtime
+        self.image = image
+        self.assignor = assignor
+
+    def write(
+        self, shard: GroupShard, group_id: str, entries: list[Entry], reason: str, now: int
+    ) -> Errors:
+        """Append and apply the records of one group; on an error nothing has changed."""
+        if not entries:
+            return Errors.NONE
+        now_ms = self.runtime.wall_ms(now)
+        records = records_of(entries, now_ms)
+        error = self.runtime.append(shard.context, records, now)
+        if error is not Errors.NONE:
+            return error
+        before = self._seen(shard, group_id)
+        for record in records:
+            shard.replay(record, shard.context.last_written, now_ms)
+        self._record_changes(shard, group_id, before, reason)
+        return error
+
+    def record_loaded(self, group: ConsumerGroup) -> None:
+        """Write the fact of a group that was read from the log."""
+        self._record_state(group, "loaded")
+
+    def record_owned(self, group: ConsumerGroup) -> None:
+        """Write what each member of a group owns."""
+        for member_id, owned in self._owned(group).items():
+            epoch = group.members[member_id].member_epoch
+            self.runtime.out.append(GroupAssigned(group.group_id, epoch, member_id, owned))
+
+    def _seen(self, shard: GroupShard, group_id: str) -> tuple[object, Owned]:
+        group = shard.consumer_groups.get(group_id)
+        if group is None:
+            return None, {}
+        return (group.state, group.group_epoch, tuple(group.members)), self._owned(group)
+
+    def _record_changes(
+        self, shard: GroupShard, group_id: str, before: tuple[object, Owned], reason: str
+    ) -> None:
+        """Write what differs from ``before``: state, epoch and members; who owns what."""
+        group = shard.consumer_groups.get(group_id)
+        out = self.runtime.out
+        state, owned_before = before
+        if group is None:
+            if state is not None:
+                out.append(GroupState(group_id, "Dead", 0, (), "", reason))
+            return
+        now_state, owned = self._seen(shard, group_id)
+        if now_state != state:
+            self._record_state(group, reason)
+        for member_id in [each for each in owned_before if each not in owned]:
+            out.append(GroupAssigned(group_id, group.group_epoch, member_id, ()))
+        for member_id, partitions in owned.items():
+            if partitions != owned_before.get(member_id, ()):
+                epoch = group.members[member_id].member_epoch
+                out.append(GroupAssigned(group_id, epoch, member_id, partitions))
+
+    def _record_state(self, group: ConsumerGroup, reason: str) -> None:
+        assignor = preferred_assignor(group.members) or self.assignor
+        members = tuple(group.members)
+        self.runtime.out.append(
+            GroupState(
+                group.group_id, group.state.value, group.group_epoch, members, assignor, reason
+            )
+        )
+
+    def _owned(self, group: ConsumerGroup) -> Owned:
+        return {member_id: self._names(member) for member_id, member in group.members.items()}
+
+    def _names(self, member: ConsumerGroupMember) -> tuple[str, ...]:
+        """Return what a member owns, what it has not yet revoked included."""
+        topics = self.image.topics
+        return tuple(
+            [
+                f"{topics[topic_id].name if topic_id in topics else topic_id}-{partition}"
+                for topic_id, partition in partitions_of(union(member.assigned, member.revoking))
+            ]
+        )

@@ -1,0 +1,1 @@
+"""What a consumer group is (KIP-848): members, subscriptions, assignments; no effects."""

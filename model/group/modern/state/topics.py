@@ -1,0 +1,78 @@
+"""What a consumer group knows of topics: those it subscribes to, as of its last lookup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from kafkasim.model.values import value
+
+METADATA_VERSION_4_0_IV0 = 22
+"""From this metadata.version on, kafka-storage format sets group.version to 1 (GroupVersion)."""
+
+
+@value
+class TopicMetadata:
+    """A topic as a group's record has it (TopicMetadata)."""
+
+    topic_id: str
+    partitions: int
+
+
+class Topic(Protocol):
+    """A topic of the metadata image."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def topic_id(self) -> str: ...
+    @property
+    def partitions(self) -> Mapping[int, object]: ...
+
+
+class TopicsImage(Protocol):
+    """The broker's metadata, as far as groups read it."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def features(self) -> Mapping[str, int]: ...
+    @property
+    def topics(self) -> Mapping[str, Topic]: ...
+    @property
+    def topic_names(self) -> Mapping[str, str]: ...
+    def topic_by_name(self, name: str) -> Topic | None: ...
+
+
+def group_version(image: TopicsImage) -> int:
+    """Return the level of the feature group.version: 1 lets groups use the consumer protocol.
+
+    The metadata log of the model has no record of it. It is at the level that kafka-storage format
+    gives a new cluster, by its metadata.version.
+    """
+    return int(image.features.get("metadata.version", 0) >= METADATA_VERSION_4_0_IV0)
+
+
+def describe(image: TopicsImage, names: Iterable[str]) -> dict[str, TopicMetadata]:
+    """Return the metadata of those topics that exist (computeSubscriptionMetadata)."""
+    found = [(name, image.topic_by_name(name)) for name in names]
+    return {
+        name: TopicMetadata(topic.topic_id, len(topic.partitions))
+        for name, topic in found
+        if topic is not None
+    }
+
+
+class _NoTopics:
+    """The metadata of a broker that knows nothing, for tests of other parts."""
+
+    offset = -1
+    features: Mapping[str, int] = {}
+    topics: Mapping[str, Topic] = {}
+    topic_names: Mapping[str, str] = {}
+
+    def topic_by_name(self, name: str) -> Topic | None:
+        return None
+
+
+NO_TOPICS = _NoTopics()
