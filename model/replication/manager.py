@@ -26,6 +26,7 @@ from kafkasim.model.replication.requests.fetch_sessions import FetchSessionCache
 from kafkasim.model.replication.requests.offsets import OffsetQueries
 from kafkasim.model.replication.requests.produce import ProduceHandler
 from kafkasim.model.replication.requests.purgatory import Purgatory
+from kafkasim.model.replication.requests.transactions.markers import TransactionMarkers
 from kafkasim.model.replication.roles import PartitionStates, RoleChanges
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.final_replica import final_replica
@@ -84,6 +85,9 @@ class ReplicaManager:
             process, rules, hosted, locks, purgatory, reader, self.sessions
         )
         self.producing = ProduceHandler(process, rules, hosted, locks, purgatory)
+        self.markers = TransactionMarkers(
+            process, hosted, locks, self.producing, config.request_timeout_ms
+        )
         self.deletion = RecordDeletion(process, hosted, purgatory)
         self.offsets = OffsetQueries(hosted, rules)
 

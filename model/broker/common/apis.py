@@ -26,6 +26,9 @@ from kafkasim.model.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsRequest,
+    DescribeProducersPartition,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
     FetchRequest,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -45,8 +48,10 @@ from kafkasim.model.messages import (
     OffsetsForLeaderEpochRequest,
     OffsetsForLeaderEpochResponse,
     ProduceRequest,
+    WriteTxnMarkersRequest,
     request_name,
 )
+from kafkasim.model.replication.requests.transactions.describe import active_producers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,6 +109,8 @@ class KafkaApis:
             FetchRequest: replicas.fetching.serve,
             ListOffsetsRequest: self.on_list_offsets,
             DeleteRecordsRequest: replicas.deletion.serve,
+            WriteTxnMarkersRequest: replicas.markers.serve,
+            DescribeProducersRequest: self.on_describe_producers,
             OffsetsForLeaderEpochRequest: self.on_offsets_for_leader_epoch,
             MetadataRequest: self.on_metadata,
             FindCoordinatorRequest: self.on_find_coordinator,
@@ -153,6 +160,20 @@ class KafkaApis:
         answer = replicas.offsets.epoch_end_offset
         answers = tuple([answer(asked) for asked in request.partitions])
         self.respond(item, OffsetsForLeaderEpochResponse(answers), now)
+
+    def on_describe_producers(self, item: Request, now: int) -> None:
+        """Respond with the active producers of partitions that this broker hosts (KIP-664)."""
+        found: list[DescribeProducersPartition] = []
+        for tp in item.message.partitions:
+            if name_problem(tp.topic) is not None:
+                error = Errors.INVALID_TOPIC_EXCEPTION
+            elif self.image.topic_by_name(tp.topic) is None:
+                error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                found.append(active_producers(self.replicas.hosted, tp))
+                continue
+            found.append(DescribeProducersPartition(tp, error, ()))
+        self.respond(item, DescribeProducersResponse(tuple(found)), now)
 
     # --------------------------------------------------------------------------------- metadata
 

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkasim.model.effects import Then
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import Appended, BecameFollower, BecameLeader, Replicated, Truncated
+from kafkasim.model.facts.transactions import MarkerWritten
 from kafkasim.model.messages import FetchPartition, FetchPartitionResponse
-from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.records import EndTransactionMarker, RecordBatch, TopicPartition
 from kafkasim.model.replication.partitions.delayed_operations import DelayedOperations
 from kafkasim.model.replication.partitions.leader_state import LeaderState
 
@@ -217,22 +218,30 @@ class Partition:
     # ----------------------------------------------------------------------------------- appends
 
     def append_as_leader(
-        self, leader: LeaderState, batch: RecordBatch, now: int, origin: AppendOrigin
+        self,
+        leader: LeaderState,
+        batch: RecordBatch,
+        now: int,
+        origin: AppendOrigin,
+        transaction_version: int = 0,
     ) -> AppendResult:
-        """Append a batch of a client or of the group coordinator.
+        """Append a batch of a client or of a coordinator, markers too.
 
-        The caller advances the high watermark. ``origin`` is "client" or "coordinator".
+        The caller advances the high watermark. ``transaction_version`` is that of a marker.
 
         Raises:
             DiskError: the log directory failed.
         """
         context = self._context
         leader_epoch = leader.leader_epoch
-        result = self.log.append_as_leader(batch, leader_epoch, context.host.wall_ms(now), origin)
+        wall_ms = context.host.wall_ms(now)
+        result = self.log.append_as_leader(
+            batch, leader_epoch, wall_ms, origin, transaction_version
+        )
         written = result.batch
         if written is not None and not result.duplicate:
             self.delayed.mark_dirty()
-            internal = self.tp.topic.startswith("__")
+            no_data = written.control or self.tp.topic.startswith("__")
             context.out.append(
                 Appended(
                     self.topic_id,
@@ -243,10 +252,27 @@ class Partition:
                     written.producer_id,
                     written.producer_epoch,
                     written.base_sequence,
-                    () if internal else tuple([record.value for record in written.records]),
+                    () if no_data else tuple([record.value for record in written.records]),
                 )
             )
+            if written.control:
+                self._tell_marker(written)
         return result
+
+    def _tell_marker(self, batch: RecordBatch) -> None:
+        marker: EndTransactionMarker = batch.records[0].value
+        self._context.out.append(
+            MarkerWritten(
+                self.topic_id,
+                self.tp.partition,
+                batch.producer_id,
+                batch.producer_epoch,
+                marker.committed,
+                batch.base_offset,
+                batch.leader_epoch,
+                marker.coordinator_epoch,
+            )
+        )
 
     def append_as_follower(
         self, batches: tuple[RecordBatch, ...], fetch_epoch: int
@@ -404,13 +430,17 @@ class Partition:
     def nothing_new(self, high_watermark: int) -> FetchPartitionResponse:
         """Return a response without records; the same object is reused while no offset changes."""
         log = self.log
+        stable = log.last_stable_offset
+        if stable > high_watermark:
+            stable = high_watermark
         answer = self._empty_answer
         if (
             answer is None
             or answer.high_watermark != high_watermark
+            or answer.last_stable_offset != stable
             or answer.log_start_offset != log.log_start_offset
         ):
             answer = self._empty_answer = FetchPartitionResponse(
-                self.tp, NONE, high_watermark, high_watermark, log.log_start_offset, EMPTY
+                self.tp, NONE, high_watermark, stable, log.log_start_offset, EMPTY
             )
         return answer

@@ -47,7 +47,11 @@ class RoleLocks:
         ``also``: partitions that the request does not name, those of its fetch session. Callers ask
         only while :attr:`held` is not empty, since this is on the hot path.
         """
-        asked = {part.tp for part in item.message.partitions} | set(also)
+        return self.wait_for({part.tp for part in item.message.partitions} | set(also), item)
+
+    def wait_for(self, asked: Iterable[TopicPartition], item: Request) -> bool:
+        """Put a request aside if one of ``asked`` is locked; return whether it was."""
+        asked = set(asked)
         if not any(tp in asked for tp in self.held):
             return False
         self._waiting.append(item)

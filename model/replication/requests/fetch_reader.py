@@ -197,9 +197,18 @@ class FetchReader:
             quota.sent(partition, size, now)
         if not batches:
             return None
-        high_watermark = log.high_watermark
+        aborted: tuple[tuple[int, int], ...] = ()
+        if request.isolation_level and request.replica_id < 0:
+            found = log.local.aborted_transactions(asked.fetch_offset, batches[-1].last_offset + 1)
+            aborted = tuple([(each.producer_id, each.first_offset) for each in found])
         return FetchPartitionResponse(
-            asked.tp, NONE, high_watermark, high_watermark, log.log_start_offset, batches
+            asked.tp,
+            NONE,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            batches,
+            aborted_transactions=aborted,
         )
 
     # ----------------------------------------------------------------------------------- waiting

@@ -1,7 +1,7 @@
 """Produce requests: append to the leader's log, then answer or wait for the high watermark.
 
-Models ReplicaManager.appendRecords, Partition.appendRecordsToLeader and DelayedProduce; the group
-coordinator appends here, too, and waits for the high watermark by itself.
+Models ReplicaManager.appendRecords, Partition.appendRecordsToLeader and DelayedProduce. Transaction
+markers take the same way. Coordinators append here, too, and await the high watermark themselves.
 
 Left out: quotas of clients, transaction verification.
 """
@@ -151,6 +151,16 @@ class ProduceHandler:
         if request.acks not in VALID_ACKS:
             self._answer(item, [self._refused(data.tp) for data in request.partitions], now, now)
             return
+        self.append_records(item, request, AppendOrigin.CLIENT, self._answer, now)
+
+    def append_records(
+        self, item: Request, request: ProduceRequest, origin: AppendOrigin, answer: Answer, now: int
+    ) -> None:
+        """Append to each partition; call ``answer`` at once or when the high watermarks are there
+        (ReplicaManager.appendRecords).
+
+        ``item`` is what the answer is for: a Produce or a WriteTxnMarkers request.
+        """
         statuses: list[ProduceStatus] = []
         grown: list[Partition] = []
         waiting: DelayedProduce | None = None
@@ -163,7 +173,7 @@ class ProduceHandler:
                 status.error = self._hosted.error_of_missing(tp)
                 status.current_leader = self._hosted.current_leader(tp)
                 continue
-            appended = self._append(partition, data.batch, request.acks, status, now)
+            appended = self._append(partition, data.batch, request, origin, status, now)
             if appended is None:
                 continue
             grown.append(partition)
@@ -174,14 +184,14 @@ class ProduceHandler:
                 status.error = self._rules.after_append_error(leader)
                 continue
             if waiting is None:
-                waiting = DelayedProduce(item, statuses, self._hosted, self._answer, now)
+                waiting = DelayedProduce(item, statuses, self._hosted, answer, now)
             waiting.wait_for(appended)
         for partition in grown:
             partition.delayed.log_grew(now)
         if waiting is not None:
             self._purgatory.add(waiting, request.timeout_ms, now)
         else:
-            self._answer(item, statuses, now, now)
+            answer(item, statuses, now, now)
 
     def _refused(self, tp: TopicPartition) -> ProduceStatus:
         """Refuse the acks of a request (ReplicaManager.appendRecords, isValidRequiredAcks).
@@ -194,7 +204,13 @@ class ProduceHandler:
         return status
 
     def _append(
-        self, partition: Partition, batch: RecordBatch, acks: int, status: ProduceStatus, now: int
+        self,
+        partition: Partition,
+        batch: RecordBatch,
+        request: ProduceRequest,
+        origin: AppendOrigin,
+        status: ProduceStatus,
+        now: int,
     ) -> LeaderAppend | None:
         """Append one batch (Partition.appendRecordsToLeader); return None if it was refused."""
         leader = partition.leadership
@@ -205,11 +221,12 @@ class ProduceHandler:
                 status.error = Errors.NOT_LEADER_OR_FOLLOWER
                 status.current_leader = (partition.leader_id, partition.leader_epoch)
             return None
-        if acks == -1 and not self._rules.enough_replicas(leader):
+        if request.acks == -1 and not self._rules.enough_replicas(leader):
             status.error = Errors.NOT_ENOUGH_REPLICAS
             return None
         try:
-            result = partition.append_as_leader(leader, batch, now, AppendOrigin.CLIENT)
+            version = request.transaction_version
+            result = partition.append_as_leader(leader, batch, now, origin, version)
         except DiskError as error:
             status.error = Errors.KAFKA_STORAGE_ERROR
             partition.mark_offline()
@@ -241,11 +258,12 @@ class ProduceHandler:
         process.count_request("Produce", failed, item.received_us, started, now)
 
     def append_from_coordinator(
-        self, tp: TopicPartition, batch: RecordBatch, now: int
+        self, tp: TopicPartition, batch: RecordBatch, now: int, transaction_version: int = 0
     ) -> tuple[Errors, int]:
         """Append a coordinator's batch; return the error and the offset after the batch, or −1.
 
         The coordinator answers its clients once the high watermark has reached that offset.
+        ``transaction_version`` counts for a marker.
         """
         partition = self._hosted.online.get(tp)
         if partition is None:
@@ -256,7 +274,8 @@ class ProduceHandler:
         if not self._rules.enough_replicas(leader):
             return Errors.NOT_ENOUGH_REPLICAS, -1
         try:
-            result = partition.append_as_leader(leader, batch, now, AppendOrigin.COORDINATOR)
+            origin = AppendOrigin.COORDINATOR
+            result = partition.append_as_leader(leader, batch, now, origin, transaction_version)
         except DiskError as error:
             partition.mark_offline()
             self._process.log_dir_failed(error, now)

@@ -1,0 +1,1 @@
+"""What leaders do for transactions: markers, and what an operator may ask about producers."""
