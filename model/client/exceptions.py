@@ -34,6 +34,10 @@ class LogTruncationError(KafkaError):
     """The log was truncated below the position, and auto.offset.reset is none."""
 
 
+class AssignorError(KafkaError):
+    """The assignor of the group's leader failed, or broke the rules of its protocol."""
+
+
 class ProducerFencedError(KafkaError):
     """Another producer with the same transactional.id has a newer epoch: close this one."""
 

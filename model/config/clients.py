@@ -6,6 +6,15 @@ from dataclasses import dataclass
 
 from kafkasim.model.config.base import MAX_INT, Config, ConfigError, long, setting
 
+_CONSUMER = "org.apache.kafka.clients.consumer"
+ASSIGNOR_CLASSES = {
+    "range": f"{_CONSUMER}.RangeAssignor",
+    "roundrobin": f"{_CONSUMER}.RoundRobinAssignor",
+    "sticky": f"{_CONSUMER}.StickyAssignor",
+    "cooperative-sticky": f"{_CONSUMER}.CooperativeStickyAssignor",
+}
+"""Kafka's assignors: name in JoinGroup to class."""
+
 
 @dataclass(frozen=True)
 class ClientConfig(Config):
@@ -98,9 +107,12 @@ class ConsumerConfig(ClientConfig):
     fetch_max_bytes: int = setting(52428800, 0)  # of a whole response
     max_partition_fetch_bytes: int = setting(1048576, 0)  # of one partition in a response
     default_api_timeout_ms: int = setting(60000, 0)  # of calls without a timeout of their own
-    # Kafka's default is [range, cooperative-sticky] (KIP-726), of which a group uses range while
-    # all members list it first. The sticky assignor is not modelled.
-    partition_assignment_strategy: tuple[str, ...] = setting(("range",))
+    # Assignors by preference: Kafka's classes or their names in JoinGroup, or ``module:name`` of a
+    # Python function or class (model/group/assignors). A group of defaults uses range; a bounce
+    # without it makes the group cooperative (KIP-726).
+    partition_assignment_strategy: tuple[str, ...] = setting(
+        (ASSIGNOR_CLASSES["range"], ASSIGNOR_CLASSES["cooperative-sticky"])
+    )
     allow_auto_create_topics: bool = setting(True)  # by Metadata requests
 
     def validate(self) -> None:
@@ -118,8 +130,11 @@ class ConsumerConfig(ClientConfig):
                 f"{self.heartbeat_interval_ms} is not below session.timeout.ms ="
                 f" {self.session_timeout_ms}",
             )
+        known = (*ASSIGNOR_CLASSES, *ASSIGNOR_CLASSES.values())
         for name in self.partition_assignment_strategy:
-            if name not in ("range", "roundrobin"):
+            if name not in known and ":" not in name:
                 raise ConfigError(
-                    "partition.assignment.strategy", f"{name!r} is not one of range, roundrobin"
+                    "partition.assignment.strategy",
+                    f"{name!r} is not one of {', '.join(ASSIGNOR_CLASSES)}, their classes, or"
+                    " module:name",
                 )

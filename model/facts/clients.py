@@ -92,7 +92,10 @@ class Processed:
 
 @value
 class ConsumerAssigned:
-    """A consumer took over its assignment in a generation; the client's view."""
+    """A consumer took partitions over in a generation; the client's view.
+
+    What a cooperative member keeps (KIP-429) is not among them; an eager one keeps nothing.
+    """
 
     group: str
     member_id: str

@@ -51,6 +51,10 @@ class MemberRequest:
     protocols: tuple[str, ...]  # of a JoinGroup: the assignors, by preference
     session_timeout_ms: int  # of a JoinGroup, 0 otherwise; as the next
     rebalance_timeout_ms: int
+    owned: tuple[
+        str, ...
+    ] = ()  # of a cooperative JoinGroup: what the member keeps, topic-partition
+    rack: str = ""  # of a JoinGroup: client.rack
 
 
 @value

@@ -7,7 +7,9 @@ ten characters.
 
 from __future__ import annotations
 
-from kafkasim.model.messages import Subscription
+from typing import Any
+
+from kafkasim.model.messages import StickyUserData, Subscription
 from kafkasim.model.records import Record, TopicPartition, record_size
 from kafkasim.model.values import value
 
@@ -103,7 +105,18 @@ def _group_size(metadata: GroupMetadataValue) -> int:
 
 def _subscription_size(subscription: Subscription) -> int:
     topics = sum([2 + len(topic) for topic in subscription.topics])
-    return 16 + topics + _partitions_size(subscription.owned_partitions)
+    rack = len(subscription.rack_id or "")
+    owned = _partitions_size(subscription.owned_partitions)
+    return 16 + topics + owned + rack + _user_data_size(subscription.user_data)
+
+
+def _user_data_size(data: Any) -> int:
+    """Return the bytes of an assignor's user data: nothing, a generation, or an assignment."""
+    if data is None:
+        return 0
+    if isinstance(data, StickyUserData):
+        return 4 + _partitions_size(data.partitions)
+    return 4 if isinstance(data, int) else len(str(data))
 
 
 def _partitions_size(partitions: tuple[TopicPartition, ...]) -> int:

@@ -17,21 +17,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.group_members import (
+    OTHER_SUBSCRIPTION,
+    SAME_SUBSCRIPTION,
+    GroupMembers,
+)
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 PREPARING, COMPLETING, STABLE = "PreparingRebalance", "CompletingRebalance", "Stable"
 
-NEW_MEMBER_SESSION_US = 300_000_000
-"""The session of a member before its first generation (classicGroupNewMemberJoinTimeoutMs)."""
-
 SLACK_US = 1_000_000
 """What a host may need beyond a deadline: its lanes are busy, or its disk stalls."""
-SAME_SUBSCRIPTION = "same"
-OTHER_GENERATION = "generation"
-OTHER_SUBSCRIPTION = "subscription"
-"""How a JoinGroup differs from its sender's last one. The coordinator compares the bytes of the
-subscription, which hold the generation that the member knew (ConsumerProtocolSubscription)."""
-
 STALE_METADATA_US = 10_000_000
 """How old a leader's metadata may be when it assigns: a retry after each failed request."""
 
@@ -43,20 +39,6 @@ class GroupLimits:
     commit_timeout_us: int  # offsets.commit.timeout.ms
     initial_delay_us: int  # group.initial.rebalance.delay.ms
     retention_us: int  # offsets.retention.minutes
-
-
-@dataclass(slots=True)
-class _Member:
-    """What a member has told coordinators about itself, and when the present one last heard it."""
-
-    topics: tuple[str, ...] = ()
-    protocols: tuple[str, ...] = ()
-    session_us: int = NEW_MEMBER_SESSION_US
-    rebalance_us: int = 0
-    instance_id: str | None = None
-    generation: int = -1  # the last one, as its last JoinGroup says
-    completed: int = -1  # the last generation whose assignment its application has taken
-    host: str = ""  # of its application
 
 
 @dataclass(slots=True)
@@ -84,11 +66,11 @@ class Groups:
     def __init__(self, cluster: TracedCluster, limits: GroupLimits) -> None:
         self.cluster = cluster
         self._limits = limits
-        self._members: dict[tuple[str, str], _Member] = {}
-        self._statics: dict[tuple[str, str], _Member] = {}  # by group.instance.id
+        self._known = GroupMembers(cluster.trace)
         self._tenures: dict[tuple[str, str], _Tenure] = {}  # (node, group)
         self._resized: dict[str, int] = {}  # topic -> when its partitions last changed
         self._sizes: dict[str, int] = {}  # topic id -> partitions
+        self._brokers_changed = False  # one was fenced or came back since the clients started
         self._drifting: dict[str, None] = {}  # hosts
         self._formed: dict[tuple[str, int], int] = {}  # (group, generation) -> when it began
         self._started: dict[str, int] = {}  # broker -> when its process last started
@@ -104,7 +86,6 @@ class Groups:
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
-        trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.BecameFollower, self._on_follower)
         trace.subscribe(facts.BecameLeader, self._on_leader)
         trace.subscribe(facts.Rebootstrapped, self._on_rebootstrapped)
@@ -117,6 +98,7 @@ class Groups:
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
         trace.subscribe(facts.FinalOffset, self._on_final_offset)
         trace.subscribe(facts.Phase, self._on_phase)
+        trace.subscribe(facts.BrokerRegistration, self._on_registration)
         trace.subscribe(facts.FaultStarted, self._on_fault)
 
     # What the coordinator hears.
@@ -125,15 +107,15 @@ class Groups:
         self._check_coordinator(seq, t, node, fact)
         tenure = self._tenures.get((node, fact.group))
         member_id = fact.member_id
-        member = self._member(fact.group, member_id, fact.instance_id)
+        member = self._known.member(fact.group, member_id, fact.instance_id)
         told = ""
         if fact.api == "JoinGroup":
-            told = self._learn(member, fact)
+            told = member.learn(fact)
         if tenure is None:
             return
         if fact.api == "JoinGroup":
             for known in tenure.members:
-                instance = self._member(fact.group, known).instance_id
+                instance = self._known.member(fact.group, known).instance_id
                 if fact.instance_id is not None and instance == fact.instance_id:
                     if known != member_id:
                         tenure.replaced[known] = None
@@ -146,37 +128,6 @@ class Groups:
             if t - tenure.heard.get(member_id, t) < member.session_us:  # afterwards it is too late
                 tenure.heard[member_id] = t
         tenure.last = (t, fact, told)
-
-    def _member(self, group: str, member_id: str, instance_id: str | None = None) -> _Member:
-        """Return a member. A static one asks without an id; the one that it gets names it.
-
-        Kafka makes it of the group.instance.id and a random part.
-        """
-        if instance_id is not None:
-            return self._statics.setdefault((group, instance_id), _Member())
-        known = self._members.get((group, member_id))
-        if known is None:
-            instance = member_id.rpartition("-")[0]
-            known = self._statics.get((group, instance)) or _Member()
-            self._members[group, member_id] = known
-        return known
-
-    def _learn(self, member: _Member, fact: facts.MemberRequest) -> str:
-        """Take over what a JoinGroup says; return how it differs from the one before."""
-        wants = (fact.topics, fact.protocols)
-        told = OTHER_SUBSCRIPTION if wants != (member.topics, member.protocols) else (
-            SAME_SUBSCRIPTION if fact.generation == member.generation else OTHER_GENERATION
-        )  # fmt: skip
-        member.topics, member.protocols = wants
-        member.generation = fact.generation
-        member.session_us = fact.session_timeout_ms * 1000
-        member.rebalance_us = fact.rebalance_timeout_ms * 1000
-        member.instance_id = fact.instance_id
-        return told
-
-    def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
-        member = self._member(fact.group, fact.member_id)
-        member.completed, member.host = fact.generation, node
 
     def _on_rebootstrapped(self, _s: int, t: int, node: str, _fact: facts.Rebootstrapped) -> None:
         self._rebootstrapped[node] = t
@@ -198,7 +149,7 @@ class Groups:
         """Return the tenure in its new state."""
         fresh = before is None or fact.reason == "loaded" or fact.generation > before.generation
         heard = {} if before is None else before.heard
-        waits = [self._member(fact.group, each).rebalance_us for each in fact.member_ids]
+        waits = [self._known.member(fact.group, each).rebalance_us for each in fact.member_ids]
         return _Tenure(
             fact.state,
             fact.generation,
@@ -226,7 +177,7 @@ class Groups:
                 or missed
                 or member_id in before.left
                 or member_id in before.replaced
-                or silent_us >= self._member(fact.group, member_id).session_us
+                or silent_us >= self._known.member(fact.group, member_id).session_us
             ):
                 continue
             self._violated(
@@ -239,7 +190,7 @@ class Groups:
         """Check how long a phase of a rebalance has lasted."""
         if tenure.state not in (PREPARING, COMPLETING) or node in self._drifting:
             return
-        members = [self._member(group, each) for each in tenure.members]
+        members = [self._known.member(group, each) for each in tenure.members]
         limit = tenure.longest_us
         if tenure.state == PREPARING:
             limit += self._limits.initial_delay_us
@@ -291,10 +242,15 @@ class Groups:
         if told != SAME_SUBSCRIPTION or leads:
             if told == OTHER_SUBSCRIPTION:
                 return "subscription"
-            if self._member(fact.group, request.member_id).completed != before.generation:
+            member = self._known.member(fact.group, request.member_id)
+            if member.completed != before.generation:
                 return "lost answer"
+            if member.to_revoke == before.generation:
+                return "revocation"  # it gave up what the assignment lacks: others may have it now
         if leads and any(topic in self._resized for topic in self._topics(fact)):
             return "partitions"
+        if leads and self._brokers_changed and self._known.member(fact.group, before.leader).rack:
+            return "racks"  # replicas of a broker that is away have none (PartitionRackInfo)
         return "metadata" if leads and self._forgot_metadata(fact, request.member_id) else ""
 
     def _forgot_metadata(self, fact: facts.GroupState, leader: str) -> bool:
@@ -306,7 +262,9 @@ class Groups:
         the controller's UpdateMetadata, and it answers Metadata without any topic.
         """
         since = self._formed.get((fact.group, fact.generation), 0) - STALE_METADATA_US
-        if self._rebootstrapped.get(self._member(fact.group, leader).host, -1) >= max(since, 0):
+        if self._rebootstrapped.get(self._known.member(fact.group, leader).host, -1) >= max(
+            since, 0
+        ):
             return True
         return self.cluster.zookeeper and any(t >= since for t in self._started.values())
 
@@ -314,7 +272,7 @@ class Groups:
         return {
             topic: None
             for member_id in fact.member_ids
-            for topic in self._member(fact.group, member_id).topics
+            for topic in self._known.member(fact.group, member_id).topics
         }
 
     # Who serves.
@@ -380,6 +338,9 @@ class Groups:
             if where == node:
                 del self._coordinator[place]
 
+    def _on_registration(self, _s: int, _t: int, _n: str, _fact: facts.BrokerRegistration) -> None:
+        self._brokers_changed = True
+
     def _on_fault(self, _s: int, _t: int, _n: str, fact: facts.FaultStarted) -> None:
         """Judge no more times on a host whose clock runs faster or slower than others."""
         if fact.fault == "clock-drift":
@@ -413,7 +374,9 @@ class Groups:
             self._final[(fact.group, fact.topic, fact.partition)] = None
 
     def _on_phase(self, seq: int, t: int, _node: str, fact: facts.Phase) -> None:
-        if fact.phase == "end":
+        if fact.phase == "ready":
+            self._brokers_changed = False
+        elif fact.phase == "end":
             for (node, group), tenure in self._tenures.items():
                 self._check_phase(seq, t, node, group, tenure)
             self._end = (seq, t)

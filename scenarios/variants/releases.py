@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkasim.model.broker.kraft.rules import LifecycleRules
 from kafkasim.model.client.rules import ClientRules
+from kafkasim.model.config.clients import ASSIGNOR_CLASSES
 from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, Ranges
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.raft.rules import RaftRules
@@ -35,7 +36,7 @@ PRODUCER: dict[str, dict[str, Any]] = {
 CONSUMER: dict[str, dict[str, Any]] = {
     "2.8-zk": {
         "session.timeout.ms": 10000,  # KIP-735
-        "partition.assignment.strategy": ["range"],
+        "partition.assignment.strategy": [ASSIGNOR_CLASSES["range"]],  # KIP-726
         "retry.backoff.max.ms": 100,  # KIP-580
         **NO_REBOOTSTRAP,
     },

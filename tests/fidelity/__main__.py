@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.fidelity import kafka_metrics, kafka_settings
+from tests.fidelity import kafka_assignors, kafka_metrics, kafka_settings
 from tests.fidelity.conversations import all_answers
 from tests.fidelity.playing.__main__ import main as schedules
 from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
@@ -45,6 +45,7 @@ def answers(version: str) -> list[str]:
 PARTS = {
     "defaults": Part(kafka_settings.VERSIONS, kafka_settings.ask),
     "metrics": Part(kafka_metrics.VERSIONS, kafka_metrics.ask),
+    "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
     "answers": Part((*VERSIONS, ZOOKEEPER), answers),
 }
 """Name of a part, which is the directory of its files, to how it is asked."""

@@ -117,12 +117,8 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         "the model knows the releases since 2.4, the first with a rule of its own here",
     ),
     (
-        EVERY, "consumer", "default", "partition.assignment.strategy",
-        "the sticky assignors are not modelled; a group of defaults agrees on range",
-    ),
-    (
         EVERY, "consumer", "valid values", "partition.assignment.strategy",
-        "Kafka takes any class; ConsumerConfig.validate names the two that are modelled",
+        "Kafka takes any class; the model takes Kafka's four, by class or name, and module:name",
     ),
     (
         EVERY, "broker", "valid values", "replica.selector.class",

@@ -25,7 +25,7 @@ from kafkasim.model.config import BrokerConfig, Config, ConfigError, ConsumerCon
         (ProducerConfig, "max.in.flight.requests.per.connection", 6, "6 is above 5"),
         (ProducerConfig, "delivery.timeout.ms", 1000, "1000 is below linger.ms"),
         (ConsumerConfig, "heartbeat.interval.ms", 45000, "45000 is not below session.timeout.ms"),
-        (ConsumerConfig, "partition.assignment.strategy", "sticky", "'sticky' is not one of"),
+        (ConsumerConfig, "partition.assignment.strategy", "best", "'best' is not one of range"),
     ],
 )
 def test_a_refusal_names_the_key_and_what_is_allowed(

@@ -40,10 +40,10 @@ class Member:
     def __init__(self, log: list[Any]) -> None:
         self.log = log
 
-    def request_rejoin(self) -> None:
+    def request_rejoin(self, reason: str) -> None:
         self.log.append("rejoin")
 
-    def reset_generation(self, keep_member_id: bool) -> None:
+    def reset_generation(self, reason: str, keep_member_id: bool = False) -> None:
         self.log.append(("reset", keep_member_id))
 
     def on_fenced(self, now: int) -> None:

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kafkasim.model import facts
 from kafkasim.model.coordinator.log import MemoryCoordinatorLog
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.assignors import range_assign
+from kafkasim.model.group.assignors import ASSIGNORS, without_racks
 from kafkasim.model.records import TopicPartition
 from tests.model.group_harness import (
     GROUP,
@@ -89,7 +89,8 @@ class Coordinator(RuleBasedStateMachine):
     def sync(self, c: int) -> None:
         client = self.clients[c]
         self.learn(client)
-        given = range_assign(client.members, {"orders": 5, "payments": 3}).items()
+        topics = without_racks({"orders": 5, "payments": 3})
+        given = ASSIGNORS["range"]().assign(topics, client.members).items()
         self.bench.ask(
             sync(client.member_id, client.generation, tuple(given), instance=client.instance)
         )

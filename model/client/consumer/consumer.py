@@ -93,8 +93,8 @@ class KafkaConsumer:
         topics = tuple(sorted(args[0]))
         self.subscription.topics = topics
         self.subscription.auto_assigned = True
-        coordinator.request_rejoin()
         self.metadata.set_topics(topics, now)
+        coordinator.note_changes()
         self._reply(call, None)
 
     def assign(self, call: int, args: tuple[Any, ...], now: int) -> None:
@@ -238,7 +238,7 @@ class KafkaConsumer:
     def _on_metadata(self, now: int) -> None:
         self.offset_fetcher.on_metadata()
         if self.coordinator is not None and self.subscription.auto_assigned:
-            self.coordinator.on_metadata()
+            self.coordinator.note_changes()
         self._poll.wake(now)
 
     def _in_group(self) -> ConsumerCoordinator:

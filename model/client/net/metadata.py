@@ -26,6 +26,7 @@ from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
     from kafkasim.model.client.rules import ClientRules
+    from kafkasim.model.messages import MetadataPartition
 
 
 class LeaderAndEpoch(NamedTuple):
@@ -53,6 +54,8 @@ class Metadata:
         connections.disconnected.append(self._on_disconnected)
         self.topics: dict[str, None] = {}  # asked for, in the order of first use
         self.brokers: dict[int, str] = {}  # addresses by node id
+        self._racks: dict[int, str] = {}  # by node id, of brokers with a rack
+        self._replicas: dict[str, tuple[MetadataPartition, ...]] = {}  # by topic
         self.leaders: dict[TopicPartition, LeaderAndEpoch] = {}
         self.partition_counts: dict[str, int] = {}
         self.topic_ids: dict[str, str] = {}
@@ -104,6 +107,21 @@ class Metadata:
         cached = self.leaders.get(tp)
         if cached is not None and epoch > cached.epoch:
             self.request_update(now)
+
+    def replica_racks(self, topic: str) -> tuple[frozenset[str | None], ...]:
+        """Return for each partition of a topic the racks of its replicas; () for no metadata.
+
+        None stands for a broker without a rack, or that is not available.
+        """
+        if topic not in self.partition_counts:
+            return ()
+        racks = self._racks
+        return tuple(
+            [
+                frozenset([racks.get(replica) for replica in partition.replicas])
+                for partition in self._replicas[topic]
+            ]
+        )
 
     def close(self) -> None:
         """Stop refreshing; ignore the response in flight."""
@@ -161,6 +179,7 @@ class Metadata:
         self._attempts = 0
         if response.brokers:
             self.brokers = {b.id: b.address for b in response.brokers}
+            self._racks = {b.id: b.rack for b in response.brokers if b.rack is not None}
             self.connections.use_brokers(self.brokers)
             self.process.timers.cancel(self._trigger_key)
         incomplete = False
@@ -221,6 +240,7 @@ class Metadata:
             self._forget(name)
         self.topic_ids[name] = self.last_topic_ids[name] = topic.topic_id
         self.partition_counts[name] = len(topic.partitions)
+        self._replicas[name] = topic.partitions
         incomplete = False
         for partition in topic.partitions:
             tp = TopicPartition(name, partition.partition)

@@ -36,6 +36,7 @@ class GroupTrace:
                     group, request.member_id, request.group_instance_id, "JoinGroup",
                     told.generation_id, told.topics, tuple([name for name, _ in request.protocols]),
                     request.session_timeout_ms, request.rebalance_timeout_ms,
+                    tuple([str(tp) for tp in told.owned_partitions]), told.rack_id or "",
                 )
             )  # fmt: skip
         elif kind is ConsumerGroupHeartbeatRequest:

@@ -44,9 +44,17 @@ class Subscription:
 
     topics: tuple[str, ...]
     owned_partitions: tuple[TopicPartition, ...] = ()  # for cooperative assignors (KIP-429)
-    generation_id: int = -1
-    rack_id: str | None = None
-    user_data: Any = None
+    generation_id: int = -1  # in which it was assigned them (KIP-792); −1: none
+    rack_id: str | None = None  # client.rack (KIP-881)
+    user_data: Any = None  # what the member's assignor tells the leader's
+
+
+@value
+class StickyUserData:
+    """What a member of the sticky assignor was assigned last (STICKY_ASSIGNOR_USER_DATA_V1)."""
+
+    partitions: tuple[TopicPartition, ...]
+    generation: int
 
 
 @value

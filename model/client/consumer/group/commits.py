@@ -162,9 +162,11 @@ class OffsetCommits:
             self._lookup.mark_unknown(now)
         elif error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
             if generation == self._membership.generation_id and generation >= 0:
-                self._member.reset_generation(error is Errors.ILLEGAL_GENERATION)
+                reason = f"encountered {error.name} from OFFSET_COMMIT response"
+                self._member.reset_generation(reason, error is Errors.ILLEGAL_GENERATION)
         elif error is Errors.REBALANCE_IN_PROGRESS:
-            self._member.request_rejoin()
+            reason = "offset commit failed since group is already rebalancing"
+            self._member.request_rejoin(reason)
         elif error is Errors.FENCED_INSTANCE_ID:
             self._member.on_fenced(now)
 
@@ -214,11 +216,13 @@ class OffsetCommits:
             wait = backoff_us(self._config, 1, self._process.rng)
             self._next_auto_us = min(self._next_auto_us, now + wait)
 
-    def committed_before_rebalance(self, now: int) -> bool:
+    def committed_before_rebalance(self, now: int, revokes: bool) -> bool:
         """Return whether the partitions may be revoked: the commit of their positions is over.
 
         With auto-commit the first call sends the commit. It is over with a response that is not
         retriable, or after max.poll.interval.ms (ConsumerCoordinator.onJoinPrepare, KAFKA-14196).
+        ``revokes`` is True if all partitions are given up next; then no more records of them are
+        returned. A cooperative member goes on with them.
         """
         if not self.auto or not self._subscription.assignment:
             return True
@@ -233,7 +237,8 @@ class OffsetCommits:
             self._poll.wake_at(self._rebalance_not_before)
             return False
         self._before_rebalance = BeforeRebalance.IN_FLIGHT
-        self._subscription.mark_pending_revocation()
+        if revokes:
+            self._subscription.mark_pending_revocation()
         self.commit(self._subscription.consumed(), "auto", 0, now, self._on_rebalance_commit)
         return self._rebalance_commit_done()
 

@@ -1,35 +1,36 @@
-"""A consumer's membership in its group: Kafka's ConsumerCoordinator (eager protocol).
+"""A consumer's membership in its group: Kafka's ConsumerCoordinator.
 
 A rebalance has three parts, which poll() drives one after the other:
 
-    prepare   commit if auto-commit is on, then give the partitions up (revoked, or lost if the
-              group has dropped this member)
+    prepare   commit if auto-commit is on, then give partitions up: as lost all of them, if the
+              group has dropped this member; else as revoked those that the protocol says
     join      JoinGroup, the leader assigns, SyncGroup (``join.py``)
     complete  take the new assignment
+
+The eager protocol revokes all partitions in the first part. The cooperative one (KIP-429) keeps
+those of subscribed topics, and poll() goes on to return their records. In the third part it revokes
+what is not in the new assignment, and then joins again, so that others can have it.
 
 The connection to the coordinator and the heartbeat are on the lane ``heartbeat``, so that
 heartbeats go on while the application works. A member whose application does not poll for
 max.poll.interval.ms leaves the group.
-
-Not modelled: cooperative rebalancing (KIP-429), the protocol of KIP-848. A leader that lacks the
-metadata of another member's topic assigns without it, and rebalances when it has it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafkasim.model.client.consumer.group.assignors import GroupAssignors, Partitions
 from kafkasim.model.client.consumer.group.commits import OffsetCommits
 from kafkasim.model.client.consumer.group.committed import CommittedOffsets
 from kafkasim.model.client.consumer.group.heartbeat import Heartbeat
-from kafkasim.model.client.consumer.group.join import GroupJoin, Partitions
+from kafkasim.model.client.consumer.group.join import GroupJoin
 from kafkasim.model.client.consumer.group.lookup import CoordinatorLookup
 from kafkasim.model.client.consumer.group.membership import Membership, MemberState
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ConsumerAssigned, ConsumerRevoked, Rebalanced
-from kafkasim.model.group.assignors import ASSIGNORS
-from kafkasim.model.messages import JoinGroupResponse, LeaveGroupRequest
+from kafkasim.model.messages import LeaveGroupRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,12 +76,13 @@ class ConsumerCoordinator:
         self.committed = CommittedOffsets(
             config, rules, lookup, subscription, metadata, offset_fetcher, poll
         )
-        self._join = GroupJoin(config, lookup, membership, heartbeat, self, self._assign, poll)
+        self._assignors = GroupAssignors(config, metadata, subscription, membership)
+        self._join = GroupJoin(config, lookup, membership, heartbeat, self, self._assignors, poll)
         self._rejoin_needed = True
+        self._rejoin_reason = ""
         self._needs_prepare = True
         self._in_callback = False  # the application handles an event of the rebalance
         self._joined_topics: tuple[str, ...] = ()
-        self._assigned_counts: dict[str, int] | None = None  # partitions that a leader assigned
 
     # Driven by poll().
 
@@ -119,42 +121,43 @@ class ConsumerCoordinator:
         if self._join.assignment is not None:
             self._complete(now)
             return False
-        if self._rejoin_needed or self._changed():
+        self._require_rejoin_after_change()
+        if self._rejoin_needed:
             self._rejoin(now)
             return False
         return True
 
-    def _changed(self) -> bool:
-        """Return whether the subscription or, for the leader, its partitions have changed.
+    def note_changes(self) -> None:
+        """Have a stable member join again if its subscription or, of a leader, a topic changed."""
+        if self._membership.stable:
+            self._require_rejoin_after_change()
 
-        Models ConsumerCoordinator.rejoinNeededOrPending.
-        """
-        if self._joined_topics != self._subscription.topics:
-            return True
-        return self._assigned_counts is not None and self._assigned_counts != self._counts(
-            tuple(self._assigned_counts)
-        )
-
-    def on_metadata(self) -> None:
-        """Have the leader rejoin if partitions were added or a topic has appeared."""
-        if self._membership.stable and self._changed():
-            self._rejoin_needed = True
+    def _require_rejoin_after_change(self) -> None:
+        """Compare with the last JoinGroup (ConsumerCoordinator.rejoinNeededOrPending)."""
+        if self._rejoin_needed:
+            return
+        if self._assignors.assigned_changed():
+            self.request_rejoin("cached metadata has changed")
+        elif self._joined_topics != self._subscription.topics:
+            self.request_rejoin("subscription has changed")
 
     # What heartbeats and commits may cause (MemberEvents).
 
-    def request_rejoin(self) -> None:
+    def request_rejoin(self, reason: str) -> None:
         """Join again at the next poll()."""
         self._rejoin_needed = True
+        self._rejoin_reason = reason
 
-    def reset_generation(self, keep_member_id: bool) -> None:
-        """Join anew: the coordinator has dropped this member (resetStateOnResponseError)."""
+    def reset_generation(self, reason: str, keep_member_id: bool = False) -> None:
+        """Join anew: the coordinator has dropped this member (resetStateAndRejoin)."""
         self._membership.reset(keep_member_id)
-        self._rejoin_needed = True
+        self.request_rejoin(reason)
+        self._needs_prepare = True
         self._join.take_assignment()
 
     def on_fenced(self, now: int) -> None:
         """Fail the next poll(): another process has taken the group.instance.id."""
-        self.reset_generation(keep_member_id=False)
+        self.reset_generation("encountered FENCED_INSTANCE_ID")
         self._poll.fail(KafkaError(Errors.FENCED_INSTANCE_ID.name, self._config.group_id))
         self._poll.wake(now)
 
@@ -174,77 +177,93 @@ class ConsumerCoordinator:
         self._rejoin_needed = True
         if not self._needs_prepare:
             self._send_join(now)
-        elif self.commits.committed_before_rebalance(now):
-            self._revoke(now)
-
-    def _revoke(self, now: int) -> None:
-        """Have the application give its partitions up, then join."""
-        partitions = tuple(self._subscription.assignment)
-        if not partitions:
+        elif self.commits.committed_before_rebalance(now, not self._assignors.cooperative):
             self._needs_prepare = False
-            self._subscription.assign(())
-            self._send_join(now)
-            return
+            gone = self._given_up()
+            if gone:
+                self._give_up(gone, _unchanged)
+            else:
+                self._send_join(now)
+
+    def _given_up(self) -> Partitions:
+        """Return the partitions that the member gives up before it joins (onJoinPrepare)."""
+        owned = tuple(self._subscription.assignment)
+        if self._membership.lost or not self._assignors.cooperative:
+            return owned
+        return tuple([tp for tp in owned if tp.topic not in self._subscription.topics])
+
+    def _give_up(self, partitions: Partitions, then: Callable[[], None]) -> None:
+        """Have the application give partitions up; ``then()`` runs when it has."""
         owner = self._membership.copy()  # it may change before the application continues
 
-        def revoked(_at: int) -> None:
+        def given_up(_at: int) -> None:
             self._in_callback = False
-            self._needs_prepare = False
-            self._drop_assignment(partitions, owner)
+            self._drop(partitions, owner, owner.lost)
+            then()
 
         self._in_callback = True
-        self._poll.end_with_event("lost" if owner.lost else "revoked", partitions, revoked)
+        self._poll.end_with_event("lost" if owner.lost else "revoked", partitions, given_up)
 
-    def _drop_assignment(self, partitions: Partitions, owner: Membership) -> None:
-        """Give all partitions up, in the name of the membership that owned them."""
+    def _drop(self, partitions: Partitions, owner: Membership, lost: bool) -> None:
+        """Give partitions up, in the name of the membership that owned them."""
+        owned, gone = self._subscription.assignment, set(partitions)
         for tp in partitions:
-            self._offset_fetcher.positioned(self._subscription.assignment[tp], "none")
-        self._subscription.assign(())
+            self._offset_fetcher.positioned(owned[tp], "none")
+        self._subscription.assign(tuple([tp for tp in owned if tp not in gone]))
         names = tuple([str(tp) for tp in partitions])
         generation, member_id = owner.generation_id, owner.member_id
         self._process.out.append(
-            ConsumerRevoked(self._config.group_id, member_id, generation, names, owner.lost)
+            ConsumerRevoked(self._config.group_id, member_id, generation, names, lost)
         )
 
     def _send_join(self, now: int) -> None:
         self._joined_topics = self._subscription.topics
         self._rejoin_needed = False
-        self._assigned_counts = None  # who leads the next generation assigns anew
-        self._join.send(self._joined_topics, now)
-
-    def _assign(self, response: JoinGroupResponse, now: int) -> tuple[tuple[str, Partitions], ...]:
-        """Assign the partitions of all members' topics, as the leader of the group."""
-        topics = sorted({t: None for m in response.members for t in m.subscription.topics})
-        self._metadata.add_topics(tuple(topics), now)
-        self._assigned_counts = self._counts(tuple(topics))
-        counts = {topic: count for topic, count in self._assigned_counts.items() if count}
-        assert response.protocol_name is not None, response
-        return tuple(ASSIGNORS[response.protocol_name](response.members, counts).items())
-
-    def _counts(self, topics: tuple[str, ...]) -> dict[str, int]:
-        return {topic: self._metadata.partition_counts.get(topic, 0) for topic in topics}
+        self._assignors.forget_assigned()
+        self._join.send(self._rejoin_reason, now)
 
     # Complete.
 
     def _complete(self, now: int) -> None:
-        """Take the new assignment and tell the application."""
-        partitions = self._join.take_assignment()
+        """Take the new assignment and tell the application (onJoinComplete).
+
+        A cooperative member first gives up what it has and the assignment lacks.
+        """
+        partitions = self._join.assignment
         assert partitions is not None, self._config.group_id
-        if any(tp.topic not in self._subscription.topics for tp in partitions):
-            self._rejoin_needed = True
-            return
         self._needs_prepare = True
-        self._subscription.assign(partitions)
+        if any(tp.topic not in self._subscription.topics for tp in partitions):
+            self._join.take_assignment()
+            reason = "received assignment does not match the current subscription"
+            self.request_rejoin(reason)
+            return
+        owned = self._subscription.assignment
+        revoked = tuple([tp for tp in owned if tp not in partitions])
+        if revoked:
+            assert self._assignors.cooperative, (self._config.group_id, revoked)
+            self._give_up(revoked, self._rejoin_after_revocation)
+            return
+        self._join.take_assignment()
+        self._take(partitions, now)
+
+    def _rejoin_after_revocation(self) -> None:
+        self.request_rejoin("need to revoke partitions and re-join")
+
+    def _take(self, partitions: Partitions, now: int) -> None:
+        """Use an assignment that has all that the member owns."""
+        subscription = self._subscription
+        added = tuple(sorted([tp for tp in partitions if tp not in subscription.assignment]))
+        self._assignors.on_assignment(self._join.protocol_name, partitions)
+        subscription.assign(partitions)
         self.commits.on_assigned(now)
         took_us = self._join.end(now)
-        owned = tuple(sorted(partitions))
         group_id, membership = self._config.group_id, self._membership
         member_id, generation = membership.member_id, membership.generation_id
-        names = tuple([str(tp) for tp in owned])
+        names = tuple([str(tp) for tp in added])
         self._process.out.append(ConsumerAssigned(group_id, member_id, generation, names))
         self._process.out.append(Rebalanced(group_id, member_id, generation, took_us))
         self._in_callback = True
-        self._poll.end_with_event("assigned", owned, self._on_callback_over)
+        self._poll.end_with_event("assigned", added, self._on_callback_over)
 
     def _on_callback_over(self, _now: int) -> None:
         self._in_callback = False
@@ -268,7 +287,8 @@ class ConsumerCoordinator:
             self._heartbeat.disable()
             partitions = tuple(subscription.assignment)
             if partitions and subscription.auto_assigned:
-                self._drop_assignment(partitions, self._membership)
+                membership = self._membership
+                self._drop(partitions, membership, membership.lost or membership.rebalancing)
             if not self._leave("the consumer is being closed", at, closed, deadline - at):
                 closed(None, at)
 
@@ -297,8 +317,12 @@ class ConsumerCoordinator:
             members = ((membership.member_id, None, reason),)
             channel.send(LeaveGroupRequest(self._config.group_id, members), now, done, timeout_us)
             sent = True
-        self.reset_generation(keep_member_id=False)
+        self.reset_generation("consumer pro-actively leaving the group")
         return sent
+
+
+def _unchanged() -> None:
+    """Do nothing more: the next pass joins."""
 
 
 def _ignore(_response: Any, _now: int) -> None:

@@ -140,7 +140,7 @@ class Heartbeat:
         if not error or error is Errors.REBALANCE_IN_PROGRESS:
             self._succeed(now)
             if error and membership.stable:
-                self._member.request_rejoin()
+                self._member.request_rejoin("group is already rebalancing")
                 self._poll.wake(now)
         elif error in (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR):
             self._lookup.mark_unknown(now)
@@ -152,7 +152,8 @@ class Heartbeat:
             elif error is Errors.FENCED_INSTANCE_ID:
                 self._member.on_fenced(now)
             else:
-                self._member.reset_generation(error is Errors.ILLEGAL_GENERATION)
+                reason = f"encountered {error.name} from HEARTBEAT response"
+                self._member.reset_generation(reason, error is Errors.ILLEGAL_GENERATION)
                 self._poll.wake(now)
         else:
             self._fail(now)

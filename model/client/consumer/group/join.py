@@ -6,24 +6,23 @@ if the coordinator asked for that, else after a backoff.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.client.consumer.group.membership import MemberState
-from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.model.client.exceptions import AssignorError, KafkaError
 from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import (
     JoinGroupRequest,
     JoinGroupResponse,
-    Subscription,
     SyncGroupRequest,
     SyncGroupResponse,
 )
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkasim.model.client.consumer.group.assignors import GroupAssignors
     from kafkasim.model.client.consumer.group.heartbeat import Heartbeat
     from kafkasim.model.client.consumer.group.lookup import CoordinatorLookup
     from kafkasim.model.client.consumer.group.membership import MemberEvents, Membership
@@ -34,8 +33,6 @@ JOIN_TIMEOUT_EXTRA_US = 5_000_000  # AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPS
 UNKNOWN_COORDINATOR = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR)
 
 Partitions = tuple[TopicPartition, ...]
-Assign = Callable[[JoinGroupResponse, int], tuple[tuple[str, Partitions], ...]]
-"""The leader's part: (response, now) -> ((member id, partitions), …)."""
 
 
 class GroupJoin:
@@ -48,7 +45,7 @@ class GroupJoin:
         membership: Membership,
         heartbeat: Heartbeat,
         member: MemberEvents,
-        assign: Assign,
+        assignors: GroupAssignors,
         poll: Poll,
     ) -> None:
         self._config = config
@@ -56,10 +53,11 @@ class GroupJoin:
         self._membership = membership
         self._heartbeat = heartbeat
         self._member = member
-        self._assign = assign
+        self._assignors = assignors
         self._poll = poll
         self._process = poll.process
         self.assignment: Partitions | None = None  # synced and not yet taken
+        self.protocol_name = ""  # the assignor of the last generation that was synced
         self._in_flight = False  # JoinGroup or SyncGroup
         self._response: Any = None  # of a JoinGroup, arrived while no poll() was outstanding
         self._attempts = 0
@@ -90,15 +88,14 @@ class GroupJoin:
             return False
         return True
 
-    def send(self, topics: tuple[str, ...], now: int) -> None:
-        """Join with a subscription to ``topics``. The coordinator must be known."""
+    def send(self, reason: str, now: int) -> None:
+        """Join with the present subscription. The coordinator must be known."""
         channel, membership, config = self._lookup.channel, self._membership, self._config
         assert channel is not None, config.group_id
         if self._started_us is None:
             self._started_us = now
         membership.begin_join()
         self._in_flight = True
-        subscription = Subscription(topics, (), membership.generation_id)
         request = JoinGroupRequest(
             config.group_id,
             config.session_timeout_ms,
@@ -106,8 +103,9 @@ class GroupJoin:
             membership.member_id,
             config.group_instance_id,
             "consumer",
-            tuple([(name, subscription) for name in config.partition_assignment_strategy]),
+            self._assignors.subscriptions(),
             config.client_id,
+            reason,
         )
         # The response waits for the slowest member, for max.poll.interval.ms at most.
         slowest_us = config.max_poll_interval_ms * 1000 + JOIN_TIMEOUT_EXTRA_US
@@ -134,15 +132,19 @@ class GroupJoin:
             self._on_error(response, now)
             return
         if membership.state is not MemberState.PREPARING_REBALANCE:  # left the group meanwhile
-            self._retry(now, at_once=True)
+            self._retry("UnjoinedGroupException", now, at_once=True)
             return
         membership.joined(response.generation_id, response.member_id)
         self._heartbeat.enable(now)
         assignments: tuple[tuple[str, Partitions], ...] = ()
-        if response.leader == response.member_id and not response.skip_assignment:
-            assignments = self._assign(response, now)
+        if response.leader == response.member_id:
+            try:
+                assignments = self._assignors.assign(response, now)
+            except AssignorError as error:
+                self._fail(error.error, error)
+                return
         if self._lookup.channel is None:
-            self._retry(now)
+            self._retry("CoordinatorNotAvailableException", now)
             return
         self._in_flight = True
         request = SyncGroupRequest(
@@ -162,40 +164,49 @@ class GroupJoin:
             self._on_error(response, now)
         elif self._membership.state is MemberState.COMPLETING_REBALANCE:
             self._membership.synced()
+            self.protocol_name = response.protocol_name or ""
             self._attempts = 0
             self.assignment = response.assignment
         else:
-            self._retry(now, at_once=True)
+            self._retry("IllegalGenerationException", now, at_once=True)
         self._poll.wake(now)
 
     def _on_error(self, response: Any, now: int) -> None:
         """Join again after a request that failed, or fail the poll()."""
         if isinstance(response, Failed):
             self._lookup.mark_unknown(now)
-            self._retry(now)
+            self._retry("DisconnectException", now)
             return
         error: Errors = response.error
+        name = _exception(error)
         if error is Errors.MEMBER_ID_REQUIRED:
-            self._membership.member_id = response.member_id
-            self._retry(now, at_once=True)
+            member_id = self._membership.member_id = response.member_id
+            self._member.request_rejoin(f"need to re-join with the given member-id: {member_id}")
         elif error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
-            self._member.reset_generation(keep_member_id=error is Errors.ILLEGAL_GENERATION)
-            self._retry(now, at_once=True)
+            self._member.reset_generation(name, keep_member_id=error is Errors.ILLEGAL_GENERATION)
+            self._retry(name, now, at_once=True)
         elif error is Errors.REBALANCE_IN_PROGRESS:
-            self._retry(now, at_once=True)
+            self._retry(name, now, at_once=True)
         elif error in RETRIABLE:
             if error in UNKNOWN_COORDINATOR:
                 self._lookup.mark_unknown(now)
-            self._retry(now)
+            self._retry(name, now)
         else:
-            self._membership.fail_join()
-            self._member.request_rejoin()
-            self._poll.fail(KafkaError(error.name, f"group {self._config.group_id}"))
+            self._fail(name, KafkaError(error.name, f"group {self._config.group_id}"))
 
-    def _retry(self, now: int, at_once: bool = False) -> None:
-        self._member.request_rejoin()
-        self._membership.fail_join()
+    def _fail(self, exception: str, error: KafkaError) -> None:
+        """Give this rebalance up and fail the poll(); the next one joins again."""
+        self._member.request_rejoin(f"rebalance failed due to {exception}")
+        self._poll.fail(error)
+
+    def _retry(self, exception: str, now: int, at_once: bool = False) -> None:
+        self._member.request_rejoin(f"rebalance failed due to {exception}")
         if not at_once:
             self._attempts += 1
             wait = backoff_us(self._config, self._attempts, self._process.rng)
             self._not_before = now + wait
+
+
+def _exception(error: Errors) -> str:
+    """Return the class name of an error's exception in Kafka's clients."""
+    return "".join([word.capitalize() for word in error.name.split("_")]) + "Exception"

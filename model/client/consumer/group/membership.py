@@ -18,7 +18,8 @@ class MemberState(Enum):
 
     UNJOINED --join--> PREPARING_REBALANCE --JoinGroup--> COMPLETING_REBALANCE --SyncGroup--> STABLE
 
-    Any state goes back to UNJOINED when the member leaves, fails to join, or is dropped.
+    Any state goes back to UNJOINED when the member leaves or is dropped, and to PREPARING_REBALANCE
+    when it joins again. A request that fails changes no state.
     """
 
     UNJOINED = "UNJOINED"
@@ -77,11 +78,6 @@ class Membership:
         assert self.state is MemberState.COMPLETING_REBALANCE, self.state
         self.state = MemberState.STABLE
 
-    def fail_join(self) -> None:
-        """Give a join up. A member that is stable stays so."""
-        if self.state is not MemberState.STABLE:
-            self.state = MemberState.UNJOINED
-
     def reset(self, keep_member_id: bool) -> None:
         """Forget the generation, and the member id unless it is kept."""
         self.state = MemberState.UNJOINED
@@ -93,11 +89,14 @@ class Membership:
 class MemberEvents(Protocol):
     """What heartbeats and commits may cause in the membership."""
 
-    def request_rejoin(self) -> None:
-        """Join again at the next poll(): the group rebalances."""
+    def request_rejoin(self, reason: str) -> None:
+        """Join again at the next poll(); the JoinGroup names the reason (KIP-800)."""
 
-    def reset_generation(self, keep_member_id: bool) -> None:
-        """Join anew at the next poll(): the coordinator does not know this generation or member."""
+    def reset_generation(self, reason: str, keep_member_id: bool = False) -> None:
+        """Join anew at the next poll(): the member is not in the group, or not in its generation.
+
+        The partitions that it has are lost.
+        """
 
     def on_fenced(self, now: int) -> None:
         """Fail for good: another process has taken the group.instance.id."""

@@ -1,0 +1,136 @@
+"""A consumer's assignors, and what it does with them as the leader of its group.
+
+The half of Kafka's ConsumerCoordinator that chooses the rebalance protocol, writes subscriptions,
+assigns (onLeaderElected), and watches the topics that it has assigned (MetadataSnapshot).
+
+Not modelled: a leader waits for the metadata of other members' topics; here it assigns without the
+topics that it does not know, and rebalances when it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from kafkasim.model.client.exceptions import AssignorError
+from kafkasim.model.group.assignors import RebalanceProtocol, assignor_class, rebalance_protocol
+from kafkasim.model.messages import JoinGroupResponse, Subscription
+from kafkasim.model.records import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasim.model.client.consumer.group.membership import Membership
+    from kafkasim.model.client.consumer.subscription import SubscriptionState
+    from kafkasim.model.client.net.metadata import Metadata
+    from kafkasim.model.config import ConsumerConfig
+    from kafkasim.model.group.assignors import Assignment, Members, Topics
+
+Partitions = tuple[TopicPartition, ...]
+BUILT_IN_COOPERATIVE = "cooperative-sticky"
+
+
+class GroupAssignors:
+    """The assignors of one consumer, in the order of its preference."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        metadata: Metadata,
+        subscription: SubscriptionState,
+        membership: Membership,
+    ) -> None:
+        classes = [assignor_class(name) for name in config.partition_assignment_strategy]
+        self.protocol = rebalance_protocol(classes)
+        self._assignors = {each.name: each() for each in classes}
+        self._rack = config.client_rack or None
+        self._metadata = metadata
+        self._subscription = subscription
+        self._membership = membership
+        self._assigned: Mapping[str, object] | None = None  # what a leader knew of its topics
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether the member keeps its partitions in a rebalance (KIP-429)."""
+        return self.protocol is RebalanceProtocol.COOPERATIVE
+
+    def subscriptions(self) -> tuple[tuple[str, Subscription], ...]:
+        """Return (assignor, subscription) by preference, for JoinGroup (metadata())."""
+        owned = tuple(self._subscription.assignment)
+        generation = self._membership.generation_id
+        topics, rack = self._subscription.topics, self._rack
+        return tuple(
+            [
+                (name, Subscription(topics, owned, generation, rack, assignor.user_data()))
+                for name, assignor in self._assignors.items()
+            ]
+        )
+
+    def on_assignment(self, name: str, partitions: Partitions) -> None:
+        """Tell the assignor that was chosen what the member has been assigned."""
+        self._assignors[name].on_assignment(partitions, self._membership.generation_id)
+
+    # As the leader of the group.
+
+    def assign(self, response: JoinGroupResponse, now: int) -> tuple[tuple[str, Partitions], ...]:
+        """Assign the partitions of all members' topics.
+
+        Raises:
+            AssignorError: the assignor failed, or gives away partitions that are still owned.
+        """
+        assert response.protocol_name is not None, response
+        wanted = tuple(sorted({t: None for m in response.members for t in m.subscription.topics}))
+        self._metadata.add_topics(wanted, now)
+        self._assigned = self._known(wanted)
+        if response.skip_assignment:
+            return ()
+        topics = {topic: self._racks_of(topic) for topic in wanted}
+        assignment = self._run(response.protocol_name, topics, response.members)
+        if self.cooperative and response.protocol_name != BUILT_IN_COOPERATIVE:
+            _validate_cooperative(assignment, response.members)
+        return tuple(assignment.items())
+
+    def _run(self, name: str, topics: Topics, members: Members) -> Assignment:
+        try:
+            return self._assignors[name].assign(topics, members)
+        except AssertionError:
+            raise  # a bug of ours
+        except Exception as error:
+            raise AssignorError(type(error).__name__, f"{name}: {error}") from error
+
+    def _racks_of(self, topic: str) -> list[frozenset[str]]:
+        partitions = self._metadata.replica_racks(topic)
+        return [frozenset([rack for rack in racks if rack is not None]) for racks in partitions]
+
+    def forget_assigned(self) -> None:
+        """Watch no topics any more: who leads the next generation assigns anew."""
+        self._assigned = None
+
+    def assigned_changed(self) -> bool:
+        """Return whether partitions that the member assigned as the leader have changed."""
+        return self._assigned is not None and self._assigned != self._known(tuple(self._assigned))
+
+    def _known(self, topics: tuple[str, ...]) -> dict[str, object]:
+        """Return the partitions of topics; with client.rack, the racks of their replicas too.
+
+        Then a broker that goes away or comes back is a change (KAFKA-14867).
+        """
+        if self._rack is None:
+            return {topic: self._metadata.partition_counts.get(topic, 0) for topic in topics}
+        return {topic: self._metadata.replica_racks(topic) for topic in topics}
+
+
+def _validate_cooperative(assignment: Assignment, members: Members) -> None:
+    """Check that no partition goes to a member while another one owns it.
+
+    Models validateCooperativeAssignment. The built-in assignor is not checked, because it knows
+    which claims are out of date.
+    """
+    owned = {m.member_id: m.subscription.owned_partitions for m in members}
+    added: set[TopicPartition] = set()
+    revoked: set[TopicPartition] = set()
+    for member_id, partitions in assignment.items():
+        added.update(set(partitions).difference(owned.get(member_id, ())))
+        revoked.update(set(owned.get(member_id, ())).difference(partitions))
+    if added & revoked:
+        names = ", ".join([str(tp) for tp in sorted(added & revoked)])
+        message = "Assignor supporting the COOPERATIVE protocol violates its requirements"
+        raise AssignorError("ILLEGAL_STATE", f"{message}: {names} are still owned")

@@ -1,0 +1,1 @@
+"""The sticky assignors (AbstractStickyAssignor)."""

@@ -1,0 +1,81 @@
+"""What the members of groups have told coordinators, and what they were assigned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource
+
+NEW_MEMBER_SESSION_US = 300_000_000
+"""The session of a member before its first generation (classicGroupNewMemberJoinTimeoutMs)."""
+
+SAME_SUBSCRIPTION = "same"
+OTHER_GENERATION = "generation"
+OTHER_SUBSCRIPTION = "subscription"
+"""How a JoinGroup differs from its sender's last one. The coordinator compares the bytes of the
+subscription, which hold the generation that the member knew (ConsumerProtocolSubscription)."""
+
+
+@dataclass(slots=True)
+class GroupMember:
+    """One member, as far as its requests and assignments tell."""
+
+    topics: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    session_us: int = NEW_MEMBER_SESSION_US
+    rebalance_us: int = 0
+    instance_id: str | None = None
+    rack: str = ""
+    generation: int = -1  # the last one, as its last JoinGroup says
+    owned: tuple[str, ...] = ()  # what it kept for the rebalance, as its last JoinGroup says
+    completed: int = -1  # the last generation whose assignment its application has taken
+    host: str = ""  # of its application
+    to_revoke: int = -1  # the last generation whose assignment lacks some of what it owned
+
+    def learn(self, fact: facts.MemberRequest) -> str:
+        """Take over what a JoinGroup says; return how it differs from the one before."""
+        wants = (fact.topics, fact.protocols)
+        told = OTHER_SUBSCRIPTION if wants != (self.topics, self.protocols) else (
+            SAME_SUBSCRIPTION if fact.generation == self.generation else OTHER_GENERATION
+        )  # fmt: skip
+        self.topics, self.protocols = wants
+        self.generation = fact.generation
+        self.session_us = fact.session_timeout_ms * 1000
+        self.rebalance_us = fact.rebalance_timeout_ms * 1000
+        self.instance_id = fact.instance_id
+        self.owned, self.rack = fact.owned, fact.rack
+        return told
+
+
+class GroupMembers:
+    """All members of all groups."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self._members: dict[tuple[str, str], GroupMember] = {}
+        self._statics: dict[tuple[str, str], GroupMember] = {}  # by group.instance.id
+        trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
+        trace.subscribe(facts.GroupAssigned, self._on_group_assigned)
+
+    def member(self, group: str, member_id: str, instance_id: str | None = None) -> GroupMember:
+        """Return a member. A static one asks without an id; the one that it gets names it.
+
+        Kafka makes it of the group.instance.id and a random part.
+        """
+        if instance_id is not None:
+            return self._statics.setdefault((group, instance_id), GroupMember())
+        known = self._members.get((group, member_id))
+        if known is None:
+            instance = member_id.rpartition("-")[0]
+            known = self._statics.get((group, instance)) or GroupMember()
+            self._members[group, member_id] = known
+        return known
+
+    def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
+        member = self.member(fact.group, fact.member_id)
+        member.completed, member.host = fact.generation, node
+
+    def _on_group_assigned(self, _s: int, _t: int, _n: str, fact: facts.GroupAssigned) -> None:
+        member = self.member(fact.group, fact.member_id)
+        if not set(member.owned).issubset(fact.assignment):
+            member.to_revoke = fact.generation
