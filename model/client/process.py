@@ -1,7 +1,8 @@
 """The process of a client host: the named clients of one application.
 
 The type of a client's configuration says whether it is a producer, a consumer or an admin client.
-The application calls a method as ``<client>.<method>``.
+The application calls a method as ``<client>.<method>``. A producer that has failed for good is
+closed and replaced (``<producer>.renew``), as an application would construct a new one.
 
 A stopped application (SIGTERM) closes its clients before the process ends: producers flush,
 consumers commit if auto-commit is on and leave their group. A consumer closes once the application
@@ -45,20 +46,36 @@ class ClientProcess(Process):
         now: int,
     ) -> None:
         super().__init__(name, files, rng, now)
+        self._bootstrap = bootstrap
+        self._configs = clients
+        self._rules = rules
+        self._renewed: dict[str, int] = {}  # client -> how often it was replaced
         self.clients: dict[str, KafkaProducer | KafkaConsumer | KafkaAdmin] = {}
         self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {}
         self._stopping = False
-        for client, config in clients.items():
-            made: KafkaProducer | KafkaConsumer | KafkaAdmin
-            if isinstance(config, ProducerConfig):
-                made = KafkaProducer(self, client, config, bootstrap, rules)
-            elif isinstance(config, ConsumerConfig):
-                made = KafkaConsumer(self, client, config, bootstrap, rules)
-            else:
-                made = KafkaAdmin(self, client, config, bootstrap, rules)
-            self.clients[client] = made
-            for method, function in made.methods.items():
-                self._methods[f"{client}.{method}"] = function
+        for client in clients:
+            self._make(client, client)
+
+    def _make(self, client: str, name: str) -> None:
+        """Make a client; ``name`` tells it from those that it replaces."""
+        config, bootstrap, rules = self._configs[client], self._bootstrap, self._rules
+        made: KafkaProducer | KafkaConsumer | KafkaAdmin
+        if isinstance(config, ProducerConfig):
+            made = KafkaProducer(self, name, config, bootstrap, rules)
+            self._methods[f"{client}.renew"] = partial(self._renew, client)
+        elif isinstance(config, ConsumerConfig):
+            made = KafkaConsumer(self, name, config, bootstrap, rules)
+        else:
+            made = KafkaAdmin(self, name, config, bootstrap, rules)
+        self.clients[client] = made
+        for method, function in made.methods.items():
+            self._methods[f"{client}.{method}"] = function
+
+    def _renew(self, client: str, call: int, _args: tuple[Any, ...], _now: int) -> None:
+        """Put a new producer in the place of one that is closed, as after a fatal error."""
+        self._renewed[client] = number = self._renewed.get(client, 1) + 1
+        self._make(client, f"{client}-{number}")
+        self.out.append(Reply(call, None, None))
 
     def on_call(self, item: Call, now: int) -> None:
         """Run a call's method; its client replies now or later."""

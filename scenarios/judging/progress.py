@@ -272,6 +272,6 @@ def limit_us(scenario: Scenario) -> int:
         else:
             config = ConsumerConfig.from_properties(workload.config)
             longest += [config.session_timeout_ms, config.metadata_max_age_ms]
-            if workload.stuck_at is not None or silent:
+            if silent or (workload.kind == "consumer-group" and workload.stuck_at is not None):
                 longest.append(config.max_poll_interval_ms + JOIN_SLACK_MS)
     return 2 * max(longest) * 1000 + 30_000_000

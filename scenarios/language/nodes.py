@@ -1,8 +1,8 @@
 """The hosts of a scenario: their names, the node ids of controllers, and the selectors of faults.
 
-Hosts are named ``broker-N``, ``controller-N``, ``zookeeper-N``, ``producer-N`` and ``consumer-N``,
-each counted from 1. In combined mode (process.roles = broker,controller) the first controllers run
-in the processes of ``broker-1``, ``broker-2``…
+Hosts are named ``broker-N``, ``controller-N``, ``zookeeper-N``, ``producer-N``, ``consumer-N`` and
+``processor-N``, each counted from 1. In combined mode (process.roles = broker,controller) the first
+controllers run in the processes of ``broker-1``, ``broker-2``…
 """
 
 from __future__ import annotations
@@ -15,14 +15,31 @@ from kafkasim.scenarios.language.tables import ClusterTable, Scenario
 
 FIRST_CONTROLLER_ID = 3001
 
-ANY = ("any-broker", "any-controller", "any-zookeeper", "any-producer", "any-consumer")
+ANY = (
+    "any-broker",
+    "any-controller",
+    "any-zookeeper",
+    "any-producer",
+    "any-consumer",
+    "any-processor",
+)
 """Selectors for which each seed draws a host of the kind."""
 
-ROLES = ("leader:", "follower:", "coordinator:", "active-controller", "@node")
+ROLES = (
+    "leader:",
+    "follower:",
+    "coordinator:",
+    "transaction-coordinator:",
+    "active-controller",
+    "@node",
+)
 """Beginnings of selectors that name a host by its role at the moment a fault starts."""
 
 OFFSETS_PARTITIONS = 50
 """The default of offsets.topic.num.partitions."""
+
+TRANSACTION_PARTITIONS = 50
+"""The default of transaction.state.log.num.partitions."""
 
 
 def controller_id(number: int, combined: int) -> int:
@@ -52,6 +69,8 @@ def node_names(scenario: Scenario) -> list[str]:
     consumers = sum(w.count for w in scenario.workload if w.kind == "consumer-group")
     names += [f"producer-{i}" for i in range(1, producers + 1)]
     names += [f"consumer-{i}" for i in range(1, consumers + 1)]
+    processors = sum(w.count for w in scenario.workload if w.kind == "processor")
+    names += [f"processor-{i}" for i in range(1, processors + 1)]
     return names
 
 
@@ -73,12 +92,14 @@ def select(
     rng: random.Random,
     *,
     offsets_partitions: int = OFFSETS_PARTITIONS,
+    transaction_partitions: int = TRANSACTION_PARTITIONS,
     combined: int = 0,
 ) -> str:
     """Return the host or role that a name in a scenario stands for.
 
     ``any-KIND`` becomes a drawn host of :func:`candidates`. ``coordinator:GROUP`` becomes the
-    leader of the group's partition of __consumer_offsets. Any other name is returned as it is.
+    leader of the group's partition of __consumer_offsets, ``transaction-coordinator:ID`` the leader
+    of a transactional id's partition of __transaction_state. Any other name is returned as it is.
     """
     if name.startswith("any-"):
         some = candidates(name, nodes, combined)
@@ -86,6 +107,10 @@ def select(
     if name.startswith("coordinator:"):
         group = name.partition(":")[2]
         return f"leader:__consumer_offsets-{partition_for(group, offsets_partitions)}"
+    if name.startswith("transaction-coordinator:"):
+        transactional_id = name.partition(":")[2]
+        partition = partition_for(transactional_id, transaction_partitions)
+        return f"leader:__transaction_state-{partition}"
     return name
 
 

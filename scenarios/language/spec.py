@@ -28,6 +28,7 @@ from kafkasim.scenarios.language.tables import (
     LevelTable,
     NodeTable,
     OperationTable,
+    ProcessorTable,
     ProducerTable,
     Scenario,
     SweepTable,
@@ -200,7 +201,11 @@ def _allowed(location: tuple[int | str, ...]) -> list[str]:
     return sorted(field.alias or name for name, field in model.model_fields.items())
 
 
-_WORKLOADS: dict[Any, Any] = {"producer": ProducerTable, "consumer-group": ConsumerGroupTable}
+_WORKLOADS: dict[Any, Any] = {
+    "producer": ProducerTable,
+    "consumer-group": ConsumerGroupTable,
+    "processor": ProcessorTable,
+}
 _TABLES = (
     ClusterTable, TopicTable, FaultTable, OperationTable, ExpectTable, TwinTable, WhenTable,
     NodeTable, SweepTable, AxisTable, LevelTable,

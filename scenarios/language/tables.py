@@ -113,6 +113,11 @@ class ProducerTable(Table):
 
     Without ``topic`` they send to the scenario's first topic. ``keys`` is none, uniform:N (N keys
     of equal weight) or zipf:N:S (N keys, exponent S). ``start`` and ``stop`` count from t = 0.
+
+    With a ``transactional-id`` they send in transactions of ``transaction-records`` records, that
+    last ``transaction-time`` at most; ``abort-share`` of them are aborted. Of several hosts each
+    has the id with its number behind it. ``when-fenced`` is what an application does that another
+    producer has fenced: make a new producer (renew), or end (exit).
     """
 
     kind: Literal["producer"]
@@ -124,7 +129,40 @@ class ProducerTable(Table):
     rack: str | None = None
     start: Duration = 0
     stop: Duration | None = None
+    transactional_id: str | None = Field(None, min_length=1)
+    transaction_records: int = Field(10, ge=1)
+    transaction_time: Duration = 1_000_000
+    abort_share: float = Field(0, ge=0, le=1)
+    when_fenced: Literal["renew", "exit"] = "renew"
     config: Properties = {}
+
+
+class ProcessorTable(Table):
+    """``count`` members of ``group`` that write each record of ``topics`` to ``output``.
+
+    ``guarantee`` says how: exactly-once (outputs and offsets of a poll in one transaction,
+    KIP-447), at-least-once (the offsets are committed when the outputs are acknowledged) or
+    at-most-once (the offsets are committed first). The transactional id is ``transactional-id``, or
+    the group's name, with the number of the member behind it. ``config`` holds the consumer's
+    properties, and ``producer-config`` the producer's. Other keys are those of producers and
+    consumer groups.
+    """
+
+    kind: Literal["processor"]
+    group: str = "processors"
+    count: int = Field(1, ge=1, le=1000)
+    topics: list[str] = []
+    output: str
+    guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
+    transactional_id: str | None = Field(None, min_length=1)
+    abort_share: float = Field(0, ge=0, le=1)
+    when_fenced: Literal["renew", "exit"] = "renew"
+    processing: DurationSpan = Span(0, 0)
+    value_size: Size = 100
+    rack: str | None = None
+    start: Duration = 0
+    config: Properties = {}
+    producer_config: Properties = {}
 
 
 class ConsumerGroupTable(Table):
@@ -315,7 +353,9 @@ class Scenario(Table):
     duration: Duration
     cluster: ClusterTable = Field(default_factory=lambda: ClusterTable.model_validate({}))
     topics: list[TopicTable] = []
-    workload: list[Annotated[ProducerTable | ConsumerGroupTable, Field(discriminator="kind")]] = []
+    workload: list[
+        Annotated[ProducerTable | ConsumerGroupTable | ProcessorTable, Field(discriminator="kind")]
+    ] = []
     faults: list[FaultTable] = []
     operations: list[OperationTable] = []
     expect: ExpectTable = ExpectTable()

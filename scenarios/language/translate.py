@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 from kafkasim.model.directories import root
-from kafkasim.scenarios.language.nodes import OFFSETS_PARTITIONS, select
+from kafkasim.scenarios.language.nodes import (
+    OFFSETS_PARTITIONS,
+    TRANSACTION_PARTITIONS,
+    select,
+)
 from kafkasim.scenarios.language.tables import FaultTable, WhenTable
 from kafkasim.sim.faults.kinds import KINDS, Fault, Parameter, When
 
@@ -21,28 +26,34 @@ def translate(
     *,
     repetition: int = 0,
     offsets_partitions: int = OFFSETS_PARTITIONS,
+    transaction_partitions: int = TRANSACTION_PARTITIONS,
     combined: int = 0,
     log_dirs: Sequence[str] = (),
 ) -> Fault:
-    """Return the simulator's fault for one repetition of a scenario's fault, counted from 0.
+    """Return the simulator's fault for a repetition (from 0) of a scenario's fault.
 
-    ``nodes`` are the names of all hosts. ``rng`` draws hosts of any-KIND selectors and durations
-    of ranges. ``offsets_partitions`` is the cluster's offsets.topic.num.partitions, ``combined``
-    its number of combined controllers, and ``log_dirs`` the log.dirs of the node that the fault
-    names.
+    ``nodes`` are the names of all hosts, ``rng`` draws hosts of any-KIND selectors and durations
+    of ranges. ``offsets_partitions`` and ``transaction_partitions`` are the cluster's
+    offsets.topic.num.partitions and transaction.state.log.num.partitions, ``combined`` its number
+    of combined controllers, and ``log_dirs`` the log.dirs of the node that the fault names.
     """
 
+    choose = partial(
+        select,
+        nodes=nodes,
+        rng=rng,
+        offsets_partitions=offsets_partitions,
+        transaction_partitions=transaction_partitions,
+        combined=combined,
+    )
+
     def selected(names: Sequence[str | None]) -> tuple[str, ...]:
-        return tuple([
-            select(name, nodes, rng, offsets_partitions=offsets_partitions, combined=combined)
-            for name in names
-            if name is not None
-        ])  # fmt: skip
+        return tuple([choose(name) for name in names if name is not None])
 
     targets = selected([table.rack] if table.rack is not None else [table.node, *table.nodes])
-    others: tuple[str, ...] = ()
-    if KINDS[table.kind].link:
-        others = selected(table.peers or [name for name in nodes if name not in targets])
+    link = KINDS[table.kind].link
+    peers = table.peers or [name for name in nodes if name not in targets]
+    others = selected(peers) if link else ()
     at_us = 0 if table.at is None else table.at.draw(rng)
     if table.every is not None:
         at_us += sum(table.every.draw(rng) for _ in range(repetition))

@@ -12,8 +12,15 @@ from kafkasim.model.client.producer.producer import producer_config as derived_c
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kafkasim.model.storage.files import Files
-from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable, Scenario
+from kafkasim.scenarios.language.tables import (
+    ConsumerGroupTable,
+    ProcessorTable,
+    ProducerTable,
+    Scenario,
+)
 from kafkasim.scenarios.running.node_settings import told
+from kafkasim.scenarios.running.transactional.processing import ProcessorApplication
+from kafkasim.scenarios.running.transactional.producing import TransactionalProducerApplication
 from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication
 from kafkasim.scenarios.variants.releases import ADMIN, CONSUMER, PRODUCER
 from kafkasim.sim.apps.client_port import Application, launch
@@ -25,7 +32,7 @@ STUCK_FOR_US = 600_000_000
 
 
 class ClientHosts:
-    """One host for each producer and each member of a group, and ``admin-1``."""
+    """One host for each producer, processor and member of a group, and ``admin-1``."""
 
     def __init__(
         self, world: World, scenario: Scenario, rules: ClientRules, bootstrap: Sequence[str]
@@ -53,19 +60,29 @@ class ClientHosts:
         self._run(self.admin_host, {"admin": config}, application)
 
     def _add_workloads(self) -> None:
-        producers = consumers = 0
+        producers = consumers = processors = 0
         for workload in self._scenario.workload:
-            for number in range(workload.count):
+            for index in range(workload.count):
                 if workload.kind == "producer":
                     producers += 1
-                    self._add_producer(producers, workload)
+                    self._add_producer(producers, workload, index + 1)
+                elif workload.kind == "processor":
+                    processors += 1
+                    self._add_processor(processors, workload, index + 1)
                 else:
                     consumers += 1
-                    self._add_consumer(consumers, workload, is_first=number == 0)
+                    self._add_consumer(consumers, workload, is_first=index == 0)
 
-    def _add_producer(self, number: int, table: ProducerTable) -> None:
+    def _add_producer(self, number: int, table: ProducerTable, member: int) -> None:
+        """Add the ``number``-th producer, the ``member``-th of its workload."""
         node = f"producer-{number}"
-        application = ProducerApplication(
+        properties = dict(table.config)
+        transactional = table.transactional_id is not None
+        if table.transactional_id is not None:
+            suffix = f"-{member}" if table.count > 1 else ""
+            properties["transactional.id"] = table.transactional_id + suffix
+        kind = TransactionalProducerApplication if transactional else ProducerApplication
+        application = kind(
             node=node,
             number=number,
             table=table,
@@ -73,8 +90,36 @@ class ClientHosts:
             control=self.control,
             rng=self._world.streams.stream(node, "application"),
         )
-        config = producer_config(self._scenario, table.config, node)
+        config = producer_config(self._scenario, properties, node)
         self._add(node, table, {"producer": config}, application)
+
+    def _add_processor(self, number: int, table: ProcessorTable, member: int) -> None:
+        """Add the ``number``-th processor, the ``member``-th of its workload."""
+        node = f"processor-{number}"
+        self.members.setdefault(table.group, []).append(node)
+        reads = {
+            "auto.offset.reset": "earliest",
+            **CONSUMER.get(self._scenario.cluster.kafka_version, {}),
+            "group.id": table.group,
+            "client.id": node,
+            "enable.auto.commit": False,
+        }
+        writes = dict(table.producer_config)
+        if table.guarantee == "exactly-once":
+            reads["isolation.level"] = "read_committed"
+            writes["transactional.id"] = f"{table.transactional_id or table.group}-{member}"
+        application = ProcessorApplication(
+            node=node,
+            table=table,
+            topics=tuple(table.topics or [self._scenario.topics[0].name]),
+            control=self.control,
+            rng=self._world.streams.stream(node, "application"),
+        )
+        configs = {
+            "consumer": ConsumerConfig.from_properties({**reads, **table.config}),
+            "producer": producer_config(self._scenario, writes, node),
+        }
+        self._add(node, table, configs, application)
 
     def _add_consumer(self, number: int, table: ConsumerGroupTable, *, is_first: bool) -> None:
         node = f"consumer-{number}"
@@ -98,7 +143,7 @@ class ClientHosts:
     def _add(
         self,
         node: str,
-        table: ProducerTable | ConsumerGroupTable,
+        table: ProducerTable | ConsumerGroupTable | ProcessorTable,
         configs: Mapping[str, ClientConfig],
         application: Application,
     ) -> None:

@@ -162,7 +162,7 @@ class ScenarioRun:
         ]
         members = self.cluster.clients.members
         for workload in self.scenario.workload:
-            if workload.kind == "consumer-group":
+            if workload.kind != "producer":
                 if all(node in ended for node in members[workload.group]):
                     continue
                 names = workload.topics or [self.scenario.topics[0].name]
@@ -243,7 +243,7 @@ class ScenarioRun:
         groups = [
             [workload.group, *self.invariants.group_key(workload.group)]
             for workload in self.scenario.workload
-            if workload.kind == "consumer-group"
+            if workload.kind != "producer"
         ]
         losses = [
             [*key, loss.first, loss.end, loss.seq, loss.t_us, loss.reason]

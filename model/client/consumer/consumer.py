@@ -31,6 +31,7 @@ from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import FinalPosition
 from kafkasim.model.records import TopicPartition
+from kafkasim.model.values import value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,17 @@ if TYPE_CHECKING:
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
     from kafkasim.model.effects import Process
+
+
+@value
+class ConsumerGroupMetadata:
+    """A consumer's place in its group."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+
 
 MEMBER_ERRORS = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.FENCED_INSTANCE_ID)
 """The member is not in the generation that it commits for."""
@@ -82,6 +94,7 @@ class KafkaConsumer:
             "seek": self.seek,
             "position": self.position,
             "committed": self.committed,
+            "group_metadata": self.group_metadata,
             "close": self.close,
         }
 
@@ -157,6 +170,17 @@ class KafkaConsumer:
         """Reply the group's committed offsets of (partitions,): {partition: offset or None}."""
         partitions = tuple([TopicPartition(*tp) for tp in args[0]])
         self._in_group().committed.reply(call, partitions, now)
+
+    def group_metadata(self, call: int, _args: tuple[Any, ...], _now: int) -> None:
+        """Reply the member's place in its group, for a transaction's offsets (KIP-447)."""
+        config, membership = self.config, self.membership
+        metadata = ConsumerGroupMetadata(
+            config.group_id,
+            membership.generation_id,
+            membership.member_id,
+            config.group_instance_id,
+        )
+        self._reply(call, metadata)
 
     def close(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Commit if auto-commit is on, leave the group, close the connections, reply."""

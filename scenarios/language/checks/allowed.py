@@ -27,7 +27,8 @@ def check_properties(place: str, config: type[Config], properties: Mapping[str, 
     try:
         if config is ProducerConfig:
             # Each property on its own first, then what KafkaProducer derives from all of them.
-            config.from_properties({"enable.idempotence": False, **properties})
+            alone = {key: each for key, each in properties.items() if key != "transactional.id"}
+            config.from_properties({"enable.idempotence": False, **alone})
             producer_config(properties)
         else:
             config.from_properties(properties)

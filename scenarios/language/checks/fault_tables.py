@@ -116,7 +116,8 @@ def check_node(place: str, name: str, scenario: Scenario, nodes: list[str]) -> N
     if not name.startswith((*ROLES, "any-")):
         raise ValueError(
             f"{place}: no node {name!r}; allowed: {some(nodes)}, or a selector"
-            " (leader:TOPIC-P, follower:TOPIC-P, active-controller, coordinator:GROUP, any-broker)"
+            " (leader:TOPIC-P, follower:TOPIC-P, active-controller, coordinator:GROUP,"
+            " transaction-coordinator:ID, any-broker)"
         )
     selector, _, argument = name.partition(":")
     if selector in ("leader", "follower"):

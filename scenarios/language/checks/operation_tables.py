@@ -79,7 +79,7 @@ def _check_names(
     known = list(topics)
     if operation.topic is not None and operation.topic not in known:
         raise ValueError(f"{place}.topic: no topic {operation.topic!r}; allowed: {some(known)}")
-    groups = [w.group for w in scenario.workload if w.kind == "consumer-group"]
+    groups = [w.group for w in scenario.workload if w.kind in ("consumer-group", "processor")]
     if operation.group is not None and operation.group not in groups:
         raise ValueError(f"{place}.group: no group {operation.group!r}; allowed: {some(groups)}")
 

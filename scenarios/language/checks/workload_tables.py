@@ -1,10 +1,15 @@
-"""Check the workloads: their topics exist, their properties are Kafka's."""
+"""Check the workloads: their topics exist, their properties are Kafka's, their keys go together."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafkasim.model.config import ConsumerConfig, ProducerConfig
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
-from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.language.tables import ProcessorTable, ProducerTable, Scenario
+
+OF_TRANSACTIONS = ("transaction_records", "transaction_time", "abort_share", "when_fenced")
+"""Keys that a producer without a transactional id cannot have."""
 
 
 def check_workloads(scenario: Scenario) -> None:
@@ -21,10 +26,51 @@ def check_workloads(scenario: Scenario) -> None:
         if workload.kind == "producer":
             named = [workload.topic] if workload.topic is not None else []
             key = f"{place}.topic"
-            check_properties(f"{place}.config", ProducerConfig, workload.config)
+            _check_producer(place, workload)
         else:
             named, key = workload.topics, f"{place}.topics"
             check_properties(f"{place}.config", ConsumerConfig, workload.config)
         for name in named:
             if name not in topics:
                 raise ValueError(f"{key}: no topic {name!r}; allowed: {some(topics)}")
+        if workload.kind == "processor":
+            _check_processor(place, workload, topics)
+
+
+def _check_producer(place: str, table: ProducerTable) -> None:
+    _check_config(f"{place}.config", table.config, table.transactional_id is not None)
+    if table.transactional_id is None:
+        _refuse_transactional(place, table)
+
+
+def _check_processor(place: str, table: ProcessorTable, topics: list[str]) -> None:
+    if table.output not in topics:
+        raise ValueError(f"{place}.output: no topic {table.output!r}; allowed: {some(topics)}")
+    if table.output in (table.topics or topics[:1]):
+        raise ValueError(f"{place}.output: {table.output!r} is a topic that it reads")
+    transactional = table.guarantee == "exactly-once"
+    if not transactional:
+        if table.transactional_id is not None:
+            raise ValueError(f'{place}.transactional-id: needs guarantee = "exactly-once"')
+        _refuse_transactional(place, table, 'guarantee = "exactly-once"')
+    if table.config.get("enable.auto.commit") is True:
+        raise ValueError(f"{place}.config.enable.auto.commit: a processor commits by itself")
+    _check_config(f"{place}.producer-config", table.producer_config, transactional)
+
+
+def _check_config(place: str, properties: dict[str, Any], transactional: bool) -> None:
+    """Check a producer's properties, those with the transactional id too."""
+    if "transactional.id" in properties:
+        raise ValueError(f"{place}.transactional.id: write transactional-id beside config instead")
+    check_properties(place, ProducerConfig, properties)
+    if transactional:
+        check_properties(place, ProducerConfig, {**properties, "transactional.id": "some"})
+
+
+def _refuse_transactional(
+    place: str, table: ProducerTable | ProcessorTable, needed: str = "transactional-id"
+) -> None:
+    fields = type(table).model_fields
+    for name in OF_TRANSACTIONS:
+        if name in fields and getattr(table, name) != fields[name].default:
+            raise ValueError(f"{place}.{name.replace('_', '-')}: needs {needed}")

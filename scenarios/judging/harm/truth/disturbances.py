@@ -91,7 +91,7 @@ class Disturbances:
             spans.pop().end = t
 
     def _on_started(self, _seq: int, t: int, node: str, _fact: facts.HostStarted) -> None:
-        if not node.startswith(("producer-", "consumer-", "admin-")):
+        if not node.startswith(("producer-", "consumer-", "processor-", "admin-")):
             self.servers[node] = None
         self._end("down", node, t)
 

@@ -1,0 +1,161 @@
+"""A processor: it consumes, transforms and produces, with one of three guarantees."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.model.facts import Processed
+from kafkasim.scenarios.language.tables import ProcessorTable
+from kafkasim.scenarios.running.transactional.handling import Fenced, Transactions
+from kafkasim.scenarios.running.workloads import Control
+from kafkasim.sim.apps.client_port import ClientPort
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessorApplication:
+    """Consumes, transforms and produces: each record of its input becomes one of its output.
+
+    The output record has the value of the input record, so that a judge can tell which is which.
+    """
+
+    node: str
+    table: ProcessorTable
+    topics: tuple[str, ...]
+    control: Control
+    rng: random.Random
+
+    def __call__(self, port: ClientPort) -> Coroutine[Any, Any, None]:
+        """Return the loop of one incarnation."""
+        return _ProcessLoop(port, self).run()
+
+
+class _ProcessLoop:
+    """The loop of one incarnation of a processor."""
+
+    def __init__(self, port: ClientPort, application: ProcessorApplication) -> None:
+        self._port = port
+        self._node = application.node
+        self._table = table = application.table
+        self._topics = application.topics
+        self._control = application.control
+        self._rng = application.rng
+        self._transactions = Transactions(
+            port, application.node, application.control, exits=table.when_fenced == "exit"
+        )
+        self._handle: Callable[[dict[Any, Any]], Awaitable[None]] = {
+            "exactly-once": self._exactly_once,
+            "at-least-once": self._at_least_once,
+            "at-most-once": self._at_most_once,
+        }[table.guarantee]
+
+    async def run(self) -> None:
+        """Poll and process for ever."""
+        try:
+            if self._table.guarantee == "exactly-once":
+                await self._transactions.initialize()
+            await self._port.call("consumer.subscribe", self._topics)
+            while True:
+                records = await self._poll()
+                if records:
+                    await self._handle(records)
+        except Fenced as error:
+            self._control.failures[self._node] = str(error)
+
+    async def _poll(self) -> dict[Any, Any]:
+        kind, payload = await self._port.call("consumer.poll", 1000)
+        while kind != "records":
+            kind, payload = await self._port.call("consumer.continue")
+        assert isinstance(payload, dict), payload
+        return payload
+
+    async def _exactly_once(self, records: dict[Any, Any]) -> None:
+        """Process one poll's records in one transaction with their offsets (KIP-447)."""
+        transactions, port = self._transactions, self._port
+        try:
+            await transactions.begin()
+            await self._process(records)
+            for send in self._outputs(records):
+                await port.call("producer.send", *send, False)
+            offsets = {tp: (await port.call("consumer.position", tp), -1) for tp in records}
+            group = await port.call("consumer.group_metadata")
+            if None in [offset for offset, _ in offsets.values()]:
+                raise KafkaError("REVOKED", "a partition was lost while its records were processed")
+            await port.call("producer.send_offsets_to_transaction", offsets, group)
+            commit = self._rng.random() >= self._table.abort_share
+            await transactions.end(commit)
+            if not commit:
+                await self._rewind(records)
+        except KafkaError as error:
+            await transactions.recover(error)
+            await self._rewind(records)
+
+    async def _at_least_once(self, records: dict[Any, Any]) -> None:
+        """Commit the offsets once every output is acknowledged."""
+        await self._process(records)
+        try:
+            acks = [
+                self._port.call_acked("producer.send", *send, True)[1]
+                for send in self._outputs(records)
+            ]
+            for ack in acks:
+                await ack
+            await self._port.call("consumer.commit_sync", None)
+        except KafkaError as error:
+            self._control.failures[self._node] = str(error)
+            await self._rewind(records)
+
+    async def _at_most_once(self, records: dict[Any, Any]) -> None:
+        """Commit the offsets before anything else; what fails afterwards is lost."""
+        try:
+            await self._port.call("consumer.commit_sync", None)
+        except KafkaError as error:
+            self._control.failures[self._node] = str(error)
+            await self._rewind(records)
+            return
+        await self._process(records)
+        for send in self._outputs(records):
+            try:
+                await self._port.call("producer.send", *send, False)
+            except KafkaError as error:
+                self._control.failures[self._node] = str(error)
+
+    def _outputs(self, records: dict[Any, Any]) -> list[tuple[Any, ...]]:
+        """Return (topic, key, value, size, partition) of each output."""
+        table = self._table
+        return [
+            (table.output, key, value, table.value_size, None)
+            for batch in records.values()
+            for _offset, value, key, _timestamp in batch
+        ]
+
+    async def _process(self, records: dict[Any, Any]) -> None:
+        for tp, batch in records.items():
+            if self._table.processing.high:
+                busy = sum(self._table.processing.draw(self._rng) for _ in batch)
+                await asyncio.sleep(busy / 1e6)
+            topic_id = self._control.topic_ids[tp.topic]
+            base, last = batch[0][0], batch[-1][0]
+            self._port.record(
+                Processed(self._table.group, self._node, topic_id, tp.partition, base, last + 1)
+            )
+
+    async def _rewind(self, records: dict[Any, Any]) -> None:
+        """Move the positions of the partitions that were polled back to what is committed."""
+        while True:
+            try:
+                committed = await self._port.call("consumer.committed", tuple(records))
+                break
+            except KafkaError as error:
+                self._control.failures[self._node] = str(error)
+        for tp, batch in records.items():
+            offset = committed[tp]
+            try:
+                at = batch[0][0] if offset is None else offset
+                await self._port.call("consumer.seek", tp, at)
+            except KafkaError as error:  # another member has it by now
+                self._control.failures[self._node] = str(error)

@@ -1,0 +1,78 @@
+"""A producer that commits now and then, by the number of its records or by time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+
+from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.scenarios.language.tables import ProducerTable
+from kafkasim.scenarios.running.transactional.handling import Fenced, Transactions
+from kafkasim.scenarios.running.workloads import Control, key_source
+from kafkasim.sim.apps.client_port import ClientPort
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionalProducerApplication:
+    """Sends ``table.rate`` records a second to ``topic``, in transactions."""
+
+    node: str
+    number: int  # makes its record values unique
+    table: ProducerTable
+    topic: str
+    control: Control
+    rng: random.Random
+
+    async def __call__(self, port: ClientPort) -> None:
+        """Send until the runner ends it, then end the last transaction."""
+        control, node = self.control, self.node
+        control.flushed[node] = False
+        transactions = Transactions(port, node, control, exits=self.table.when_fenced == "exit")
+        try:
+            await transactions.initialize()
+            await self._send(port, transactions)
+        except Fenced as error:
+            control.failures[node] = str(error)
+        control.flushed[node] = True
+
+    async def _send(self, port: ClientPort, transactions: Transactions) -> None:
+        table, control = self.table, self.control
+        draw_key = key_source(table.keys, self.rng)
+        period = 1 / table.rate
+        begin = now = port.now_us / 1e6
+        stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
+        due = begin + period * self.rng.random()
+        sent = 0  # records of the open transaction
+        until = 0.0  # when it is ended at the latest
+        while control.producing and (stop is None or due < stop):
+            wake = min(due, until) if sent else due
+            if wake > now:
+                await asyncio.sleep(wake - now)
+            now = port.now_us / 1e6
+            try:
+                if now >= due and control.producing:
+                    if not sent:
+                        await transactions.begin()
+                        until = now + table.transaction_time / 1e6
+                    sent += 1
+                    await self._send_one(port, draw_key())
+                    due = max(due + period, now)
+                if sent >= table.transaction_records or (sent and now >= until):
+                    sent = 0
+                    await transactions.end(self.rng.random() >= table.abort_share)
+            except KafkaError as error:
+                sent = 0
+                await transactions.recover(error)
+            now = port.now_us / 1e6
+        if sent:
+            try:
+                await transactions.end(True)
+            except KafkaError as error:
+                await transactions.recover(error)
+
+    async def _send_one(self, port: ClientPort, key: str | None) -> None:
+        number = self.control.next_record.get(self.node, 0)
+        self.control.next_record[self.node] = number + 1
+        value = self.number << 32 | number
+        await port.call("producer.send", self.topic, key, value, self.table.value_size, None, False)

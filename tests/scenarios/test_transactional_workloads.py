@@ -1,0 +1,72 @@
+"""Keys of transactional workloads: what is refused, and what hosts are made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkasim.scenarios.language.nodes import node_names, select
+from kafkasim.scenarios.language.spec import ScenarioError, parse
+from kafkasim.scenarios.running.runner import run
+from kafkasim.sim.streams import Streams
+
+PRODUCER: dict[str, Any] = {"kind": "producer", "topic": "in", "rate": "20/s"}
+PROCESSOR: dict[str, Any] = {"kind": "processor", "topics": ["in"], "output": "out"}
+
+
+def scenario(*workload: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    topics = [{"name": name, "replication-factor": 3} for name in ("in", "out")]
+    return {
+        "name": "s", "claim": "c", "duration": "6s", "topics": topics, "workload": list(workload),
+        "cluster": {"controllers": 1, "config": {"group.initial.rebalance.delay.ms": 0}}, **keys,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        (PRODUCER | {"abort-share": 0.5}, "workload.0.abort-share: needs transactional-id"),
+        (PRODUCER | {"transaction-records": 5}, "workload.0.transaction-records: needs"),
+        (PRODUCER | {"transactional-id": "a", "config": {"acks": "1"}}, "transactional.id: needs"),
+        (PRODUCER | {"config": {"transactional.id": "a"}}, "write transactional-id beside config"),
+        (PRODUCER | {"transactional-id": ""}, "workload.0.transactional-id: '' is not valid"),
+        (PRODUCER | {"transactional-id": "a", "abort-share": 2}, "workload.0.abort-share: 2 is"),
+        ({"kind": "processor"}, "workload.0.output: is missing"),
+        (PROCESSOR | {"output": "x"}, "workload.0.output: no topic 'x'; allowed: in, out"),
+        (PROCESSOR | {"output": "in"}, "workload.0.output: 'in' is a topic that it reads"),
+        (PROCESSOR | {"guarantee": "at-least-once", "abort-share": 0.1}, "abort-share: needs"),
+        (PROCESSOR | {"guarantee": "at-most-once", "transactional-id": "a"}, "needs guarantee"),
+        (PROCESSOR | {"guarantee": "twice"}, "allowed: 'exactly-once', 'at-least-once' or"),
+        (PROCESSOR | {"config": {"enable.auto.commit": True}}, "a processor commits by itself"),
+        (PROCESSOR | {"producer-config": {"acks": "0"}}, "producer-config.transactional.id: needs"),
+    ],
+)
+def test_a_mistake_is_one_line(workload: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        parse(scenario(workload), "f.toml")
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_processors_are_hosts_of_their_own() -> None:
+    parsed = parse(scenario(PROCESSOR | {"count": 2}), "f.toml")
+    assert node_names(parsed)[-2:] == ["processor-1", "processor-2"]
+
+
+def test_a_producer_may_be_transactional() -> None:
+    parsed = parse(scenario(PRODUCER | {"transactional-id": "a", "abort-share": 0.1}), "f.toml")
+    assert node_names(parsed)[-1] == "producer-1"
+
+
+def test_a_transaction_coordinator_is_the_leader_of_the_ids_partition() -> None:
+    rng = Streams(1).stream("x")
+    chosen = select("transaction-coordinator:tx", [], rng, transaction_partitions=1)
+    assert chosen == "leader:__transaction_state-0"
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "at-most-once"])
+def test_a_processor_without_transactions_writes_what_it_reads(guarantee: str) -> None:
+    data = scenario(PRODUCER, PROCESSOR | {"guarantee": guarantee})
+    result = run(parse(data, "f.toml"), 1)
+    assert (result.verdict, result.anomalies) == ("pass", [])
