@@ -16,7 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.fidelity import kafka_assignors, kafka_metrics, kafka_settings
+from tests.fidelity import (
+    kafka_assignors,
+    kafka_metrics,
+    kafka_server_assignors,
+    kafka_settings,
+)
 from tests.fidelity.conversations import all_answers
 from tests.fidelity.playing.__main__ import main as schedules
 from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
@@ -44,6 +49,7 @@ def answers(version: str) -> list[str]:
 
 PARTS = {
     "defaults": Part(kafka_settings.VERSIONS, kafka_settings.ask),
+    "server_assignments": Part(kafka_server_assignors.VERSIONS, kafka_server_assignors.ask),
     "metrics": Part(kafka_metrics.VERSIONS, kafka_metrics.ask),
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
     "answers": Part((*VERSIONS, ZOOKEEPER), answers),

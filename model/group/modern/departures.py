@@ -4,7 +4,9 @@
     rebalance    partitions not given up within its rebalance timeout (max.poll.interval.ms)
 
 Kafka: GroupMetadataManager.consumerGroupLeave, consumerGroupFenceMember and their timers. A timer
-whose write fails is tried again half a second later (CoordinatorTimer).
+whose write fails is tried again half a second later (CoordinatorTimer). The timers of a member go
+before the write that removes it, so a member whose leaving cannot be written stays without a
+session until it heartbeats again, or another coordinator loads the group; so it is in Kafka.
 """
 
 from __future__ import annotations
