@@ -31,6 +31,7 @@ from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.explaining.explain import explain, firsts
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.files.applications import resolve
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import runner
@@ -152,4 +153,5 @@ def _checked(
         if table is None:
             raise ScenarioError(f"{place}: has no twin")
         data, added = library.apply(data, table.set, place), list(table.variants)
-    return parse(library.apply(data, settings, place), place), added
+    data = resolve(library.apply(data, settings, place), Path(), place)
+    return parse(data, place), added

@@ -27,6 +27,7 @@ COMMANDS = [
 ]
 SHORTER = {"--runs 50": "--runs 2"}
 USERS_FILE = ROOT / "scenarios" / "catalogue" / "gc-pause-fenced.toml"
+USERS_APPLICATION = ROOT / "tests" / "example_project" / "billing.py"
 FAILS_ON_PURPOSE = 10
 """The exit code of a scripted fault whose variant is in force: a safety failure."""
 
@@ -39,6 +40,7 @@ def shown(completed: subprocess.CompletedProcess[str]) -> str:
 @pytest.mark.spark
 def test_every_command_runs(tmp_path: Path) -> None:
     shutil.copy(USERS_FILE, tmp_path / "my.toml")
+    shutil.copy(USERS_APPLICATION, tmp_path)
     environment = {**os.environ, "COLUMNS": "100"}
     program = [sys.executable, "-m", "kafkasim.scenarios.cli"]
     assert len(COMMANDS) >= 20, COMMANDS
@@ -55,7 +57,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
             timeout=300,
         )
         broken = command.startswith("kafkasim run") and (
-            "--variant" in command or "small/" in command
+            "--variant" in command or "small/" in command or "commit_first" in command
         )
         expected = FAILS_ON_PURPOSE if broken else 0
         assert completed.returncode == expected, f"{command}\n{shown(completed)}"

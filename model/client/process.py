@@ -1,8 +1,9 @@
 """The process of a client host: the named clients of one application.
 
 The type of a client's configuration says whether it is a producer, a consumer or an admin client.
-The application calls a method as ``<client>.<method>``. A producer that has failed for good is
-closed and replaced (``<producer>.renew``), as an application would construct a new one.
+The application calls a method as ``<client>.<method>``; ``open`` makes a client that the process
+was not started with. A producer that has failed for good is closed and replaced
+(``<producer>.renew``), as an application would construct a new one.
 
 A stopped application (SIGTERM) closes its clients before the process ends: producers flush,
 consumers commit if auto-commit is on and leave their group. A consumer closes once the application
@@ -47,7 +48,7 @@ class ClientProcess(Process):
     ) -> None:
         super().__init__(name, files, rng, now)
         self._bootstrap = bootstrap
-        self._configs = clients
+        self._configs = dict(clients)
         self._rules = rules
         self._renewed: dict[str, int] = {}  # client -> how often it was replaced
         self.clients: dict[str, KafkaProducer | KafkaConsumer | KafkaAdmin] = {}
@@ -77,10 +78,22 @@ class ClientProcess(Process):
         self._make(client, f"{client}-{number}")
         self.out.append(Reply(call, None, None))
 
+    def _open(self, call: int, client: str, config: ClientConfig) -> None:
+        """Make a client that the application names, unless there is one of that name."""
+        error = None
+        if client in self.clients:
+            error = ValueError(f"{self.name} has a client {client} already")
+        elif not self._stopping:
+            self._configs[client] = config
+            self._make(client, client)
+        self.out.append(Reply(call, None, error))
+
     def on_call(self, item: Call, now: int) -> None:
         """Run a call's method; its client replies now or later."""
         method = self._methods.get(item.method)
-        if method is None:
+        if item.method == "open":
+            self._open(item.call, *item.args)
+        elif method is None:
             error = AttributeError(f"the clients of {self.name} have no method {item.method}")
             self.out.append(Reply(item.call, None, error))
         else:

@@ -16,6 +16,7 @@ from kafkasim.scenarios.commands.common import (
     OK,
     SAFETY,
     Crashed,
+    InputError,
     console,
     exit_code,
     make_directory,
@@ -28,6 +29,7 @@ from kafkasim.scenarios.commands.common import (
 )
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.files.applications import split
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import replay as replaying
 from kafkasim.scenarios.running.runner import run as run_once
@@ -56,6 +58,15 @@ Variants = Annotated[
     list[str] | None,
     typer.Option("--variant", metavar="ID", help="Add a variant (list --variants). Repeatable."),
 ]
+
+
+Apps = Annotated[
+    str | None,
+    typer.Option(
+        "--app", metavar="FILE[:FUNCTION]",
+        help="Run this async function in place of the scenario's consumers. [function: main]",
+    ),
+]  # fmt: skip
 
 
 @dataclass
@@ -117,6 +128,21 @@ def run_request(
     return RunRequest(name, scenario, list(settings or []), given, wanted, twin)
 
 
+def for_consumers(name: str, app: str) -> list[str]:
+    """Return the settings that put an application in place of a scenario's consumers.
+
+    Raises:
+        InputError: the scenario has no consumer group.
+        ScenarioError: there is no such scenario.
+    """
+    path, function = split(app)
+    workloads = enumerate(library.scenario(name)[0].workload)
+    places = [index for index, table in workloads if table.kind == "consumer-group"]
+    if not places:
+        raise InputError(f"--app: {name} has no workload of kind consumer-group to run it for")
+    return [f'workload.{place}.app="{path.absolute()}:{function}"' for place in places]
+
+
 def run(
     scenario: ScenarioName,
     seed: Annotated[int, typer.Option(min=0, help="The seed; the first one with --runs.")] = 0,
@@ -124,6 +150,7 @@ def run(
         int | None, typer.Option(min=1, help="How many seeds, counted up from --seed. [default: 1]")
     ] = None,
     settings: Settings = None,
+    app: Apps = None,
     variant: Variants = None,
     twin: Annotated[
         bool, typer.Option("--twin", help="Run the twin, which must fail as the scenario says.")
@@ -150,6 +177,8 @@ def run(
     Prints a line for a run that went as expected and a screen for one that did not, with the
     command that replays it. Durations count from the moment the cluster is ready.
     """
+    if app is not None:
+        settings = [*(settings or []), *for_consumers(scenario, app)]
     asked = run_request(scenario, settings, variant, twin, allow_unmodelled)
     if out is not None:
         make_directory(out)

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafkasim.scenarios.language.properties import merge
+from kafkasim.scenarios.language.files.applications import resolve
+from kafkasim.scenarios.language.files.properties import merge
 from kafkasim.scenarios.language.spec import ScenarioError, override, parse, read_toml
 from kafkasim.scenarios.language.tables import Scenario
 
@@ -94,7 +95,7 @@ def scenario(
         if not equals:
             raise ScenarioError(f"--set {setting!r}: give key=value")
         data = override(data, key.strip(), _value(text.strip()), place)
-    return parse(data, place), variants
+    return parse(resolve(data, Path(name).parent, place), place), variants
 
 
 def apply(data: Mapping[str, Any], overrides: Mapping[str, Any], place: str) -> dict[str, Any]:

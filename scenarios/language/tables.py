@@ -173,6 +173,8 @@ class ConsumerGroupTable(Table):
     application with a processing thread does. ``commit`` is auto (enable.auto.commit), sync or
     async (after processing), first (synchronously before processing) or none. The first member
     stays away from poll() for ``stuck-for`` (default 10 minutes) once ``stuck-at`` has passed.
+    With ``app = "FILE[:FUNCTION]"`` the members run that function of a Python file, and keys about
+    the built-in application say nothing.
     """
 
     kind: Literal["consumer-group"]
@@ -187,6 +189,8 @@ class ConsumerGroupTable(Table):
     rack: str | None = None
     start: Duration = 0
     config: Properties = {}
+    app: str | None = None
+    app_digest: str | None = None  # of the file, in the manifest of a run
 
 
 class WhenTable(Table):

@@ -12,6 +12,8 @@ from kafkasim.model.client.producer.producer import producer_config as derived_c
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kafkasim.model.storage.files import Files
+from kafkasim.scenarios.applications.loading import UserApplication
+from kafkasim.scenarios.applications.session import Payloads, Session
 from kafkasim.scenarios.language.tables import (
     ConsumerGroupTable,
     ProcessorTable,
@@ -23,9 +25,12 @@ from kafkasim.scenarios.running.transactional.processing import ProcessorApplica
 from kafkasim.scenarios.running.transactional.producing import TransactionalProducerApplication
 from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication
 from kafkasim.scenarios.variants.releases import ADMIN, CONSUMER, PRODUCER
-from kafkasim.sim.apps.client_port import Application, launch
+from kafkasim.sim.apps.client_port import Application, Applications, ClientPort, launch
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
+
+USER_RECORDS = 1 << 20
+"""Producers are numbered from 1, hosts of users' applications from here."""
 
 STUCK_FOR_US = 600_000_000
 """How long a stuck member stays away from poll() unless ``stuck-for`` says otherwise."""
@@ -44,6 +49,8 @@ class ClientHosts:
         self._rules = rules
         self._bootstrap = tuple(bootstrap)
         self.members: dict[str, list[str]] = {}  # group -> hosts of its members
+        self._payloads = Payloads()
+        self._launched: list[Applications] = []  # of all incarnations
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
         self._add_workloads()
         self.admin_host = world.add_host("admin-1")
@@ -58,6 +65,11 @@ class ClientHosts:
         defaults = ADMIN.get(self._scenario.cluster.kafka_version, {})
         config = ClientConfig.from_properties(defaults)
         self._run(self.admin_host, {"admin": config}, application)
+
+    def release(self) -> None:
+        """Free all applications; call it when the trace is closed."""
+        for applications in self._launched:
+            applications.release()
 
     def _add_workloads(self) -> None:
         producers = consumers = processors = 0
@@ -130,6 +142,9 @@ class ClientHosts:
             properties.setdefault("enable.auto.commit", False)
         if table.stuck_at is not None and is_first:
             self.control.stuck[node] = (table.stuck_at, table.stuck_for or STUCK_FOR_US)
+        if table.app is not None:
+            self._add(node, table, {}, self._user_application(number, table, table.app))
+            return
         application = ConsumerApplication(
             node=node,
             table=table,
@@ -139,6 +154,27 @@ class ClientHosts:
         )
         config = ConsumerConfig.from_properties(properties)
         self._add(node, table, {"consumer": config}, application)
+
+    def _user_application(self, number: int, table: ConsumerGroupTable, app: str) -> Application:
+        """Return a user's application for a member's host; its clients have the table's config."""
+        node = f"consumer-{number}"
+        version = self._scenario.cluster.kafka_version
+        rng = self._world.streams.stream(node, "application")
+
+        def make(port: ClientPort) -> Session:
+            return Session(
+                port,
+                node,
+                USER_RECORDS + number,
+                table.group,
+                {**CONSUMER.get(version, {}), **table.config},
+                PRODUCER.get(version, {}),
+                self.control.topic_ids,
+                self._payloads,
+                rng,
+            )
+
+        return UserApplication(app, make)
 
     def _add(
         self,
@@ -161,7 +197,7 @@ class ClientHosts:
         """Start a client process; each incarnation of it gets the application anew."""
 
         def attach(started: Host) -> None:
-            launch(started, application)
+            self._launched.append(launch(started, application))
 
         host.on_start.append(attach)
         host.start(partial(self._process, host.name, configs))

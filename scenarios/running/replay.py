@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from kafkasim.model.facts import COLUMNS, FACTS
 from kafkasim.scenarios.judging.verdict import Result
+from kafkasim.scenarios.language.files.applications import check_unchanged
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import run
@@ -98,9 +99,10 @@ def replay(directory: Path) -> Replay:
 
     Raises:
         ManifestError: manifest or trace is missing, damaged or of another schema.
-        ScenarioError: this code cannot read the stored scenario.
+        ScenarioError: this code cannot read the stored scenario, or an application was changed.
     """
     scenario, manifest = stored_scenario(directory)
+    check_unchanged(scenario, str(directory))
     stored = open_trace(directory)
     with TemporaryDirectory(prefix="kafkasim-replay-") as scratch:
         again = Path(scratch)

@@ -208,6 +208,7 @@ class ScenarioRun:
         )
         verdict = judge(evidence, self.scenario.expect)
         self.trace.close()
+        self.cluster.clients.release()
         result = Result(
             scenario=self.scenario.name,
             seed=self.seed,

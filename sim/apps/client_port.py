@@ -34,10 +34,13 @@ Application: TypeAlias = "Callable[[ClientPort], Coroutine[Any, Any, None]]"
 class ClientPort:
     """An application's access to its host: the client process, the clock, the trace."""
 
-    __slots__ = ("_last_call", "_loop", "_pending", "_record", "_submit")
+    __slots__ = ("_last_call", "_loop", "_pending", "_record", "_submit", "_wall_offset")
 
-    def __init__(self, loop: HostLoop, submit: Submit, record: Record) -> None:
+    def __init__(
+        self, loop: HostLoop, submit: Submit, record: Record, wall_offset: Callable[[], int]
+    ) -> None:
         self._loop = loop
+        self._wall_offset = wall_offset
         self._submit = submit
         self._record = record
         self._last_call = 0
@@ -52,6 +55,11 @@ class ClientPort:
     def now_us(self) -> int:
         """The host's monotonic time in microseconds."""
         return self._loop.now
+
+    @property
+    def wall_us(self) -> int:
+        """The host's wall clock in microseconds since 1970; faults may step it."""
+        return self._loop.now + self._wall_offset()
 
     def call(self, method: str, *args: Any) -> asyncio.Future[Any]:
         """Call a method of the client process; return the future of its reply.
@@ -137,6 +145,7 @@ class Applications:
         now: the host's monotonic time in µs.
         end: ends the process of the host when a main task has failed, which becomes a fact first.
             Without it ``run`` raises the exception.
+        wall_offset: what the wall clock shows beyond the monotonic time, in µs.
     """
 
     __slots__ = ("_end", "_record", "loop", "next_deadline", "on_reply", "port", "run")
@@ -148,13 +157,14 @@ class Applications:
         record: Record,
         now: int,
         end: Callable[[], None] | None = None,
+        wall_offset: Callable[[], int] = int,
     ) -> None:
         self.loop = loop = new_loop(name, now)
         self._record = record
         self._end = end
         if end is not None:
             loop.on_failure = self._on_failure
-        self.port = ClientPort(loop, submit, record)
+        self.port = ClientPort(loop, submit, record, wall_offset)
         # The host calls these all the time; the loop's own methods save a call each.
         self.run = loop.run
         self.next_deadline = loop.next_deadline
@@ -199,12 +209,16 @@ def launch(host: Host, *applications: Application) -> Applications:
     its process, as Java ends one without other threads than daemons: no client is closed.
     """
     assert host.process is not None, f"{host.name} has no process to call"
-    node, kernel, trace = host.process.name, host.kernel, host.trace
+    process, kernel, trace = host.process, host.kernel, host.trace
+    node = process.name
 
     def record(fact: Any) -> None:
         trace.record(int(kernel.now), node, fact)
 
-    apps = Applications(host.name, host.call, record, host.local_now(), host.abort)
+    def wall_offset() -> int:
+        return process.clock_offset_us
+
+    apps = Applications(host.name, host.call, record, host.local_now(), host.abort, wall_offset)
     for application in applications:
         apps.start(application)
     host.attach(apps)
@@ -223,13 +237,16 @@ def _failed(task: str, ended: bool, error: BaseException) -> ApplicationFailed:
     """Return the fact of a failure.
 
     It has the frames of the application and of what it calls, without Python's own library and
-    without addresses: they differ between machines and versions of Python.
+    without addresses: they differ between machines and versions of Python. The last frame is the
+    last one of a user's own code, if there is any.
     """
     frames = []
     for frame, line in traceback.walk_tb(error.__traceback__):
         module = str(frame.f_globals.get("__name__", "?"))
         if module.partition(".")[0] not in sys.stdlib_module_names:
             frames.append(f"{module}:{line} in {frame.f_code.co_name}")
+    own = [place for place, frame in enumerate(frames) if not frame.startswith("kafkasim.")]
+    frames = frames[: own[-1] + 1] if own else frames
     reason = re.sub(r" at 0x[0-9a-f]+", "", str(error))
     return ApplicationFailed(task, ended, type(error).__name__, reason, tuple(frames))
 

@@ -39,3 +39,18 @@ def test_any_fault_within_the_budget_costs_no_order(fault):
 
 def test_the_seed_is_that_of_the_command_line(kafka, request):
     assert kafka.run(SMALL).result.seed == request.config.getoption("--kafkasim-seed")
+
+
+BILLING = Path(__file__).with_name("billing.py")
+CRASH = "consumer-crash-rebalance"
+
+
+def test_billing_forgets_no_order_when_it_crashes(kafka):
+    """It may charge one twice: that is at least once."""
+    outcome = kafka.run(CRASH, settings={"workload.1.app": str(BILLING)})
+    assert outcome.verdict != "fail", kafka.why(outcome)
+
+
+def test_a_commit_before_the_charge_would_forget_orders(kafka):
+    outcome = kafka.run(CRASH, settings={"workload.1.app": f"{BILLING}:commit_first"})
+    assert outcome.anomalies == ["skipped-by-commit"]

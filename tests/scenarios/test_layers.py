@@ -13,6 +13,7 @@ ORDER = (
     "language",
     "variants",
     "judging",
+    "applications",
     "running",
     "showing",
     "explaining",

@@ -56,6 +56,11 @@ def producer_config(properties: Mapping[str, Any]) -> ProducerConfig:
     return ProducerConfig.from_properties(properties)
 
 
+def key_bytes(key: str | bytes) -> bytes:
+    """Return a key as it is on the wire."""
+    return key.encode() if isinstance(key, str) else key
+
+
 class Missing(Enum):
     """What a send waits for."""
 
@@ -95,7 +100,7 @@ class KafkaProducer:
         self.sender = sender = Sender(config, rules, self.metadata, self.accumulator)
         self.metadata.listeners.append(self._on_metadata)
         self._sticky: dict[str, StickyPartitioner] = {}
-        self._keys: dict[str, tuple[int, int]] = {}  # (hash, bytes) of keys used before
+        self._keys: dict[str | bytes, tuple[int, int]] = {}  # (hash, bytes) of keys used before
         self._blocked: deque[BlockedSend] = deque()  # all, in the order of their deadlines
         self._for_metadata: list[BlockedSend] = []
         self._for_memory: deque[BlockedSend] = deque()  # BufferPool.waiters
@@ -249,10 +254,10 @@ class KafkaProducer:
         chosen = sticky.choose(partitions, [len(q.batches) if q else 0 for q in known])
         return self.accumulator.queue(topic, chosen)
 
-    def _learn_key(self, key: str) -> tuple[int, int]:
+    def _learn_key(self, key: str | bytes) -> tuple[int, int]:
         if len(self._keys) >= KEYS_CACHED_MAX:
             self._keys.clear()
-        data = key.encode()
+        data = key_bytes(key)
         self._keys[key] = known = (positive_hash(data), len(data))
         return known
 
@@ -301,7 +306,7 @@ class KafkaProducer:
             first = self._for_memory[0]
             if first.waits:
                 key, _record_id, value_size = first.args[1:4]
-                key_size = -1 if key is None else len(key.encode())
+                key_size = -1 if key is None else len(key_bytes(key))
                 if not self.accumulator.has_memory(key_size, value_size):
                     break
             self._for_memory.popleft()

@@ -1,0 +1,1 @@
+"""A user's own application on the simulated clients: ``kafkasim run SCENARIO --app FILE``."""

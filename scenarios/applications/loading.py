@@ -1,0 +1,126 @@
+"""Read a user's file and run a function of it as the application of a host.
+
+Each incarnation of a host runs the file anew, as a new process would. Its imports give it the
+stand-ins of :mod:`.stand_ins`, this package under the name ``aiokafka``, modules of its own
+directory, and else Python's.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kafkasim.scenarios.applications import stand_ins, structs
+from kafkasim.scenarios.applications.consumer import AIOKafkaConsumer, record_processed
+from kafkasim.scenarios.applications.producer import AIOKafkaProducer
+from kafkasim.scenarios.applications.session import CURRENT, Session, session
+from kafkasim.scenarios.applications.structs import ConsumerRebalanceListener, ConsumerRecord
+from kafkasim.scenarios.language.files.applications import split
+from kafkasim.sim.apps.loop import NotSimulated
+
+
+@dataclass(frozen=True)
+class UserApplication:
+    """The application of one host: ``make(port)`` gives the session of an incarnation."""
+
+    app: str
+    make: Callable[[Any], Session]
+
+    def __call__(self, port: Any) -> Coroutine[Any, Any, None]:
+        """Return the coroutine of one incarnation."""
+        return self._run(self.make(port))
+
+    async def _run(self, place: Session) -> None:
+        CURRENT.set(place)
+        path, function = split(self.app)
+        await getattr(_Process(path.parent).load(path.stem), function)()
+
+
+@dataclass
+class _Process:
+    """The modules of one incarnation."""
+
+    directory: Path
+    modules: dict[str, ModuleType] = field(default_factory=stand_ins.modules)
+
+    def __post_init__(self) -> None:
+        self.modules.update(_client_modules())
+        own = dict(vars(builtins), __import__=self.import_, open=stand_ins.refused("open()"))
+        self._builtins = own | {"input": stand_ins.refused("input()")}
+
+    def load(self, name: str) -> ModuleType:
+        """Run a module of the application's directory, and return it."""
+        path = self.directory / f"{name}.py"
+        module = ModuleType(name)
+        module.__dict__.update(
+            __file__=str(path), __builtins__=self._builtins, __kafkasim_application__=True
+        )
+        self.modules[name] = module
+        exec(_compiled(str(path), path.stat().st_mtime_ns), module.__dict__)
+        return module
+
+    def import_(
+        self,
+        name: str,
+        globals_: Any = None,
+        locals_: Any = None,
+        fromlist: Any = (),
+        level: int = 0,
+    ) -> Any:
+        """Import a module for the application (builtins.__import__)."""
+        top = name.partition(".")[0]
+        if level:
+            raise ImportError(f"a relative import ({stand_ins.where()}): use the module's name")
+        if name == "kafkasim" or (top == "kafkasim" and fromlist):
+            session().tells = True
+        known = self.modules.get(name if fromlist else top)
+        if known is not None:
+            return known
+        if top in stand_ins.REFUSED_MODULES and name not in stand_ins.PURE.get(top, ()):
+            raise NotSimulated(f"the module {name} ({stand_ins.where()}): it leaves the simulation")
+        if (self.directory / f"{top}.py").exists():
+            return self.load(top)
+        return builtins.__import__(name, globals_, locals_, fromlist, level)
+
+
+_codes: dict[tuple[str, int], Any] = {}
+
+
+def _compiled(path: str, changed_ns: int) -> Any:
+    key = (path, changed_ns)
+    if key not in _codes:
+        _codes[key] = compile(Path(path).read_text(encoding="utf-8"), path, "exec")
+    return _codes[key]
+
+
+def _client_modules() -> dict[str, ModuleType]:
+    """Return ``aiokafka`` with its parts, and ``kafkasim`` as an application sees it."""
+    aiokafka, errors, of_structs = (
+        ModuleType(name) for name in ("aiokafka", "aiokafka.errors", "aiokafka.structs")
+    )
+    for name, thing in vars(structs).items():
+        if inspect.isclass(thing) and issubclass(thing, structs.KafkaError):
+            setattr(errors, name, thing)
+    for thing in (structs.TopicPartition, structs.OffsetAndMetadata, structs.RecordMetadata,
+                  ConsumerRecord):  # fmt: skip
+        setattr(of_structs, thing.__name__, thing)
+    aiokafka.__dict__.update(
+        AIOKafkaConsumer=AIOKafkaConsumer, AIOKafkaProducer=AIOKafkaProducer,
+        ConsumerRebalanceListener=ConsumerRebalanceListener, ConsumerRecord=ConsumerRecord,
+        TopicPartition=structs.TopicPartition, OffsetAndMetadata=structs.OffsetAndMetadata,
+        errors=errors, structs=of_structs,
+    )  # fmt: skip
+    own = ModuleType("kafkasim")
+    own.__dict__.update(processed=processed)
+    return {"aiokafka": aiokafka, "aiokafka.errors": errors, "aiokafka.structs": of_structs,
+            "kafkasim": own}  # fmt: skip
+
+
+def processed(*records: ConsumerRecord) -> None:
+    """Say that the effects of records have taken place."""
+    record_processed(session(), records)

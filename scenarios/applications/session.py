@@ -1,0 +1,79 @@
+"""What one incarnation of a user's application has: its host, its settings, and what it wrote."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkasim.sim.apps.client_port import ClientPort
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a record carries beside its id: the bytes that an application wrote."""
+
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Payloads:
+    """The payloads of all records that applications wrote in a run, by record id.
+
+    A record's id is what the checks tell records apart by; its payload travels with it.
+    """
+
+    def __init__(self) -> None:
+        self._payloads: dict[int, Payload] = {}
+        self._next: dict[str, int] = {}  # host -> the number of its next record
+
+    def new(self, node: str, number: int, payload: Payload) -> int:
+        """Return the id of a host's next record: ``number << 32 | counter``."""
+        count = self._next.get(node, 0)
+        self._next[node] = count + 1
+        record_id = number << 32 | count
+        self._payloads[record_id] = payload
+        return record_id
+
+    def of(self, record_id: int) -> Payload:
+        """Return a record's payload; a scenario's own producer writes the id in decimal."""
+        return self._payloads.get(record_id) or Payload(str(record_id).encode())
+
+
+@dataclass
+class Session:
+    """One incarnation: what its clients need to know of the run."""
+
+    port: ClientPort
+    node: str
+    number: int  # of the host, for record ids
+    group: str
+    defaults: Mapping[str, Any]  # of the workload's config, under Kafka's names
+    producer_defaults: Mapping[str, Any]
+    topic_ids: Mapping[str, str]
+    payloads: Payloads
+    rng: random.Random
+    tells: bool = False  # the application says itself what it has processed
+    opened: dict[str, int] = field(default_factory=dict)  # kind of client -> how many
+
+    def client_name(self, kind: str) -> str:
+        """Return a name for a new client: producer-1, consumer-1 …"""
+        self.opened[kind] = self.opened.get(kind, 0) + 1
+        return f"{kind}-{self.opened[kind]}"
+
+
+CURRENT: ContextVar[Session] = ContextVar("kafkasim application")
+
+
+def session() -> Session:
+    """Return the session of the running application.
+
+    Raises:
+        RuntimeError: no simulated application runs.
+    """
+    try:
+        return CURRENT.get()
+    except LookupError:
+        raise RuntimeError("no simulated application runs here") from None

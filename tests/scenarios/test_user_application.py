@@ -1,0 +1,249 @@
+"""A user's application on simulated clients: what it may do, what it sees, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import kafkasim
+from kafkasim.scenarios import cli
+from kafkasim.scenarios.language.spec import ScenarioError
+
+BILLING = Path(__file__).parents[1] / "example_project" / "billing.py"
+CRASH = "consumer-crash-rebalance"
+SCENARIO = {
+    "name": "own-application",
+    "claim": "An application runs on the simulated clients.",
+    "duration": "6s",
+    "cluster": {
+        "brokers": 1,
+        "controllers": 1,
+        "config": {"offsets.topic.replication.factor": 1, "group.initial.rebalance.delay.ms": 0},
+    },
+    "topics": [{"name": "orders"}, {"name": "receipts"}],
+    "workload": [
+        {"kind": "producer", "topic": "orders", "rate": "20/s", "stop": "3s"},
+        {"kind": "consumer-group", "topics": ["orders"], "config": {"heartbeat.interval.ms": 500}},
+    ],
+    "expect": {"permits": ["duplicate"]},
+}
+
+
+def run(app: str, seed: int = 1, **settings: object) -> kafkasim.Outcome:
+    return kafkasim.run(SCENARIO, seed=seed, settings={"workload.1.app": app, **settings})
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def written(body: str, name: str = "app") -> str:
+        path = tmp_path / f"{name}.py"
+        path.write_text(dedent(body))
+        return str(path)
+
+    return written
+
+
+def body_of_main(*lines: str) -> str:
+    """Return an application that does some things and then reads its topic."""
+    return "\n".join(
+        [
+            "import asyncio",
+            "from aiokafka import AIOKafkaConsumer, AIOKafkaProducer",
+            "async def main():",
+            *[f"    {line}" for line in lines],
+            "    async with AIOKafkaConsumer('orders', auto_offset_reset='earliest') as orders:",
+            "        async for order in orders:",
+            "            pass",
+        ]
+    )
+
+
+def test_an_application_reads_what_the_producer_wrote(write) -> None:
+    outcome = run(write(body_of_main("pass")))
+    assert outcome.verdict == "pass"
+    assert outcome.facts("Processed").num_rows > 0
+
+
+def test_a_commit_before_the_effect_loses_records_and_a_commit_after_it_does_not() -> None:
+    settings = {"workload.1.app": f"{BILLING}:commit_first"}
+    assert kafkasim.run(CRASH, settings=settings).anomalies == ["skipped-by-commit"]
+    settings = {"workload.1.app": str(BILLING)}
+    assert kafkasim.run(CRASH, settings=settings).verdict != "fail"
+
+
+def test_an_application_writes_records_with_keys_values_and_headers(write) -> None:
+    app = write(
+        """
+        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+        from aiokafka.structs import TopicPartition
+
+        async def main():
+            async with AIOKafkaProducer(value_serializer=str.encode) as receipts:
+                place = await receipts.send_and_wait(
+                    "receipts", "paid", key=b"k", headers=[("kind", b"receipt")])
+                assert (place.topic, place.partition, place.offset) == ("receipts", 0, 0), place
+                await receipts.send("receipts", None, partition=0)
+            reader = AIOKafkaConsumer(auto_offset_reset="earliest", value_deserializer=bytes.decode)
+            await reader.start()
+            reader.assign([TopicPartition("receipts", 0)])
+            first, second = await reader.getone(), await reader.getone()
+            assert (first.value, first.key, first.headers) == (
+                "paid", b"k", (("kind", b"receipt"),)), first
+            assert (second.value, second.key, second.offset) == (None, None, 1), second
+            reader.seek(TopicPartition("receipts", 0), 0)
+            assert (await reader.getone()).offset == 0
+            await reader.commit({TopicPartition("receipts", 0): 1})
+            assert await reader.committed(TopicPartition("receipts", 0)) == 1
+            assert await reader.position(TopicPartition("receipts", 0)) == 1
+            await reader.stop()
+            async with AIOKafkaConsumer("orders", auto_offset_reset="earliest") as orders:
+                async for order in orders:
+                    assert order.value.decode().isdigit()
+        """
+    )
+    assert run(app).verdict == "expected"  # duplicate: the seek
+
+
+def test_time_and_chance_are_those_of_the_run(write) -> None:
+    app = write(
+        """
+        import datetime, os, random, secrets, time, uuid
+        from random import choice
+        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+        async def main():
+            before = time.monotonic()
+            told = [time.time(), datetime.datetime.now().isoformat(), str(datetime.date.today()),
+                    random.random(), choice(range(1000)), str(uuid.uuid4()), secrets.token_hex(4),
+                    os.urandom(4).hex(), random.Random().random(), random.Random(7).random()]
+            assert time.monotonic() == before
+            raise RuntimeError(str(told))
+        """
+    )
+    told = [json.dumps(run(app, seed).facts("ApplicationFailed").to_pylist()) for seed in (1, 1, 2)]
+    assert told[0] == told[1]
+    assert told[0] != told[2]
+    assert str(__import__("random").Random(7).random()) in told[2]
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("import time; time.sleep(1)", "time.sleep() (app.py:4)"),
+        ("open('x')", "open() (app.py:4)"),
+        ("import os; os.listdir()", "os.listdir() (app.py:4)"),
+        ("import socket", "the module socket (app.py:4)"),
+        ("import urllib.request", "the module urllib.request (app.py:4)"),
+        ("import threading", "the module threading (app.py:4)"),
+        ("await asyncio.to_thread(print)", "a thread"),
+        ("AIOKafkaConsumer(max_pol_records=1)", "max.pol.records"),
+        ("AIOKafkaConsumer(group_id='others')", "group_id 'others'"),
+        ("AIOKafkaProducer(acks=7)", "acks"),
+        ("await AIOKafkaProducer().send('orders', b'')", "await producer.start()"),
+    ],
+)
+def test_what_leaves_the_simulation_or_is_wrong_is_named(write, line: str, named: str) -> None:
+    outcome = run(write(body_of_main(line)))
+    assert "application-failed" in outcome.anomalies
+    failed = outcome.facts("ApplicationFailed").to_pylist()[0]
+    assert named in failed["reason"] or "loop.run_in_executor" in failed["reason"], failed
+    assert failed["traceback"][-1] == "app:4 in main"
+
+
+def test_a_listener_hears_of_rebalances_and_may_commit(write) -> None:
+    app = write(
+        """
+        from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+
+        class Listener(ConsumerRebalanceListener):
+            def __init__(self, consumer):
+                self.consumer = consumer
+                self.heard = []
+
+            async def on_partitions_revoked(self, revoked):
+                await self.consumer.commit()
+                self.heard.append(("revoked", sorted(revoked)))
+
+            def on_partitions_assigned(self, assigned):
+                self.heard.append(("assigned", sorted(assigned)))
+
+        async def main():
+            consumer = AIOKafkaConsumer(auto_offset_reset="earliest", enable_auto_commit=False)
+            listener = Listener(consumer)
+            consumer.subscribe(["orders"], listener)
+            await consumer.start()
+            while len(listener.heard) < 2:
+                await consumer.getmany(timeout_ms=500)
+            assert [kind for kind, _ in listener.heard[:2]] == ["assigned", "revoked"]
+            raise RuntimeError("heard of both")
+        """
+    )
+    settings = {"workload.1.count": 1}
+    workload = [*SCENARIO["workload"], {"kind": "consumer-group", "topics": ["orders"],
+                                        "start": "2s"}]  # fmt: skip
+    outcome = kafkasim.run(
+        {**SCENARIO, "workload": workload}, settings={"workload.1.app": app, **settings}
+    )
+    assert outcome.facts("ApplicationFailed").to_pylist()[0]["reason"] == "heard of both"
+    assert outcome.facts("CommitResult").column("error").to_pylist() == ["NONE"]
+
+
+def test_a_stop_commits_no_record_that_the_application_has_not_got(write) -> None:
+    app = write(
+        """
+        import asyncio
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+
+        async def main():
+            first = AIOKafkaConsumer("orders", auto_offset_reset="earliest")
+            await first.start()
+            await asyncio.sleep(3)
+            got = await first.getone()
+            assert got.offset == 0
+            await first.stop()
+            async with AIOKafkaConsumer("orders", auto_offset_reset="earliest") as second:
+                assert (await second.getone()).offset == 1
+                async for _ in second:
+                    pass
+        """
+    )
+    assert run(app).verdict == "expected"  # duplicate: poll() had returned more than was got
+
+
+def test_modules_beside_the_file_are_part_of_the_application(write) -> None:
+    write("import time\nBEGUN = time.time()\n", "beside")
+    app = write("import beside\n" + body_of_main("assert beside.BEGUN < 2e9, beside.BEGUN"))
+    assert run(app).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("body", "function", "said"),
+    [
+        ("async def other(): pass", "main", "no `async def main`; it has other"),
+        ("def main(): pass", "main", "it has none"),
+        ("async def main(:", "main", "app.py:1: not Python"),
+    ],
+)
+def test_a_file_that_is_no_application_is_refused(write, body, function, said) -> None:
+    with pytest.raises(ScenarioError, match=r"app\.py") as refused:
+        run(f"{write(body)}:{function}")
+    assert said in str(refused.value)
+
+
+def test_a_missing_file_and_a_scenario_without_consumers_are_bad_input(capsys) -> None:
+    assert cli.invoke(["run", CRASH, "--app", "nowhere.py"]) == 2
+    assert "nowhere.py: cannot be read" in capsys.readouterr().err
+    assert cli.invoke(["run", "acks-one-loses", "--app", str(BILLING)]) == 2
+    assert "no workload of kind consumer-group" in capsys.readouterr().err
+
+
+def test_a_stored_run_replays_as_long_as_the_file_is_the_same(write, tmp_path, capsys) -> None:
+    app, out = write(body_of_main("pass")), str(tmp_path / "out")
+    assert cli.invoke(["run", CRASH, "--app", app, "--out", out, "--seed", "3"]) == 0
+    assert cli.invoke(["replay", out]) == 0
+    write(body_of_main("await asyncio.sleep(1)"))
+    assert cli.invoke(["replay", out]) == 2
+    assert "was changed since the run" in capsys.readouterr().err
