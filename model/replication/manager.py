@@ -27,6 +27,7 @@ from kafkasim.model.replication.requests.offsets import OffsetQueries
 from kafkasim.model.replication.requests.produce import ProduceHandler
 from kafkasim.model.replication.requests.purgatory import Purgatory
 from kafkasim.model.replication.requests.transactions.markers import TransactionMarkers
+from kafkasim.model.replication.requests.transactions.verification import TransactionVerification
 from kafkasim.model.replication.roles import PartitionStates, RoleChanges
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.final_replica import final_replica
@@ -84,7 +85,8 @@ class ReplicaManager:
         self.fetching = FetchHandler(
             process, rules, hosted, locks, purgatory, reader, self.sessions
         )
-        self.producing = ProduceHandler(process, rules, hosted, locks, purgatory)
+        self.verification = TransactionVerification(process, config, rules, hosted)
+        self.producing = ProduceHandler(process, rules, hosted, locks, purgatory, self.verification)
         self.markers = TransactionMarkers(
             process, hosted, locks, self.producing, config.request_timeout_ms
         )

@@ -212,6 +212,14 @@ class ReplicationRules:
         broker = brokers.get(replica)
         return broker is not None and epoch < broker.epoch
 
+    def verifies_transactions(self, enabled: bool) -> bool:
+        """Return whether leaders ask the coordinator before a transaction's first batch (KIP-890).
+
+        ``enabled`` is transaction.partition.verification.enable. Without the question a batch that
+        its transaction's end has overtaken opens a transaction that nobody ends (B46).
+        """
+        return enabled
+
     def enough_replicas(self, leader: LeaderView) -> bool:
         """Return whether a batch with acks=all may be appended: the ISR has min.insync.replicas."""
         return len(leader.isr) >= leader.min_isr

@@ -13,6 +13,7 @@ from kafkasim.model.records import MAX_SEQUENCE, RecordBatch
 
 if TYPE_CHECKING:
     from kafkasim.model.storage.log.producers.entry import BatchMetadata, ProducerEntry
+    from kafkasim.model.storage.log.producers.verification import VerificationStateEntry
 
 
 class StorageRules:
@@ -82,6 +83,32 @@ class StorageRules:
             return Errors.INVALID_PRODUCER_EPOCH
         if batch.records[0].value.coordinator_epoch < entry.coordinator_epoch:
             return Errors.TRANSACTION_COORDINATOR_FENCED
+        return NONE
+
+    def is_verified(
+        self, known: VerificationStateEntry | None, guard: VerificationStateEntry | None
+    ) -> bool:
+        """Return whether a transaction's first batch has a verification that still counts
+        (KIP-890, KAFKA-14884, B47).
+
+        ``guard`` is the batch's, ``known`` the producer's current one, each None without one. A
+        marker or a batch since the question was asked has made another one current, or none.
+        """
+        return guard is not None and guard is known
+
+    def check_unverified_sequence(
+        self, known: VerificationStateEntry, entry: ProducerEntry | None, sequence: int
+    ) -> Errors:
+        """Return the error of a batch that would overtake one which waits for its verification.
+
+        Otherwise the lower batch, once it is verified, is out of order for ever (KAFKA-14920, B60).
+        In transaction version 2 the first batch here has sequence 0 (Kafka 4.1).
+        """
+        unknown = entry is None or not entry.batches
+        if known.supports_epoch_bump and sequence != 0 and unknown:
+            return Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if sequence > known.lowest_sequence:
+            return Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
         return NONE
 
     def marker_refreshes_producer(self) -> bool:

@@ -34,7 +34,7 @@ OFFSETS = TopicPartition(GROUP_METADATA_TOPIC, 0)
 
 @pytest.fixture
 def cluster() -> Cluster:
-    made = Cluster()
+    made = Cluster(transaction_partition_verification_enable=False)
     made.create()
     return made
 

@@ -21,9 +21,10 @@ from kafkasim.model.broker.common.coordinators.registry import (
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
 from kafkasim.model.broker.common.socket_server import SocketServer
 from kafkasim.model.broker.common.statistics import RequestStatistics
+from kafkasim.model.broker.common.transactions.add_partitions import AddPartitionsToTxnManager
 from kafkasim.model.effects import Exit
 from kafkasim.model.group.coordinator import LANE, GroupCoordinator
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
 from kafkasim.model.replication.manager import ReplicaManager
 
 if TYPE_CHECKING:
@@ -76,12 +77,12 @@ class KafkaBroker:
             self._coordinator_committed,
         )
         log = ReplicatedCoordinatorLog(incarnation, self.replicas)
-        broker_id = incarnation.broker_id
         self.coordinator = GroupCoordinator(
-            process, broker_id, config, rules.group, log, new_coordinator, image
+            process, incarnation.broker_id, config, rules.group, log, new_coordinator, image
         )
         groups = CoordinatorTopic(GROUP, group_metadata_topic(config), self.coordinator, LANE)
         self.coordinators = CoordinatorTopics(process.out, (groups,))
+        self.add_partitions = self._verify_transactions()
         self.statistics = RequestStatistics(process)
         self.apis = KafkaApis(
             process.out,
@@ -99,6 +100,15 @@ class KafkaBroker:
         )
         self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
 
+    def _verify_transactions(self) -> AddPartitionsToTxnManager:
+        """Let the leaders ask the coordinators of transactions (KIP-890)."""
+        timeout_ms = self.config.request_timeout_ms
+        manager = AddPartitionsToTxnManager(
+            self.process, self.image, self._partition_of_transaction, timeout_ms
+        )
+        self.replicas.verification.coordinators = manager
+        return manager
+
     # ------------------------------------------------------------------------------ start and stop
 
     def start_isr_expiration(self, now: int) -> None:
@@ -115,6 +125,7 @@ class KafkaBroker:
         """Drop requests from now on and stop the replica fetchers."""
         self.incarnation.stopping = True
         self.replicas.fetchers.stop(now)
+        self.add_partitions.thread.stop(now)
 
     def close_logs(self, loaded: bool, now: int, closed: Callable[[int], None]) -> None:
         """Close the logs, with the clean-shutdown marker if they were ``loaded``.
@@ -145,6 +156,10 @@ class KafkaBroker:
         topic = self.image.topic_by_name(tp.topic)
         entry = None if topic is None else topic.partitions.get(tp.partition)
         return None if entry is None else (entry.leader, entry.leader_epoch)
+
+    def _partition_of_transaction(self, transactional_id: str) -> int:
+        coordinator = self.coordinators.coordinator_of(TRANSACTION_STATE_TOPIC)
+        return -1 if coordinator is None else coordinator.partition_for(transactional_id)
 
     def _coordinator_committed(self, tp: TopicPartition, high_watermark: int) -> None:
         self.coordinators.committed(tp, high_watermark)

@@ -23,6 +23,7 @@ class ProduceRequest(Message):
     partitions: tuple[ProducePartition, ...]
     transactional_id: str | None = None
     transaction_version: int = 0  # 2: partitions join the transaction implicitly (version 12)
+    knows_abortable: bool = True  # the client knows TRANSACTION_ABORTABLE (version 11)
 
     def wire_size(self) -> int:
         return HEADER + sum([PER_PARTITION + p.batch.size for p in self.partitions])

@@ -210,6 +210,7 @@ class LogManager:
             high_watermark=high_watermark if existed else 0,
             now_ms=process.wall_ms(now),
             producer_id_expiration_ms=self.settings.current.producer_id_expiration_ms,
+            verifies_transactions=self.settings.current.transaction_partition_verification_enable,
         )
         if not existed:
             return log

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import PartitionRegistration
     from kafkasim.model.replication.partitions.ports import PartitionContext
     from kafkasim.model.replication.partitions.remote_replica import RemoteReplica
+    from kafkasim.model.storage.log.producers.verification import VerificationStateEntry
     from kafkasim.model.storage.log.unified_log import UnifiedLog
     from kafkasim.model.storage.log.validation import AppendOrigin, AppendResult
 
@@ -224,6 +225,7 @@ class Partition:
         now: int,
         origin: AppendOrigin,
         transaction_version: int = 0,
+        guard: VerificationStateEntry | None = None,
     ) -> AppendResult:
         """Append a batch of a client or of a coordinator, markers too.
 
@@ -236,7 +238,7 @@ class Partition:
         leader_epoch = leader.leader_epoch
         wall_ms = context.host.wall_ms(now)
         result = self.log.append_as_leader(
-            batch, leader_epoch, wall_ms, origin, transaction_version
+            batch, leader_epoch, wall_ms, origin, transaction_version, guard
         )
         written = result.batch
         if written is not None and not result.duplicate:

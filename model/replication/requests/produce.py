@@ -3,7 +3,9 @@
 Models ReplicaManager.appendRecords, Partition.appendRecordsToLeader and DelayedProduce. Transaction
 markers take the same way. Coordinators append here, too, and await the high watermark themselves.
 
-Left out: quotas of clients, transaction verification.
+A transactional request is verified first (:class:`TransactionVerification`, KIP-890).
+
+Left out: quotas of clients.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from kafkasim.model.effects import Close, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
 from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.replication.requests.transactions.verification import NOTHING_TO_VERIFY
 from kafkasim.model.storage.files import DiskError
 from kafkasim.model.storage.log.validation import AppendOrigin
 
@@ -25,7 +28,12 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.partitions.role_locks import RoleLocks
     from kafkasim.model.replication.ports import BrokerProcess
     from kafkasim.model.replication.requests.purgatory import Purgatory
+    from kafkasim.model.replication.requests.transactions.verification import (
+        TransactionVerification,
+        Verified,
+    )
     from kafkasim.model.replication.rules import ReplicationRules
+    from kafkasim.model.storage.log.producers.verification import VerificationStateEntry
 
 NONE = Errors.NONE
 VALID_ACKS = (-1, 1, 0)
@@ -136,12 +144,14 @@ class ProduceHandler:
         hosted: HostedPartitions,
         locks: RoleLocks,
         purgatory: Purgatory,
+        verification: TransactionVerification,
     ) -> None:
         self._process = process
         self._rules = rules
         self._hosted = hosted
         self._locks = locks
         self._purgatory = purgatory
+        self._verification = verification
 
     def serve(self, item: Request, now: int) -> None:
         """Append to each partition, then answer or wait for high watermarks."""
@@ -151,16 +161,31 @@ class ProduceHandler:
         if request.acks not in VALID_ACKS:
             self._answer(item, [self._refused(data.tp) for data in request.partitions], now, now)
             return
-        self.append_records(item, request, AppendOrigin.CLIENT, self._answer, now)
+        if request.transactional_id is None:
+            self.append_records(item, request, AppendOrigin.CLIENT, self._answer, now)
+            return
+
+        def verified(outcome: Verified, at: int) -> None:
+            if not self._locks.held or not self._locks.put_aside(item):
+                self.append_records(item, request, AppendOrigin.CLIENT, self._answer, at, outcome)
+
+        self._verification.verify_produce(request, verified, now)
 
     def append_records(
-        self, item: Request, request: ProduceRequest, origin: AppendOrigin, answer: Answer, now: int
+        self,
+        item: Request,
+        request: ProduceRequest,
+        origin: AppendOrigin,
+        answer: Answer,
+        now: int,
+        verified: Verified = NOTHING_TO_VERIFY,
     ) -> None:
         """Append to each partition; call ``answer`` at once or when the high watermarks are there
         (ReplicaManager.appendRecords).
 
         ``item`` is what the answer is for: a Produce or a WriteTxnMarkers request.
         """
+        refused = verified.errors
         statuses: list[ProduceStatus] = []
         grown: list[Partition] = []
         waiting: DelayedProduce | None = None
@@ -173,7 +198,11 @@ class ProduceHandler:
                 status.error = self._hosted.error_of_missing(tp)
                 status.current_leader = self._hosted.current_leader(tp)
                 continue
-            appended = self._append(partition, data.batch, request, origin, status, now)
+            if tp in refused:
+                status.error = refused[tp]
+                continue
+            guard = verified.guards.get(tp)
+            appended = self._append(partition, data.batch, request, origin, guard, status, now)
             if appended is None:
                 continue
             grown.append(partition)
@@ -209,6 +238,7 @@ class ProduceHandler:
         batch: RecordBatch,
         request: ProduceRequest,
         origin: AppendOrigin,
+        guard: VerificationStateEntry | None,
         status: ProduceStatus,
         now: int,
     ) -> LeaderAppend | None:
@@ -226,7 +256,7 @@ class ProduceHandler:
             return None
         try:
             version = request.transaction_version
-            result = partition.append_as_leader(leader, batch, now, origin, version)
+            result = partition.append_as_leader(leader, batch, now, origin, version, guard)
         except DiskError as error:
             status.error = Errors.KAFKA_STORAGE_ERROR
             partition.mark_offline()
@@ -258,12 +288,17 @@ class ProduceHandler:
         process.count_request("Produce", failed, item.received_us, started, now)
 
     def append_from_coordinator(
-        self, tp: TopicPartition, batch: RecordBatch, now: int, transaction_version: int = 0
+        self,
+        tp: TopicPartition,
+        batch: RecordBatch,
+        now: int,
+        transaction_version: int = 0,
+        guard: VerificationStateEntry | None = None,
     ) -> tuple[Errors, int]:
         """Append a coordinator's batch; return the error and the offset after the batch, or −1.
 
         The coordinator answers its clients once the high watermark has reached that offset.
-        ``transaction_version`` counts for a marker.
+        ``transaction_version`` counts for a marker, ``guard`` for a transaction's offsets.
         """
         partition = self._hosted.online.get(tp)
         if partition is None:
@@ -275,7 +310,9 @@ class ProduceHandler:
             return Errors.NOT_ENOUGH_REPLICAS, -1
         try:
             origin = AppendOrigin.COORDINATOR
-            result = partition.append_as_leader(leader, batch, now, origin, transaction_version)
+            result = partition.append_as_leader(
+                leader, batch, now, origin, transaction_version, guard
+            )
         except DiskError as error:
             partition.mark_offline()
             self._process.log_dir_failed(error, now)

@@ -30,6 +30,7 @@ from kafkasim.model.storage.log.epochs import LeaderEpochCache
 from kafkasim.model.storage.log.local_log import LocalLog
 from kafkasim.model.storage.log.producers.state_manager import ProducerStateManager
 from kafkasim.model.storage.log.producers.transactions import NO_UNSTABLE_OFFSET
+from kafkasim.model.storage.log.producers.verification import VerificationStateEntry
 from kafkasim.model.storage.log.segment import Segment
 from kafkasim.model.storage.log.validation import (
     AppendOrigin,
@@ -68,6 +69,7 @@ class UnifiedLog:
         high_watermark: int = 0,
         now_ms: int = 0,
         producer_id_expiration_ms: int = 86400000,
+        verifies_transactions: bool = False,
     ) -> None:
         """Load what ``files`` has below ``directory``, or create an empty log there.
 
@@ -86,7 +88,9 @@ class UnifiedLog:
         self.update_config(config)
         epoch_path = f"{directory}/{EPOCH_CHECKPOINT}"
         self.epochs = LeaderEpochCache(files, out, epoch_path, rules, self._disk_failed)
-        self.producers = ProducerStateManager(files, directory, producer_id_expiration_ms, rules)
+        self.producers = ProducerStateManager(
+            files, directory, producer_id_expiration_ms, rules, verifies_transactions
+        )
         self.transactions = self.producers.transactions
         metadata = write_topic_id(files, directory, topic_id, tp)
         if metadata is not None:
@@ -164,18 +168,19 @@ class UnifiedLog:
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-        transaction_version: int = 0,
+        version: int = 0,
+        guard: VerificationStateEntry | None = None,
     ) -> AppendResult:
         """Validate a new batch, give it the next offset and ``leader_epoch``, and append it.
 
         A client's batch is validated in full, a coordinator's by its size and producer epoch
-        (analyzeAndValidateRecords). ``transaction_version`` is a marker's. An error is no change.
+        (analyzeAndValidateRecords). ``version`` is that of a marker's transaction, ``guard`` comes
+        from a verification. An error changes nothing.
 
         Raises:
             DiskError: the disk refused the write.
         """
-        size = batch.size
-        client = origin is AppendOrigin.CLIENT
+        size, client = batch.size, origin is AppendOrigin.CLIENT
         if origin is not AppendOrigin.RAFT_LEADER and size > self._max_message_bytes:
             return AppendResult(Errors.MESSAGE_TOO_LARGE, None, -1, -1)
         if size > self._segment_bytes:
@@ -188,16 +193,15 @@ class UnifiedLog:
                 error = out_of_range(batch, now_ms, self.config)
             if error is not NONE:
                 return AppendResult(error, None, -1, -1)
-        producer_id = batch.producer_id
-        if producer_id >= 0:
-            entry = self.producers.entries.get(producer_id)
+        if batch.producer_id >= 0:
+            entry = self.producers.entries.get(batch.producer_id)
             rules = self.rules
             if client and entry is not None:
                 known = rules.find_duplicate(entry, batch)
                 if known is not None:
                     return AppendResult(NONE, None, known[2] - known[3], known[2], True)
             if batch.transactional or (entry is not None and entry.txn_first_offset >= 0):
-                error = self.producers.check_transactional(batch, client, transaction_version)
+                error = self.producers.check_transactional(batch, client, version, guard)
             else:
                 error = (rules.check_sequence if client else rules.check_epoch)(entry, batch)
             if error is not NONE:

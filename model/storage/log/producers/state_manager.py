@@ -24,6 +24,7 @@ from kafkasim.model.records import (
 from kafkasim.model.storage.files import Corrupt, Files
 from kafkasim.model.storage.log.producers.entry import ProducerEntry
 from kafkasim.model.storage.log.producers.transactions import CompletedTxn, OpenTransactions
+from kafkasim.model.storage.log.producers.verification import VerificationStateEntry
 from kafkasim.model.storage.rules import StorageRules
 
 BATCHES_KEPT = 5
@@ -34,10 +35,17 @@ class ProducerStateManager:
     """The producers of one log: the result of replaying it up to ``map_end_offset``."""
 
     def __init__(
-        self, files: Files, directory: str, expiration_ms: int, rules: StorageRules
+        self,
+        files: Files,
+        directory: str,
+        expiration_ms: int,
+        rules: StorageRules,
+        verifies: bool = False,
     ) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.transactions = OpenTransactions()
+        self._verifications: dict[int, VerificationStateEntry] = {}
+        self._verifies = verifies  # transaction.partition.verification.enable
         self._rules = rules
         self.map_end_offset = 0
         self._files = files
@@ -85,6 +93,7 @@ class ProducerStateManager:
         """Let a transactional data batch begin a transaction unless one is open."""
         if batch.base_sequence == NO_SEQUENCE:  # a coordinator's: no sequence number is counted
             entry.batches[-1] = (NO_SEQUENCE, NO_SEQUENCE, *entry.batches[-1][2:])
+        self._verifications.pop(entry.producer_id, None)
         if entry.txn_first_offset < 0:
             entry.txn_first_offset = batch.base_offset
             self.transactions.begin(entry.producer_id, batch.base_offset)
@@ -97,6 +106,7 @@ class ProducerStateManager:
         marker = batch.records[0].value
         assert isinstance(marker, EndTransactionMarker), batch
         producer_id = batch.producer_id
+        self._verifications.pop(producer_id, None)
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id, -1, [], -1)
@@ -114,30 +124,71 @@ class ProducerStateManager:
         aborted = not marker.committed
         return CompletedTxn(producer_id, first_offset, batch.base_offset, aborted)
 
+    def start_verification(
+        self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
+    ) -> VerificationStateEntry | Errors | None:
+        """Return the guard with which a producer's batch may be appended once it is verified.
+
+        None: its transaction is open here, so nothing is to be verified. The error is
+        INVALID_PRODUCER_EPOCH (UnifiedLog.maybeStartTransactionVerification).
+        """
+        known = self.entries.get(producer_id)
+        if known is not None:
+            if epoch < known.epoch:
+                return Errors.INVALID_PRODUCER_EPOCH
+            if known.txn_first_offset >= 0 and epoch == known.epoch:
+                return None
+        guard = self._verifications.get(producer_id)
+        if guard is None:
+            guard = VerificationStateEntry(now_ms, sequence, epoch, supports_epoch_bump)
+            self._verifications[producer_id] = guard
+        guard.update(sequence, epoch)
+        return guard
+
     def check_transactional(
-        self, batch: RecordBatch, client: bool, transaction_version: int
+        self,
+        batch: RecordBatch,
+        client: bool,
+        transaction_version: int,
+        guard: VerificationStateEntry | None,
     ) -> Errors:
         """Return NONE if a batch of a producer with transactions may be appended, or the error.
 
         ``batch`` is a marker, a transactional batch, or comes from a producer with an open
-        transaction. A coordinator's batches (not ``client``) have no sequence numbers.
+        transaction. ``guard`` is what ``start_verification`` returned. A coordinator's batches (not
+        ``client``) have no sequence numbers.
         """
         rules = self._rules
         entry = self.entries.get(batch.producer_id)
         if batch.control:
             return rules.check_marker(entry, batch, transaction_version)
+        known = self._verifications.get(batch.producer_id)
+        if batch.transactional and self._verifies:
+            ongoing = (
+                entry is not None
+                and entry.txn_first_offset >= 0
+                and entry.epoch == batch.producer_epoch
+            )
+            if not ongoing and not rules.is_verified(known, guard):
+                return Errors.INVALID_TXN_STATE
         error = rules.check_epoch(entry, batch)
         if client and error is NONE:
-            error = rules.check_sequence(entry, batch)
+            if known is not None:
+                error = rules.check_unverified_sequence(known, entry, batch.base_sequence)
+            if error is NONE:
+                error = rules.check_sequence(entry, batch)
         if error is NONE and not batch.transactional:
             return Errors.INVALID_TXN_STATE  # its transaction is open
         return error
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget the producers that were silent for producer.id.expiration.ms.
+        """Forget the producers that were silent for producer.id.expiration.ms, and guards as old.
 
         A producer with an open transaction is never forgotten.
         """
+        for producer_id, guard in list(self._verifications.items()):
+            if now_ms - guard.timestamp_ms >= self._expiration_ms:
+                del self._verifications[producer_id]
         for producer_id, entry in list(self.entries.items()):
             if (
                 entry.txn_first_offset < 0
