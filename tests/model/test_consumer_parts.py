@@ -203,9 +203,18 @@ def test_a_poll_takes_one_pass_for_what_it_sets_off_itself() -> None:
     assert log == [5, 5]
 
 
+def test_a_poll_ends_without_records_when_a_position_has_advanced() -> None:
+    process = Process("client-1", MemoryFiles(), random.Random(1), 0)
+    poll = Poll(process, "c", lambda now: poll.end_or_wait({}, now >= 9, now))
+    poll.begin(7, 100, 5)
+    assert process.out == []
+    poll.wake(9)
+    assert process.out == [Reply(7, ("records", {}), None)]
+
+
 def test_an_error_waits_for_the_next_poll() -> None:
     process = Process("client-1", MemoryFiles(), random.Random(1), 0)
-    poll = Poll(process, "c", lambda now: poll.end_or_wait({}, now))
+    poll = Poll(process, "c", lambda now: poll.end_or_wait({}, False, now))
     error = KafkaError("X")
     poll.fail(error)
     poll.wake(1)

@@ -1,13 +1,15 @@
 """A partition's part of a fetch response, until all its records are polled: CompletedFetch.
 
-Not modelled: the records of aborted transactions, which read_committed would skip.
+Control batches are never returned. Under read_committed neither are the records of aborted
+transactions: the response names them, by producer id and first offset, and each ends with its ABORT
+marker. The position advances over whatever is skipped.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.records import RecordBatch
+from kafkasim.model.records import EndTransactionMarker, RecordBatch
 
 if TYPE_CHECKING:
     from kafkasim.model.client.consumer.subscription import TopicPartitionState
@@ -19,7 +21,7 @@ RecordTuple = tuple[int, Any, Any, int]  # offset, record id, key, timestamp in 
 class CompletedFetch:
     """Records that were fetched from ``fetch_offset`` on, in the order of their offsets."""
 
-    __slots__ = ("batch", "next_offset", "response", "state")
+    __slots__ = ("_aborted", "_aborting", "batch", "next_offset", "response", "state")
 
     def __init__(
         self, state: TopicPartitionState, fetch_offset: int, response: FetchPartitionResponse
@@ -28,12 +30,19 @@ class CompletedFetch:
         self.next_offset = fetch_offset
         self.response = response
         self.batch = 0  # the index of the batch to read next
+        # The aborted transactions that have not begun yet, the next one last: (first offset,
+        # producer id). And the producers whose aborted transaction goes on.
+        self._aborted = sorted(
+            [(first, producer_id) for producer_id, first in response.aborted_transactions],
+            reverse=True,
+        )
+        self._aborting: dict[int, None] = {}
 
     def take(self, limit: int) -> list[RecordTuple]:
         """Return up to ``limit`` records and move ``next_offset`` behind them.
 
-        ``next_offset`` also moves past control batches and past gaps that compaction has left. The
-        reading stops before a corrupt batch.
+        ``next_offset`` also moves past control batches, aborted records, and gaps that compaction
+        has left. The reading stops before a corrupt batch.
         """
         taken: list[RecordTuple] = []
         batches = self.response.batches
@@ -42,7 +51,10 @@ class CompletedFetch:
             if type(batch) is not RecordBatch:
                 break
             start = self.next_offset
-            if not batch.control and batch.last_offset >= start:
+            skipped = batch.control
+            if self._aborted or self._aborting:
+                skipped = self._is_aborted(batch) or skipped
+            if not skipped and batch.last_offset >= start:
                 base = batch.base_offset
                 deltas = batch.offset_deltas
                 records = batch.records
@@ -70,6 +82,21 @@ class CompletedFetch:
             if len(taken) >= limit:
                 break
         return taken
+
+    def _is_aborted(self, batch: RecordBatch) -> bool:
+        """Return whether a batch's transaction was aborted; take note of where those begin and
+        end (nextFetchedRecord)."""
+        producer_id = batch.producer_id
+        if producer_id < 0:
+            return False
+        while self._aborted and self._aborted[-1][0] <= batch.last_offset:
+            self._aborting[self._aborted.pop()[1]] = None
+        if not batch.control:
+            return batch.transactional and producer_id in self._aborting
+        marker = batch.records[0].value if batch.records else None
+        if isinstance(marker, EndTransactionMarker) and not marker.committed:
+            self._aborting.pop(producer_id, None)
+        return False
 
     @property
     def corrupt(self) -> bool:

@@ -242,7 +242,7 @@ class KafkaConsumer:
             self._poll.end_with_error(error)
             return
         self.fetcher.send_fetches(now)
-        self._poll.end_or_wait(records, now)
+        self._poll.end_or_wait(records, self.fetcher.position_advanced, now)
 
     def _update_positions(self, now: int) -> None:
         """Find positions: committed offsets first, then the reset policy (updateFetchPositions)."""

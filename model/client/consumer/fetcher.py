@@ -92,6 +92,7 @@ class Fetcher:
     ) -> None:
         self.poll = poll
         self.completed: deque[CompletedFetch] = deque()  # buffered, in the order of arrival
+        self.position_advanced = False  # by the last collect(), with or without records
         self._config = config
         self._rules = rules
         self._connections = metadata.connections
@@ -169,6 +170,7 @@ class Fetcher:
             NoOffsetForPartitionError: a position is out of range, and auto.offset.reset is none.
             KafkaError: the next batch is corrupt, or the leader refused the fetch for good.
         """
+        self.position_advanced = False
         room = self._config.max_poll_records
         polled: dict[TopicPartition, tuple[RecordTuple, ...]] = {}
         completed = self.completed
@@ -186,6 +188,8 @@ class Fetcher:
                 self._on_error(fetch, now)
                 continue
             records = fetch.take(room)
+            if fetch.next_offset > state.position:
+                self.position_advanced = True
             state.position = fetch.next_offset
             if not records and fetch.corrupt:
                 if polled:

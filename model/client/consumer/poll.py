@@ -107,11 +107,16 @@ class Poll:
         self._error = None
         self._end(None, error)
 
-    def end_or_wait(self, records: dict[TopicPartition, Any], now: int) -> None:
-        """End the poll() with records, or without any at its deadline; else let it wait."""
+    def end_or_wait(
+        self, records: dict[TopicPartition, Any], position_advanced: bool, now: int
+    ) -> None:
+        """End the poll() with records, or without any at its deadline; else let it wait.
+
+        It ends without records, too, when a position has advanced: over aborted records, say.
+        """
         if self._call is None:
             return
-        if records or now >= self._deadline:
+        if records or position_advanced or now >= self._deadline:
             self._end(("records", records), None)
         elif not self.process.timers.armed(self._key):
             self.process.timers.arm(self._key, self._deadline, "main", self._step)
