@@ -166,7 +166,7 @@ class BrokerConfig(Config):
     )
     # Transactions at the partitions (KIP-890)
     transaction_partition_verification_enable: bool = setting(True)  # leaders ask the coordinator
-    add_partitions_to_txn_retry_backoff_ms: int = setting(20, 0)  # while it is busy, with version 2
+    add_partitions_to_txn_retry_backoff_ms: int = setting(20, 1)  # while it is busy, with version 2
     add_partitions_to_txn_retry_backoff_max_ms: int = setting(100, 0)  # for that long at most
     # Committed offsets
     offsets_topic_num_partitions: int = setting(50, 1)

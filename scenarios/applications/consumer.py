@@ -29,7 +29,7 @@ from kafkasim.scenarios.applications.structs import (
     ConsumerRebalanceListener,
     ConsumerRecord,
     IllegalStateError,
-    OffsetAndMetadata,
+    offset_of,
     translated,
 )
 
@@ -44,7 +44,7 @@ class AIOKafkaConsumer:
     """A consumer of the running application; settings are keyword arguments.
 
     ``group_id`` is the group of the workload in whose place the application runs. Left out: offsets
-    by time, patterns, pause and resume, transactions' last stable offset.
+    by time, patterns, pause and resume.
 
     Raises:
         ValueError: an unknown setting, a value that is not allowed, or another group.
@@ -87,6 +87,7 @@ class AIOKafkaConsumer:
         if self._name:
             return
         self._name = self._session.client_name("consumer")
+        self._session.consumers.append(self._name)
         await self._port.call("open", self._name, self._config)
         if self._topics:
             await self._call("subscribe", self._topics)
@@ -101,6 +102,7 @@ class AIOKafkaConsumer:
             for tp, offset in first.items():
                 self.seek(tp, offset)
             await self._call("close")
+            self._session.consumers.remove(self._name)
             self._name = ""
 
     async def __aenter__(self) -> AIOKafkaConsumer:
@@ -236,7 +238,7 @@ class AIOKafkaConsumer:
         self._note_processed()
         wanted = dict(self._consumed) if offsets is None else offsets
         if wanted:
-            await self._call("commit_sync", {TopicPartition(*tp): _offset(at)
+            await self._call("commit_sync", {TopicPartition(*tp): offset_of(at)
                                              for tp, at in wanted.items()})  # fmt: skip
 
     async def committed(self, partition: TopicPartition) -> int | None:
@@ -300,9 +302,3 @@ def record_processed(place: Session, records: Iterable[ConsumerRecord]) -> None:
     for (topic, partition), first, end in runs:
         topic_id = place.topic_ids.get(topic, topic)
         place.port.record(Processed(place.group, place.node, topic_id, partition, first, end))
-
-
-def _offset(given: Any) -> int:
-    if isinstance(given, OffsetAndMetadata | tuple):
-        return int(given[0])
-    return int(given)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from kafkasim.model.client import exceptions
@@ -14,7 +15,9 @@ from kafkasim.scenarios.applications.session import Payload, session
 from kafkasim.scenarios.applications.settings import properties
 from kafkasim.scenarios.applications.structs import (
     IllegalStateError,
+    ProducerFenced,
     RecordMetadata,
+    offset_of,
     translated,
 )
 
@@ -24,7 +27,8 @@ Serializer = Callable[[Any], bytes]
 class AIOKafkaProducer:
     """A producer of the running application; settings are keyword arguments (``linger_ms=5``).
 
-    Left out: transactions, custom partitioners (give ``partition``), partitions_for.
+    With ``transactional_id`` it begins, commits and aborts transactions. Left out: custom
+    partitioners (give ``partition``), partitions_for.
 
     Raises:
         ValueError: an unknown setting, or a value that is not allowed.
@@ -48,10 +52,16 @@ class AIOKafkaProducer:
         self._name = ""
 
     async def start(self) -> None:
-        """Open the producer."""
+        """Open the producer; with a transactional id, end what its predecessor has begun.
+
+        Raises:
+            KafkaError: the transactional id cannot be initialized within max.block.ms.
+        """
         if not self._name:
             self._name = self._session.client_name("producer")
             await self._session.port.call("open", self._name, self._config)
+            if self._config.transactional_id is not None:
+                await self._call("init_transactions")
 
     async def stop(self) -> None:
         """Send what is waiting, wait for its results, and close."""
@@ -122,6 +132,53 @@ class AIOKafkaProducer:
     async def flush(self) -> None:
         """Wait until every record sent before has its result."""
         await self._call("flush")
+
+    # Transactions.
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent until its end belongs to it."""
+        await self._call("begin_transaction")
+
+    async def commit_transaction(self) -> None:
+        """Commit, once every record of the transaction is acknowledged.
+
+        Raises:
+            ProducerFenced: another producer has the transactional id now.
+            KafkaError: a send has failed; the transaction can only be aborted.
+        """
+        await self._call("commit_transaction")
+
+    async def abort_transaction(self) -> None:
+        """Abort: readers with isolation_level read_committed get none of its records."""
+        await self._call("abort_transaction")
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, Any], group_id: str
+    ) -> None:
+        """Have a group's offsets committed with the transaction, and only then.
+
+        ``offsets`` are as for a consumer's commit. As in Java, the group checks the generation of
+        this application's consumer (KIP-447).
+        """
+        place = self._session
+        if group_id != place.group or not place.consumers:
+            raise IllegalStateError(f"no consumer of group {group_id!r} is started here")
+        group = await place.port.call(f"{place.consumers[-1]}.group_metadata")
+        found = {TopicPartition(*tp): (offset_of(at), -1) for tp, at in offsets.items()}
+        await self._call("send_offsets_to_transaction", found, group)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Commit what happens inside, or abort it if it raises."""
+        await self.begin_transaction()
+        try:
+            yield
+        except ProducerFenced:
+            raise
+        except Exception:
+            await self.abort_transaction()
+            raise
+        await self.commit_transaction()
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         try:

@@ -56,6 +56,7 @@ class Session:
     payloads: Payloads
     rng: random.Random
     tells: bool = False  # the application says itself what it has processed
+    consumers: list[str] = field(default_factory=list)  # those that are started
     opened: dict[str, int] = field(default_factory=dict)  # kind of client -> how many
 
     def client_name(self, kind: str) -> str:

@@ -181,7 +181,8 @@ _OF_OS = (
 
 
 def _os() -> ModuleType:
-    """Return an os with an empty environment, and without files and processes."""
+    """Return an os without files and processes; its environment names the host."""
+    environment = {"HOSTNAME": session().node}
     made = ModuleType("os")
     for name in dir(os):
         if name[:2] != "__" and callable(getattr(os, name)):
@@ -189,7 +190,7 @@ def _os() -> ModuleType:
     for name in _OF_OS:
         setattr(made, name, getattr(os, name))
     made.__dict__.update(
-        environ={}, getenv=lambda _key, default=None: default,
+        environ=environment, getenv=environment.get,
         urandom=lambda size: session().rng.randbytes(size), getpid=lambda: session().number,
         cpu_count=lambda: 1,
     )  # fmt: skip

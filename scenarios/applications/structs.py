@@ -86,20 +86,24 @@ class ConsumerStoppedError(KafkaError):
     """The consumer is stopped."""
 
 
+def offset_of(given: Any) -> int:
+    """Return the offset of what a commit takes: an offset, or an offset and its metadata."""
+    return int(given[0] if isinstance(given, tuple) else given)
+
+
 _CLASSES = {
     exceptions.KafkaTimeoutError: KafkaTimeoutError,
     exceptions.CommitFailedError: CommitFailedError,
+    exceptions.ProducerFencedError: ProducerFenced,
+    exceptions.IllegalStateError: IllegalStateError,
     exceptions.NoOffsetForPartitionError: NoOffsetForPartitionError,
 }
-_FENCED = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 
 
 def translated(error: exceptions.KafkaError) -> KafkaError:
     """Return a model's error as the application catches it."""
     kind: type[KafkaError] = _CLASSES.get(type(error), KafkaError)
-    if error.error in _FENCED:
-        kind = ProducerFenced
-    elif error.error == "ILLEGAL_STATE":
+    if error.error == "ILLEGAL_STATE":
         kind = IllegalStateError
     told = kind(str(error))
     told.code = error.error

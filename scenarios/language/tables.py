@@ -132,7 +132,7 @@ class ProducerTable(Table):
     transactional_id: str | None = Field(None, min_length=1)
     transaction_records: int = Field(10, ge=1)
     transaction_time: Duration = 1_000_000
-    abort_share: float = Field(0, ge=0, le=1)
+    abort_share: float = Field(0.0, ge=0, le=1)
     when_fenced: Literal["renew", "exit"] = "renew"
     config: Properties = {}
 
@@ -155,7 +155,7 @@ class ProcessorTable(Table):
     output: str
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
     transactional_id: str | None = Field(None, min_length=1)
-    abort_share: float = Field(0, ge=0, le=1)
+    abort_share: float = Field(0.0, ge=0, le=1)
     when_fenced: Literal["renew", "exit"] = "renew"
     processing: DurationSpan = Span(0, 0)
     value_size: Size = 100

@@ -141,6 +141,15 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         "in lower case, and a tuple of the protocols; the model knows the names",
     ),
     (
+        "2.8.2 3.9.1", "broker", "no such key",
+        "add.partitions.to.txn.retry.backoff.ms add.partitions.to.txn.retry.backoff.max.ms",
+        "transaction.version 2 alone reads them (KIP-890)",
+    ),
+    (
+        "2.8.2", "broker", "no such key", "transaction.partition.verification.enable",
+        "2.8 verifies nothing (KIP-890)",
+    ),
+    (
         "3.9.1", "broker", "default", "group.consumer.assignors",
         "the preview named the classes of the same two assignors",
     ),
@@ -181,6 +190,7 @@ STATIC_HERE = {
     "num.network.threads": "it has no effect (model/config/servers.py)",
     "num.replica.fetchers": "a broker of the model keeps its number of fetchers",
     "producer.id.expiration.ms": "a log of the model keeps the time it was opened with",
+    "transaction.partition.verification.enable": "a broker of the model keeps what it started with",
 }
 """Settings that a running broker of Kafka changes and the model's does not, with the reason."""
 
