@@ -10,6 +10,7 @@ from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.transaction.rules import TransactionRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class BrokerRules:
     storage: StorageRules = field(default_factory=StorageRules)
     raft: RaftRules = field(default_factory=RaftRules)
     group: GroupRules = field(default_factory=GroupRules)
+    transaction: TransactionRules = field(default_factory=TransactionRules)
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)  # in KRaft mode
     zk: ZkControllerRules = field(default_factory=ZkControllerRules)  # in ZooKeeper mode
     features: tuple[tuple[str, int, int], ...] = ()  # (name, lowest, highest) that it supports

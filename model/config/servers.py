@@ -177,6 +177,16 @@ class BrokerConfig(Config):
     offsets_commit_timeout_ms: int = setting(5000, 1)  # to replicate a coordinator's write
     offsets_load_buffer_size: int = setting(5 * 1024 * 1024, 1)  # that a coordinator reads at once
     offset_metadata_max_bytes: int = setting(4096, 0)  # of the string beside an offset
+    # Transactions
+    transaction_max_timeout_ms: int = setting(900000, 1)  # the most that a producer may ask for
+    transactional_id_expiration_ms: int = setting(604800000, 1)  # without use; then it is forgotten
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(10000, 1)  # period
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(3600000, 1)  # period
+    transaction_state_log_num_partitions: int = setting(50, 1)
+    transaction_state_log_replication_factor: int = setting(3, 1, MAX_SHORT)
+    transaction_state_log_min_isr: int = setting(2, 1)
+    transaction_state_log_segment_bytes: int = setting(104857600, 1)
+    transaction_state_log_load_buffer_size: int = setting(5 * 1024 * 1024, 1)  # read at once
     # Idempotence
     producer_id_expiration_ms: int = setting(86400000, 1)  # a producer's state is forgotten
     producer_id_expiration_check_interval_ms: int = setting(600000, 1)  # period of that check

@@ -12,7 +12,7 @@ seen changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic
+from typing import Any, Generic
 
 from kafkasim.model.coordinator.context import CoordinatorContext
 from kafkasim.model.coordinator.loader import CoordinatorLoader, LoadContinues, S
@@ -35,8 +35,13 @@ class OwnedShards(Generic[S]):
         on_unloaded: Callable[[S], None],
         load_buffer_size: int,
         load_continues: LoadContinues,
+        loaded_fact: Callable[[int, int, bool], Any] = CoordinatorLoaded,
     ) -> None:
-        """``on_loaded(shard, now)`` and ``on_unloaded(shard)`` run when serving begins and ends."""
+        """``on_loaded(shard, now)`` and ``on_unloaded(shard)`` run when serving begins and ends.
+
+        ``loaded_fact(partition, leader_epoch, loaded)`` is what the trace gets then.
+        """
+        self._loaded_fact = loaded_fact
         self.runtime = runtime
         self.topic = topic
         self.by_partition: dict[int, S] = {}  # those that load, too
@@ -65,7 +70,7 @@ class OwnedShards(Generic[S]):
         elif shard.context.epoch < leader_epoch:
             shard.context.epoch = leader_epoch
             if shard.context.is_active:
-                self.runtime.out.append(CoordinatorLoaded(partition, leader_epoch, True))
+                self.runtime.out.append(self._loaded_fact(partition, leader_epoch, True))
 
     def on_resigned(self, partition: int, leader_epoch: int | None, now: int) -> None:
         """Give a partition up because of a higher epoch, or for good (None). Callable on any lane.
@@ -84,7 +89,7 @@ class OwnedShards(Generic[S]):
         if was_active:
             self._on_unloaded(shard)
             epoch = context.epoch if leader_epoch is None else leader_epoch
-            self.runtime.out.append(CoordinatorLoaded(partition, epoch, False))
+            self.runtime.out.append(self._loaded_fact(partition, epoch, False))
 
     def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
         """Answer what the partition's high watermark has passed. On the coordinator's lane."""
@@ -107,5 +112,5 @@ class OwnedShards(Generic[S]):
         log = self.runtime.log
         context.last_committed = min(log.high_watermark(context.tp), context.last_written)
         context.is_active = True
-        self.runtime.out.append(CoordinatorLoaded(context.partition, context.epoch, True))
+        self.runtime.out.append(self._loaded_fact(context.partition, context.epoch, True))
         self._on_loaded(shard, now)

@@ -101,6 +101,7 @@ from kafkasim.model.facts.transactions import (
     TransactionEnding,
     TransactionOffsets,
     TransactionSent,
+    TransactionsLoaded,
     TransactionState,
 )
 from kafkasim.model.facts.truth import FinalOffset, FinalPosition, FinalReplica
@@ -258,6 +259,7 @@ __all__ = [
     "TransactionOffsets",
     "TransactionSent",
     "TransactionState",
+    "TransactionsLoaded",
     "Truncated",
     "VotersChanged",
     "ZkControllerWrite",

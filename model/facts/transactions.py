@@ -64,6 +64,15 @@ class TransactionEnded:
 
 
 @value
+class TransactionsLoaded:
+    """A broker began or ceased to coordinate the ids of a partition of ``__transaction_state``."""
+
+    partition: int
+    leader_epoch: int
+    loaded: bool  # True: began
+
+
+@value
 class TransactionState:
     """A transaction coordinator changed the state of a transactional id.
 

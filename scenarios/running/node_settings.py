@@ -66,6 +66,7 @@ class NodeSettings:
             rules.storage,
             rules.raft,
             rules.group,
+            rules.transaction,
             rules.lifecycle,
             rules.zk_controller,
             rules.controller.supported_features(),

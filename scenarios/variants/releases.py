@@ -16,6 +16,7 @@ from kafkasim.model.config.clients import ASSIGNOR_CLASSES
 from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, Ranges
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 
 NO_REBOOTSTRAP = {"metadata.recovery.strategy": "none"}
@@ -128,6 +129,14 @@ class Lifecycle41(LifecycleRules):
         return interval_us
 
 
+class Transaction41(TransactionRules):
+    """The transaction coordinator of 4.1."""
+
+    def fence_is_in_memory_first(self) -> bool:
+        """Return False: the record raises the epoch, once (KAFKA-19367)."""
+        return False
+
+
 class Client28(ClientRules):
     """The clients of 2.8: without KIP-951, which came with 3.7."""
 
@@ -143,7 +152,12 @@ class Client28(ClientRules):
 RULES: dict[str, dict[str, type]] = {
     "2.8-zk": {"client": Client28},
     "3.9": {"controller": Controller39, "raft": Raft39},
-    "4.1": {"controller": Controller41, "raft": Raft41, "lifecycle": Lifecycle41},
+    "4.1": {
+        "controller": Controller41,
+        "raft": Raft41,
+        "lifecycle": Lifecycle41,
+        "transaction": Transaction41,
+    },
 }
 """Release to part of the model to the rules of that part that differ from 4.0's."""
 

@@ -12,6 +12,7 @@ from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
 
 
@@ -24,6 +25,7 @@ class Rules:
     controller: ControllerRules = field(default_factory=ControllerRules)
     replication: ReplicationRules = field(default_factory=ReplicationRules)
     group: GroupRules = field(default_factory=GroupRules)
+    transaction: TransactionRules = field(default_factory=TransactionRules)
     lifecycle: LifecycleRules = field(default_factory=LifecycleRules)
     client: ClientRules = field(default_factory=ClientRules)
     zk_controller: ZkControllerRules = field(default_factory=ZkControllerRules)
@@ -36,6 +38,7 @@ PARTS: dict[str, type] = {
     "controller": ControllerRules,
     "replication": ReplicationRules,
     "group": GroupRules,
+    "transaction": TransactionRules,
     "lifecycle": LifecycleRules,
     "client": ClientRules,
     "zk_controller": ZkControllerRules,

@@ -1,10 +1,10 @@
 """KafkaApis: one handler per request type.
 
-Requests about records go to the ReplicaManager and requests of groups to the GroupCoordinator.
-Metadata, FindCoordinator and InitProducerId are answered here; requests that only the controller
-can serve are forwarded to it.
+Requests about records go to the ReplicaManager, requests of groups to the GroupCoordinator, and
+those of transactions to the TransactionCoordinator. Metadata, ApiVersions and FindCoordinator are
+answered here; requests that only the controller can serve are forwarded to it.
 
-Left out: API versions, authorization, throttling, transactions, and the requests of parts that are
+Left out: the versions in ApiVersions, authorization, throttling, and the requests of parts that are
 not modelled.
 """
 
@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.broker.common.forwarding import AutoTopicCreation, ProducerIds
+from kafkasim.model.broker.common.forwarding import AutoTopicCreation
+from kafkasim.model.broker.common.transactions.apis import TransactionApis
 from kafkasim.model.channel import Failed
 from kafkasim.model.controller.common.configs import preprocess
 from kafkasim.model.controller.common.responses import OPERATOR_REQUESTS, failed
@@ -23,6 +24,8 @@ from kafkasim.model.effects import Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.coordinator import GROUP_REQUESTS
 from kafkasim.model.messages import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsRequest,
@@ -34,8 +37,6 @@ from kafkasim.model.messages import (
     FindCoordinatorResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     MetadataBroker,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from kafkasim.model.group.coordinator import GroupCoordinator
     from kafkasim.model.records import TopicPartition
     from kafkasim.model.replication.manager import ReplicaManager
+    from kafkasim.model.transaction.coordinator import TransactionCoordinator
 
 NONE = Errors.NONE
 Handler = Callable[[Request, int], None]
@@ -89,6 +91,7 @@ class KafkaApis:
         replicas: ReplicaManager,
         coordinator: GroupCoordinator,
         coordinators: CoordinatorTopics,
+        transactions: TransactionCoordinator,
         forwarding: ControllerChannel,
         statistics: RequestStatistics,
     ) -> None:
@@ -103,7 +106,6 @@ class KafkaApis:
         self.statistics = statistics
         internal = {name: entry.topic for name, entry in coordinators.by_name.items()}
         self.auto_topics = AutoTopicCreation(config, forwarding, internal)
-        self.producer_ids = ProducerIds(incarnation, forwarding)
         self._handlers: dict[type, Handler] = {
             ProduceRequest: replicas.producing.serve,
             FetchRequest: replicas.fetching.serve,
@@ -114,12 +116,15 @@ class KafkaApis:
             OffsetsForLeaderEpochRequest: self.on_offsets_for_leader_epoch,
             MetadataRequest: self.on_metadata,
             FindCoordinatorRequest: self.on_find_coordinator,
-            InitProducerIdRequest: self.on_init_producer_id,
+            ApiVersionsRequest: self.on_api_versions,
             CreateTopicsRequest: self.on_create_topics,
             **dict.fromkeys(OPERATOR_REQUESTS, self.on_operator_request),
             IncrementalAlterConfigsRequest: self.on_alter_configs,
             **dict.fromkeys(GROUP_REQUESTS, coordinator.on_request),
             OffsetCommitRequest: self.on_offset_commit,
+            **TransactionApis(
+                transactions, self._knows, coordinator.partition_for, self.respond
+            ).handlers,
         }
 
     def add_handlers(self, handlers: Mapping[type, Handler]) -> None:
@@ -232,6 +237,12 @@ class KafkaApis:
         broker = self.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced
 
+    def on_api_versions(self, item: Request, now: int) -> None:
+        """Respond with the finalized features (KIP-584)."""
+        features = tuple(sorted(self.image.finalized_features().items()))
+        epoch = self.image.offset if features else -1
+        self.respond(item, ApiVersionsResponse(NONE, features, epoch), now)
+
     def on_find_coordinator(self, item: Request, now: int) -> None:
         """Respond with the leader of the partition that holds the group or transactional id.
 
@@ -282,25 +293,6 @@ class KafkaApis:
         return topic is not None and tp.partition in topic.partitions
 
     # ------------------------------------------------------------------------ for the controller
-
-    def on_init_producer_id(self, item: Request, now: int) -> None:
-        """Respond with a new producer id, or a retriable error while no block of ids is here."""
-        request: InitProducerIdRequest = item.message
-        refused = InitProducerIdResponse(Errors.INVALID_REQUEST, -1, -1)
-        # KafkaApis.handleInitProducerIdRequest, then TransactionCoordinator.handleInitProducerId.
-        if (request.producer_id == -1) != (
-            request.producer_epoch == -1
-        ) or request.transactional_id == "":
-            answer = refused
-        elif request.transactional_id is not None:
-            answer = InitProducerIdResponse(Errors.UNSUPPORTED_VERSION, -1, -1)
-        else:
-            producer_id = self.producer_ids.generate(now)
-            if producer_id is None:
-                answer = InitProducerIdResponse(Errors.COORDINATOR_LOAD_IN_PROGRESS, -1, -1)
-            else:
-                answer = InitProducerIdResponse(NONE, producer_id, 0)
-        self.respond(item, answer, now)
 
     def on_create_topics(self, item: Request, now: int) -> None:
         """Forward a topic creation to the active controller."""

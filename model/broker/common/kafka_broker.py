@@ -14,18 +14,23 @@ from kafkasim.model.broker.common.apis import REQUEST_LANES, KafkaApis
 from kafkasim.model.broker.common.coordinators.log import ReplicatedCoordinatorLog
 from kafkasim.model.broker.common.coordinators.registry import (
     GROUP,
+    TRANSACTION,
     CoordinatorTopic,
     CoordinatorTopics,
     group_metadata_topic,
+    transaction_state_topic,
 )
+from kafkasim.model.broker.common.forwarding import ProducerIds
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
 from kafkasim.model.broker.common.socket_server import SocketServer
 from kafkasim.model.broker.common.statistics import RequestStatistics
 from kafkasim.model.broker.common.transactions.add_partitions import AddPartitionsToTxnManager
+from kafkasim.model.broker.common.transactions.markers import PartitionLeaders, start_sender
 from kafkasim.model.effects import Exit
 from kafkasim.model.group.coordinator import LANE, GroupCoordinator
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
 from kafkasim.model.replication.manager import ReplicaManager
+from kafkasim.model.transaction.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.controller_link import ControllerChannel
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.ports import BrokerProcess
     from kafkasim.model.storage.directories import LogDirectory
     from kafkasim.model.storage.files import DiskError
+    from kafkasim.model.transaction.rules import TransactionRules
 
 ISR_EXPIRATION = "isr-expiration"
 
@@ -80,8 +86,7 @@ class KafkaBroker:
         self.coordinator = GroupCoordinator(
             process, incarnation.broker_id, config, rules.group, log, new_coordinator, image
         )
-        groups = CoordinatorTopic(GROUP, group_metadata_topic(config), self.coordinator, LANE)
-        self.coordinators = CoordinatorTopics(process.out, (groups,))
+        self._coordinate_transactions(rules.transaction, log, ProducerIds(incarnation, forwarding))
         self.add_partitions = self._verify_transactions()
         self.statistics = RequestStatistics(process)
         self.apis = KafkaApis(
@@ -92,6 +97,7 @@ class KafkaBroker:
             self.replicas,
             self.coordinator,
             self.coordinators,
+            self.transactions,
             forwarding,
             self.statistics,
         )
@@ -108,6 +114,27 @@ class KafkaBroker:
         )
         self.replicas.verification.coordinators = manager
         return manager
+
+    def _coordinate_transactions(
+        self, rules: TransactionRules, log: ReplicatedCoordinatorLog, producer_ids: ProducerIds
+    ) -> None:
+        """Build the transaction coordinator, and the table of both coordinators."""
+        process, config, image = self.process, self.config, self.image
+        self.transactions = TransactionCoordinator(
+            process,
+            config,
+            rules,
+            log,
+            producer_ids,
+            PartitionLeaders(image),
+            lambda: image.transaction_version,
+        )
+        timeout_ms = config.request_timeout_ms
+        self.marker_sender = start_sender(process, timeout_ms, self.transactions.markers)
+        topics = (group_metadata_topic(config), transaction_state_topic(config))
+        groups = CoordinatorTopic(GROUP, topics[0], self.coordinator, LANE)
+        transactions = CoordinatorTopic(TRANSACTION, topics[1], self.transactions, None)
+        self.coordinators = CoordinatorTopics(process.out, (groups, transactions))
 
     # ------------------------------------------------------------------------------ start and stop
 
@@ -126,6 +153,7 @@ class KafkaBroker:
         self.incarnation.stopping = True
         self.replicas.fetchers.stop(now)
         self.add_partitions.thread.stop(now)
+        self.marker_sender.stop(now)
 
     def close_logs(self, loaded: bool, now: int, closed: Callable[[int], None]) -> None:
         """Close the logs, with the clean-shutdown marker if they were ``loaded``.

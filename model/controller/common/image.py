@@ -18,8 +18,10 @@ from typing import Any
 from kafkasim.model.controller.common.records import (
     ELR_FEATURE,
     METADATA_VERSION,
+    METADATA_VERSION_4_0_IV2,
     NO_LEADER_CHANGE,
     OWN_OFFSET,
+    TRANSACTION_VERSION,
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
@@ -178,6 +180,18 @@ class MetadataImage:
         """The finalized metadata.version; 0 before the first active controller has set it."""
         return self.features.get(METADATA_VERSION, 0)
 
+    @property
+    def transaction_version(self) -> int:
+        """The finalized transaction.version; what kafka-storage format writes for the metadata
+        version unless somebody chose another: that is implied, where Kafka has one more record."""
+        implied = 2 if self.metadata_version >= METADATA_VERSION_4_0_IV2 else 0
+        return self.features.get(TRANSACTION_VERSION, implied)
+
+    def finalized_features(self) -> dict[str, int]:
+        """Return the finalized level of each feature that is on."""
+        levels = {**self.features, TRANSACTION_VERSION: self.transaction_version}
+        return {name: level for name, level in levels.items() if level > 0}
+
     def copy(self) -> MetadataImage:
         """Return an independent copy."""
         twin = MetadataImage()
@@ -311,6 +325,9 @@ class MetadataImage:
         self.next_producer_id = record.next_producer_id
 
     def _feature_level(self, record: FeatureLevelRecord, offset: int) -> None:
+        if record.name == METADATA_VERSION and METADATA_VERSION in self.features:
+            # A newer metadata version changes no other feature.
+            self.features.setdefault(TRANSACTION_VERSION, self.transaction_version)
         self.features[record.name] = record.feature_level
 
     def _no_op(self, record: NoOpRecord, offset: int) -> None:

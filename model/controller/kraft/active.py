@@ -22,7 +22,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.common.records import ELR_FEATURE, FeatureLevelRecord, NoOpRecord
+from kafkasim.model.controller.common.records import (
+    ELR_FEATURE,
+    TRANSACTION_VERSION,
+    FeatureLevelRecord,
+    NoOpRecord,
+)
 from kafkasim.model.controller.common.responses import not_controller
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
 from kafkasim.model.controller.kraft.feature_levels import formatted
@@ -78,7 +83,9 @@ class ActiveController:
         if not self.image.features:
             levels = formatted(self.rules.supported_features(), features)
             bootstrap: list[Any] = [
-                FeatureLevelRecord(name, level) for name, level in levels.items() if level > 0
+                FeatureLevelRecord(name, level)
+                for name, level in levels.items()
+                if level > 0 or name == TRANSACTION_VERSION
             ]
             if levels.get(ELR_FEATURE, 0) > 0:  # ActivationRecordsGenerator.recordsForEmptyLog
                 bootstrap += self.managers.configs.elr_safety_records()

@@ -1,14 +1,19 @@
 """Levels of features: what each release supports, and what kafka-storage format writes (KIP-584).
 
-Models MetadataVersion, EligibleLeaderReplicasVersion and Formatter. Left out: kraft.version (every
-quorum can change its voters here), group.version, transaction.version, share.version.
+Models MetadataVersion, EligibleLeaderReplicasVersion, TransactionVersion and Formatter. Left out:
+kraft.version (every quorum can change its voters here), group.version, share.version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkasim.model.controller.common.records import ELR_FEATURE, METADATA_VERSION
+from kafkasim.model.controller.common.records import (
+    ELR_FEATURE,
+    METADATA_VERSION,
+    METADATA_VERSION_4_0_IV2,
+    TRANSACTION_VERSION,
+)
 
 METADATA_VERSION_3_6_IV0 = 12  # an ISR shrink does not raise the leader epoch (KAFKA-15021)
 METADATA_VERSION_3_7_IV2 = 17  # brokers may have several log directories (KIP-858)
@@ -23,7 +28,19 @@ SUPPORTED: dict[str, Ranges] = {
     "4.0": ((METADATA_VERSION, 7, 25), (ELR_FEATURE, 0, 1)),  # 3.3-IV3 to 4.0-IV3
     "4.1": ((METADATA_VERSION, 7, 27), (ELR_FEATURE, 0, 1)),  # 3.3-IV3 to 4.1-IV1
 }
-"""Release to what its servers support."""
+"""Release to what its servers say that they support; :func:`all_ranges` has the rest."""
+
+
+def all_ranges(ranges: Ranges) -> Ranges:
+    """Return what servers support, with what they do not say.
+
+    transaction.version came with a metadata version. It is implied by that, as its default level
+    is: a registration that named it would be another record in every run.
+    """
+    newest = {name: high for name, _, high in ranges}.get(METADATA_VERSION, 0)
+    if newest < METADATA_VERSION_4_0_IV2:
+        return ranges
+    return (*ranges, (TRANSACTION_VERSION, 0, 2))
 
 
 def unsupported(ranges: Ranges, levels: Mapping[str, int]) -> str | None:
@@ -31,7 +48,7 @@ def unsupported(ranges: Ranges, levels: Mapping[str, int]) -> str | None:
 
     Level 0 means that a feature is off; every release supports it.
     """
-    known = {name: (low, high) for name, low, high in ranges}
+    known = {name: (low, high) for name, low, high in all_ranges(ranges)}
     for name, level in levels.items():
         low, high = known.get(name, (0, 0))
         if level != 0 and not low <= level <= high:

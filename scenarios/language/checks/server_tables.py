@@ -7,6 +7,7 @@ from kafkasim.model.controller.common.records import ELR_FEATURE, METADATA_VERSI
 from kafkasim.model.controller.kraft.feature_levels import (
     METADATA_VERSION_3_7_IV2,
     SUPPORTED,
+    all_ranges,
     formatted,
     missing_dependency,
 )
@@ -139,7 +140,7 @@ def _check_features(cluster: ClusterTable) -> None:
         if cluster.features:
             raise ValueError('cluster.features: needs mode = "kraft"')
         return
-    ranges = SUPPORTED[cluster.oldest_version]
+    ranges = all_ranges(SUPPORTED[cluster.oldest_version])
     known = {name: (low, high) for name, low, high in ranges}
     for name, level in cluster.features.items():
         low, high = known.get(name, (0, -1))

@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkasim.model.effects import Post, Then
 from kafkasim.model.messages import CreatableTopic
-from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
+from kafkasim.model.records import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+)
 from kafkasim.model.values import value
 
 if TYPE_CHECKING:
     from kafkasim.model.config import BrokerConfig
 
-GROUP = 0  # key types of FindCoordinator (CoordinatorType)
+GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator (CoordinatorType)
 
 
 class Coordinator(Protocol):
@@ -94,4 +98,20 @@ def group_metadata_topic(config: BrokerConfig) -> CreatableTopic:
         config.offsets_topic_replication_factor,
         (),
         (("cleanup.policy", "compact"), ("segment.bytes", segment_bytes)),
+    )
+
+
+def transaction_state_topic(config: BrokerConfig) -> CreatableTopic:
+    """Return ``__transaction_state`` as brokers create it (transactionTopicConfigs)."""
+    return CreatableTopic(
+        TRANSACTION_STATE_TOPIC,
+        config.transaction_state_log_num_partitions,
+        config.transaction_state_log_replication_factor,
+        (),
+        (
+            ("unclean.leader.election.enable", "false"),
+            ("cleanup.policy", "compact"),
+            ("min.insync.replicas", str(config.transaction_state_log_min_isr)),
+            ("segment.bytes", str(config.transaction_state_log_segment_bytes)),
+        ),
     )

@@ -64,9 +64,14 @@ class InterBrokerSendThread:
             self._awake = True
             self.process.out.append(Post(self.name, self._work, None))
 
+    def wakeup_by(self, deadline: int) -> None:
+        """Have the thread ask its source at ``deadline``, if nothing wakes it before."""
+        self.process.timers.arm((self.name, "poll"), deadline, self.name, self._send_requests)
+
     def stop(self, now: int) -> None:
         """Send nothing any more; close the connections."""
         self._stopped = True
+        self.process.timers.cancel((self.name, "poll"))
         for address, channel in self._channels.items():
             channel.dispose()
             self.process.timers.cancel((self.name, address))

@@ -17,6 +17,7 @@ from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import ELR_FEATURE, FeatureLevelRecord
 from kafkasim.model.controller.kraft.feature_levels import (
     Ranges,
+    all_ranges,
     missing_dependency,
     unsupported,
 )
@@ -57,16 +58,16 @@ class FeatureControlManager:
             ranges = self.image.brokers[broker_id].features
             if unsupported(ranges, wanted) is not None:
                 return f"Broker {broker_id} supports {_range(ranges, name)}."
-        if level < self.image.features.get(name, 0):
+        if level < self.image.finalized_features().get(name, 0):
             return "A downgrade has to be asked for."
-        if name not in [known for known, _, _ in self.own]:
+        if name not in [known for known, _, _ in all_ranges(self.own)]:
             return "There is no such feature."  # Features.featureFromName
         lacking = missing_dependency({**after, **wanted}) if name == ELR_FEATURE else None
         return "" if lacking is None else f"It depends on {lacking[0]} {lacking[1]}."
 
 
 def _range(ranges: Ranges, name: str) -> str:
-    for each, low, high in ranges:
+    for each, low, high in all_ranges(ranges):
         if each == name:
             return f"versions {low}-{high}"
     return "none of it"

@@ -1,0 +1,190 @@
+"""KafkaApis' handlers of the transaction coordinator's requests.
+
+They run on the request handlers' threads. A request is checked against the metadata cache here, and
+answered when the coordinator has called back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+)
+from kafkasim.model.records import (
+    GROUP_METADATA_TOPIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TopicPartition,
+)
+from kafkasim.model.transaction.metadata import EPOCH_BUMP
+from kafkasim.model.transaction.requests.end_transaction import EndTxn
+
+if TYPE_CHECKING:
+    from kafkasim.model.effects import Request
+    from kafkasim.model.transaction.coordinator import TransactionCoordinator
+
+NONE = Errors.NONE
+Results = tuple[tuple[TopicPartition, Errors], ...]
+# (request, response, now, when its handler ran)
+Respond = Callable[["Request", Any, int, int], None]
+
+
+def _client_version(request_version: int) -> int:
+    """Return the transaction.version of a client that sent a request of this version.
+
+    (TransactionVersion.transactionVersionForAddPartitionsToTxn, …ForEndTxn)
+    """
+    return request_version if request_version >= EPOCH_BUMP else 0
+
+
+class TransactionApis:
+    """Serves the requests of transactions.
+
+    ``knows(tp)`` says whether the metadata cache has a partition; ``offsets_partition(group)`` is
+    the partition of ``__consumer_offsets`` that holds a group.
+    """
+
+    def __init__(
+        self,
+        coordinator: TransactionCoordinator,
+        knows: Callable[[TopicPartition], bool],
+        offsets_partition: Callable[[str], int],
+        respond: Respond,
+    ) -> None:
+        self._coordinator = coordinator
+        self._knows = knows
+        self._offsets_partition = offsets_partition
+        self._respond = respond
+        self.handlers: dict[type, Callable[[Request, int], None]] = {
+            InitProducerIdRequest: self.on_init_producer_id,
+            AddPartitionsToTxnRequest: self.on_add_partitions,
+            AddOffsetsToTxnRequest: self.on_add_offsets,
+            EndTxnRequest: self.on_end_txn,
+            DescribeTransactionsRequest: self.on_describe,
+            ListTransactionsRequest: self.on_list,
+        }
+
+    def on_init_producer_id(self, item: Request, now: int) -> None:
+        """Respond with a producer id (handleInitProducerIdRequest)."""
+        request: InitProducerIdRequest = item.message
+
+        def done(error: Errors, producer_id: int, epoch: int, at: int) -> None:
+            self._respond(item, InitProducerIdResponse(error, producer_id, epoch), at, now)
+
+        own = (request.producer_id, request.producer_epoch)
+        if (own[0] == NO_PRODUCER_ID) != (own[1] == NO_PRODUCER_EPOCH):
+            done(Errors.INVALID_REQUEST, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, now)
+            return
+        expected = None if own[0] == NO_PRODUCER_ID else own
+        timeout_ms = request.transaction_timeout_ms
+        handle = self._coordinator.initialization.handle
+        handle(request.transactional_id, timeout_ms, expected, done, now)
+
+    def on_add_partitions(self, item: Request, now: int) -> None:
+        """Respond when each transaction of the request has its results.
+
+        (handleAddPartitionsToTxnRequest)
+        """
+        request: AddPartitionsToTxnRequest = item.message
+        results: dict[str, Results] = {}
+
+        def add_result(transactional_id: str, result: Results, at: int) -> None:
+            results[transactional_id] = result
+            if len(results) == len(request.transactions):
+                answers = [(id_, results[id_]) for id_ in asked]
+                self._respond(item, AddPartitionsToTxnResponse(NONE, tuple(answers)), at, now)
+
+        asked = [each.transactional_id for each in request.transactions]
+        assert len(set(asked)) == len(asked), request
+        for each in request.transactions:
+            done = partial(add_result, each.transactional_id)
+            self._add_partitions(each, _client_version(request.transaction_version), done, now)
+
+    def _add_partitions(
+        self,
+        asked: AddPartitionsToTxnTransaction,
+        client_version: int,
+        done: Callable[[Results, int], None],
+        now: int,
+    ) -> None:
+        partitions = tuple(dict.fromkeys(asked.partitions))
+        unknown = [tp for tp in partitions if not self._knows(tp)]
+        if unknown:  # one such partition fails the transaction
+            missing, other = Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.OPERATION_NOT_ATTEMPTED
+            done(tuple([(tp, missing if tp in unknown else other) for tp in partitions]), now)
+            return
+        producer = (asked.transactional_id, asked.producer_id, asked.producer_epoch)
+        served = self._coordinator.partitions
+        if asked.verify_only:
+            done(served.verify(*producer, partitions), now)
+            return
+
+        def added(error: Errors, at: int) -> None:
+            done(tuple([(tp, error) for tp in partitions]), at)
+
+        served.handle(*producer, partitions, client_version, added, now)
+
+    def on_add_offsets(self, item: Request, now: int) -> None:
+        """Respond when the partition of the group's offsets is in the transaction.
+
+        (handleAddOffsetsToTxnRequest)
+        """
+        request: AddOffsetsToTxnRequest = item.message
+        number = self._offsets_partition(request.group_id)
+
+        def added(error: Errors, at: int) -> None:
+            self._respond(item, AddOffsetsToTxnResponse(error), at, now)
+
+        self._coordinator.partitions.handle(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            (TopicPartition(GROUP_METADATA_TOPIC, number),),
+            0,
+            added,
+            now,
+        )
+
+    def on_end_txn(self, item: Request, now: int) -> None:
+        """Respond when the decision is committed (handleEndTxnRequest)."""
+        request: EndTxnRequest = item.message
+
+        def done(error: Errors, producer_id: int, epoch: int, at: int) -> None:
+            self._respond(item, EndTxnResponse(error, producer_id, epoch), at, now)
+
+        asked = EndTxn(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+            _client_version(request.transaction_version),
+        )
+        self._coordinator.ending.handle(asked, done, now)
+
+    def on_describe(self, item: Request, now: int) -> None:
+        """Respond with the state of each transactional id."""
+        request: DescribeTransactionsRequest = item.message
+        describe = self._coordinator.queries.describe
+        # The request's ids are a set on the wire.
+        states = tuple([describe(each) for each in dict.fromkeys(request.transactional_ids)])
+        self._respond(item, DescribeTransactionsResponse(states), now, now)
+
+    def on_list(self, item: Request, now: int) -> None:
+        """Respond with the ids of this coordinator."""
+        answer = self._coordinator.queries.list(item.message, now)
+        self._respond(item, answer, now, now)

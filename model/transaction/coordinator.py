@@ -1,0 +1,194 @@
+"""The transaction coordinator of a broker (TransactionCoordinator).
+
+A broker is the coordinator of every transactional id whose partition of ``__transaction_state`` it
+leads. Its requests run on the request handlers' threads, as in Kafka, which locks each id while it
+looks at it; here a handler runs to completion. What a commit completes runs on the thread that has
+raised the high watermark. Loading, timeouts and expiry run on lane ``transaction`` (the
+coordinator's scheduler), markers on lane ``txn-marker-sender``.
+
+Left out: two-phase commit (KIP-939), metrics, and the check that the number of partitions of
+``__transaction_state`` is stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkasim.model.config import BrokerConfig
+from kafkasim.model.coordinator.log import CoordinatorLog
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime
+from kafkasim.model.coordinator.shards import OwnedShards
+from kafkasim.model.effects import Exit, Process
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import TransactionsLoaded
+from kafkasim.model.records import TRANSACTION_STATE_TOPIC
+from kafkasim.model.transaction.markers.channel_manager import TransactionMarkerChannelManager
+from kafkasim.model.transaction.markers.ports import MarkerDestinations
+from kafkasim.model.transaction.metadata import TransactionMetadata
+from kafkasim.model.transaction.requests.add_partitions import AddPartitions
+from kafkasim.model.transaction.requests.end_transaction import EndTransaction, EndTxn
+from kafkasim.model.transaction.requests.init_producer_id import InitProducerId, ProducerIdManager
+from kafkasim.model.transaction.requests.queries import TransactionQueries
+from kafkasim.model.transaction.rules import TransactionRules
+from kafkasim.model.transaction.shard import TransactionShard
+from kafkasim.model.transaction.state_manager import TransactionStateManager
+from kafkasim.model.transaction.states import DECIDED
+
+LANE = "transaction"
+ABORT_SCAN = "transaction-abort"
+EXPIRY_SCAN = "transactional-id-expiration"
+
+
+class TransactionCoordinator:
+    """The parts that serve transactions, and the partitions that they serve.
+
+    ``transaction_version()`` is the finalized level of that feature.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        config: BrokerConfig,
+        rules: TransactionRules,
+        log: CoordinatorLog,
+        producer_ids: ProducerIdManager,
+        destinations: MarkerDestinations,
+        transaction_version: Callable[[], int],
+    ) -> None:
+        self.process = process
+        self.config = config
+        self.rules = rules
+        runtime = CoordinatorRuntime(process, LANE, log, config.request_timeout_ms)
+        self.owned: OwnedShards[TransactionShard] = OwnedShards(
+            runtime,
+            TRANSACTION_STATE_TOPIC,
+            TransactionShard,
+            self._on_loaded,
+            _ignore_unloaded,
+            config.transaction_state_log_load_buffer_size,
+            rules.load_continues,
+            TransactionsLoaded,
+        )
+        self.runtime = runtime
+        self.manager = TransactionStateManager(
+            runtime, self.owned, config, rules, transaction_version
+        )
+        self.markers = TransactionMarkerChannelManager(
+            process.out,
+            self.manager,
+            rules,
+            destinations,
+            config.request_timeout_ms,
+            self._halt,
+        )
+        self.ending = EndTransaction(self.manager, self.markers, producer_ids, rules)
+        self.initialization = InitProducerId(self.manager, self.ending, producer_ids, rules)
+        self.partitions = AddPartitions(self.manager)
+        self.queries = TransactionQueries(self.manager)
+
+    def _halt(self, reason: str) -> None:
+        self.process.out.append(Exit(reason, False))
+
+    # -------------------------------------------------------------------------- partitions
+
+    def partition_for(self, transactional_id: str) -> int:
+        """Return the partition of ``__transaction_state`` that holds an id."""
+        return self.manager.partition_for(transactional_id)
+
+    def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
+        """Load a partition on lane ``transaction``. Callable on any lane.
+
+        A partition that is elected again under a higher epoch is loaded again.
+        """
+        shard = self.owned.by_partition.get(partition)
+        if shard is not None and shard.context.epoch < leader_epoch:
+            self._give_up(partition, leader_epoch, now)
+        self.markers.remove_markers_for_txn_partition(partition)
+        self.owned.on_elected(partition, leader_epoch, now)
+
+    def on_resigned(self, partition: int, leader_epoch: int | None, now: int) -> None:
+        """Give a partition up: a higher epoch, or for good (None). Callable on any lane."""
+        if leader_epoch is None or self.rules.resigns_when_deposed():
+            self._give_up(partition, leader_epoch, now)
+            self.markers.remove_markers_for_txn_partition(partition)
+
+    def _give_up(self, partition: int, leader_epoch: int | None, now: int) -> None:
+        shard = self.owned.by_partition.get(partition)
+        self.owned.on_resigned(partition, leader_epoch, now)
+        if shard is not None and self.owned.by_partition.get(partition) is not shard:
+            self.manager.fail_appends(shard, Errors.NOT_COORDINATOR, now)
+
+    def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
+        """Complete what the partition's high watermark has passed."""
+        shard = self.owned.by_partition.get(partition)
+        if shard is not None and shard.context.is_active:
+            self.manager.on_high_watermark(shard, offset, now)
+
+    def _on_loaded(self, shard: TransactionShard, now: int) -> None:
+        """Send the markers of every decision that was loaded; scan for timeouts from now on."""
+        self._arm_scans(now)
+        if not self.rules.resends_markers_at_load():
+            return
+        now_ms = self.runtime.wall_ms(now)
+        decided = [each for each in shard.transactions.values() if each.state in DECIDED]
+        completions = [(each, each.prepare_complete(now_ms)) for each in decided]
+        for metadata, completion in completions:
+            self.markers.add_txn_markers_to_send(shard.context.epoch, metadata, completion, now)
+
+    # ------------------------------------------------------------------------------- scans
+
+    def _arm_scans(self, now: int) -> None:
+        """Scan at the multiples of each interval since the start, as long as there are ids."""
+        config = self.config
+        self._arm(
+            ABORT_SCAN,
+            config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            self._abort_timed_out_transactions,
+            now,
+        )
+        self._arm(
+            EXPIRY_SCAN,
+            config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            self.manager.expire,
+            now,
+        )
+
+    def _arm(self, name: str, interval_ms: int, scan: Callable[[int], None], now: int) -> None:
+        started, interval_us = self.process.started_us, interval_ms * 1000
+
+        def on_time(at: int) -> None:
+            if self.owned.by_partition:
+                self._arm(name, interval_ms, scan, at)
+                scan(at)
+
+        if not self.process.timers.armed(name):
+            next_us = started + ((now - started) // interval_us + 1) * interval_us
+            self.runtime.arm(name, next_us, on_time)
+
+    def _abort_timed_out_transactions(self, now: int) -> None:
+        for metadata in self.manager.timed_out(self.runtime.wall_ms(now)):
+            self._abort_timed_out(metadata, now)
+
+    def _abort_timed_out(self, metadata: TransactionMetadata, now: int) -> None:
+        """Abort a transaction, and fence its producer (abortTimedOutTransactions)."""
+        epoch = metadata.producer_epoch
+        if self.rules.timeout_fences_producer():
+            epoch = self.rules.fencing_epoch(epoch, metadata.has_failed_epoch_fence)
+        transit = metadata.prepare_fence_producer_epoch(epoch)
+        request = EndTxn(
+            metadata.transactional_id,
+            transit.producer_id,
+            transit.producer_epoch,
+            committing=False,
+            client_version=self.manager.transaction_version(),
+            reason="timeout",
+        )
+        self.ending.handle(request, _ignore, now)
+
+
+def _ignore_unloaded(_shard: TransactionShard) -> None:
+    """Leave the shard alone: :meth:`TransactionCoordinator.on_resigned` fails its appends."""
+
+
+def _ignore(_error: Errors, _producer_id: int, _epoch: int, _now: int) -> None:
+    """Take no note of how the abort of a timed-out transaction began; the scan comes again."""

@@ -1,0 +1,213 @@
+"""Sends the markers of decided transactions, and completes these (TransactionMarkerChannelManager).
+
+    Prepare* committed ──▶ a marker for the leader of each partition, queued by destination
+                                │ one WriteTxnMarkers request with all that wait for a broker
+                                ▼
+    all partitions answered ──▶ Complete* appended ──▶ the id may begin its next transaction
+
+Markers are sent until they are answered: again after a retriable error or a lost connection, to
+whoever leads the partition then. A partition that was deleted needs none. An append of Complete*
+that fails is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kafkasim.model.effects import Post
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import WritableTxnMarker, WriteTxnMarkersRequest
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.transaction.markers.completion_handler import CompletionHandler
+from kafkasim.model.transaction.markers.ports import MarkerDestinations, MarkerSender
+from kafkasim.model.transaction.markers.queues import Entry, PendingCompleteTxn, TxnMarkerQueue
+from kafkasim.model.transaction.metadata import TransactionMetadata, TxnTransitMetadata
+from kafkasim.model.transaction.rules import TransactionRules
+from kafkasim.model.transaction.state_manager import TransactionStateManager
+from kafkasim.model.transaction.states import COMPLETE_COMMIT
+
+NONE = Errors.NONE
+LANE = "txn-marker-sender"
+UNKNOWN_DESTINATION_US = 50_000
+"""Until a leader is looked for again; Kafka's thread looks all the time, without a pause."""
+
+Answered = Callable[[Any, int], None]  # (response or Failed, now)
+
+
+def _retried(error: Errors) -> bool:
+    return error is Errors.COORDINATOR_NOT_AVAILABLE
+
+
+class TransactionMarkerChannelManager:
+    """Queues markers, and appends the completion of a transaction that has all of them.
+
+    ``halt(reason)`` ends the broker: a marker was answered with an error that Kafka has no answer
+    to (FatalExitError).
+    """
+
+    def __init__(
+        self,
+        out: list[Any],
+        manager: TransactionStateManager,
+        rules: TransactionRules,
+        destinations: MarkerDestinations,
+        request_timeout_ms: int,
+        halt: Callable[[str], None],
+    ) -> None:
+        self._out = out
+        self._manager = manager
+        self._rules = rules
+        self._destinations = destinations
+        self._poll_us = request_timeout_ms * 1000  # a thread that nothing wakes sleeps as long
+        self._completion = CompletionHandler(manager, rules, self, halt)
+        self.sender: MarkerSender | None = None  # set once, by who built the thread
+        self._queues: dict[str, TxnMarkerQueue] = {}  # by endpoint
+        self._unknown_destination = TxnMarkerQueue()
+        self._append_retries: list[PendingCompleteTxn] = []
+        self._with_pending_markers: dict[str, PendingCompleteTxn] = {}  # by transactional id
+
+    # ------------------------------------------------------------------------------ queues
+
+    def add_txn_markers_to_send(
+        self,
+        coordinator_epoch: int,
+        metadata: TransactionMetadata,
+        completion: TxnTransitMetadata,
+        now: int,
+    ) -> None:
+        """Send the markers of a decided transaction, then append ``completion``."""
+        pending = PendingCompleteTxn(coordinator_epoch, metadata, completion)
+        self._with_pending_markers[pending.transactional_id] = pending
+        current = metadata.current
+        marker = WritableTxnMarker(
+            current.producer_id,
+            current.producer_epoch,
+            completion.state is COMPLETE_COMMIT,
+            tuple(metadata.partitions),
+            coordinator_epoch,
+            current.client_transaction_version,
+        )
+        self.enqueue((pending, marker), marker.partitions, now)
+        self.maybe_write_completion(pending.transactional_id, now)
+
+    def enqueue(self, entry: Entry, partitions: tuple[TopicPartition, ...], now: int) -> None:
+        """Queue a marker for the leaders of some partitions (addTxnMarkersToBrokerQueue)."""
+        pending, marker = entry
+        by_leader: dict[str | None, list[TopicPartition]] = {}
+        for tp in partitions:
+            by_leader.setdefault(self._destinations.leader_endpoint(tp), []).append(tp)
+        txn_partition = self._manager.partition_for(pending.transactional_id)
+        for leader, tps in by_leader.items():
+            if leader is None:
+                self._skip_deleted(pending, tps, now)
+                continue
+            part = WritableTxnMarker(
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.committed,
+                tuple(tps),
+                marker.coordinator_epoch,
+                marker.transaction_version,
+            )
+            if leader:
+                queue = self._queues.setdefault(leader, TxnMarkerQueue())
+                self._sender().wakeup()
+            else:
+                queue = self._unknown_destination
+                self._sender().wakeup_by(now + UNKNOWN_DESTINATION_US)
+            queue.add(txn_partition, (pending, part))
+
+    def _sender(self) -> MarkerSender:
+        assert self.sender is not None, "the sender's thread is not built"
+        return self.sender
+
+    def _skip_deleted(
+        self, pending: PendingCompleteTxn, tps: list[TopicPartition], now: int
+    ) -> None:
+        """Forget partitions that do not exist any more."""
+        found = self._manager.get(pending.transactional_id)
+        if isinstance(found, Errors):
+            self.remove_markers_for_txn(pending)
+            return
+        assert found is not None, pending.transactional_id
+        if found.coordinator_epoch != pending.coordinator_epoch:
+            self.remove_markers_for_txn(pending)
+            return
+        for tp in tps:
+            found.metadata.remove_partition(tp)
+        self.maybe_write_completion(pending.transactional_id, now)
+
+    def remove_markers_for_txn_partition(self, txn_partition: int) -> None:
+        """Forget the markers of a partition of ``__transaction_state``: another tenure begins."""
+        for queue in (self._unknown_destination, *self._queues.values()):
+            for pending, _ in queue.remove(txn_partition):
+                self.remove_markers_for_txn(pending)
+
+    def remove_markers_for_txn(self, pending: PendingCompleteTxn) -> None:
+        """Leave a transaction decided; no answer completes it any more."""
+        if self._with_pending_markers.get(pending.transactional_id) is pending:
+            del self._with_pending_markers[pending.transactional_id]
+
+    # ------------------------------------------------------------------- the sender's thread
+
+    def generate_requests(self, now: int) -> list[tuple[str, WriteTxnMarkersRequest, Answered]]:
+        """Return for each broker one request with all its markers: (endpoint, request, done)."""
+        retries, self._append_retries = self._append_retries, []
+        for pending in retries:
+            self._try_append(pending, now)
+        for pending, marker in self._unknown_destination.drain():
+            self.enqueue((pending, marker), marker.partitions, now)
+        requests: list[tuple[str, WriteTxnMarkersRequest, Answered]] = []
+        for address, queue in self._queues.items():
+            entries = queue.drain()
+            if entries:
+                request = WriteTxnMarkersRequest(tuple([marker for _, marker in entries]))
+                requests.append((address, request, partial(self._completion.complete, entries)))
+        if self._append_retries and not self._unknown_destination:
+            self._sender().wakeup_by(now + self._poll_us)
+        return requests
+
+    # --------------------------------------------------------------------------- completion
+
+    def maybe_write_completion(self, transactional_id: str, now: int) -> None:
+        """Append the completion of a transaction that waits for no marker any more.
+
+        Whoever removes the transaction writes it, once (KAFKA-10080).
+        """
+        pending = self._with_pending_markers.get(transactional_id)
+        if pending is None or pending.metadata.partitions:
+            return
+        if self._rules.completes_in_one_step():
+            del self._with_pending_markers[transactional_id]
+            self._write_completion(pending, now)
+        else:
+            self._out.append(Post(LANE, self._complete_later, pending))
+
+    def _complete_later(self, pending: PendingCompleteTxn, now: int) -> None:
+        self.remove_markers_for_txn(pending)
+        self._write_completion(pending, now)
+
+    def _write_completion(self, pending: PendingCompleteTxn, now: int) -> None:
+        found = self._manager.get(pending.transactional_id)
+        if isinstance(found, Errors):
+            return  # another coordinator completes it, or this one once it is loaded
+        assert found is not None, pending.transactional_id
+        if found.coordinator_epoch == pending.coordinator_epoch:
+            self._try_append(pending, now)
+
+    def _try_append(self, pending: PendingCompleteTxn, now: int) -> None:
+        def appended(error: Errors, _: int) -> None:
+            if error is Errors.COORDINATOR_NOT_AVAILABLE:
+                self._append_retries.append(pending)
+
+        self._manager.append(
+            pending.transactional_id,
+            pending.coordinator_epoch,
+            pending.completion,
+            "markers",
+            appended,
+            now,
+            _retried,
+        )

@@ -1,0 +1,1 @@
+"""What clients and brokers ask the transaction coordinator."""

@@ -1,0 +1,94 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: partitions join a transaction, or are verified (KIP-890).
+
+A client adds partitions before it produces to them; from transaction.version 2 on the partition's
+leader adds them for it. Before that version a leader only verifies that a client has done so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.records import TopicPartition
+from kafkasim.model.transaction.metadata import TransactionMetadata
+from kafkasim.model.transaction.state_manager import (
+    CoordinatorEpochAndTxnMetadata,
+    TransactionStateManager,
+)
+from kafkasim.model.transaction.states import DECIDED, ONGOING
+
+NONE = Errors.NONE
+Partitions = tuple[TopicPartition, ...]
+Results = tuple[tuple[TopicPartition, Errors], ...]
+Done = Callable[[Errors, int], None]  # (error, now)
+
+
+class AddPartitions:
+    """Serves both requests, of clients and of brokers."""
+
+    def __init__(self, manager: TransactionStateManager) -> None:
+        self._manager = manager
+
+    def handle(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Partitions,
+        client_version: int,
+        done: Done,
+        now: int,
+    ) -> None:
+        """Add partitions to a transaction (handleAddPartitionsToTransaction)."""
+        found = self._find(transactional_id, producer_id, producer_epoch)
+        if isinstance(found, Errors):
+            done(found, now)
+            return
+        metadata = found.metadata
+        if metadata.pending is not None or metadata.state in DECIDED:
+            done(Errors.CONCURRENT_TRANSACTIONS, now)
+        elif metadata.state is ONGOING and all(tp in metadata.partitions for tp in partitions):
+            done(NONE, now)
+        else:
+            now_ms = self._manager.runtime.wall_ms(now)
+            transit = metadata.prepare_add_partitions(partitions, now_ms, client_version)
+            epoch = found.coordinator_epoch
+            self._manager.append(transactional_id, epoch, transit, "add", done, now)
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Partitions,
+    ) -> Results:
+        """Return for each partition whether it is in the transaction.
+
+        What is pending does not matter: the append to the log has the last word.
+        (handleVerifyPartitionsInTransaction)
+        """
+        found = self._find(transactional_id, producer_id, producer_epoch)
+        if isinstance(found, CoordinatorEpochAndTxnMetadata):
+            if found.metadata.state not in DECIDED:
+                return tuple([(tp, _membership(found.metadata, tp)) for tp in partitions])
+            found = Errors.CONCURRENT_TRANSACTIONS
+        return tuple([(tp, found) for tp in partitions])
+
+    def _find(
+        self, transactional_id: str, producer_id: int, producer_epoch: int
+    ) -> CoordinatorEpochAndTxnMetadata | Errors:
+        """Return the id if the producer is its newest, or why not."""
+        if not transactional_id:
+            return Errors.INVALID_REQUEST
+        found = self._manager.get(transactional_id)
+        if isinstance(found, Errors):
+            return found
+        if found is None or found.metadata.producer_id != producer_id:
+            return Errors.INVALID_PRODUCER_ID_MAPPING
+        if found.metadata.producer_epoch != producer_epoch:
+            return Errors.PRODUCER_FENCED
+        return found
+
+
+def _membership(metadata: TransactionMetadata, tp: TopicPartition) -> Errors:
+    return NONE if tp in metadata.partitions else Errors.TRANSACTION_ABORTABLE

@@ -1,0 +1,202 @@
+"""InitProducerId: a producer id and an epoch for a transactional id (KIP-98, KIP-360).
+
+    unknown id                a new producer id, epoch 0
+    Empty, Complete*          the next epoch; a new producer id once the epochs are exhausted
+    Ongoing                   the transaction is aborted under a fencing epoch;
+                              CONCURRENT_TRANSACTIONS lets the client ask again
+    Prepare*, or pending      CONCURRENT_TRANSACTIONS
+
+A client that names its producer id and epoch wants its own epoch raised, after an error that it can
+recover from; it is fenced if another producer was initialized meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kafkasim.model.transaction.metadata import (
+    NO_TIMESTAMP,
+    TransactionMetadata,
+    TxnTransitMetadata,
+    is_epoch_exhausted,
+)
+from kafkasim.model.transaction.requests.end_transaction import EndTransaction, EndTxn
+from kafkasim.model.transaction.rules import TransactionRules
+from kafkasim.model.transaction.state_manager import (
+    CoordinatorEpochAndTxnMetadata,
+    TransactionStateManager,
+)
+from kafkasim.model.transaction.states import (
+    AT_REST,
+    DECIDED,
+    EMPTY,
+    ONGOING,
+    PREPARE_EPOCH_FENCE,
+)
+
+NONE = Errors.NONE
+Expected = tuple[int, int]  # the producer's own id and epoch
+Done = Callable[[Errors, int, int, int], None]  # (error, producer id, epoch, now)
+
+
+class ProducerIdManager(Protocol):
+    """Hands out producer ids."""
+
+    def generate(self, now: int) -> int | None:
+        """Return a fresh producer id, None while the controller's next block is awaited."""
+        ...
+
+
+class InitProducerId:
+    """Serves InitProducerId."""
+
+    def __init__(
+        self,
+        manager: TransactionStateManager,
+        ending: EndTransaction,
+        producer_ids: ProducerIdManager,
+        rules: TransactionRules,
+    ) -> None:
+        self._manager = manager
+        self._ending = ending
+        self._producer_ids = producer_ids
+        self._rules = rules
+
+    def handle(
+        self,
+        transactional_id: str | None,
+        txn_timeout_ms: int,
+        expected: Expected | None,
+        done: Done,
+        now: int,
+    ) -> None:
+        """Answer with a producer id and epoch (handleInitProducerId)."""
+        found: CoordinatorEpochAndTxnMetadata | Errors
+        if transactional_id is None:
+            producer_id = self._producer_ids.generate(now)
+            if producer_id is None:
+                _refuse(done, Errors.COORDINATOR_LOAD_IN_PROGRESS, now)
+            else:
+                done(NONE, producer_id, 0, now)
+            return
+        if not transactional_id:
+            found = Errors.INVALID_REQUEST
+        elif not self._manager.timeout_is_valid(txn_timeout_ms):
+            found = Errors.INVALID_TRANSACTION_TIMEOUT
+        else:
+            found = self._get_or_add(transactional_id, txn_timeout_ms, now)
+        if isinstance(found, Errors):
+            _refuse(done, found, now)
+            return
+        transit = self._prepare(found.metadata, txn_timeout_ms, expected, now)
+        if isinstance(transit, Errors):
+            _refuse(done, transit, now)
+        elif transit.state is PREPARE_EPOCH_FENCE:
+            self._fence(transactional_id, transit, done, now)
+        else:
+
+            def appended(error: Errors, at: int) -> None:
+                if error is NONE:
+                    done(NONE, transit.producer_id, transit.producer_epoch, at)
+                else:
+                    _refuse(done, error, at)
+
+            epoch = found.coordinator_epoch
+            self._manager.append(transactional_id, epoch, transit, "init", appended, now)
+
+    def _get_or_add(
+        self, transactional_id: str, txn_timeout_ms: int, now: int
+    ) -> CoordinatorEpochAndTxnMetadata | Errors:
+        found = self._manager.get(transactional_id)
+        if found is not None:
+            return found
+        producer_id = self._producer_ids.generate(now)
+        if producer_id is None:
+            return Errors.COORDINATOR_LOAD_IN_PROGRESS
+        now_ms = self._manager.runtime.wall_ms(now)
+        created = TxnTransitMetadata(
+            producer_id,
+            NO_PRODUCER_ID,
+            NO_PRODUCER_ID,
+            NO_PRODUCER_EPOCH,
+            NO_PRODUCER_EPOCH,
+            txn_timeout_ms,
+            EMPTY,
+            (),
+            NO_TIMESTAMP,
+            now_ms,
+            0,
+        )
+        return self._manager.put(TransactionMetadata(transactional_id, created))
+
+    def _prepare(
+        self,
+        metadata: TransactionMetadata,
+        txn_timeout_ms: int,
+        expected: Expected | None,
+        now: int,
+    ) -> TxnTransitMetadata | Errors:
+        """Prepare what becomes of the id (prepareInitProducerIdTransit)."""
+        if metadata.pending is not None:
+            return Errors.CONCURRENT_TRANSACTIONS
+        if expected is not None and not _is_valid_producer_id(metadata, expected):
+            return Errors.PRODUCER_FENCED
+        if metadata.state in DECIDED:
+            return Errors.CONCURRENT_TRANSACTIONS
+        epoch = metadata.producer_epoch
+        if metadata.state is ONGOING:
+            fencing = self._rules.fencing_epoch(epoch, metadata.has_failed_epoch_fence)
+            return metadata.prepare_fence_producer_epoch(fencing)
+        assert metadata.state in AT_REST, (metadata.transactional_id, metadata.state)
+        now_ms = self._manager.runtime.wall_ms(now)
+        if not is_epoch_exhausted(epoch):
+            expected_epoch = None if expected is None else expected[1]
+            return metadata.prepare_increment_producer_epoch(txn_timeout_ms, expected_epoch, now_ms)
+        if expected is not None and expected[1] != epoch:
+            # Kafka fails on an assertion here (IllegalStateException, sent as this error).
+            return Errors.UNKNOWN_SERVER_ERROR
+        producer_id = self._producer_ids.generate(now)
+        if producer_id is None:
+            return Errors.COORDINATOR_LOAD_IN_PROGRESS
+        return metadata.prepare_producer_id_rotation(
+            producer_id, txn_timeout_ms, now_ms, expected is not None
+        )
+
+    def _fence(
+        self, transactional_id: str, transit: TxnTransitMetadata, done: Done, now: int
+    ) -> None:
+        """Abort the open transaction; the client asks again when that is over."""
+
+        def ended(error: Errors, _producer_id: int, _epoch: int, at: int) -> None:
+            _refuse(done, Errors.CONCURRENT_TRANSACTIONS if error is NONE else error, at)
+
+        request = EndTxn(
+            transactional_id,
+            transit.producer_id,
+            transit.producer_epoch,
+            committing=False,
+            client_version=self._manager.transaction_version(),
+            reason="fence",
+        )
+        self._ending.handle(request, ended, now)
+
+
+def _refuse(done: Done, error: Errors, now: int) -> None:
+    done(error, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, now)
+
+
+def _is_valid_producer_id(metadata: TransactionMetadata, expected: Expected) -> bool:
+    """Return whether a client's own producer id may be the newest (isValidProducerId).
+
+    The epoch −1 says that the id was created just now, for a client that recovers from
+    UNKNOWN_PRODUCER_ID. A client may also repeat a request that got it another producer id.
+    """
+    producer_id, epoch = expected
+    return (
+        metadata.producer_epoch == NO_PRODUCER_EPOCH
+        or producer_id == metadata.producer_id
+        or (producer_id == metadata.current.previous_producer_id and is_epoch_exhausted(epoch))
+    )

@@ -1,0 +1,64 @@
+"""Decisions of the transaction coordinator that Kafka once got wrong or that a release changed.
+
+B48 and its like are numbers of KAFKA.md, section 8.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.transaction.metadata import MAX_EPOCH
+
+REFUSED_FOR_GOOD = (Errors.INVALID_PRODUCER_EPOCH, Errors.TRANSACTION_COORDINATOR_FENCED)
+
+
+class TransactionRules:
+    """What Kafka 4.0 decides; a variant overrides single methods."""
+
+    def fencing_epoch(self, epoch: int, has_failed_epoch_fence: bool) -> int:
+        """Return the epoch under which an open transaction is aborted against its producer.
+
+        It is the next one, unless the record of such an abort failed before: the epoch in memory
+        is raised already, and no producer has seen it (B52, KAFKA-9666).
+        """
+        return epoch if has_failed_epoch_fence else min(epoch + 1, MAX_EPOCH)
+
+    def timeout_fences_producer(self) -> bool:
+        """Return whether a transaction that timed out is aborted under a new epoch (B48)."""
+        return True
+
+    def fence_is_in_memory_first(self) -> bool:
+        """Return whether the fencing epoch counts before its record is written.
+
+        Under transaction.version 2 the record then raises it once more; 4.1 does not (KAFKA-19367).
+        """
+        return True
+
+    def completes_in_one_step(self) -> bool:
+        """Return whether one answer alone finds that the last marker is written (B51).
+
+        If not, the completion is another input of the sender's thread, which another answer may
+        overtake.
+        """
+        return True
+
+    def gives_up_marker(self, error: Errors) -> bool:
+        """Return whether a marker was refused for good, so that its transaction stays decided.
+
+        A producer or a coordinator with a newer epoch is at work then (B54).
+        """
+        return error in REFUSED_FOR_GOOD
+
+    def resends_markers_at_load(self) -> bool:
+        """Return whether a new coordinator sends the markers of the decisions that it loads."""
+        return True
+
+    def resigns_when_deposed(self) -> bool:
+        """Return whether the coordinator of a partition gives it up when it is deposed."""
+        return True
+
+    def load_continues(self, offset: int, start: int, end: int) -> bool:
+        """Return whether a coordinator reads on at ``offset`` of a log from ``start`` to ``end``.
+
+        It does up to the log end, not the high watermark (FetchIsolation.LOG_END).
+        """
+        return start <= offset < end
