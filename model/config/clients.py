@@ -87,8 +87,14 @@ class ProducerConfig(ClientConfig):
 
 @dataclass(frozen=True)
 class ConsumerConfig(ClientConfig):
-    """The settings of a consumer of the classic group protocol."""
+    """The settings of a consumer.
 
+    With group.protocol=consumer (KIP-848) the broker has the session timeout, the heartbeat
+    interval and the assignor, and the settings of those names must not be set here.
+    """
+
+    group_protocol: str = setting("classic", allowed=("classic", "consumer"))
+    group_remote_assignor: str | None = setting(None)  # None: the broker's default
     group_id: str = setting("")  # "": no group
     group_instance_id: str | None = setting(None)  # of a static member (KIP-345)
     session_timeout_ms: int = setting(45000, 1)  # without heartbeats the member is removed
@@ -116,14 +122,18 @@ class ConsumerConfig(ClientConfig):
     allow_auto_create_topics: bool = setting(True)  # by Metadata requests
 
     def validate(self) -> None:
-        """Check the static member's id, the heartbeat interval and the assignors.
+        """Check the static member's id, the protocol, the heartbeat interval and the assignors.
 
         Raises:
-            ConfigError: the id is empty, a session has no room for a heartbeat, or an assignor is
-                not modelled.
+            ConfigError: the id is empty, a setting belongs to the other group protocol, a session
+                has no room for a heartbeat, or an assignor is not modelled.
         """
         if self.group_instance_id == "":
             raise ConfigError("group.instance.id", "must not be empty")
+        if self.group_protocol == "consumer":
+            self._refuse_classic_settings()
+        elif self.group_remote_assignor is not None:
+            raise ConfigError("group.remote.assignor", "needs group.protocol=consumer")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 "heartbeat.interval.ms",
@@ -138,3 +148,18 @@ class ConsumerConfig(ClientConfig):
                     f"{name!r} is not one of {', '.join(ASSIGNOR_CLASSES)}, their classes, or"
                     " module:name",
                 )
+
+    def _refuse_classic_settings(self) -> None:
+        """Refuse what the consumer protocol does not use (checkUnsupportedConfigsPostProcess).
+
+        Kafka refuses these keys whatever their values; here a key with its default is no key.
+        """
+        defaults = ConsumerConfig.__dataclass_fields__
+        for name in (
+            "session_timeout_ms",
+            "heartbeat_interval_ms",
+            "partition_assignment_strategy",
+        ):
+            if getattr(self, name) != defaults[name].default:
+                key = name.replace("_", ".")
+                raise ConfigError(key, "cannot be set when group.protocol=consumer")

@@ -217,6 +217,9 @@ class GroupCoordinator:
     def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
         """Answer what the partition's high watermark has passed. On lane ``group``."""
         self.owned.on_high_watermark(partition, offset, now)
+        shard = self.shards.get(partition)
+        if shard is not None and shard.consumer_groups:
+            self.consumer_groups.writer.on_committed(shard)
 
     def on_topics_deleted(self, topics: tuple[str, ...], now: int) -> None:
         """Forget the offsets that groups committed in deleted topics. Callable on any lane."""

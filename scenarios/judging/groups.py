@@ -14,6 +14,7 @@ what the host's pauses take is added.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
@@ -39,6 +40,7 @@ class GroupLimits:
     commit_timeout_us: int  # offsets.commit.timeout.ms
     initial_delay_us: int  # group.initial.rebalance.delay.ms
     retention_us: int  # offsets.retention.minutes
+    consumer_session_us: int = 45_000_000  # group.consumer.session.timeout.ms
 
 
 @dataclass(slots=True)
@@ -63,7 +65,14 @@ class _Tenure:
 class Groups:
     """Follows every group at every coordinator."""
 
-    def __init__(self, cluster: TracedCluster, limits: GroupLimits) -> None:
+    def __init__(
+        self, cluster: TracedCluster, limits: GroupLimits, elsewhere: Callable[[str], bool]
+    ) -> None:
+        """``elsewhere(group)`` says that a group is of the consumer protocol (KIP-848).
+
+        Its coordinator and its offsets are judged here, the rest in consumer_groups.py.
+        """
+        self._elsewhere = elsewhere
         self.cluster = cluster
         self._limits = limits
         self._known = GroupMembers(cluster.trace)
@@ -135,6 +144,8 @@ class Groups:
     # What it does.
 
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
+        if self._elsewhere(fact.group):
+            return
         key = (node, fact.group)
         before = self._tenures.get(key)
         if before is not None and fact.reason != "loaded":

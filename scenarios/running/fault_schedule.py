@@ -40,6 +40,7 @@ class FaultSchedule:
             properties.offsets_commit_timeout_ms * 1000,
             properties.group_initial_rebalance_delay_ms * 1000,
             properties.offsets_retention_minutes * 60_000_000,
+            properties.group_consumer_session_timeout_ms * 1000,
         )
         self.operations = Operations(
             world, trace, cluster=cluster, progress=progress, budget=self.budget,

@@ -140,6 +140,11 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         "group.consumer.migration.policy group.coordinator.rebalance.protocols",
         "in lower case, and a tuple of the protocols; the model knows the names",
     ),
+    ("3.9.1 4.0.0 4.1.0", "consumer", "valid values", "group.protocol", "in lower case"),
+    (
+        "2.8.2", "consumer", "no such key", "group.protocol group.remote.assignor",
+        "2.8 has no consumer groups (KIP-848)",
+    ),
     (
         "2.8.2 3.9.1", "broker", "no such key",
         "add.partitions.to.txn.retry.backoff.ms add.partitions.to.txn.retry.backoff.max.ms",

@@ -16,6 +16,8 @@ from kafkasim.model.client.consumer.fetcher import Fetcher
 from kafkasim.model.client.consumer.group.commits import Offsets
 from kafkasim.model.client.consumer.group.coordinator import ConsumerCoordinator
 from kafkasim.model.client.consumer.group.membership import Membership
+from kafkasim.model.client.consumer.modern.epoch_membership import EpochMembership
+from kafkasim.model.client.consumer.modern.member import ConsumerGroupMember
 from kafkasim.model.client.consumer.offset_fetcher import OffsetFetcher
 from kafkasim.model.client.consumer.poll import Poll
 from kafkasim.model.client.consumer.subscription import SubscriptionState
@@ -31,11 +33,12 @@ from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import FinalPosition
 from kafkasim.model.records import TopicPartition
-from kafkasim.model.values import value
+from kafkasim.model.values import random_uuid, value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkasim.model.client.consumer.group_member import GroupMember
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
     from kafkasim.model.effects import Process
@@ -51,7 +54,12 @@ class ConsumerGroupMetadata:
     group_instance_id: str | None
 
 
-MEMBER_ERRORS = (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.FENCED_INSTANCE_ID)
+MEMBER_ERRORS = (
+    Errors.UNKNOWN_MEMBER_ID,
+    Errors.ILLEGAL_GENERATION,
+    Errors.FENCED_INSTANCE_ID,
+    Errors.STALE_MEMBER_EPOCH,
+)
 """The member is not in the generation that it commits for."""
 
 
@@ -75,12 +83,19 @@ class KafkaConsumer:
         )
         metadata.listeners.append(self._on_metadata)
         self.subscription = subscription = SubscriptionState()
-        self.membership = membership = Membership()
+        modern = bool(config.group_id) and config.group_protocol == "consumer"
+        self.membership = membership = (
+            EpochMembership(random_uuid(process.rng)) if modern else Membership()
+        )
         self._poll = poll = Poll(process, name, self._advance)
         self.offset_fetcher = OffsetFetcher(config, rules, metadata, subscription, membership, poll)
         self.fetcher = Fetcher(config, rules, metadata, subscription, membership, poll)
-        self.coordinator: ConsumerCoordinator | None = None
-        if config.group_id:
+        self.coordinator: GroupMember | None = None
+        if isinstance(membership, EpochMembership):
+            self.coordinator = ConsumerGroupMember(
+                config, rules, metadata, subscription, membership, self.offset_fetcher, poll
+            )
+        elif config.group_id:
             self.coordinator = ConsumerCoordinator(
                 config, rules, metadata, subscription, membership, self.offset_fetcher, poll
             )
@@ -107,7 +122,7 @@ class KafkaConsumer:
         self.subscription.topics = topics
         self.subscription.auto_assigned = True
         self.metadata.set_topics(topics, now)
-        coordinator.note_changes()
+        coordinator.on_subscribed()
         self._reply(call, None)
 
     def assign(self, call: int, args: tuple[Any, ...], now: int) -> None:
@@ -265,7 +280,7 @@ class KafkaConsumer:
             self.coordinator.note_changes()
         self._poll.wake(now)
 
-    def _in_group(self) -> ConsumerCoordinator:
+    def _in_group(self) -> GroupMember:
         assert self.coordinator is not None, f"{self.name} has no group.id"
         return self.coordinator
 

@@ -5,6 +5,7 @@ Not modelled: pattern subscription; pause and resume by the application.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 from kafkasim.model.records import TopicPartition
@@ -128,7 +129,7 @@ class SubscriptionState:
             if state.position >= 0 and state.state is FetchState.FETCHING
         }
 
-    def mark_pending_revocation(self) -> None:
-        """Return no more records of any partition: all are about to be revoked."""
-        for state in self.assignment.values():
-            state.pending_revocation = True
+    def mark_pending_revocation(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Return no more records of partitions that are about to be revoked; None: of all."""
+        for tp in self.assignment if partitions is None else partitions:
+            self.assignment[tp].pending_revocation = True

@@ -139,20 +139,15 @@ class ConsumerGroupHeartbeats:
 
     def on_loaded(self, shard: GroupShard, now: int) -> None:
         """Let all sessions start anew, and the waits for revocations."""
+        self.writer.on_loaded(shard)
         for group in shard.consumer_groups.values():
-            self.writer.record_loaded(group)
-            self.runtime.defer(shard.context, self._on_loaded_committed, group, now)
             for member in group.members.values():
                 self.departures.arm_session(shard, group.group_id, member.member_id, now)
                 self.departures.arm_rebalance(shard, group.group_id, member, now)
 
-    def _on_loaded_committed(self, group: ConsumerGroup, error: Errors, _now: int) -> None:
-        """Write who owns what, once what was loaded is committed."""
-        if error is Errors.NONE:
-            self.writer.record_owned(group)
-
     def on_unloaded(self, shard: GroupShard) -> None:
         """Let the timers of all members go."""
+        self.writer.on_unloaded(shard)
         for group in shard.consumer_groups.values():
             for member_id in group.members:
                 self.departures.cancel_timers(group.group_id, member_id)

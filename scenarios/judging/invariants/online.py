@@ -8,6 +8,7 @@ PIDSTATE and ORDER in final.py. The judges of needless harm are in ``judging/har
 from __future__ import annotations
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.consumer_groups import ConsumerGroups
 from kafkasim.scenarios.judging.groups import GroupLimits, Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.clients import Clients
@@ -49,7 +50,8 @@ class Invariants:
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)
         Harm(self.cluster)
-        self._groups = Groups(self.cluster, limits)
+        consumer_groups = ConsumerGroups(self.cluster, limits.consumer_session_us)
+        self._groups = Groups(self.cluster, limits, consumer_groups.has)
         trace.subscribe(facts.FinalReplica, self._on_final)
 
     @property

@@ -116,12 +116,10 @@ class OffsetCommits:
         generation, member_id = -1, ""
         membership = self._membership
         if self._subscription.auto_assigned:
-            if not membership.stable:
-                busy = membership.rebalancing
-                error = Errors.REBALANCE_IN_PROGRESS if busy else Errors.UNKNOWN_MEMBER_ID
+            error, generation, member_id = membership.committer()
+            if error is not Errors.NONE:
                 self._finish(commit, dict.fromkeys(commit.offsets, error), now)
                 return
-            generation, member_id = membership.generation_id, membership.member_id
         commit.generation = generation
         commit.attempts += 1
         offsets = tuple([(tp, at, epoch, "") for tp, (at, epoch) in commit.offsets.items()])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkasim.model.client.consumer.group.lookup import CoordinatorLookup
+    from kafkasim.model.client.consumer.group.membership import Membership
     from kafkasim.model.client.consumer.offset_fetcher import OffsetFetcher
     from kafkasim.model.client.consumer.poll import Poll
     from kafkasim.model.client.consumer.subscription import SubscriptionState
@@ -41,6 +42,7 @@ class CommittedOffsets:
         rules: ClientRules,
         lookup: CoordinatorLookup,
         subscription: SubscriptionState,
+        membership: Membership,
         metadata: Metadata,
         offset_fetcher: OffsetFetcher,
         poll: Poll,
@@ -49,6 +51,7 @@ class CommittedOffsets:
         self._rules = rules
         self._lookup = lookup
         self._subscription = subscription
+        self._membership = membership
         self._metadata = metadata
         self._offset_fetcher = offset_fetcher
         self._poll = poll
@@ -102,7 +105,9 @@ class CommittedOffsets:
             self._lookup.find(now)
             done(Failed("backoff"), now)
             return
-        channel.send(OffsetFetchRequest(self._config.group_id, partitions), now, done)
+        member_id, epoch = self._membership.offset_fetcher()
+        request = OffsetFetchRequest(self._config.group_id, partitions, True, member_id, epoch)
+        channel.send(request, now, done)
 
     def _must_ask_again(self, response: Any, now: int) -> bool:
         """Return whether an OffsetFetch failed; drop the coordinator if it was the wrong one."""

@@ -74,7 +74,7 @@ class ConsumerCoordinator:
             config, rules, lookup, membership, self, subscription, metadata, poll
         )
         self.committed = CommittedOffsets(
-            config, rules, lookup, subscription, metadata, offset_fetcher, poll
+            config, rules, lookup, subscription, membership, metadata, offset_fetcher, poll
         )
         self._assignors = GroupAssignors(config, metadata, subscription, membership)
         self._join = GroupJoin(config, lookup, membership, heartbeat, self, self._assignors, poll)
@@ -126,6 +126,10 @@ class ConsumerCoordinator:
             self._rejoin(now)
             return False
         return True
+
+    def on_subscribed(self) -> None:
+        """Take a new subscription."""
+        self.note_changes()
 
     def note_changes(self) -> None:
         """Have a stable member join again if its subscription or, of a leader, a topic changed."""

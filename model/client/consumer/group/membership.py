@@ -2,15 +2,17 @@
 
 :class:`Membership` models AbstractCoordinator's MemberState and Generation. The ConsumerCoordinator
 and its GroupJoin write it. Heartbeats and commits only read it; through :class:`MemberEvents` they
-tell the coordinator what a response or a timeout means for the membership. A membership of another
-protocol (KIP-848) would write this state and take these events in their place, with heartbeats of
-its own; commits, positions and fetches would stay as they are.
+tell the coordinator what a response or a timeout means for the membership. The consumer protocol
+(KIP-848) has a membership of its own in ``consumer/modern``; commits, positions and fetches are the
+same for both.
 """
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import Protocol
+
+from kafkasim.model.errors import Errors
 
 
 class MemberState(Enum):
@@ -53,6 +55,17 @@ class Membership:
     def lost(self) -> bool:
         """Whether the group does not count this member: its partitions may be others' already."""
         return self.generation_id < 0 or not self.member_id
+
+    def committer(self) -> tuple[Errors, int, str]:
+        """Return under which generation and member id to commit, or an error that forbids it."""
+        if self.stable:
+            return Errors.NONE, self.generation_id, self.member_id
+        error = Errors.REBALANCE_IN_PROGRESS if self.rebalancing else Errors.UNKNOWN_MEMBER_ID
+        return error, -1, ""
+
+    def offset_fetcher(self) -> tuple[str | None, int]:
+        """Return under which member id and epoch to fetch offsets: a classic member names none."""
+        return None, -1
 
     def copy(self) -> Membership:
         """Return the membership as it is now."""

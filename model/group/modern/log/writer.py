@@ -8,6 +8,8 @@ it fails there is nothing to undo, and when it succeeds the outcome is the same.
 
 from __future__ import annotations
 
+from collections import deque
+
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import GroupAssigned, GroupState
@@ -24,13 +26,18 @@ Owned = dict[str, tuple[str, ...]]
 
 
 class ConsumerGroupWriter:
-    """Writes consumer groups, and the facts about what became of them."""
+    """Writes consumer groups, and the facts about what became of them.
+
+    The fact that a group has changed comes with the write. The facts of who owns what come when the
+    write is committed: until then another leader's log may replace it.
+    """
 
     def __init__(self, runtime: CoordinatorRuntime, image: TopicsImage, assignor: str) -> None:
         """``assignor`` is the default one."""
         self.runtime = runtime
         self.image = image
         self.assignor = assignor
+        self._uncommitted: dict[int, deque[tuple[int, list[GroupAssigned]]]] = {}  # by partition
 
     def write(
         self, shard: GroupShard, group_id: str, entries: list[Entry], reason: str, now: int
@@ -49,15 +56,35 @@ class ConsumerGroupWriter:
         self._record_changes(shard, group_id, before, reason)
         return error
 
-    def record_loaded(self, group: ConsumerGroup) -> None:
-        """Write the fact of a group that was read from the log."""
-        self._record_state(group, "loaded")
+    def on_loaded(self, shard: GroupShard) -> None:
+        """Write the facts of the groups that were read from the log."""
+        for group in shard.consumer_groups.values():
+            self._record_state(group, "loaded")
+            self._record_owned(
+                shard,
+                [
+                    GroupAssigned(
+                        group.group_id, group.members[member_id].member_epoch, member_id, owned
+                    )
+                    for member_id, owned in self._owned(group).items()
+                ],
+            )
+        self.on_committed(shard)
 
-    def record_owned(self, group: ConsumerGroup) -> None:
-        """Write what each member of a group owns."""
-        for member_id, owned in self._owned(group).items():
-            epoch = group.members[member_id].member_epoch
-            self.runtime.out.append(GroupAssigned(group.group_id, epoch, member_id, owned))
+    def on_unloaded(self, shard: GroupShard) -> None:
+        """Write nothing more of a partition."""
+        self._uncommitted.pop(shard.context.partition, None)
+
+    def on_committed(self, shard: GroupShard) -> None:
+        """Write the facts that the high watermark has passed."""
+        waiting = self._uncommitted.get(shard.context.partition)
+        while waiting and waiting[0][0] <= shard.context.last_committed:
+            self.runtime.out.extend(waiting.popleft()[1])
+
+    def _record_owned(self, shard: GroupShard, owned: list[GroupAssigned]) -> None:
+        if owned:
+            waiting = self._uncommitted.setdefault(shard.context.partition, deque())
+            waiting.append((shard.context.last_written, owned))
 
     def _seen(self, shard: GroupShard, group_id: str) -> tuple[object, Owned]:
         group = shard.consumer_groups.get(group_id)
@@ -79,12 +106,13 @@ class ConsumerGroupWriter:
         now_state, owned = self._seen(shard, group_id)
         if now_state != state:
             self._record_state(group, reason)
-        for member_id in [each for each in owned_before if each not in owned]:
-            out.append(GroupAssigned(group_id, group.group_epoch, member_id, ()))
+        gone = [each for each in owned_before if each not in owned]
+        changed = [GroupAssigned(group_id, group.group_epoch, each, ()) for each in gone]
         for member_id, partitions in owned.items():
             if partitions != owned_before.get(member_id, ()):
                 epoch = group.members[member_id].member_epoch
-                out.append(GroupAssigned(group_id, epoch, member_id, partitions))
+                changed.append(GroupAssigned(group_id, epoch, member_id, partitions))
+        self._record_owned(shard, changed)
 
     def _record_state(self, group: ConsumerGroup, reason: str) -> None:
         assignor = preferred_assignor(group.members) or self.assignor

@@ -1,0 +1,256 @@
+"""Consumer groups (KIP-848) as coordinators have them: exclusive ownership, and no needless harm.
+
+Nobody stops in a rebalance of such a group but for what it has to give up, so no phase has a limit.
+What holds instead, in the committed view of the coordinator:
+
+    EXCL                 a partition has one owner at a time, whatever the member epochs
+    needless-rebalance   the group epoch rises, and nobody joined, left or subscribed otherwise,
+                         and no topic of the group has changed
+    needless-eviction    a member is gone without leaving, silence, or a revocation that is overdue
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+
+HEARTBEAT = "ConsumerGroupHeartbeat"
+JOIN, LEAVE = 0, -1
+"""Member epochs of a heartbeat."""
+
+METADATA_LAG_US = 30_000_000
+"""How old a coordinator's metadata may be; one that lags for longer is fenced and resigns."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """What a member has told the coordinators."""
+
+    topics: tuple[str, ...] = ()
+    rebalance_us: int = 0
+    instance_id: str | None = None
+
+
+@dataclass(slots=True)
+class _View:
+    """One group in the hands of one coordinator, from loading to resignation."""
+
+    epoch: int
+    since_us: int  # when it took this epoch
+    members: tuple[str, ...]
+    unstable_us: int | None  # since when some member is not at its target; None: none is
+    heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
+    left: dict[str, None] = field(default_factory=dict)
+    replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
+    told_us: int = -1  # when a member last told of another subscription
+
+
+class ConsumerGroups:
+    """Follows every consumer group at every coordinator."""
+
+    def __init__(self, cluster: TracedCluster, session_us: int) -> None:
+        """``session_us`` is group.consumer.session.timeout.ms of the brokers."""
+        self.cluster = cluster
+        self._session_us = session_us
+        self._groups: dict[str, None] = {}  # those of this protocol
+        self._members: dict[tuple[str, str], _Member] = {}
+        self._views: dict[tuple[str, str], _View] = {}  # by node and group
+        self._changed: dict[str, int] = {}  # topic -> when it was last created, grown or deleted
+        self._sizes: dict[str, int] = {}  # topic id -> partitions
+        self._coordinators: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
+        # Group -> partition -> its owner, and the row that says so.
+        self._owners: dict[str, dict[str, tuple[str, int]]] = {}
+        self._drifting: dict[str, None] = {}  # hosts
+        trace = cluster.trace
+        trace.subscribe(facts.MemberRequest, self._on_request)
+        trace.subscribe(facts.GroupState, self._on_state)
+        trace.subscribe(facts.GroupAssigned, self._on_assigned)
+        trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
+        trace.subscribe(facts.HostPaused, self._on_paused)
+        trace.subscribe(facts.TopicCreated, self._on_topic_created)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.PartitionChanged, self._on_partition)
+        trace.subscribe(facts.FaultStarted, self._on_fault)
+
+    def has(self, group: str) -> bool:
+        """Return whether a group uses this protocol."""
+        return group in self._groups
+
+    # What the coordinator hears.
+
+    def _on_request(self, _seq: int, t: int, node: str, fact: facts.MemberRequest) -> None:
+        if fact.api == "JoinGroup":
+            self._groups.pop(fact.group, None)
+        if fact.api != HEARTBEAT:
+            return
+        self._groups[fact.group] = None
+        member = self._members.setdefault((fact.group, fact.member_id), _Member())
+        view = self._views.get((node, fact.group))
+        if fact.generation == LEAVE and view is not None:
+            view.left[fact.member_id] = None
+        if fact.generation < JOIN:
+            return
+        if fact.topics and fact.topics != member.topics:
+            member.topics = fact.topics
+            if view is not None:
+                view.told_us = t
+        if fact.rebalance_timeout_ms:
+            member.rebalance_us = fact.rebalance_timeout_ms * 1000
+        member.instance_id = fact.instance_id or member.instance_id
+        if view is not None:
+            self._hear(t, view, fact)
+
+    def _hear(self, t: int, view: _View, fact: facts.MemberRequest) -> None:
+        member_id = fact.member_id
+        if t - view.heard.get(member_id, t) < self._session_us:  # afterwards it is too late
+            view.heard[member_id] = t
+        for known in view.members if fact.generation == JOIN and fact.instance_id else ():
+            other = self._members.get((fact.group, known), _Member())
+            if known != member_id and other.instance_id == fact.instance_id:
+                view.replaced[known] = None
+
+    # What it does.
+
+    def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
+        if fact.group not in self._groups:
+            return
+        key = (node, fact.group)
+        before = self._views.get(key)
+        if before is None or fact.reason == "loaded":
+            before = None
+            owners = self._owners.get(fact.group, {})
+            for name in [name for name, (who, _) in owners.items() if who not in fact.member_ids]:
+                del owners[name]
+        elif node not in self._drifting:
+            self._check_members(seq, t, fact, before)
+            self._check_epoch(seq, t, fact, before)
+        self._views[key] = _next(t, fact, before)
+
+    def _check_members(self, seq: int, t: int, fact: facts.GroupState, before: _View) -> None:
+        """Check that each member that is gone has left, fallen silent, or not revoked in time."""
+        for member_id in before.members:
+            silent_us = t - before.heard[member_id]
+            rebalance_us = self._members.get((fact.group, member_id), _Member()).rebalance_us
+            late = before.unstable_us is not None and t - before.unstable_us >= rebalance_us
+            if (
+                member_id in fact.member_ids
+                or member_id in before.left
+                or member_id in before.replaced
+                or silent_us >= self._session_us
+                or late
+            ):
+                continue
+            self._violated(
+                "needless-eviction", seq, t, fact.group,
+                f"{member_id} is no member of group {fact.group} any more, {silent_us} µs after the"
+                f" coordinator heard it ({fact.reason})",
+            )  # fmt: skip
+
+    def _check_epoch(self, seq: int, t: int, fact: facts.GroupState, before: _View) -> None:
+        """Check that something has changed when the group epoch rises."""
+        topics = {
+            topic: None
+            for member_id in (*before.members, *fact.member_ids)
+            for topic in self._members.get((fact.group, member_id), _Member()).topics
+        }
+        since = before.since_us - METADATA_LAG_US
+        if (
+            fact.generation <= before.epoch
+            or before.members != fact.member_ids
+            or before.told_us == t
+            or any(self._changed.get(topic, since - 1) >= since for topic in topics)
+        ):
+            return
+        self._violated(
+            "needless-rebalance", seq, t, fact.group,
+            f"group {fact.group} goes from epoch {before.epoch} to {fact.generation}, and no"
+            f" member, subscription or topic has changed ({fact.reason})",
+        )  # fmt: skip
+
+    def _on_assigned(self, seq: int, t: int, node: str, fact: facts.GroupAssigned) -> None:
+        """EXCL: a partition has one owner, in the committed view of the present coordinator."""
+        group = fact.group
+        place = self.cluster.group_key(group)[1]
+        if group not in self._groups or self._coordinators.get(place, (-1, ""))[1] != node:
+            return
+        owners = self._owners.setdefault(group, {})
+        for name in [name for name, (who, _) in owners.items() if who == fact.member_id]:
+            del owners[name]
+        for name in fact.assignment:
+            known = owners.get(name)
+            owners[name] = (fact.member_id, seq)
+            if known is not None:
+                self._violated(
+                    "EXCL", seq, t, group,
+                    f"consumer group {group}: {known[0]} and {fact.member_id} both own {name}",
+                    promise=known[1],
+                )  # fmt: skip
+
+    # Who serves.
+
+    def _on_loaded(self, _s: int, _t: int, node: str, fact: facts.CoordinatorLoaded) -> None:
+        if fact.loaded:
+            known = self._coordinators.get(fact.partition, (-1, ""))
+            self._coordinators[fact.partition] = max(known, (fact.leader_epoch, node))
+            return
+        for key in [key for key in self._views if key[0] == node]:
+            if self.cluster.group_key(key[1])[1] == fact.partition:
+                del self._views[key]
+
+    def _on_stopped(self, _s: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
+        for key in [key for key in self._views if key[0] == node]:
+            del self._views[key]
+
+    def _on_paused(self, _s: int, _t: int, node: str, fact: facts.HostPaused) -> None:
+        for (where, _), view in self._views.items():
+            if where == node and view.unstable_us is not None:
+                view.unstable_us += fact.duration_us
+
+    def _on_fault(self, _s: int, _t: int, _n: str, fact: facts.FaultStarted) -> None:
+        """Judge no more times on a host whose clock runs faster or slower than others."""
+        if fact.fault == "clock-drift":
+            self._drifting[fact.target] = None
+
+    # Topics.
+
+    def _on_topic_created(self, _s: int, t: int, _n: str, fact: facts.TopicCreated) -> None:
+        self._sizes.setdefault(fact.topic_id, fact.partitions)
+        self._changed[fact.topic] = t
+
+    def _on_topic_deleted(self, _s: int, t: int, _n: str, fact: facts.TopicDeleted) -> None:
+        self._changed[fact.topic] = t
+        for owners in self._owners.values():
+            for name in [name for name in owners if name.rpartition("-")[0] == fact.topic]:
+                del owners[name]
+
+    def _on_partition(self, _s: int, t: int, _n: str, fact: facts.PartitionChanged) -> None:
+        if fact.partition >= self._sizes.get(fact.topic_id, 1 << 30):
+            self._sizes[fact.topic_id] = fact.partition + 1
+            created = self.cluster.topics.get(fact.topic_id)
+            if created is not None:
+                self._changed[created.topic] = t
+
+    def _violated(
+        self, name: str, seq: int, t: int, group: str, message: str, promise: int = -1
+    ) -> None:
+        key = self.cluster.group_key(group)
+        lost = self.cluster.lost_between(key, promise, seq)
+        self.cluster.violated(name, seq, t, key, message, lost)
+
+
+def _next(t: int, fact: facts.GroupState, before: _View | None) -> _View:
+    """Return the view of a group in its new state."""
+    heard = {} if before is None else before.heard
+    stable = fact.state in ("Stable", "Empty")
+    unstable = t if before is None or before.unstable_us is None else before.unstable_us
+    return _View(
+        fact.generation,
+        t if before is None or fact.generation > before.epoch else before.since_us,
+        fact.member_ids,
+        None if stable else unstable,
+        heard={each: heard.get(each, t) for each in fact.member_ids},
+        told_us=-1 if before is None else before.told_us,
+    )
