@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3_600)]
 
-RUNS = 24
+RUNS = 12
 
 CONF = {
     "spark.pyspark.python": sys.executable,
@@ -32,12 +34,19 @@ CONF = {
 }
 
 
-def command(name: str, *arguments: str, conf: dict[str, str]) -> subprocess.Popen[str]:
+@contextmanager
+def command(name: str, *arguments: str, conf: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a command of kafkasim; kill it if the test fails meanwhile."""
     settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "kafkasim.scenarios.cli", name, *arguments, *settings],
         stdout=subprocess.PIPE, text=True, env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"},
     )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def rows(spark: SparkSession, place: Path) -> tuple[list[Any], dict[str, list[Any]]]:
@@ -57,18 +66,16 @@ def test_a_fleet_survives_a_killed_worker(spark: SparkSession, tmp_path: Path) -
     conf = CONF | {"spark.submit.pyFiles": str(package(tmp_path / "kafkasim.zip"))}
     out = tmp_path / "out"
     with cluster(tmp_path / "cluster", workers=2) as (master, workers):
-        fleet = command(
-            "fleet", str(scenario), "--runs", str(RUNS), "--out", out.as_uri(), "--master", master,
-            "--json", conf=conf,
-        )  # fmt: skip
-        wait_until(lambda: workers[1].finished_tasks() >= 2 or fleet.poll() is not None)
-        finished = sum(worker.finished_tasks() for worker in workers)
-        workers[1].kill()
-        told = json.loads(fleet.communicate()[0])
+        asked = ("fleet", str(scenario), "--runs", str(RUNS), "--out", out.as_uri())
+        with command(*asked, "--master", master, "--json", conf=conf) as fleet:
+            wait_until(lambda: workers[1].finished_tasks() >= 2 or fleet.poll() is not None)
+            finished = sum(worker.finished_tasks() for worker in workers)
+            workers[1].kill()
+            told = json.loads(fleet.communicate()[0])
         assert (fleet.returncode, told["ran"], told["verdicts"]) == (0, RUNS, {"pass": RUNS})
         assert 2 <= finished < RUNS, "the worker was not killed in the middle"
-        judged = command("check", out.as_uri(), "--master", master, "--json", conf=conf)
-        verdicts = json.loads(judged.communicate()[0])
+        with command("check", out.as_uri(), "--master", master, "--json", conf=conf) as judged:
+            verdicts = json.loads(judged.communicate()[0])
     assert [run["verdict"] for run in verdicts["runs"]] == ["pass"] * RUNS
     run_fleet(spark, [Configuration(str(scenario))], range(RUNS), str(tmp_path / "local"))
     assert rows(spark, out) == rows(spark, tmp_path / "local")
