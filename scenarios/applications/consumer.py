@@ -285,6 +285,8 @@ class AIOKafkaConsumer:
             raise translated(error) from None
 
     def _opened(self) -> str:
+        if self._port.dead:
+            raise asyncio.CancelledError  # the process died; what is left of it is thrown away
         if not self._name:
             raise IllegalStateError("the consumer is not started: await consumer.start()")
         return self._name

@@ -187,6 +187,8 @@ class AIOKafkaProducer:
             raise translated(error) from None
 
     def _opened(self) -> str:
+        if self._session.port.dead:
+            raise asyncio.CancelledError  # the process died; what is left of it is thrown away
         if not self._name:
             raise IllegalStateError("the producer is not started: await producer.start()")
         return self._name

@@ -87,6 +87,9 @@ class ScenarioRun:
                 self._safety()
                 self._liveness()
             self._end()
+        except BaseException:
+            self.cluster.clients.release()
+            raise
         finally:
             gc.enable()
         return self._result(time.perf_counter() - began)
