@@ -6,8 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kafkasim.analysis.checks.base import JUDGED_KINDS, SHARED
+from kafkasim.analysis.checks.transactions.views import VIEWS
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import Stored
+
+JUDGED_VIEWS = SHARED | VIEWS
+"""The views that the checks read beside those of the kinds."""
 
 SMALL_ROWS = 5_000_000
 """Up to so many rows each view is one partition: then no check shuffles, and each is one task.
@@ -36,7 +40,7 @@ SMALL_TUNING = {
 def views(
     stored: Stored,
     kinds: Sequence[str] = JUDGED_KINDS,
-    shared: Mapping[str, str] = SHARED,
+    shared: Mapping[str, str] = JUDGED_VIEWS,
 ) -> Iterator[None]:
     """Provide a view for each kind and the shared views, for as long as the context lasts."""
     spark = stored.spark

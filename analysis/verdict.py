@@ -51,6 +51,11 @@ FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression",
 an older commit or where auto.offset.reset says, and its generations start from 1 again."""
 
 
+FROM_ANY_LOSS = ("torn-transaction", "hanging-transaction", "lost-output", "duplicate-output")
+"""Anomalies of transactions, which span partitions: those of their records, of the groups' offsets
+and of __transaction_state. A legal loss in any of them may have cost a part."""
+
+
 class Loss(NamedTuple):
     """What a partition has legally lost, as the manifest tells it."""
 
@@ -262,6 +267,8 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         if reasons or found.place.weak or found.anomaly not in CAUSED:
             return "permitted"
+    if found.anomaly in FROM_ANY_LOSS:
+        reasons = [loss.reason for loss in losses]
     legal = [reason for reason in reasons if reason != UNCLEAN]
     if found.anomaly in FROM_EPOCH:
         for topic_id, partition, reason in manifest.get("reopened_partitions", []):

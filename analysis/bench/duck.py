@@ -54,7 +54,8 @@ QUERIES = {
     "lost-write": """
         SELECT run, topic_id, partition, record_id
         FROM acked_records AS acked
-        JOIN final_leaders AS leaders USING (run, topic_id, partition)
+        JOIN (SELECT run, topic_id, partition, log_start_offset FROM final_leaders) AS leaders
+            USING (run, topic_id, partition)
         ANTI JOIN (SELECT run, topic_id, partition, unnest(record_ids) AS record_id
                    FROM final_leaders) AS held USING (run, topic_id, partition, record_id)
         WHERE acked."offset" < 0 OR acked."offset" >= log_start_offset""",

@@ -9,6 +9,7 @@ from kafkasim.analysis.checks import (
     order,
     replication,
 )
+from kafkasim.analysis.checks.transactions import queries as transactions
 
 CHECKS: dict[str, str] = {
     "lost-write": delivery.LOST_WRITE,
@@ -32,6 +33,11 @@ CHECKS: dict[str, str] = {
     "fence-has-reason": harm.FENCE_REASON,
     "deposed-leader-stops": harm.STALE_SERVICE,
     "application-failed": applications.FAILED,
+    "transaction-reads": transactions.READS,
+    "torn-transaction": transactions.TORN,
+    "hanging-transaction": transactions.HANGING,
+    "zombie-producer": transactions.ZOMBIE,
+    "processor-outputs": transactions.OUTPUTS,
     "no-progress": liveness.NO_PROGRESS,
 }
 """Every check by the name that verdicts show."""

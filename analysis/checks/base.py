@@ -18,9 +18,12 @@ from __future__ import annotations
 JUDGED_KINDS = (
     "Acked", "Appended", "ApplicationFailed", "BecameLeader", "BrokerHeartbeat",
     "BrokerRegistration", "ClockDrifted", "ControllerActive", "FinalReplica", "GroupAssigned",
-    "HighWatermark", "IsrProposed", "LogLoaded", "LogStart", "OffsetCommitted", "OffsetFetched",
-    "PartitionChanged", "Phase", "Polled", "Positioned", "Processed", "SessionEnded", "TimeLimit",
-    "TopicCreated", "TopicDeleted", "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
+    "HighWatermark", "IsrProposed", "LogLoaded", "LogStart", "MarkerWritten", "OffsetCommitted",
+    "OffsetFetched", "PartitionChanged", "Phase", "Polled", "Positioned", "Processed",
+    "ProcessorStarted", "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated",
+    "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
+    "TransactionOffsets", "TransactionSent", "TransactionState", "ZkControllerWrite",
+    "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

@@ -96,6 +96,8 @@ from kafkasim.model.facts.replication import (
 )
 from kafkasim.model.facts.transactions import (
     MarkerWritten,
+    ProcessorStarted,
+    ReadsCommitted,
     TransactionBegun,
     TransactionEnded,
     TransactionEnding,
@@ -241,8 +243,10 @@ __all__ = [
     "Polled",
     "Positioned",
     "Processed",
+    "ProcessorStarted",
     "RaftRole",
     "ReadReplica",
+    "ReadsCommitted",
     "Rebalanced",
     "Rebootstrapped",
     "ReplicaFailed",

@@ -1,4 +1,4 @@
-"""Facts recorded by transactional producers, transaction coordinators and leaders.
+"""Facts of transactions, recorded by applications, clients, coordinators and leaders.
 
 A transaction's ``number`` counts the transactions of one producer object from 0. With the node and
 the transactional id it names the attempt in the application's eyes; brokers know a transaction by
@@ -16,6 +16,8 @@ class TransactionBegun:
 
     transactional_id: str
     number: int
+    producer_id: int
+    producer_epoch: int
 
 
 @value
@@ -70,6 +72,23 @@ class TransactionsLoaded:
     partition: int
     leader_epoch: int
     loaded: bool  # True: began
+
+
+@value
+class ReadsCommitted:
+    """A consumer of the group reads committed records only: its isolation.level is so."""
+
+    group: str
+
+
+@value
+class ProcessorStarted:
+    """An application began to write each record of its input topics to its output topic."""
+
+    group: str
+    guarantee: str  # exactly-once | at-least-once | at-most-once
+    topics: tuple[str, ...]  # that it reads, as a member of the group
+    topic: str  # that it writes
 
 
 @value

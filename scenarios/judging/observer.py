@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource
+from kafkasim.scenarios.judging.transactions.observations import TransactionObserver
 
 HOT_AFTER = 400
 """How many of a topic's acknowledged records decide whether a partition is hot."""
@@ -54,6 +55,7 @@ class Observer:
         self._acked: dict[str, dict[int, int]] = {}  # topic id -> partition -> records
         for kind, handler in self._handlers().items():
             trace.subscribe(kind, handler)
+        TransactionObserver(trace, self.note)
 
     def _handlers(self) -> dict[type, Callable[[int, int, str, Any], None]]:
         return {

@@ -6,7 +6,7 @@ flushed, and every group has read to the high watermark of the topics that it su
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig, ConsumerConfig
@@ -38,6 +38,9 @@ class Progress:
         """Replicas, as (partition, broker), whose fetcher gave up until the next leader epoch"""
         self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process
         self.unsure: dict[PartitionKey, int] = {}  # leader epoch of a lost answer to a write
+        self._transactional: dict[int, None] = {}  # producer ids
+        self._open: dict[tuple[PartitionKey, int], int] = {}
+        """The first offset of each open transaction, by partition and producer id"""
         self._places: dict[PartitionKey, int] = {}  # partitions in the order of their first change
         self._unsettled: dict[PartitionKey, None] = {}  # partitions that lack something
         self._newest = -1  # the highest zxid of a partition change
@@ -60,6 +63,9 @@ class Progress:
             (facts.IsrUpdateFailed, self._on_isr_refused),
             (facts.ZooKeeperConnection, self._on_connection),
             (facts.ControllerActive, self._on_controller),
+            (facts.TransactionBegun, self._on_begun),
+            (facts.Appended, self._on_appended),
+            (facts.MarkerWritten, self._on_marker),
         ):
             trace.subscribe(kind, handler)
 
@@ -141,6 +147,15 @@ class Progress:
                     )
         return missing
 
+    def open_transactions(self) -> list[str]:
+        """Return the partitions whose last stable offset a transaction holds back."""
+        return [
+            f"{self.name(key)} has an open transaction of producer id {producer_id} from offset"
+            f" {offset} on"
+            for (key, producer_id), offset in self._open.items()
+            if key in self.partitions
+        ]
+
     def name(self, key: PartitionKey) -> str:
         """Return ``topic-partition`` for a topic id and partition."""
         created = self.topics.get(key[0])
@@ -221,10 +236,24 @@ class Progress:
         if fact.leader_epoch >= self.leading.get(key, (-1, ""))[0]:
             self.leading[key] = (fact.leader_epoch, node)
             self._settle(key)
+            for place in [place for place in self._open if place[0] == key]:
+                if self._open[place] >= fact.start_offset:
+                    del self._open[place]  # the new leader does not have it
         exposed = self.exposed.get(key, (-1, 0))
         if fact.leader_epoch > exposed[0] and fact.start_offset < exposed[1]:
             # The loss was legal, or an invariant has reported it: no group can read these records.
             self.exposed[key] = (fact.leader_epoch, fact.start_offset)
+
+    def _on_begun(self, _seq: int, _t: int, _node: str, fact: facts.TransactionBegun) -> None:
+        self._transactional[fact.producer_id] = None
+
+    def _on_appended(self, _seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
+        if fact.producer_id in self._transactional and fact.record_ids:
+            place = ((fact.topic_id, fact.partition), fact.producer_id)
+            self._open.setdefault(place, fact.base_offset)
+
+    def _on_marker(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
+        self._open.pop(((fact.topic_id, fact.partition), fact.producer_id), None)
 
     def _on_high_watermark(self, _seq: int, _t: int, _n: str, fact: facts.HighWatermark) -> None:
         key = (fact.topic_id, fact.partition)
@@ -243,6 +272,12 @@ class Progress:
         self.positions[(fact.group, key)] = (fact.position, node)
 
 
+def _transaction_ms(properties: Mapping[str, object], broker: BrokerConfig) -> int:
+    """Return how long a coordinator lets a transaction be open that nobody ends."""
+    own = int(str(properties.get("transaction.timeout.ms", 60_000)))
+    return own + broker.transaction_abort_timed_out_transaction_cleanup_interval_ms
+
+
 def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:
     return f"{name}: ISR {list(change.isr)} of {list(change.replicas)}"
 
@@ -257,6 +292,7 @@ def limit_us(scenario: Scenario) -> int:
 
     It is 30 s and twice the longest of: the broker's session (KRaft or ZooKeeper), 1.5 ×
     replica.lag.time.max.ms, delivery.timeout.ms and metadata.max.age.ms of producers,
+    transaction.timeout.ms with the period in which coordinators look for old transactions,
     session.timeout.ms and metadata.max.age.ms of consumers; and max.poll.interval.ms where a
     member gets stuck, or where a coordinator may fall silent under a JoinGroup.
     """
@@ -269,6 +305,7 @@ def limit_us(scenario: Scenario) -> int:
         if workload.kind == "producer":
             longest.append(int(str(workload.config.get("delivery.timeout.ms", 120_000))))
             longest.append(int(str(workload.config.get("metadata.max.age.ms", 300_000))))
+            longest.append(_transaction_ms(workload.config, broker))
         else:
             config = ConsumerConfig.from_properties(workload.config)
             longest += [config.session_timeout_ms, config.metadata_max_age_ms]

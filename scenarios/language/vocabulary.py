@@ -73,6 +73,13 @@ ANOMALIES: tuple[str, ...] = (
     "stale-fetch",
     "last-replica-standing",
     "application-failed",
+    "aborted-read",
+    "precommitted-read",
+    "torn-transaction",
+    "hanging-transaction",
+    "zombie-producer",
+    "lost-output",
+    "duplicate-output",
 )
 """What ``permits`` may allow: Jepsen's names for what goes wrong in delivery, and five of ours."""
 
@@ -98,6 +105,12 @@ OBSERVATIONS: Mapping[str, str] = {
     "member-expired": "a group's member was removed; detail: session, poll-interval",
     "coordinator-moved": "another broker took a group coordinator over",
     "load-in-progress": "a coordinator that still loads refused a request; detail: its kind",
+    "transaction-committed": "a producer was told that its transaction is committed",
+    "transaction-aborted": "a producer was told that its transaction is aborted",
+    "producer-fenced": "a producer learned that another one has its transactional id",
+    "transaction-timed-out": "a coordinator ended a transaction after transaction.timeout.ms",
+    "long-transaction": "a marker came a second or more after the first record of its transaction",
+    "transaction-coordinator-moved": "another broker coordinates a transactional id",
     "expired": "retention deleted segments of a log",
     "recovered": "a log was recovered after an unclean stop",
     "follower-read": "a consumer was sent to a replica of its own rack (KIP-392)",

@@ -118,6 +118,7 @@ def _repeated(
             rng,
             repetition=repetition,
             offsets_partitions=properties.offsets_topic_num_partitions,
+            transaction_partitions=properties.transaction_state_log_num_partitions,
             combined=cluster.combined,
             log_dirs=log_dirs_of(cluster, table.node),
         )

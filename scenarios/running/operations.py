@@ -153,6 +153,7 @@ class Operations:
             node_names(scenario),
             rng,
             offsets_partitions=properties.offsets_topic_num_partitions,
+            transaction_partitions=properties.transaction_state_log_num_partitions,
             combined=self.cluster.combined,
         )
 

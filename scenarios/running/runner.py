@@ -28,6 +28,7 @@ from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, limit_us
+from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.cluster import Cluster
@@ -72,6 +73,7 @@ class ScenarioRun:
             self.faults.group_limits,
         )
         self.delivery = Delivery(self.trace, self.invariants.losses)
+        self.transactions = Transactions(self.trace, self.invariants.legal_loss)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -158,6 +160,7 @@ class ScenarioRun:
         ended = [name for name in down if name in control.ended]  # that is an anomaly of its own
         lacking = [f"{name} is down" for name in down if name not in ended]
         lacking += self.progress.missing_partitions()
+        lacking += self.progress.open_transactions()
         lacking += [
             f"{node} has records that are neither acknowledged nor failed"
             for node, flushed in control.flushed.items()
@@ -202,7 +205,7 @@ class ScenarioRun:
     def _result(self, wall: float) -> Result:
         evidence = Evidence(
             violations=self.invariants.finish(),
-            delivery=self.delivery.finish(),
+            delivery=self.delivery.finish() + self.transactions.finish(),
             topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
             seen=dict(self.observer.seen),
             faults_end_us=self.ready_us + self.scenario.duration,

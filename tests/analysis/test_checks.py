@@ -33,6 +33,7 @@ from tests.analysis.analysis_rows import (
     zk_write,
 )
 from tests.analysis.harm_cases import HARM_CASES
+from tests.scenarios.transaction_cases import STORIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,6 +148,10 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         {"application-failed": 1}),
     "stuck": ([end("orders-0 has no leader")], {"no-progress": 1}),
     **HARM_CASES,
+    **{
+        f"transactions: {name}": (rows, dict.fromkeys(expected, 1))
+        for name, (rows, expected) in STORIES.items()
+    },
 }  # fmt: skip
 
 
@@ -212,4 +217,5 @@ def test_every_check_has_a_case_that_violates_it() -> None:
     from kafkasim.analysis.checks import CHECKS
 
     anomalies: dict[str, Any] = {a: 1 for _, expected in CASES.values() for a in expected}
-    assert len(anomalies) == len(CHECKS) + 1  # poll-order names two
+    # poll-order, transaction-reads and processor-outputs name two
+    assert len(anomalies) == len(CHECKS) + 3

@@ -133,7 +133,7 @@ def test_the_facts_of_a_transaction() -> None:
     h.result("commit_transaction")
     facts = [fact for fact in h.facts if type(fact).__name__.startswith("Transaction")]
     assert facts == [
-        TransactionBegun(TID, 0),
+        TransactionBegun(TID, 0, 7, 0),
         TransactionSent(TID, 0, "id-t", 0, 1),
         TransactionOffsets(TID, 0, "g", "in", 0, 5),
         TransactionEnding(TID, 0, True),

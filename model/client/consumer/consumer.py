@@ -31,7 +31,7 @@ from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import NO_LEADER, Metadata
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import FinalPosition
+from kafkasim.model.facts import FinalPosition, ReadsCommitted
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.values import random_uuid, value
 
@@ -121,6 +121,7 @@ class KafkaConsumer:
         topics = tuple(sorted(args[0]))
         self.subscription.topics = topics
         self.subscription.auto_assigned = True
+        self._tell_isolation()
         self.metadata.set_topics(topics, now)
         coordinator.on_subscribed()
         self._reply(call, None)
@@ -128,6 +129,7 @@ class KafkaConsumer:
     def assign(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Take (partitions,), whatever the group assigns."""
         partitions = tuple([TopicPartition(*tp) for tp in args[0]])
+        self._tell_isolation()
         self.subscription.auto_assigned = False
         self.subscription.assign(partitions)
         topics = tuple(dict.fromkeys([tp.topic for tp in partitions]))
@@ -279,6 +281,10 @@ class KafkaConsumer:
         if self.coordinator is not None and self.subscription.auto_assigned:
             self.coordinator.note_changes()
         self._poll.wake(now)
+
+    def _tell_isolation(self) -> None:
+        if self.config.isolation_level == "read_committed":
+            self.process.out.append(ReadsCommitted(self.config.group_id))
 
     def _in_group(self) -> GroupMember:
         assert self.coordinator is not None, f"{self.name} has no group.id"

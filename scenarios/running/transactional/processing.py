@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.facts import Processed
+from kafkasim.model.facts import Processed, ProcessorStarted
 from kafkasim.scenarios.language.tables import ProcessorTable
 from kafkasim.scenarios.running.transactional.handling import Fenced, Transactions
 from kafkasim.scenarios.running.workloads import Control
@@ -55,8 +55,11 @@ class _ProcessLoop:
 
     async def run(self) -> None:
         """Poll and process for ever."""
+        table = self._table
+        started = ProcessorStarted(table.group, table.guarantee, self._topics, table.output)
+        self._port.record(started)
         try:
-            if self._table.guarantee == "exactly-once":
+            if table.guarantee == "exactly-once":
                 await self._transactions.initialize()
             await self._port.call("consumer.subscribe", self._topics)
             while True:

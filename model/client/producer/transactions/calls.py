@@ -89,7 +89,15 @@ class TransactionCalls:
             self._process.out.append(Reply(call, None, error))
             return
         self._number += 1
-        self._tell(TransactionBegun(self._manager.transactional_id, self._number))
+        manager = self._manager
+        self._tell(
+            TransactionBegun(
+                manager.transactional_id,
+                self._number,
+                manager.producer_id,
+                manager.producer_epoch,
+            )
+        )
         self._process.out.append(Reply(call, None, None))
 
     def send_offsets_to_transaction(self, call: int, args: tuple[Any, ...], now: int) -> None:

@@ -1,0 +1,1 @@
+"""Checks of transactions, and the views that they read."""

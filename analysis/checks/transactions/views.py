@@ -1,0 +1,124 @@
+"""Views over transactions, which the checks of transactions read.
+
+They rebuild what ``scenarios/judging/transactions`` keeps in memory: the transactions of
+applications, named by the row in which they began (``begun``); which offset holds whose record; and
+what the markers in the final logs say of each record.
+"""
+
+from __future__ import annotations
+
+TRANSACTION_ROWS = """
+    -- All that producers tell of their transactions, each row with the begin of its transaction.
+    -- (A row of another producer object lies behind that object's own begin.)
+    SELECT *, last_value(IF(what = 'begun', seq, NULL), true) OVER (
+        PARTITION BY run, node, transactional_id ORDER BY seq) AS begun
+    FROM (
+        SELECT run, node, transactional_id, seq, 'begun' AS what, number, producer_id,
+               producer_epoch, NULL AS topic_id, NULL AS partition, NULL AS record_id,
+               NULL AS group, NULL AS topic, NULL AS offset, NULL AS outcome
+        FROM TransactionBegun
+        UNION ALL
+        SELECT run, node, transactional_id, seq, 'sent', number, NULL, NULL, topic_id, partition,
+               record_id, NULL, NULL, NULL, NULL FROM TransactionSent
+        UNION ALL
+        SELECT run, node, transactional_id, seq, 'offset', number, NULL, NULL, NULL, partition,
+               NULL, group, topic, offset, NULL FROM TransactionOffsets
+        UNION ALL
+        SELECT run, node, transactional_id, seq, IF(committing, 'commit', 'abort'), number, NULL,
+               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM TransactionEnding
+        UNION ALL
+        SELECT run, node, transactional_id, seq, 'ended', number, NULL, NULL, NULL, NULL, NULL,
+               NULL, NULL, NULL, outcome FROM TransactionEnded)"""
+
+TRANSACTIONS = """
+    -- One row for each transaction of an application. commit_asked is the row in which it asked for
+    -- the commit, decided the first row after it in which a coordinator had decided for commit.
+    SELECT run, node, transactional_id, begun, number, producer_id, producer_epoch, commit_asked,
+           outcome, owner, decided,
+           format_string('transaction %d of %s on %s', number, transactional_id, node) AS story
+    FROM (SELECT *, sum(IF(number = 0, 1, 0)) OVER (
+              PARTITION BY run, node, transactional_id ORDER BY begun) AS owner
+          FROM (SELECT run, node, transactional_id, begun, max(number) AS number,
+                       max(producer_id) AS producer_id, max(producer_epoch) AS producer_epoch,
+                       max(IF(what = 'commit', seq, NULL)) AS commit_asked,
+                       coalesce(max(outcome), '') AS outcome
+                FROM transaction_rows GROUP BY run, node, transactional_id, begun))
+    LEFT JOIN (
+        SELECT run, transactional_id, asked AS commit_asked, min(decided) AS decided
+        FROM (SELECT run, transactional_id, IF(what = 'commit', seq, NULL) AS asked,
+                     first_value(IF(what = 'decided', seq, NULL), true) OVER (
+                         PARTITION BY run, transactional_id ORDER BY seq
+                         ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS decided
+              FROM (SELECT run, transactional_id, seq, 'commit' AS what FROM TransactionEnding
+                    WHERE committing
+                    UNION ALL
+                    SELECT run, transactional_id, seq, 'decided' FROM TransactionState
+                    WHERE state IN ('PrepareCommit', 'CompleteCommit')))
+        WHERE asked IS NOT NULL GROUP BY run, transactional_id, asked)
+        USING (run, transactional_id, commit_asked)"""
+
+PLACED_RECORDS = """
+    -- The offsets at which leaders appended records of transactions, and whose they are: the last
+    -- transaction that had sent the record under the producer id and epoch of the batch.
+    SELECT run, topic_id, partition, offset, appended, record_id, max(begun) AS begun
+    FROM (SELECT run, topic_id, partition, seq AS appended, base_offset + place AS offset,
+                 record_id, producer_id, producer_epoch
+          FROM Appended LATERAL VIEW posexplode(record_ids) AS place, record_id
+          WHERE producer_id >= 0)
+    JOIN (SELECT run, topic_id, partition, record_id, seq AS sent, begun FROM transaction_rows
+          WHERE what = 'sent') USING (run, topic_id, partition, record_id)
+    JOIN (SELECT run, begun, producer_id, producer_epoch FROM transactions)
+        USING (run, begun, producer_id, producer_epoch)
+    WHERE sent < appended
+    GROUP BY run, topic_id, partition, offset, appended, record_id"""
+
+FINAL_STATES = """
+    -- The records of the final leaders' logs, in runs with transactions or processors, each with
+    -- its state: committed, aborted or open. The next marker of its producer behind it decides.
+    SELECT run, topic_id, partition, record_id, base_offset + place AS offset, state
+    FROM (SELECT run, topic_id, partition, base_offset, log_start_offset, ids,
+                 IF(owned.run IS NULL, 'committed', coalesce(first_value(decision, true) OVER (
+                     PARTITION BY run, topic_id, partition, producer_id ORDER BY base_offset
+                     ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING), 'open')) AS state
+          FROM (SELECT run, topic_id, partition, log_start_offset, producer_id, base_offset, ids,
+                       IF(marker.committed, 'committed',
+                          IF(marker.committed IS NULL, NULL, 'aborted')) AS decision
+                FROM (SELECT run, topic_id, partition, log_start_offset,
+                             batch.producer_ids AS producer_id, batch.base_offsets AS base_offset,
+                             batch.batch_epochs AS leader_epoch,
+                             slice(record_ids, batch.ends - batch.record_counts + 1,
+                                   batch.record_counts) AS ids
+                      FROM (SELECT *, transform(sequence(1, size(record_counts)), i -> aggregate(
+                                slice(record_counts, 1, i), 0L, (sum, n) -> sum + n)) AS ends
+                            FROM final_leaders
+                            LEFT SEMI JOIN (SELECT run FROM TransactionBegun
+                                            UNION SELECT run FROM ProcessorStarted) USING (run)
+                            WHERE size(record_counts) > 0)
+                      LATERAL VIEW explode(arrays_zip(producer_ids, base_offsets, batch_epochs,
+                                                      record_counts, ends)) AS batch)
+                LEFT JOIN (SELECT run, topic_id, partition, offset AS base_offset, leader_epoch,
+                                  any_value(committed) AS committed
+                           FROM MarkerWritten
+                           GROUP BY run, topic_id, partition, offset, leader_epoch) AS marker
+                    USING (run, topic_id, partition, base_offset, leader_epoch))
+          LEFT JOIN (SELECT DISTINCT run, producer_id FROM TransactionBegun) AS owned
+              USING (run, producer_id))
+    LATERAL VIEW posexplode(ids) AS place, record_id
+    WHERE base_offset + place >= log_start_offset"""
+
+FINAL_FATES = """
+    -- The same with the transactions to which the records belong.
+    SELECT run, topic_id, partition, record_id, offset, state, begun
+    FROM final_states
+    JOIN (SELECT run, topic_id, partition, offset, max_by(begun, appended) AS begun
+          FROM placed_records GROUP BY run, topic_id, partition, offset)
+        USING (run, topic_id, partition, offset)"""
+
+VIEWS = {
+    "transaction_rows": TRANSACTION_ROWS,
+    "transactions": TRANSACTIONS,
+    "placed_records": PLACED_RECORDS,
+    "final_states": FINAL_STATES,
+    "final_fates": FINAL_FATES,
+}
+"""Views over transactions, by name, each after those it reads itself."""

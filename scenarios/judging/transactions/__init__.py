@@ -1,0 +1,1 @@
+"""Judges of transactions: what applications began, what the logs hold, and what readers got."""

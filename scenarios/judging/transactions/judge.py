@@ -1,0 +1,246 @@
+"""The anomalies of transactions, as read_committed readers and processors see them.
+
+What an application was told decides: a transaction that ended ``aborted``, or whose commit nobody
+asked for, must not be seen; one that ended ``committed`` must be seen whole. After a fencing or a
+crash both is right, but all its records have the same fate (Jepsen's G1a, G1c). README.md of
+``judging`` has the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
+from kafkasim.scenarios.judging.transactions.outputs import Outputs
+from kafkasim.scenarios.judging.transactions.placed import ABORTED, COMMITTED, OPEN, Placed
+
+DECIDED = ("PrepareCommit", "CompleteCommit")
+"""States of a coordinator in which a transaction is committed for good."""
+
+LegalLoss = Callable[[], str]
+"""Return why a partition has lost records, which Kafka allows, or ""."""
+
+
+@dataclass(slots=True)
+class _Read:
+    """A record of a transaction that a read_committed group got."""
+
+    seq: int
+    key: PartitionKey
+    offset: int
+    record_id: int
+    group: str
+    transaction: Transaction
+    decided: int  # the last row in which the coordinator had decided to commit for this id
+
+
+@dataclass(slots=True)
+class _Found:
+    """The occurrences of one anomaly in one partition."""
+
+    detail: str
+    offset: int
+    record_id: int
+    group: str
+    seq: int
+    count: int = field(default=0)
+
+
+class Transactions:
+    """Follows one run; :meth:`finish` returns its anomalies."""
+
+    def __init__(self, trace: FactSource, lost: LegalLoss) -> None:
+        self._lost = lost
+        self._ledger = Ledger(trace)
+        self._placed = Placed(trace, self._ledger)
+        self._outputs = Outputs(trace)
+        self._committed_readers: dict[str, None] = {}  # groups
+        self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
+        self._reads: list[_Read] = []
+        self._committed: dict[tuple[str, str, int], int] = {}  # the highest offset of a group
+        self._found: dict[tuple[str, PartitionKey], _Found] = {}
+        trace.subscribe(facts.ReadsCommitted, self._on_reader)
+        trace.subscribe(facts.TransactionState, self._on_state)
+        trace.subscribe(facts.Polled, self._on_polled)
+        trace.subscribe(facts.OffsetCommitted, self._on_committed)
+
+    def finish(self) -> list[Anomaly]:
+        """Return the anomalies, sorted by name and partition."""
+        if not self._ledger.transactions and not self._outputs.processors:
+            return []
+        self._judge_reads()
+        self._judge_owners()
+        visible = self._judge_logs()
+        for name, key, detail, offset, record_id, group in self._outputs.judge(visible):
+            self._note(name, key, detail, offset, record_id, group)
+        excuse = self._lost()
+        return [
+            Anomaly(
+                name,
+                *key,
+                found.count,
+                found.detail,
+                "" if name in READS else excuse,
+                found.offset,
+                found.record_id,
+                found.group,
+                found.seq,
+            )
+            for (name, key), found in sorted(self._found.items(), key=lambda item: item[0])
+        ]
+
+    # Following.
+
+    def _on_reader(self, _seq: int, _t: int, _node: str, fact: facts.ReadsCommitted) -> None:
+        self._committed_readers[fact.group] = None
+
+    def _on_state(self, seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:
+        if fact.state in DECIDED:
+            self._decided[fact.transactional_id] = seq
+
+    def _on_polled(self, seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
+        if fact.group not in self._committed_readers:
+            return
+        key = (fact.topic_id, fact.partition)
+        for offset, record_id in zip(fact.offsets, fact.record_ids):
+            transaction = self._placed.transaction_at(key, offset)
+            if transaction is not None:
+                decided = self._decided.get(transaction.transactional_id, -1)
+                self._reads.append(
+                    _Read(seq, key, offset, record_id, fact.group, transaction, decided)
+                )
+
+    def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
+        place = (fact.group, fact.topic, fact.partition)
+        self._committed[place] = max(fact.offset, self._committed.get(place, -1))
+
+    # Judging.
+
+    def _judge_reads(self) -> None:
+        for read in self._reads:
+            transaction = read.transaction
+            if transaction.outcome == "aborted" or transaction.commit_asked == NEVER:
+                name, what = "aborted-read", "did not commit"
+            elif not transaction.commit_asked < read.decided:
+                name, what = "precommitted-read", "had not committed"
+            else:
+                continue
+            self._note(
+                name,
+                read.key,
+                f"group {read.group} got record {read.record_id} at offset {read.offset}, but"
+                f" {transaction.name} {what}",
+                read.offset,
+                read.record_id,
+                read.group,
+                read.seq,
+            )
+
+    def _judge_owners(self) -> None:
+        """Find two producers of one transactional id that work under one epoch, or both commit."""
+        owners: dict[tuple[int, int], Transaction] = {}
+        newest: dict[str, Transaction] = {}
+        for transaction in self._ledger.transactions:
+            producer = (transaction.producer_id, transaction.producer_epoch)
+            other = owners.setdefault(producer, transaction)
+            if not _same_owner(other, transaction):
+                self._note_owner(other, transaction)
+            before = newest.get(transaction.transactional_id)
+            newest[transaction.transactional_id] = transaction
+            if before is not None and not _same_owner(before, transaction):
+                if before.outcome == "committed" and transaction.begun < before.commit_asked:
+                    self._note_owner(transaction, before)
+
+    def _note_owner(self, owner: Transaction, zombie: Transaction) -> None:
+        detail = (
+            f"{zombie.name} and {owner.name} have producer id {zombie.producer_id}, epochs"
+            f" {zombie.producer_epoch} and {owner.producer_epoch}"
+        )
+        self._note("zombie-producer", ("", -1), detail, -1, -1, "", zombie.begun)
+
+    def _judge_logs(self) -> dict[PartitionKey, dict[int, int]]:
+        """Judge what the final logs hold; return their readable records, ids by offset."""
+        fates: dict[int, dict[str, tuple[PartitionKey, int, int]]] = {}  # by row of the begin
+        held: dict[int, dict[tuple[PartitionKey, int], None]] = {}
+        visible: dict[PartitionKey, dict[int, int]] = {}
+        for key in sorted(self._placed.leaders):
+            seen = visible.setdefault(key, {})
+            for offset, record_id, state in self._placed.states(key):
+                if state == COMMITTED:
+                    seen[offset] = record_id
+                transaction = self._placed.transaction_at(key, offset)
+                if transaction is None:
+                    continue
+                fate = fates.setdefault(transaction.begun, {})
+                fate[state] = min(
+                    fate.get(state, (key, offset, record_id)), (key, offset, record_id)
+                )
+                held.setdefault(transaction.begun, {})[(key, record_id)] = None
+                if state == OPEN:
+                    self._note(
+                        "hanging-transaction",
+                        key,
+                        f"{transaction.name} is open at offset {offset}",
+                        offset,
+                        record_id,
+                    )
+        for transaction in self._ledger.transactions:
+            fate = fates.get(transaction.begun, {})
+            self._judge_fate(transaction, fate, held.get(transaction.begun, {}))
+        return visible
+
+    def _judge_fate(
+        self,
+        transaction: Transaction,
+        fate: dict[str, tuple[PartitionKey, int, int]],
+        held: dict[tuple[PartitionKey, int], None],
+    ) -> None:
+        """Find a transaction of which a part is readable and a part is not."""
+        if transaction.outcome == "committed":
+            for key, record_id in transaction.records:
+                leader = self._placed.leaders.get(key)
+                if leader is None or leader.log_start_offset or (key, record_id) in held:
+                    continue
+                detail = f"{transaction.name} committed without record {record_id}"
+                self._note("torn-transaction", key, detail, -1, record_id)
+            for place, offset in transaction.offsets.items():
+                if self._committed.get(place, -1) < offset:
+                    group, topic, partition = place
+                    detail = f"{transaction.name} committed without offset {offset} of {group} in"
+                    detail += f" {topic}-{partition}"
+                    self._note("torn-transaction", ("", -1), detail, -1, -1, group)
+        parts = [COMMITTED, ABORTED] if transaction.outcome != "committed" else [ABORTED]
+        if all(part in fate for part in parts):
+            key, offset, record_id = fate[ABORTED]
+            detail = f"{transaction.name}: record {record_id} at offset {offset} is aborted"
+            others = "others are committed" if COMMITTED in fate else "it had committed"
+            self._note("torn-transaction", key, f"{detail}, {others}", offset, record_id)
+        elif transaction.outcome == "aborted" and COMMITTED in fate:
+            key, offset, record_id = fate[COMMITTED]
+            detail = f"{transaction.name} aborted, but record {record_id} at offset {offset} is"
+            self._note("torn-transaction", key, f"{detail} committed", offset, record_id)
+
+    def _note(
+        self,
+        name: str,
+        key: PartitionKey,
+        detail: str,
+        offset: int,
+        record_id: int,
+        group: str = "",
+        seq: int = -1,
+    ) -> None:
+        found = self._found.setdefault((name, key), _Found(detail, offset, record_id, group, seq))
+        found.count += 1
+
+
+READS = ("aborted-read", "precommitted-read", "zombie-producer")
+"""What no loss explains: a reader got what it must not get, or two producers had one epoch."""
+
+
+def _same_owner(one: Transaction, other: Transaction) -> bool:
+    return (one.node, one.owner) == (other.node, other.owner)

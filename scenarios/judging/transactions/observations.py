@@ -1,0 +1,56 @@
+"""Observations about transactions; see ``language/vocabulary.py:OBSERVATIONS``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+
+LONG_US = 1_000_000
+"""From this age on an open transaction counts as long."""
+
+OUTCOMES = {
+    "committed": "transaction-committed",
+    "aborted": "transaction-aborted",
+    "fenced": "producer-fenced",
+}
+
+
+class TransactionObserver:
+    """Tells ``note(observation, µs)`` what a run shows of transactions."""
+
+    def __init__(self, trace: FactSource, note: Callable[[str, int], None]) -> None:
+        self._note = note
+        self._coordinators: dict[str, str] = {}  # transactional id -> node
+        self._transactional: dict[int, None] = {}  # producer ids
+        self._open: dict[tuple[PartitionKey, int], int] = {}  # the time of the first append, in µs
+        trace.subscribe(facts.TransactionBegun, self._on_begun)
+        trace.subscribe(facts.TransactionEnded, self._on_ended)
+        trace.subscribe(facts.TransactionState, self._on_state)
+        trace.subscribe(facts.Appended, self._on_appended)
+        trace.subscribe(facts.MarkerWritten, self._on_marker)
+
+    def _on_begun(self, _seq: int, _t: int, _node: str, fact: facts.TransactionBegun) -> None:
+        self._transactional[fact.producer_id] = None
+
+    def _on_ended(self, _seq: int, t_us: int, _node: str, fact: facts.TransactionEnded) -> None:
+        name = OUTCOMES.get(fact.outcome)
+        if name is not None:
+            self._note(name, t_us)
+
+    def _on_state(self, _seq: int, t_us: int, node: str, fact: facts.TransactionState) -> None:
+        if fact.reason == "timeout":
+            self._note("transaction-timed-out", t_us)
+        if self._coordinators.setdefault(fact.transactional_id, node) != node:
+            self._coordinators[fact.transactional_id] = node
+            self._note("transaction-coordinator-moved", t_us)
+
+    def _on_appended(self, _seq: int, t_us: int, _node: str, fact: facts.Appended) -> None:
+        if fact.producer_id in self._transactional and fact.record_ids:
+            self._open.setdefault(((fact.topic_id, fact.partition), fact.producer_id), t_us)
+
+    def _on_marker(self, _seq: int, t_us: int, _node: str, fact: facts.MarkerWritten) -> None:
+        since = self._open.pop(((fact.topic_id, fact.partition), fact.producer_id), t_us)
+        if t_us - since >= LONG_US:
+            self._note("long-transaction", t_us)

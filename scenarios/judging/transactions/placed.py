@@ -1,0 +1,89 @@
+"""Where the records of transactions are: which offset is whose, and what the markers say of it.
+
+An append tells the producer id and epoch of its records, so an offset belongs to the last
+transaction that has sent the record under them. At the end of the run a leader's log and the
+markers in it say of each offset whether it is committed, aborted or open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.ledger import Ledger, Transaction
+
+COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
+
+
+class Placed:
+    """The offsets of transactional records, and the markers behind them."""
+
+    def __init__(self, trace: FactSource, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._owner: dict[PartitionKey, dict[int, Transaction]] = {}  # by offset
+        self._markers: dict[tuple[PartitionKey, int, int], facts.MarkerWritten] = {}
+        self.leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        trace.subscribe(facts.Appended, self._on_appended)
+        trace.subscribe(facts.MarkerWritten, self._on_marker)
+        trace.subscribe(facts.FinalReplica, self._on_final)
+
+    def transaction_at(self, key: PartitionKey, offset: int) -> Transaction | None:
+        """Return whose record was appended last at an offset; None for no transaction's."""
+        return self._owner.get(key, {}).get(offset)
+
+    def states(self, key: PartitionKey) -> Iterator[tuple[int, int, str]]:
+        """Yield (offset, record id, state) of the records in a final leader's log.
+
+        The state is committed for a record without a transaction, too. Records below the log start
+        are left out.
+        """
+        leader = self.leaders[key]
+        start = leader.log_start_offset
+        undecided: dict[int, list[tuple[int, int]]] = {}
+        position = 0
+        columns = zip(
+            leader.base_offsets, leader.batch_epochs, leader.producer_ids, leader.record_counts
+        )
+        for base, epoch, producer_id, count in columns:
+            marker = self._markers.get((key, base, epoch)) if not count else None
+            records = [
+                (base + index, leader.record_ids[position + index]) for index in range(count)
+            ]
+            position += count
+            if marker is not None:
+                state = COMMITTED if marker.committed else ABORTED
+                for offset, record_id in undecided.pop(marker.producer_id, ()):
+                    yield offset, record_id, state
+            elif producer_id in self._ledger.producer_ids:
+                undecided.setdefault(producer_id, []).extend(
+                    record for record in records if record[0] >= start
+                )
+            else:
+                for offset, record_id in records:
+                    if offset >= start:
+                        yield offset, record_id, COMMITTED
+        for found in undecided.values():
+            for offset, record_id in found:
+                yield offset, record_id, OPEN
+
+    def _on_appended(self, _seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
+        if fact.producer_id not in self._ledger.producer_ids:
+            return
+        key = (fact.topic_id, fact.partition)
+        owner = self._owner.setdefault(key, {})
+        producer = (fact.producer_id, fact.producer_epoch)
+        for index, record_id in enumerate(fact.record_ids):
+            transaction = self._ledger.of_record(key, record_id, producer)
+            if transaction is not None:
+                owner[fact.base_offset + index] = transaction
+
+    def _on_marker(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
+        key = (fact.topic_id, fact.partition)
+        self._markers[(key, fact.offset, fact.leader_epoch)] = fact
+
+    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
+        key = (fact.topic_id, fact.partition)
+        known = self.leaders.get(key)
+        if fact.leading and (known is None or fact.leader_epoch > known.leader_epoch):
+            self.leaders[key] = fact

@@ -1,0 +1,172 @@
+"""Stories about transactions, for both judges: the run's own and the checks of Spark.
+
+A story is a list of (node, fact) and the anomalies that it shows, each with its count. The topic is
+``orders``, partition 0; its records are of the producer id 7.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model import facts
+
+T, OUT = "topic-id", "out-id"
+Rows = list[tuple[str, Any]]
+
+TID = "tx"
+
+
+def begun(number: int = 0, epoch: int = 0, node: str = "producer-1") -> Rows:
+    return [(node, facts.TransactionBegun(TID, number, 7, epoch))]
+
+
+def sent(*ids: int, number: int = 0, node: str = "producer-1", topic: str = T) -> Rows:
+    return [(node, facts.TransactionSent(TID, number, topic, 0, one)) for one in ids]
+
+
+def offsets(offset: int, number: int = 0, node: str = "producer-1") -> Rows:
+    return [(node, facts.TransactionOffsets(TID, number, "g", "orders", 0, offset))]
+
+
+def ending(commit: bool, number: int = 0, node: str = "producer-1") -> Rows:
+    return [(node, facts.TransactionEnding(TID, number, commit))]
+
+
+def ended(outcome: str, number: int = 0, node: str = "producer-1") -> Rows:
+    return [(node, facts.TransactionEnded(TID, number, outcome))]
+
+
+def decided(commit: bool = True, epoch: int = 0) -> Rows:
+    state = "PrepareCommit" if commit else "PrepareAbort"
+    fact = facts.TransactionState(TID, 7, epoch, "Ongoing", state, ("orders-0",), 60000, 1, "end")
+    return [("broker-2", fact)]
+
+
+def appended(base: int, *ids: int, pid: int = 7, epoch: int = 0, topic: str = T) -> Rows:
+    fact = facts.Appended(topic, 0, 0, base, base + len(ids), pid, epoch, 0, ids)
+    return [("broker-1", fact)]
+
+
+def marker(offset: int, commit: bool, epoch: int = 0, topic: str = T) -> Rows:
+    return [("broker-1", facts.MarkerWritten(topic, 0, 7, epoch, commit, offset, 0, 1))]
+
+
+def polled(offset: int, record_id: int) -> Rows:
+    fact = facts.Polled("g", "m1", T, 0, offset + 1, -1, (offset,), (record_id,))
+    return [("consumer-1", fact)]
+
+
+def final(*batches: tuple[int, tuple[int, ...], int], topic: str = T) -> Rows:
+    """A final leader's log of batches: (base offset, record ids, producer id)."""
+    nexts = [base + max(1, len(ids)) for base, ids, _ in batches]
+    fact = facts.FinalReplica(
+        topic, 0, True, 0, 0, nexts[-1], nexts[-1], nexts[-1], (0, 0),
+        tuple(base for base, _, _ in batches), tuple(nexts), (0,) * len(batches),
+        tuple(pid for _, _, pid in batches), (0,) * len(batches),
+        tuple(len(ids) for _, ids, _ in batches), tuple(i for _, ids, _ in batches for i in ids),
+    )  # fmt: skip
+    return [("broker-1", fact)]
+
+
+def committed(offset: int) -> Rows:
+    """The group has processed what is below the offset, and commits it."""
+    return [
+        ("consumer-1", facts.Processed("g", "m1", T, 0, 0, offset)),
+        ("broker-1", facts.OffsetCommitted("g", "orders", 0, offset, 1, "m1", 1)),
+    ]
+
+
+def sought(offset: int) -> Rows:
+    return [("consumer-1", facts.Positioned("g", "m1", T, 0, offset, "seek"))]
+
+
+TOPICS: Rows = [
+    ("controller-1", facts.TopicCreated(1, T, "orders", 1, 1, 1)),
+    ("controller-1", facts.TopicCreated(2, OUT, "out", 1, 1, 1)),
+]
+READER: Rows = [
+    ("consumer-1", facts.ReadsCommitted("g")),
+    ("consumer-1", facts.Positioned("g", "m1", T, 0, 0, "earliest")),
+]
+PROCESSOR: Rows = [("processor-1", facts.ProcessorStarted("g", "exactly-once", ("orders",), "out"))]
+OPEN = [*TOPICS, *READER, *begun(), *sent(100, 101), *appended(0, 100, 101)]
+COMMITTED = [*OPEN, *ending(True), *decided(), *ended("committed"), *marker(2, True)]
+ABORTED = [*OPEN, *ending(False), *decided(False), *ended("aborted"), *marker(2, False)]
+LOG = final((0, (100, 101), 7), (2, (), 7))
+INPUT = [*TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1), *committed(1)]
+INPUT_LOG = final((0, (100,), -1))
+
+STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
+    "committed, then read": ([*COMMITTED, *polled(0, 100), *polled(1, 101), *LOG], {}),
+    "aborted, not read": ([*ABORTED, *LOG], {}),
+    "an aborted record is read": ([*ABORTED, *polled(0, 100), *LOG], {"aborted-read": 1}),
+    "read of a transaction whose commit nobody asked for": (
+        [*OPEN, *polled(0, 100), *marker(2, False), *LOG], {"aborted-read": 1}),
+    "read before the coordinator had decided": (
+        [*OPEN, *ending(True), *polled(0, 100), *decided(), *ended("committed"),
+         *marker(2, True), *LOG], {"precommitted-read": 1}),
+    "read by a group that reads uncommitted records": (
+        [*TOPICS, *begun(), *sent(100), *appended(0, 100), *polled(0, 100), *ending(False),
+         *ended("aborted"), *marker(1, False), *final((0, (100,), 7), (1, (), 7))], {}),
+    "torn: one of two records is aborted": (
+        [*OPEN, *marker(2, False), *sent(102), *appended(3, 102), *ending(True), *decided(),
+         *ended("committed"), *marker(4, True),
+         *final((0, (100, 101), 7), (2, (), 7), (3, (102,), 7), (4, (), 7))],
+        {"torn-transaction": 1}),
+    "torn: nobody knows the outcome, and the halves differ": (
+        [*OPEN, *marker(2, False), *sent(102), *appended(3, 102), *ending(True),
+         *ended("fenced"), *marker(4, True),
+         *final((0, (100, 101), 7), (2, (), 7), (3, (102,), 7), (4, (), 7))],
+        {"torn-transaction": 1}),
+    "whole: nobody knows the outcome": (
+        [*OPEN, *ending(True), *ended("fenced"), *marker(2, False), *LOG], {}),
+    "torn: the log lacks a record": (
+        [*OPEN, *sent(102), *ending(True), *decided(), *ended("committed"), *marker(2, True),
+         *LOG], {"torn-transaction": 1}),
+    "torn: aborted, and committed all the same": (
+        [*OPEN, *ending(False), *ended("aborted"), *marker(2, True), *LOG],
+        {"torn-transaction": 1}),
+    "torn: the offsets are missing": (
+        [*OPEN, *offsets(5), *committed(4), *ending(True), *decided(), *ended("committed"),
+         *marker(2, True), *LOG], {"torn-transaction": 1}),
+    "whole, with offsets": (
+        [*OPEN, *offsets(5), *ending(True), *decided(), *ended("committed"), *marker(2, True),
+         *committed(5), *LOG], {}),
+    "hanging": ([*OPEN, *final((0, (100, 101), 7))], {"hanging-transaction": 2}),
+    "two producers under one epoch": (
+        [*OPEN, *begun(0, 0, "producer-2"), *marker(2, False), *LOG], {"zombie-producer": 1}),
+    "a zombie commits behind its successor": (
+        [*OPEN, *begun(0, 1, "producer-2"), *ending(True), *decided(), *ended("committed"),
+         *marker(2, True), *LOG], {"zombie-producer": 1}),
+    "a commit that was asked for before the successor began": (
+        [*OPEN, *ending(True), *decided(), *begun(0, 1, "producer-2"), *ended("committed"),
+         *marker(2, True), *LOG], {}),
+    "each input has an output": (
+        [*INPUT, *appended(0, 100, pid=-1, topic=OUT), *INPUT_LOG,
+         *final((0, (100,), -1), topic=OUT)], {}),
+    "an input without an output": (
+        [*INPUT, *INPUT_LOG, *final((0, (900,), -1), topic=OUT)], {"lost-output": 1}),
+    "an input that is not committed yet": (
+        [*TOPICS, *READER, *PROCESSOR, *committed(0), *INPUT_LOG], {}),
+    "an input with two outputs": (
+        [*INPUT, *INPUT_LOG, *final((0, (100, 900, 100), -1), topic=OUT)],
+        {"duplicate-output": 1, "duplicate": 1}),
+    "an aborted output does not count": (
+        [*INPUT, *begun(), *sent(100, topic=OUT), *appended(0, 100, topic=OUT), *ending(False),
+         *ended("aborted"), *marker(1, False, topic=OUT), *INPUT_LOG,
+         *final((0, (100,), 7), (1, (), 7), topic=OUT)], {"lost-output": 1}),
+    "an aborted input needs no output": (
+        [*ABORTED, *PROCESSOR, *committed(3), *LOG], {}),
+}  # fmt: skip
+
+ATTEMPTS: dict[str, tuple[Rows, dict[str, int]]] = {
+    "the same record in a second attempt": (
+        [*ABORTED, *begun(1, 1), *sent(101, number=1), *appended(3, 101, epoch=1),
+         *ending(True, 1), *decided(epoch=1), *ended("committed", 1), *marker(4, True, 1),
+         *sought(3), *polled(3, 101),
+         *final((0, (100, 101), 7), (2, (), 7), (3, (101,), 7), (4, (), 7))], {}),
+    "hanging behind a marker": (
+        [*ABORTED, *appended(3, 101), *final((0, (100, 101), 7), (2, (), 7), (3, (101,), 7))],
+        {"hanging-transaction": 1}),
+}  # fmt: skip
+"""Stories in which a log holds a record twice, once aborted or open."""
