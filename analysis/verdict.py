@@ -46,7 +46,10 @@ FROM_EPOCH = ("MATCH", "HWMONO")
 FROM_POSITIONS = ("duplicate", "skipped-by-commit")
 """Anomalies of a group whose position was among lost records, so auto.offset.reset moved it."""
 
-FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression", "double-owner")
+FROM_OFFSETS = (
+    "duplicate", "unseen", "skipped-by-commit", "offset-regression", "double-owner",
+    "application-failed",
+)  # fmt: skip
 """Anomalies that follow when the partition with a group's offsets loses data: the group starts from
 an older commit or where auto.offset.reset says, and its generations start from 1 again."""
 

@@ -11,4 +11,6 @@ FAILED = offending(
     FROM ApplicationFailed""",
     "'application-failed'",
     "'%s: %s: %s in %s', node, exception, reason, task",
+    # A consumer group (KIP-848) that its coordinator has lost ends its consumers.
+    r"filter(array(regexp_extract(reason, '^GROUP_ID_NOT_FOUND: group (.*)$', 1)), g -> g <> '')",
 )

@@ -27,7 +27,7 @@ class GroupState:
     """A group changed its state, its generation or its members, in the coordinator's view."""
 
     group: str
-    state: str  # ClassicGroupState
+    state: str  # ClassicGroupState, or ConsumerGroupState (KIP-848)
     generation: int
     member_ids: tuple[str, ...]
     protocol: str  # the assignor, "" for none
@@ -39,13 +39,14 @@ class GroupState:
 class MemberRequest:
     """A member's request reached the coordinator that serves its group; commits are left out.
 
-    A LeaveGroup of several members is a fact for each of them.
+    A LeaveGroup of several members is a fact for each of them. Heartbeats of consumer groups
+    (KIP-848) are facts if they were not refused; they have no session timeout and no protocols.
     """
 
     group: str
     member_id: str  # "" for a new member
     instance_id: str | None  # of a static member
-    api: str  # JoinGroup | SyncGroup | Heartbeat | LeaveGroup
+    api: str  # JoinGroup | SyncGroup | Heartbeat | LeaveGroup | ConsumerGroupHeartbeat
     generation: int  # of a JoinGroup: the last one, as its subscription has it; −1: none
     topics: tuple[str, ...]  # of a JoinGroup: what the member subscribes to
     protocols: tuple[str, ...]  # of a JoinGroup: the assignors, by preference

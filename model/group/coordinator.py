@@ -102,7 +102,7 @@ class GroupCoordinator:
             self.runtime, rebalance, self.membership, config, new_coordinator
         )
         self.consumer_groups = ConsumerGroupHeartbeats(
-            self.runtime, config, rules, image, rebalance.cancel_timers, new_coordinator
+            self.runtime, config, rules, image, trace, rebalance.cancel_timers, new_coordinator
         )
         self.owned: OwnedShards[GroupShard] = OwnedShards(
             self.runtime,

@@ -38,10 +38,16 @@ Its position was among the lost records, so auto.offset.reset has moved it."""
 FROM_ORDER = ("poll-skip", "nonmonotonic-poll")
 """Anomalies of a reader that an unclean election explains, and no other loss."""
 
-FROM_OFFSETS = ("duplicate", "unseen", "skipped-by-commit", "offset-regression")
+FROM_OFFSETS = (
+    "duplicate", "unseen", "skipped-by-commit", "offset-regression", "application-failed",
+)  # fmt: skip
 """Anomalies that an earlier loss in the group's partition of __consumer_offsets explains.
 
-The group then starts from an older commit, or from where auto.offset.reset sends it."""
+The group then starts from an older commit, or from where auto.offset.reset sends it; a consumer
+group (KIP-848) may be gone. Other failures of applications concern no group, and have no excuse."""
+
+GROUP_IS_GONE = "GROUP_ID_NOT_FOUND: group "
+"""How the error begins that ends a consumer of group.protocol=consumer."""
 
 CAUSED = (*FROM_RECORDS, *FROM_ORDER)
 """Anomalies that a scenario may permit only where the trace shows a cause (:class:`Anomaly`)."""
@@ -245,8 +251,11 @@ class Delivery:
     def _on_application_failed(
         self, seq: int, _t: int, node: str, fact: facts.ApplicationFailed
     ) -> None:
+        """A group that its coordinator has lost ends the consumers of group.protocol=consumer."""
         detail = f"{node}: {fact.exception}: {fact.reason} in {fact.task}"
-        self._note("application-failed", NOWHERE, detail, seq)
+        lost = fact.reason.startswith(GROUP_IS_GONE)
+        groups = (fact.reason.removeprefix(GROUP_IS_GONE),) if lost else ()
+        self._note("application-failed", NOWHERE, detail, seq, *groups)
 
     def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
         """Remember what was deleted; a leader that crashes soon after has it again.

@@ -5,7 +5,7 @@ A seed becomes a scenario in this order: a cluster and its topic (draw_cluster.p
 something else instead: a *chain* of events, one shortly after the other (chains/chain.py), or a
 *shape*, a few small faults that meet around one place and time (draw_shape.py, shapes/). At last
 some of the others get a second log directory that fails, a topic that grows, or records that are
-deleted.
+deleted. In some of those on KRaft, groups use the consumer protocol (KIP-848).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -28,7 +28,7 @@ from kafkasim.scenarios.searching.draw_operations import (
     operations,
 )
 from kafkasim.scenarios.searching.draw_shape import play_shape
-from kafkasim.scenarios.searching.draw_workload import permitted, workloads
+from kafkasim.scenarios.searching.draw_workload import consumer_groups, permitted, workloads
 
 MODES = ("kraft", "zookeeper")
 
@@ -50,6 +50,13 @@ def draw(seed: int) -> dict[str, Any]:
     Each step that was added later draws from a stream of its own, so that it changed nothing
     else in the scenarios of known seeds.
     """
+    data = _draw(seed)
+    consumer_groups(random.Random(f"swarm/{seed}/consumer-groups"), data)
+    return data
+
+
+def _draw(seed: int) -> dict[str, Any]:
+    """Return the scenario, with groups of the classic protocol."""
     mode = mode_of(seed)
     rng = random.Random(f"swarm/{seed}")
     brokers = rng.choice((3, 3, 3, 4, 5))

@@ -82,3 +82,40 @@ def _group(rng: random.Random, name: str) -> dict[str, Any]:
     if rng.random() < 0.2:
         group["handover"] = True
     return group
+
+
+def consumer_groups(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let some of the groups use the consumer protocol (KIP-848), where all brokers have it.
+
+    The brokers have the session timeout and the heartbeat interval, so all such groups share them.
+    Static members keep the classic protocol: one that crashes, or whose join has no answer, is
+    refused with UNRELEASED_INSTANCE_ID until its session is over, which ends its application.
+    """
+    cluster = data["cluster"]
+    groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
+    old = "3.9" in (cluster.get("kafka-version"), *_versions(cluster))
+    if cluster.get("mode") == "zookeeper" or old or rng.random() < 0.6:
+        return
+    session = rng.choice((1500, 3000, 6000, 10_000))
+    interval = session // rng.choice((3, 6))
+    for name, chosen in (("session.timeout.ms", session), ("heartbeat.interval.ms", interval)):
+        cluster["config"][f"group.consumer.min.{name}"] = chosen
+        cluster["config"][f"group.consumer.{name}"] = chosen
+    static = {each["group"] for each in groups if "group.instance.id" in each["config"]}
+    names = sorted({each["group"] for each in groups} - static)
+    chosen_groups = [name for name in names if rng.random() < 0.75]
+    for group in groups:
+        if group["group"] in chosen_groups:
+            config = group["config"]
+            for name in _CLASSIC_SETTINGS:
+                config.pop(name, None)
+            config["group.protocol"] = "consumer"
+            if rng.random() < 0.3:
+                config["group.remote.assignor"] = rng.choice(("uniform", "range"))
+
+
+_CLASSIC_SETTINGS = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
+
+
+def _versions(cluster: dict[str, Any]) -> list[str | None]:
+    return [node.get("kafka-version") for node in cluster.get("nodes", {}).values()]

@@ -39,17 +39,19 @@ class GroupTrace:
                     tuple([str(tp) for tp in told.owned_partitions]), told.rack_id or "",
                 )
             )  # fmt: skip
-        elif kind is ConsumerGroupHeartbeatRequest:
-            self._out.append(
-                MemberRequest(
-                    group, request.member_id, request.instance_id, "ConsumerGroupHeartbeat",
-                    request.member_epoch, request.subscribed_topic_names or (), (),
-                    0, max(request.rebalance_timeout_ms, 0),
-                )
-            )  # fmt: skip
         elif kind is LeaveGroupRequest:
             for member, instance, _ in request.members:
                 self._record(group, member, instance, "LeaveGroup", -1)
+
+    def record_heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> None:
+        """Write that a heartbeat of a consumer group's member was accepted (KIP-848)."""
+        self._out.append(
+            MemberRequest(
+                request.group_id, request.member_id, request.instance_id, "ConsumerGroupHeartbeat",
+                request.member_epoch, request.subscribed_topic_names or (), (),
+                0, max(request.rebalance_timeout_ms, 0),
+            )
+        )  # fmt: skip
 
     def _record(
         self, group: str, member_id: str, instance_id: str | None, api: str, generation: int

@@ -20,6 +20,7 @@ from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
+from kafkasim.model.group.classic.trace import GroupTrace
 from kafkasim.model.group.modern.checks import (
     HeartbeatRefused,
     check_member_epoch,
@@ -82,6 +83,7 @@ class ConsumerGroupHeartbeats:
         config: BrokerConfig,
         rules: GroupRules,
         image: TopicsImage,
+        trace: GroupTrace,
         retire_classic: Callable[[ClassicGroup], None],
         new_coordinator: bool,
     ) -> None:
@@ -94,6 +96,7 @@ class ConsumerGroupHeartbeats:
         self.config = config
         self.rules = rules
         self.image = image
+        self.trace = trace
         self.default_assignor = config.group_consumer_assignors[0]
         self.writer = ConsumerGroupWriter(runtime, image, self.default_assignor)
         self.departures = Departures(runtime, config, self.writer)
@@ -122,6 +125,7 @@ class ConsumerGroupHeartbeats:
         except HeartbeatRefused as refused:
             self.runtime.respond(parked, ConsumerGroupHeartbeatResponse(refused.error))
             return
+        self.trace.record_heartbeat(request)
         reason = f"heartbeat of {request.member_id}, epoch {request.member_epoch}"
         error = self.writer.write(shard, request.group_id, entries, reason, now)
         if error is Errors.NONE:
