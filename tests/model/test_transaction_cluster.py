@@ -1,0 +1,136 @@
+"""Transactions between real brokers, in both modes: coordinator, leaders, markers, failover."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import MarkerWritten
+from kafkasim.model.facts import TransactionState as StateChanged
+from kafkasim.model.messages import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTransaction,
+    ApiVersionsRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    ListTransactionsRequest,
+)
+from kafkasim.model.records import TopicPartition
+from tests.model.broker_cluster import Cluster
+from tests.model.cluster_verbs import SECOND, TP, ClusterVerbs
+from tests.model.zk_cluster import ZkCluster
+
+NONE = Errors.NONE
+ID = "payments"
+
+
+class Producer:
+    """A transactional producer's requests, to whoever is the coordinator."""
+
+    def __init__(self, cluster: ClusterVerbs, version: int) -> None:
+        self.cluster = cluster
+        self.version = version
+        self.producer_id, self.epoch = -1, -1
+
+    def coordinator(self) -> str:
+        cluster, request = self.cluster, FindCoordinatorRequest(ID, 1)
+        for _ in range(20):
+            broker = next(name for name in cluster.processes if name.startswith("broker"))
+            answer = cluster.ask(broker, request)
+            if answer.error is NONE and answer.address in cluster.processes:
+                return str(answer.address)
+            cluster.step(SECOND)
+        raise AssertionError(answer)
+
+    def ask(self, request: Any) -> Any:
+        for _ in range(20):
+            answer = self.cluster.ask(self.coordinator(), request, 5 * SECOND)
+            if answer is not None and answer.error not in (
+                Errors.COORDINATOR_LOAD_IN_PROGRESS,
+                Errors.NOT_COORDINATOR,
+                Errors.CONCURRENT_TRANSACTIONS,
+            ):
+                return answer
+            self.cluster.step(SECOND)
+        raise AssertionError(answer)
+
+    def init(self) -> None:
+        answer = self.ask(InitProducerIdRequest(ID, 60_000))
+        assert answer.error is NONE, answer
+        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+
+    def add(self, *tps: TopicPartition) -> list[Errors]:
+        asked = AddPartitionsToTxnTransaction(ID, self.producer_id, self.epoch, False, tps)
+        answer = self.ask(AddPartitionsToTxnRequest((asked,), self.version))
+        return [error for _, error in answer.results[0][1]]
+
+    def end(self, committed: bool) -> Errors:
+        request = EndTxnRequest(ID, self.producer_id, self.epoch, committed, self.version)
+        answer = self.ask(request)
+        if self.version >= 2:
+            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+        return Errors(answer.error)
+
+
+def states(cluster: ClusterVerbs) -> list[str]:
+    return [fact.state for fact in cluster.seen(StateChanged)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "version"), [(Cluster, 2), (ZkCluster, 0)])
+def test_a_transaction_commits(mode: Any, version: int) -> None:
+    cluster: Any = mode(transaction_state_log_num_partitions=3)
+    cluster.create()
+    producer = Producer(cluster, version)
+    producer.init()
+    assert producer.add(TopicPartition("nowhere", 0), TP) == [
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.OPERATION_NOT_ATTEMPTED,
+    ]
+    assert producer.add(TP) == [NONE]
+    assert producer.end(True) is NONE
+    cluster.step(SECOND)
+    assert states(cluster) == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
+    (marker,) = cluster.seen(MarkerWritten)
+    assert (marker.producer_id, marker.committed) == (producer.producer_id, True)
+    found = cluster.ask(producer.coordinator(), DescribeTransactionsRequest((ID, "x")))
+    told = [(each.error, each.state) for each in found.transactions]
+    assert told[0] == (NONE, "CompleteCommit")
+    assert told[1][0] in (Errors.TRANSACTIONAL_ID_NOT_FOUND, Errors.NOT_COORDINATOR)
+    listed = cluster.ask(producer.coordinator(), ListTransactionsRequest())
+    assert listed.transactions == ((ID, producer.producer_id, "CompleteCommit"),)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("committed", [True, False])
+def test_another_broker_completes_what_a_dead_coordinator_has_decided(committed: bool) -> None:
+    cluster = Cluster(transaction_state_log_num_partitions=1)
+    cluster.create()
+    producer = Producer(cluster, 2)
+    producer.init()
+    producer.add(TP)
+    first = producer.coordinator()
+    request = EndTxnRequest(ID, producer.producer_id, producer.epoch, committed, 2)
+    cluster.ask(first, request, 20 * SECOND)
+    decided = "PrepareCommit" if committed else "PrepareAbort"
+    assert states(cluster)[-1] == decided
+    cluster.crash(first)
+    cluster.step(15 * SECOND)
+    producer.epoch += 1
+    producer.init()
+    assert states(cluster)[-2:] == [decided.replace("Prepare", "Complete"), "Empty"]
+    assert producer.coordinator() != first
+    # At least one marker was written, and none against the decision.
+    assert {marker.committed for marker in cluster.seen(MarkerWritten)} == {committed}
+
+
+def test_api_versions_tells_the_finalized_features() -> None:
+    answer = Cluster().ask("broker-1", ApiVersionsRequest())
+    assert dict(answer.finalized_features) == {"metadata.version": 25, "transaction.version": 2}
+    assert answer.finalized_features_epoch > 0
+    answer = ZkCluster().ask("broker-1", ApiVersionsRequest())
+    assert (answer.finalized_features, answer.finalized_features_epoch) == ((), -1)
