@@ -50,5 +50,5 @@ class CoordinatorContext:
         self.is_active = False  # True from the end of loading to the resignation
         self.last_written = 0  # the log end offset that the coordinator's state reflects
         self.last_committed = 0  # the high watermark, ≤ last_written once it is known
-        # End offsets and deadlines both rise from left to right.
+        # End offsets rise from left to right; so do deadlines, apart from those of markers.
         self.deferred: deque[DeferredEvent] = deque()

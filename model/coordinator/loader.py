@@ -26,6 +26,9 @@ class Shard(Protocol):
     def replay(self, record: Record, end_offset: int, now_ms: int) -> None:
         """Apply a record of the log; ``end_offset`` is the offset after its batch."""
 
+    def replay_transactional(self, batch: RecordBatch, now_ms: int) -> None:
+        """Apply a batch of a transaction, or the control batch that ends one."""
+
 
 S = TypeVar("S", bound=Shard)
 LoadContinues = Callable[[int, int, int], bool]  # (next offset, log start, log end)
@@ -91,7 +94,9 @@ class CoordinatorLoader(Generic[S]):
                 self._on_end(shard, False, now)
                 self._next(now)
                 return
-            if not batch.control:
+            if batch.transactional:
+                shard.replay_transactional(batch, now_ms)
+            elif not batch.control:
                 for record in batch.records:
                     shard.replay(record, batch.next_offset, now_ms)
             context.last_written = batch.next_offset

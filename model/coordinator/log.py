@@ -6,7 +6,7 @@ port over its ReplicaManager.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import RecordBatch, TopicPartition, assigned
@@ -15,11 +15,19 @@ from kafkasim.model.records import RecordBatch, TopicPartition, assigned
 class CoordinatorLog(Protocol):
     """The replicas of a coordinator's topic (``__consumer_offsets``) on this broker."""
 
-    def append(self, tp: TopicPartition, batch: RecordBatch, now: int) -> tuple[Errors, int]:
+    def append(
+        self,
+        tp: TopicPartition,
+        batch: RecordBatch,
+        now: int,
+        transaction_version: int = 0,
+        guard: Any = None,
+    ) -> tuple[Errors, int]:
         """Append a batch as the partition's leader; return the error and the offset after it.
 
         On an error nothing was appended, and the offset is meaningless. The batch is committed when
-        the high watermark has reached that offset.
+        the high watermark has reached that offset. ``transaction_version`` counts for a marker,
+        ``guard`` for a batch of a transaction.
         """
         ...
 
@@ -48,7 +56,14 @@ class MemoryCoordinatorLog:
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.error = Errors.NONE  # what the next appends answer
 
-    def append(self, tp: TopicPartition, batch: RecordBatch, now: int) -> tuple[Errors, int]:
+    def append(
+        self,
+        tp: TopicPartition,
+        batch: RecordBatch,
+        now: int,
+        transaction_version: int = 0,
+        guard: Any = None,
+    ) -> tuple[Errors, int]:
         """Append a batch, or refuse it with ``error``."""
         if self.error is not Errors.NONE:
             return self.error, -1

@@ -29,7 +29,7 @@ from kafkasim.model.coordinator.context import (
 from kafkasim.model.coordinator.log import CoordinatorLog
 from kafkasim.model.effects import Process, Respond
 from kafkasim.model.errors import Errors
-from kafkasim.model.records import Record, batch_of
+from kafkasim.model.records import Record, RecordBatch, batch_of
 from kafkasim.model.timers import Handler, Key
 
 
@@ -48,8 +48,22 @@ class CoordinatorRuntime:
 
     def append(self, context: CoordinatorContext, records: tuple[Record, ...], now: int) -> Errors:
         """Append records to the partition's log; on an error nothing has changed."""
+        return self.append_batch(context, batch_of(records), now)
+
+    def append_batch(
+        self,
+        context: CoordinatorContext,
+        batch: RecordBatch,
+        now: int,
+        transaction_version: int = 0,
+        guard: Any = None,
+    ) -> Errors:
+        """Append a batch of a transaction, or its marker; on an error nothing has changed.
+
+        ``guard`` is what the verification of the transaction gave (KIP-890).
+        """
         assert context.is_active, context.tp
-        error, end_offset = self.log.append(context.tp, batch_of(records), now)
+        error, end_offset = self.log.append(context.tp, batch, now, transaction_version, guard)
         if error is Errors.NONE:
             assert end_offset > context.last_written, (
                 context.tp,
@@ -60,20 +74,25 @@ class CoordinatorRuntime:
         return error
 
     def defer(
-        self, context: CoordinatorContext, complete: Complete, argument: Any, now: int
+        self,
+        context: CoordinatorContext,
+        complete: Complete,
+        argument: Any,
+        now: int,
+        timeout_us: int = 0,
     ) -> None:
         """Call ``complete(argument, error, now)`` once everything appended so far is committed.
 
         That is at once if it is committed already. The error is NONE, REQUEST_TIMED_OUT, or
-        NOT_COORDINATOR if this broker resigns before.
+        NOT_COORDINATOR if this broker resigns before. ``timeout_us`` replaces the write timeout.
         """
         if context.last_committed >= context.last_written:
             complete(argument, Errors.NONE, now)
             return
-        deadline = now + self._write_timeout_us
-        if not context.deferred:
-            self._arm_write_timeout(context, deadline)
+        deadline = now + (timeout_us or self._write_timeout_us)
         context.deferred.append(DeferredEvent(context.last_written, deadline, complete, argument))
+        if len(context.deferred) == 1 or timeout_us:
+            self._rearm_write_timeout(context)
 
     def commit_up_to(self, context: CoordinatorContext, high_watermark: int, now: int) -> None:
         """Complete, in the order of the log, the events that the high watermark has passed."""
@@ -121,14 +140,16 @@ class CoordinatorRuntime:
 
     def _rearm_write_timeout(self, context: CoordinatorContext) -> None:
         if context.deferred:
-            self._arm_write_timeout(context, context.deferred[0].deadline_us)
+            deadline = min([event.deadline_us for event in context.deferred])
+            self._arm_write_timeout(context, deadline)
         else:
             self.cancel(("coordinator-write", context.tp))
 
     def _on_write_timeout(self, context: CoordinatorContext, now: int) -> None:
-        deferred = context.deferred
-        while deferred and deferred[0].deadline_us <= now:
-            event = deferred.popleft()
+        late = [event for event in context.deferred if event.deadline_us <= now]
+        for event in late:
+            context.deferred.remove(event)
+        for event in late:
             event.complete(event.argument, Errors.REQUEST_TIMED_OUT, now)
         self._rearm_write_timeout(context)
 
@@ -142,6 +163,7 @@ def client_error(error: Errors) -> Errors:
 
 
 _CLIENT_ERRORS = {
+    Errors.NETWORK_EXCEPTION: Errors.COORDINATOR_LOAD_IN_PROGRESS,  # while verifying (KIP-890)
     Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,

@@ -8,7 +8,7 @@ requests are served on lane ``group``.
 Groups have one of two protocols. Those of the classic one are in ``classic/``, consumer groups
 (KIP-848) in ``modern/``.
 
-Not modelled: transactional offset commits, share groups, DescribeGroups, DeleteGroups.
+Not modelled: share groups, DescribeGroups, DeleteGroups.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from kafkasim.model.group.modern.state.topics import NO_TOPICS, TopicsImage
 from kafkasim.model.group.offsets import OffsetMetadataManager
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
+from kafkasim.model.group.transactional.commits import Done, TransactionalOffsets
 from kafkasim.model.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -52,8 +53,10 @@ from kafkasim.model.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
+    WritableTxnMarker,
 )
-from kafkasim.model.records import GROUP_METADATA_TOPIC
+from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
 
 LANE = "group"
 
@@ -101,6 +104,9 @@ class GroupCoordinator:
         self.offsets = OffsetMetadataManager(
             self.runtime, rebalance, self.membership, config, new_coordinator
         )
+        self.transactional = TransactionalOffsets(
+            self.runtime, rules, config.offset_metadata_max_bytes
+        )
         self.consumer_groups = ConsumerGroupHeartbeats(
             self.runtime, config, rules, image, trace, rebalance.cancel_timers, new_coordinator
         )
@@ -146,6 +152,47 @@ class GroupCoordinator:
         """
         self.runtime.merges[item.connection, item.correlation] = merge
         self.on_request(Request(item.connection, item.correlation, known, item.received_us), now)
+
+    def on_txn_offset_commit(
+        self, item: Request, known: TxnOffsetCommitRequest, guard: Any, merge: Merge, now: int
+    ) -> None:
+        """Serve the part of a TxnOffsetCommit that names known partitions. On lane ``group``.
+
+        ``guard`` is what the verification of the transaction gave for the append.
+        """
+        parked = (item.connection, item.correlation)
+        self.runtime.merges[parked] = merge
+        shard = self._active(self.partition_for(known.group_id))
+        if not known.group_id:
+            self.transactional.refuse(parked, known, Errors.INVALID_GROUP_ID)
+        elif isinstance(shard, Errors):
+            self.transactional.refuse(parked, known, shard)
+        else:
+            self.transactional.on_commit(shard, parked, known, guard, now)
+
+    def complete_transaction(
+        self, tp: TopicPartition, marker: WritableTxnMarker, done: Done, now: int
+    ) -> None:
+        """Write a transaction's marker to an offsets partition and apply it. Callable on any lane.
+
+        ``done(error, now)`` is called once the marker is committed or refused.
+        """
+        timeout_us = self.config.request_timeout_ms * 1000
+
+        def complete(_: None, at: int) -> None:
+            shard = self._active(tp.partition)
+            if isinstance(shard, Errors):
+                done(shard, at)
+            else:
+                self.transactional.complete(shard, marker, done, timeout_us, at)
+
+        self.process.out.append(Post(LANE, complete, None))
+
+    def _active(self, partition: int) -> GroupShard | Errors:
+        shard = self.shards.get(partition)
+        if shard is None:
+            return Errors.NOT_COORDINATOR
+        return shard if shard.context.is_active else Errors.COORDINATOR_LOAD_IN_PROGRESS
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve a request of :data:`GROUP_REQUESTS`; its answer may come later."""

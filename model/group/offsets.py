@@ -5,8 +5,8 @@ passed it. A fetch with requireStable returns what was appended last, and is ans
 committed. A fetch without it returns what is committed now; a coordinator that was deposed and does
 not know it yet may then answer with an old offset.
 
-Not modelled: transactional offset commits, explicit retention in the request (before 2.1),
-OffsetDelete.
+Commits of transactions are in ``transactional/``. Not modelled: explicit retention in the request
+(before 2.1), OffsetDelete.
 """
 
 from __future__ import annotations
@@ -179,7 +179,14 @@ class OffsetMetadataManager:
         if not self.new_coordinator:
             self._fetch_at_once(shard, parked, request, wanted, now)
             return
-        found = tuple([_fetched(tp, look_up(group_id, tp)) for tp in wanted])
+        found = tuple(
+            [
+                _unstable(tp)
+                if request.require_stable and self._is_pending(shard, group_id, tp)
+                else _fetched(tp, look_up(group_id, tp))
+                for tp in wanted
+            ]
+        )
         argument = (shard, parked, group_id, OffsetFetchResponse(Errors.NONE, found))
         if request.require_stable:
             self.runtime.defer(shard.context, self._on_fetched, argument, now)
@@ -206,13 +213,17 @@ class OffsetMetadataManager:
         found = []
         for tp in dict.fromkeys(wanted):
             committed = shard.committed(request.group_id, tp)
-            if request.require_stable and committed is not shard.latest(request.group_id, tp):
-                error = Errors.UNSTABLE_OFFSET_COMMIT
-                found.append(OffsetFetchPartitionResponse(tp, NO_OFFSET, -1, "", error))
+            unstable = committed is not shard.latest(request.group_id, tp)
+            unstable = unstable or self._is_pending(shard, request.group_id, tp)
+            if request.require_stable and unstable:
+                found.append(_unstable(tp))
             else:
                 found.append(_fetched(tp, committed))
         answer = OffsetFetchResponse(Errors.NONE, tuple(found))
         self._on_fetched((shard, parked, request.group_id, answer), Errors.NONE, now)
+
+    def _is_pending(self, shard: GroupShard, group_id: str, tp: TopicPartition) -> bool:
+        return self.rules.withholds_pending_offset() and shard.pending.has(group_id, tp)
 
     def _on_fetched(
         self, argument: tuple[GroupShard, Parked, str, OffsetFetchResponse], error: Errors, now: int
@@ -239,7 +250,11 @@ class OffsetMetadataManager:
         for group_id in list(shard.groups):
             group = shard.groups[group_id]
             stored = shard.stored(group_id)
-            expired = [tp for tp in stored if self._expired(shard, group, tp, now_ms)]
+            expired = [
+                tp
+                for tp in stored
+                if self._expired(shard, group, tp, now_ms) and not shard.pending.has(group_id, tp)
+            ]
             self._drop(shard, group, expired, len(stored), now)
 
     def expire_in_consumer_groups(self, shard: GroupShard, now: int) -> list[ConsumerGroup]:
@@ -258,9 +273,11 @@ class OffsetMetadataManager:
                 assert value is not None, (group_id, tp)
                 start_ms = value.commit_timestamp_ms
                 expired = self.rules.offset_expired(start_ms, now_ms, self.retention_ms)
-                if expired and not group.is_subscribed(tp.topic):
+                pending = shard.pending.has(group_id, tp)
+                if expired and not pending and not group.is_subscribed(tp.topic):
                     gone.append(tp)
-            if self._drop_offsets(shard, group_id, gone, now) and len(gone) == len(stored):
+            dropped = self._drop_offsets(shard, group_id, gone, now) and len(gone) == len(stored)
+            if dropped and not _has_transaction(shard, group_id, stored):
                 bare.append(group)
         return bare
 
@@ -272,7 +289,8 @@ class OffsetMetadataManager:
         """
         for group_id in [*shard.groups, *shard.consumer_groups]:
             stored = shard.stored(group_id)
-            gone = [tp for tp in stored if tp.topic in topics]
+            pending = shard.pending.partitions(group_id) if self.new_coordinator else []
+            gone = [tp for tp in dict.fromkeys([*stored, *pending]) if tp.topic in topics]
             if gone and self.new_coordinator:
                 self._drop_offsets(shard, group_id, gone, now)
             elif gone:
@@ -291,7 +309,9 @@ class OffsetMetadataManager:
         ``stored`` is how many offsets the group has. If an append fails, nothing changes and the
         next scan tries again (cleanupGroupMetadata).
         """
-        if self._drop_offsets(shard, group.group_id, gone, now) and len(gone) == stored:
+        if not self._drop_offsets(shard, group.group_id, gone, now) or len(gone) != stored:
+            return
+        if not _has_transaction(shard, group.group_id, gone):
             self.membership.delete_if_empty(shard, group, now)
 
     def _drop_offsets(
@@ -327,6 +347,18 @@ class OffsetMetadataManager:
             for tp in slot
             if (value := shard.committed(group_id, tp)) is not None
         ]
+
+
+def _has_transaction(shard: GroupShard, group_id: str, stored: list[TopicPartition]) -> bool:
+    """Return whether an open transaction keeps a group that has lost its last offset.
+
+    Kafka does not look if the group had none but the transaction's (cleanupExpiredOffsets).
+    """
+    return bool(stored) and shard.pending.has_open_transaction(group_id)
+
+
+def _unstable(tp: TopicPartition) -> OffsetFetchPartitionResponse:
+    return OffsetFetchPartitionResponse(tp, NO_OFFSET, -1, "", Errors.UNSTABLE_OFFSET_COMMIT)
 
 
 def _fetched(tp: TopicPartition, value: OffsetCommitValue | None) -> OffsetFetchPartitionResponse:

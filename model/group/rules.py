@@ -63,6 +63,20 @@ class GroupRules:
         """Return NONE if the member that commits belongs to the group and is not fenced (B63)."""
         return group.validate_member(member_id, instance_id)
 
+    def checks_transactional_commit(self) -> bool:
+        """Return whether a transaction's commit must come from the group's member (B61, KIP-447).
+
+        If not, a zombie commits what another member processes again.
+        """
+        return True
+
+    def withholds_pending_offset(self) -> bool:
+        """Return whether a stable fetch refuses an offset that a transaction may change (KIP-447).
+
+        It answers UNSTABLE_OFFSET_COMMIT then, and the consumer asks again.
+        """
+        return True
+
     def accepts_commit_in_state(self, state: ClassicGroupState) -> bool:
         """Return whether members may commit in this state.
 

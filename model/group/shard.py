@@ -19,7 +19,12 @@ from kafkasim.model.group.records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kafkasim.model.records import Record, TopicPartition
+from kafkasim.model.group.transactional.pending import (
+    PendingOffset,
+    PendingOffsets,
+    PendingTransactionalOffsets,
+)
+from kafkasim.model.records import Record, RecordBatch, TopicPartition
 
 Versions = list[tuple[int, OffsetCommitValue | None]]
 """(offset after the batch, value) of one committed offset, rising; None is a tombstone."""
@@ -28,7 +33,15 @@ Versions = list[tuple[int, OffsetCommitValue | None]]
 class GroupShard:
     """The coordinator's state of one offsets partition under one tenure of this broker."""
 
-    __slots__ = ("_rules", "consumer_groups", "context", "groups", "offsets")
+    __slots__ = (
+        "_materialized",
+        "_rules",
+        "consumer_groups",
+        "context",
+        "groups",
+        "offsets",
+        "pending",
+    )
 
     def __init__(self, context: CoordinatorContext, rules: OwnershipRules) -> None:
         self.context = context
@@ -36,6 +49,9 @@ class GroupShard:
         self.consumer_groups: dict[str, ConsumerGroup] = {}  # a group is here or in ``groups``
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets: dict[str, dict[TopicPartition, Versions]] = {}  # by group id
+        self.pending = PendingTransactionalOffsets()
+        # (group, partition): the version that a marker made, and where its own record ends.
+        self._materialized: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
 
     def latest(self, group_id: str, tp: TopicPartition) -> OffsetCommitValue | None:
         """Return the offset that was appended last, whether it is committed or not."""
@@ -59,11 +75,57 @@ class GroupShard:
     ) -> None:
         """Apply a record of an offset: the record that is later in the log wins (KAFKA-5247)."""
         slot = self.offsets.setdefault(key.group, {})
-        versions = slot.setdefault(TopicPartition(key.topic, key.partition), [])
+        tp = TopicPartition(key.topic, key.partition)
+        if value is None:
+            self.pending.drop(key.group, tp)
+        versions = slot.setdefault(tp, [])
         assert not versions or versions[-1][0] <= end_offset, (key, versions, end_offset)
         versions.append((end_offset, value))
         while len(versions) > 1 and versions[1][0] <= self.context.last_committed:
             del versions[0]
+
+    def replay_marker(self, producer_id: int, committed: bool, end_offset: int) -> PendingOffsets:
+        """Apply a marker; return the offsets that are the group's now, none if it aborts.
+
+        Of two commits the one whose record is later in the log wins, whenever its transaction ends.
+        ``end_offset`` is the offset after the marker. (replayEndTransactionMarker)
+        """
+        won: PendingOffsets = {}
+        for group_id, offsets in self.pending.end(producer_id).items():
+            for tp, pending in offsets.items():
+                if committed and pending.end_offset > self._record_end(group_id, tp):
+                    key = OffsetCommitKey(group_id, tp.topic, tp.partition)
+                    self.replay_offset(key, pending.value, end_offset)
+                    self._materialized[group_id, tp] = (end_offset, pending.end_offset)
+                    won.setdefault(group_id, {})[tp] = pending
+        return won
+
+    def _record_end(self, group_id: str, tp: TopicPartition) -> int:
+        """Return where the record of the newest offset ends, −1 if there is none."""
+        versions = self.offsets.get(group_id, {}).get(tp)
+        if not versions or versions[-1][1] is None:
+            return -1
+        version, record_end = self._materialized.get((group_id, tp), (-1, -1))
+        return record_end if version == versions[-1][0] else versions[-1][0]
+
+    def replay_transactional(self, batch: RecordBatch, now_ms: int) -> None:
+        """Apply a transaction's offsets, or its marker, while the partition is loaded."""
+        if batch.control:
+            marker = batch.records[0].value
+            self.replay_marker(batch.producer_id, marker.committed, batch.next_offset)
+            return
+        for record in batch.records:
+            key = record.key
+            assert type(key) is OffsetCommitKey, record
+            pending = PendingOffset(batch.next_offset, record.value, -1, "")
+            tp = TopicPartition(key.topic, key.partition)
+            self.pending.add(batch.producer_id, key.group, tp, pending)
+            self.add_simple_group(key.group, now_ms)
+
+    def add_simple_group(self, group_id: str, now_ms: int) -> None:
+        """Add the group of a simple consumer, which only has offsets, unless the id is taken."""
+        if group_id not in self.groups and group_id not in self.consumer_groups:
+            self.groups[group_id] = ClassicGroup(group_id, now_ms)
 
     def drop_tombstones(self) -> None:
         """Forget the offsets whose tombstone is committed."""
@@ -84,9 +146,8 @@ class GroupShard:
         key = record.key
         if type(key) is OffsetCommitKey:
             self.replay_offset(key, record.value, end_offset)
-            known = key.group in self.groups or key.group in self.consumer_groups
-            if not known and record.value is not None:
-                self.groups[key.group] = ClassicGroup(key.group, now_ms)
+            if record.value is not None:
+                self.add_simple_group(key.group, now_ms)
             return
         if type(key) in CONSUMER_GROUP_KEYS:
             replay(self.consumer_groups, self._create, key, record.value)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kafkasim.model.coordinator.context import CoordinatorContext
 from kafkasim.model.errors import Errors
-from kafkasim.model.records import Record
+from kafkasim.model.records import Record, RecordBatch
 from kafkasim.model.transaction.metadata import TransactionMetadata
 from kafkasim.model.transaction.records import TransactionLogKey, TransactionLogValue, metadata_of
 
@@ -37,6 +37,10 @@ class TransactionShard:
         self.context = context
         self.transactions: dict[str, TransactionMetadata] = {}
         self.appends: deque[PendingAppend] = deque()  # in the order of the log
+
+    def replay_transactional(self, batch: RecordBatch, _now_ms: int) -> None:
+        """Fail: the coordinator writes its own log without transactions."""
+        raise AssertionError(batch)
 
     def replay(self, record: Record, _end_offset: int, _now_ms: int) -> None:
         """Apply a record while the partition is loaded."""

@@ -10,6 +10,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.facts import MarkerWritten
 from kafkasim.model.facts import TransactionState as StateChanged
 from kafkasim.model.messages import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTransaction,
     ApiVersionsRequest,
@@ -18,6 +19,8 @@ from kafkasim.model.messages import (
     FindCoordinatorRequest,
     InitProducerIdRequest,
     ListTransactionsRequest,
+    OffsetFetchRequest,
+    TxnOffsetCommitRequest,
 )
 from kafkasim.model.records import TopicPartition
 from tests.model.broker_cluster import Cluster
@@ -126,6 +129,60 @@ def test_another_broker_completes_what_a_dead_coordinator_has_decided(committed:
     assert producer.coordinator() != first
     # At least one marker was written, and none against the decision.
     assert {marker.committed for marker in cluster.seen(MarkerWritten)} == {committed}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "version"), [(Cluster, 2), (Cluster, 0), (ZkCluster, 0)])
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_commits_offsets(mode: Any, version: int, committed: bool) -> None:
+    cluster: Any = mode(transaction_state_log_num_partitions=3, offsets_topic_num_partitions=3)
+    cluster.create()
+    cluster.ask("broker-1", FindCoordinatorRequest("billing"))
+    cluster.step(2 * SECOND)
+    producer = Producer(cluster, version)
+    producer.init()
+    group = cluster.ask("broker-1", FindCoordinatorRequest("billing")).address
+    me = (producer.producer_id, producer.epoch)
+    if version < 2:  # since version 2 the leader of the offsets adds its partition
+        assert producer.ask(AddOffsetsToTxnRequest(ID, *me, "billing")).error is NONE
+    nowhere = TopicPartition("nowhere", 0)
+    offsets = ((nowhere, 1, 0, ""), (TP, 5, 0, ""))
+    commit = TxnOffsetCommitRequest(ID, "billing", *me, -1, "", None, offsets, version)
+    answer = cluster.ask(group, commit, 5 * SECOND)
+    assert answer.results == ((nowhere, Errors.UNKNOWN_TOPIC_OR_PARTITION), (TP, NONE))
+    fetch = OffsetFetchRequest("billing", (TP,), require_stable=True)
+    pending = cluster.ask(group, fetch).partitions[0]
+    assert pending.error is Errors.UNSTABLE_OFFSET_COMMIT
+    assert producer.end(committed) is NONE
+    cluster.step(2 * SECOND)
+    found = cluster.ask(group, fetch).partitions[0]
+    assert (found.error, found.offset) == (NONE, 5 if committed else -1)
+    (marker,) = cluster.seen(MarkerWritten)
+    assert marker.committed is committed
+
+
+@pytest.mark.slow
+def test_offsets_of_no_transaction_are_refused() -> None:
+    """KIP-890: the leader of the offsets asks the coordinator of the transaction."""
+    cluster = Cluster(transaction_state_log_num_partitions=3, offsets_topic_num_partitions=3)
+    cluster.create()
+    cluster.ask("broker-1", FindCoordinatorRequest("billing"))
+    cluster.step(2 * SECOND)
+    producer = Producer(cluster, 0)
+    producer.init()
+    group = cluster.ask("broker-1", FindCoordinatorRequest("billing")).address
+
+    def commit(producer_id: int, epoch: int, version: int = 0) -> Errors:
+        offsets = ((TP, 5, 0, ""),)
+        request = TxnOffsetCommitRequest(
+            ID, "billing", producer_id, epoch, -1, "", None, offsets, version
+        )
+        return Errors(cluster.ask(group, request, 5 * SECOND).results[0][1])
+
+    me = (producer.producer_id, producer.epoch)
+    assert commit(*me) is Errors.TRANSACTION_ABORTABLE
+    assert commit(me[0] + 1, 0) is Errors.INVALID_PRODUCER_ID_MAPPING
+    assert commit(me[0], me[1] + 1, version=2) is Errors.INVALID_PRODUCER_EPOCH
 
 
 def test_api_versions_tells_the_finalized_features() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.forwarding import AutoTopicCreation
 from kafkasim.model.broker.common.transactions.apis import TransactionApis
+from kafkasim.model.broker.common.transactions.offset_commits import TxnOffsetCommits
 from kafkasim.model.channel import Failed
 from kafkasim.model.controller.common.configs import preprocess
 from kafkasim.model.controller.common.responses import OPERATOR_REQUESTS, failed
@@ -49,6 +50,7 @@ from kafkasim.model.messages import (
     OffsetsForLeaderEpochRequest,
     OffsetsForLeaderEpochResponse,
     ProduceRequest,
+    TxnOffsetCommitRequest,
     WriteTxnMarkersRequest,
     request_name,
 )
@@ -122,6 +124,9 @@ class KafkaApis:
             IncrementalAlterConfigsRequest: self.on_alter_configs,
             **dict.fromkeys(GROUP_REQUESTS, coordinator.on_request),
             OffsetCommitRequest: self.on_offset_commit,
+            TxnOffsetCommitRequest: TxnOffsetCommits(
+                out, coordinator, replicas.verification, self._knows, self.respond
+            ).serve,
             **TransactionApis(
                 transactions, self._knows, coordinator.partition_for, self.respond
             ).handlers,

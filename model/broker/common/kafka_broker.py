@@ -113,6 +113,7 @@ class KafkaBroker:
             self.process, self.image, self._partition_of_transaction, timeout_ms
         )
         self.replicas.verification.coordinators = manager
+        self.replicas.markers.groups = self.coordinator
         return manager
 
     def _coordinate_transactions(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import RecordBatch, TopicPartition
@@ -19,11 +19,19 @@ class ReplicatedCoordinatorLog:
         self.incarnation = incarnation
         self.replicas = replicas
 
-    def append(self, tp: TopicPartition, batch: RecordBatch, now: int) -> tuple[Errors, int]:
+    def append(
+        self,
+        tp: TopicPartition,
+        batch: RecordBatch,
+        now: int,
+        transaction_version: int = 0,
+        guard: Any = None,
+    ) -> tuple[Errors, int]:
         """Append a coordinator's batch as leader; return the error and the offset after it."""
         if self.incarnation.stopping:
             return Errors.NOT_LEADER_OR_FOLLOWER, -1
-        return self.replicas.producing.append_from_coordinator(tp, batch, now)
+        append = self.replicas.producing.append_from_coordinator
+        return append(tp, batch, now, transaction_version, guard)
 
     def start(self, tp: TopicPartition) -> int:
         """Return a partition's log start offset, 0 if this broker has no replica."""
