@@ -12,7 +12,10 @@ import duckdb
 
 from kafkasim.analysis.stored import kind_columns
 
-KINDS = ("Acked", "FinalReplica", "HighWatermark", "LogStart", "Polled", "Positioned")
+KINDS = (
+    "Acked", "Appended", "FinalReplica", "HighWatermark", "LogStart", "MarkerWritten", "Polled",
+    "Positioned", "ReadsCommitted",
+)  # fmt: skip
 
 VIEWS = {
     "final_leaders": """
@@ -48,6 +51,27 @@ VIEWS = {
                    AS start
         FROM Positioned WHERE reason != 'none'
         GROUP BY run, topic_id, partition, "group" """,
+    "holes": """
+        SELECT run, topic_id, partition, "offset", arg_max(marker, epoch) AS marker,
+               arg_max(aborted, epoch) AS aborted
+        FROM (SELECT run, topic_id, partition, "offset", leader_epoch AS epoch,
+                     committed IS NOT NULL AS marker,
+                     committed IS NULL AND NOT coalesce(fate, true) AS aborted
+              FROM (SELECT *, first_value(committed IGNORE NULLS) OVER (
+                        PARTITION BY run, topic_id, partition, producer_id
+                        ORDER BY "offset", leader_epoch
+                        ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS fate
+                    FROM (SELECT run, topic_id, partition, leader_epoch, producer_id,
+                                 unnest(range(base_offset, next_offset)) AS "offset"
+                          FROM Appended
+                          SEMI JOIN MarkerWritten USING (run, topic_id, partition))
+                    LEFT JOIN (SELECT DISTINCT run, topic_id, partition, "offset", leader_epoch,
+                                      committed FROM MarkerWritten)
+                        USING (run, topic_id, partition, "offset", leader_epoch)))
+        GROUP BY run, topic_id, partition, "offset"
+        HAVING arg_max(marker OR aborted, epoch)""",
+    "committed_only": """
+        SELECT DISTINCT run, "group", true AS only_committed FROM ReadsCommitted""",
 }
 
 QUERIES = {
@@ -63,11 +87,20 @@ QUERIES = {
         SELECT DISTINCT run, topic_id, partition, acked.seq, record_id
         FROM acked_records AS acked
         ANTI JOIN polled_records USING (run, topic_id, partition, record_id)
-        JOIN final_records AS held USING (run, topic_id, partition, record_id)
+        JOIN (SELECT run, topic_id, partition, record_id, "offset" AS held_at FROM final_records)
+            USING (run, topic_id, partition, record_id)
+        JOIN (SELECT run, topic_id, partition, last_stable_offset FROM final_leaders)
+            USING (run, topic_id, partition)
         JOIN first_positions AS positions USING (run, topic_id, partition)
-        WHERE start <= held."offset" """,
+        LEFT JOIN committed_only USING (run, "group")
+        LEFT JOIN (SELECT run, topic_id, partition, "offset" AS held_at, aborted FROM holes)
+            USING (run, topic_id, partition, held_at)
+        WHERE start <= held_at
+              AND (only_committed IS NULL
+                   OR NOT coalesce(aborted, false) AND held_at < last_stable_offset)""",
     "poll-order": """
         SELECT * FROM (
+            SELECT * FROM (
             SELECT *, lag(CASE WHEN positioned THEN "offset" ELSE "offset" + 1 END) OVER (
                 PARTITION BY run, topic_id, partition, "group", member_id
                 ORDER BY seq, place) AS expected
@@ -78,7 +111,14 @@ QUERIES = {
                 UNION ALL
                 SELECT run, topic_id, partition, seq, "group", member_id, "offset", false, "offset"
                 FROM polled_records))
-        WHERE NOT positioned AND expected >= 0 AND "offset" != expected""",
+            WHERE NOT positioned AND expected >= 0 AND "offset" != expected) AS jump
+        WHERE "offset" < expected OR "offset" - expected > (
+            SELECT count(*) FROM holes LEFT JOIN committed_only
+                ON holes.run = committed_only.run AND committed_only."group" = jump."group"
+            WHERE holes.run = jump.run AND holes.topic_id = jump.topic_id
+                  AND holes.partition = jump.partition AND holes."offset" >= jump.expected
+                  AND holes."offset" < jump."offset"
+                  AND (marker OR only_committed IS NOT NULL))""",
     "high-watermark-monotonic": """
         SELECT * FROM (
             SELECT run, high_watermark, lag(high_watermark) OVER (

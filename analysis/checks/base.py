@@ -147,6 +147,37 @@ ISR_CHANGES = """
     LEFT JOIN (SELECT DISTINCT run, offset FROM ZkControllerWrite) AS writes
         ON changes.run = writes.run AND changes.offset = writes.offset"""
 
+CONTENTS = """
+    -- What leaders appended at each offset of the partitions in which transactions ended: a marker,
+    -- or a record and whether it was aborted. The next marker of its producer decides that. Of two
+    -- rows about one offset the one of the higher leader epoch stands: the other was truncated.
+    SELECT run, topic_id, partition, offset, struct(leader_epoch, seq) AS age, seq AS appended,
+           committed IS NOT NULL AS marker,
+           committed IS NULL AND NOT coalesce(fate, true) AS aborted
+    FROM (SELECT *, first_value(committed, true) OVER (
+              PARTITION BY run, topic_id, partition, producer_id ORDER BY offset, leader_epoch
+              ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS fate
+          FROM (SELECT run, topic_id, partition, seq, leader_epoch, producer_id, offset
+                FROM Appended
+                LEFT SEMI JOIN (SELECT DISTINCT run, topic_id, partition FROM MarkerWritten)
+                    USING (run, topic_id, partition)
+                LATERAL VIEW explode(sequence(base_offset, next_offset - 1)) AS offset)
+          LEFT JOIN (SELECT run, topic_id, partition, offset, leader_epoch,
+                            any_value(committed) AS committed
+                     FROM MarkerWritten GROUP BY run, topic_id, partition, offset, leader_epoch)
+              USING (run, topic_id, partition, offset, leader_epoch))"""
+
+HOLES = """
+    -- Offsets that hold nothing for readers: a marker; or an aborted record, for read_committed.
+    SELECT run, topic_id, partition, offset, max_by(marker, age) AS marker,
+           max_by(aborted, age) AS aborted
+    FROM contents GROUP BY run, topic_id, partition, offset
+    HAVING max_by(marker OR aborted, age)"""
+
+COMMITTED_ONLY = """
+    -- The groups that read committed records only.
+    SELECT DISTINCT run, group, true AS only FROM ReadsCommitted"""
+
 TOPICS = """
     SELECT DISTINCT run, topic, topic_id, least(min_isr, replication_factor) AS needed
     FROM TopicCreated"""
@@ -160,6 +191,9 @@ SHARED = {
     "resets": RESETS,
     "partition_changes": PARTITION_CHANGES,
     "isr_changes": ISR_CHANGES,
+    "contents": CONTENTS,
+    "holes": HOLES,
+    "committed_only": COMMITTED_ONLY,
     "topics": TOPICS,
 }
 """Views that several checks read, by name, each after those it reads itself."""

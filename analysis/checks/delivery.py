@@ -27,19 +27,30 @@ LOST_WRITE = offending(
 
 UNSEEN = offending(
     # An acknowledged record that is in the final log, inside what a group covered, read by nobody.
+    # A read_committed group gets no aborted record, and none above the last stable offset.
     """
-    SELECT * FROM (
+    SELECT * EXCEPT (covering), transform(
+               filter(covering, one -> NOT one.only OR NOT coalesce(hidden, false)
+                                       AND held_at < last_stable_offset),
+               one -> one.group) AS groups
+    FROM (
         SELECT run, topic_id, partition, acked.seq, record_id, held.offset AS held_at, weak,
-               transform(filter(starts, one -> one.start <= held.offset), one -> one.group)
-                   AS groups
+               filter(starts, one -> one.start <= held.offset) AS covering
         FROM acked_records AS acked
         LEFT ANTI JOIN polled_records USING (run, topic_id, partition, record_id)
         JOIN final_records AS held USING (run, topic_id, partition, record_id)
         JOIN (SELECT run, topic_id, partition,
-                     sort_array(collect_list(struct(group, start))) AS starts
-              FROM first_positions GROUP BY run, topic_id, partition)
+                     sort_array(collect_list(struct(group, start, coalesce(only, false) AS only)))
+                         AS starts
+              FROM first_positions LEFT JOIN committed_only USING (run, group)
+              GROUP BY run, topic_id, partition)
             USING (run, topic_id, partition))
-    WHERE size(groups) > 0""",
+    LEFT JOIN (SELECT run, topic_id, partition, offset AS held_at, aborted AS hidden FROM holes)
+        USING (run, topic_id, partition, held_at)
+    LEFT JOIN (SELECT run, topic_id, partition, last_stable_offset FROM final_leaders)
+        USING (run, topic_id, partition)
+    WHERE exists(covering, one -> NOT one.only OR NOT coalesce(hidden, false)
+                                  AND held_at < last_stable_offset)""",
     "'unseen'",
     "'record %d at offset %d was read by nobody', record_id, held_at",
     "groups",
@@ -47,14 +58,25 @@ UNSEEN = offending(
 )
 
 DUPLICATE = offending(
-    # One value at two offsets (producer-caused), or one offset delivered twice to a group.
+    # One value at two offsets (producer-caused), or one offset delivered twice to a group. A record
+    # may be sent again after its transaction was aborted.
     """
     SELECT run, topic_id, partition, record_id AS seq, CAST(array() AS ARRAY<STRING>) AS groups,
-           format_string('record %d is stored %d times (producer-caused)', record_id, count(1))
+           format_string('record %d is stored %d times (producer-caused)', record_id, times)
                AS story, 1L << 62 AS shown, -1 AS reset
-    FROM final_leaders LATERAL VIEW explode(record_ids) AS record_id
-    WHERE size(array_distinct(record_ids)) < size(record_ids)
-    GROUP BY run, topic_id, partition, record_id HAVING count(1) > 1
+    FROM (SELECT run, topic_id, partition, record_id,
+                 times - coalesce(aborted_times, 0) AS times
+          FROM (SELECT run, topic_id, partition, record_id, count(1) AS times
+                FROM final_leaders LATERAL VIEW explode(record_ids) AS record_id
+                WHERE size(array_distinct(record_ids)) < size(record_ids)
+                GROUP BY run, topic_id, partition, record_id HAVING count(1) > 1)
+          LEFT JOIN (SELECT run, topic_id, partition, record_id, count(1) AS aborted_times
+                     FROM final_records
+                     JOIN (SELECT run, topic_id, partition, offset FROM holes WHERE aborted)
+                         USING (run, topic_id, partition, offset)
+                     GROUP BY run, topic_id, partition, record_id)
+              USING (run, topic_id, partition, record_id))
+    WHERE times > 1
     UNION ALL
     SELECT run, topic_id, partition, seq, array(group) AS groups, story, shown, reset
     FROM (SELECT run, topic_id, partition, group, min(seq) AS seq, max(seq) AS shown,

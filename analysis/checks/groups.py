@@ -35,9 +35,10 @@ SKIPPED_BY_COMMIT = offending(
     # A group's committed offset passed records that no member ever finished processing. A gap lies
     # between the highest offset reached so far and the next range; behind the last range comes the
     # rest, up to whatever was committed. Records below the log start were deleted, and a group that
-    # lagged skips them.
+    # lagged skips them. A gap without a record for the group is none.
     """
-    SELECT * FROM (
+    SELECT run, topic_id, partition, group, seq, reset, low, high
+    FROM (SELECT * FROM (
         SELECT run, topic_id, partition, group, seq, reset,
                greatest(coalesce(reached, start), start, log_start_offset) AS low,
                least(coalesce(base_offset, committed), committed) AS high
@@ -58,7 +59,12 @@ SKIPPED_BY_COMMIT = offending(
             FROM Processed GROUP BY run, topic_id, partition, group)
             USING (run, topic_id, partition, group)
         LEFT JOIN resets USING (run, topic_id, partition, group))
-    WHERE low < high""",
+        LATERAL VIEW explode(sequence(low, greatest(low, high - 1))) AS missed WHERE low < high)
+    LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted FROM holes)
+        USING (run, topic_id, partition, missed)
+    LEFT JOIN committed_only USING (run, group)
+    GROUP BY run, topic_id, partition, group, seq, reset, low, high
+    HAVING bool_or(NOT coalesce(marker OR (aborted AND coalesce(only, false)), false))""",
     "'skipped-by-commit'",
     "'group %s committed past offsets %d to %d unprocessed', group, low, high - 1",
     "array(group)",

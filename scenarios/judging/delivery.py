@@ -5,8 +5,9 @@ compares them with the final log of each partition's leader. The Spark checks of
 ``analysis/checks`` find the same anomalies from the trace alone; a test compares the two, and
 what they excuse.
 
-Compacted topics and transactions are left out, so every offset of a user topic holds one record,
-and Jepsen's *index* is an offset here.
+Compacted topics are left out, so every offset of a user topic holds one record or a transaction
+marker, and Jepsen's *index* is an offset here. Which offsets hold nothing for a reader is what
+:class:`~kafkasim.scenarios.judging.transactions.holes.Holes` says.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kafkasim.scenarios.judging.source import (
     Losses,
     PartitionKey,
 )
+from kafkasim.scenarios.judging.transactions.holes import Holes
 
 FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
 """Anomalies that a loss in the partition itself explains, at the lost offsets and at no others.
@@ -104,20 +106,12 @@ class _Noted:
     weak: bool = False  # acks=0 or 1
 
 
-class _Reader:
-    """One member's position in one partition: the offset that poll() must return next."""
-
-    __slots__ = ("next",)
-
-    def __init__(self, position: int) -> None:
-        self.next = position
-
-
 class Delivery:
     """Follows one run; :meth:`finish` returns its anomalies."""
 
     def __init__(self, trace: FactSource, losses: Losses) -> None:
         self._losses = losses
+        self._holes = Holes(trace)
         # By record id: its offset (−1 unknown), and the acknowledgement with the time in µs.
         self._acked: dict[PartitionKey, dict[int, tuple[int, int, facts.Acked]]] = {}
         # Per producer and epoch, the last (record id, offset). The epoch is part of the key because
@@ -125,7 +119,8 @@ class Delivery:
         # behind later ones (KIP-360).
         self._sent: dict[tuple[str, PartitionKey, int, int], tuple[int, int]] = {}
         self._values: dict[PartitionKey, dict[int, int]] = {}
-        self._readers: dict[tuple[str, str, PartitionKey], _Reader] = {}
+        # By group and member: the offset that poll() must return next.
+        self._readers: dict[tuple[str, str, PartitionKey], int] = {}
         # By offset: how often the group got it, and the row of the last time.
         self._delivered: dict[tuple[str, PartitionKey], dict[int, tuple[int, int]]] = {}
         self._processed: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
@@ -191,7 +186,7 @@ class Delivery:
         if fact.reason == "none":
             self._readers.pop(reader, None)
             return
-        self._readers[reader] = _Reader(fact.offset)
+        self._readers[reader] = fact.offset
         first = self._first.get((fact.group, key))
         if first is None or fact.offset < first:
             self._first[(fact.group, key)] = fact.offset
@@ -206,16 +201,14 @@ class Delivery:
         offsets = fact.offsets
         if not offsets:
             return
-        reader = self._readers.get((fact.group, fact.member_id, key))
-        if reader is not None:
-            expected = reader.next
+        reader = (fact.group, fact.member_id, key)
+        expected = self._readers.get(reader)
+        if expected is not None:
             for offset in offsets:
                 if offset != expected:
-                    name = "poll-skip" if offset > expected else "nonmonotonic-poll"
-                    detail = f"{node} got offset {offset} after {expected - 1}"
-                    self._note(name, key, detail, seq)
+                    self._note_jump(key, fact.group, node, expected, offset, seq)
                 expected = offset + 1
-            reader.next = expected
+            self._readers[reader] = expected
         values = self._values.setdefault(key, {})
         delivered = self._delivered.setdefault((fact.group, key), {})
         for offset, record_id in zip(offsets, fact.record_ids):
@@ -225,6 +218,19 @@ class Delivery:
                     "inconsistent-offsets", key, detail, seq, offset=offset, record_id=record_id
                 )
             delivered[offset] = (delivered[offset][0] + 1 if offset in delivered else 1, seq)
+
+    def _note_jump(
+        self, key: PartitionKey, group: str, node: str, expected: int, offset: int, seq: int
+    ) -> None:
+        """Note a jump in what a reader got, unless nothing for it lies between."""
+        if offset < expected:
+            name, missed = "nonmonotonic-poll", ""
+        else:
+            first = self._holes.first_missed(key, expected, offset, group)
+            if first is None:
+                return
+            name, missed = "poll-skip", f", without {first}" if first != expected else ""
+        self._note(name, key, f"{node} got offset {offset} after {expected - 1}{missed}", seq)
 
     def _on_processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
         ranges = self._processed.setdefault((fact.group, (fact.topic_id, fact.partition)), [])
@@ -367,11 +373,16 @@ class Delivery:
         offsets: dict[int, int] = {}
         position = 0
         ids = leader.record_ids
+        aborted = self._holes.is_aborted
         for base, count in zip(leader.base_offsets, leader.record_counts):
             for index in range(count):
                 record_id = ids[position + index]
                 known = offsets.setdefault(record_id, base + index)
-                if known != base + index:
+                if known == base + index:
+                    continue
+                if aborted(key, known):  # sent again in another transaction
+                    offsets[record_id] = base + index
+                elif not aborted(key, base + index):
                     self._note(
                         "duplicate",
                         key,
@@ -393,7 +404,11 @@ class Delivery:
                     self._note("lost-write", key, detail, AT_END, offset=offset, batch_us=began,
                                record_id=record_id, weak=weak)  # fmt: skip
             elif found_at not in read and found_at >= leader.log_start_offset:
-                groups = [group for group, first in covered.items() if first <= found_at]
+                groups = [
+                    group
+                    for group, first in covered.items()
+                    if first <= found_at and self._holes.readable(key, leader, found_at, group)
+                ]
                 if groups:
                     detail = f"record {record_id} at offset {found_at} (late)"
                     self._note(
@@ -423,6 +438,8 @@ class Delivery:
 
     def _skipped(self, group: str, key: PartitionKey, low: int, high: int, seq: int) -> None:
         for offset in range(low, high):
+            if not self._holes.holds(key, offset, group):
+                continue
             self._note(
                 "skipped-by-commit",
                 key,

@@ -88,6 +88,21 @@ def acked(base: int, *ids: int, producer: int = 7) -> tuple[str, Any]:
     return "producer-1", facts.Acked(T, 0, base, ids, -1, producer, 0, 0, 1000, 1)
 
 
+def appended(base: int, end: int, producer: int = 7, epoch: int = 1) -> tuple[str, Any]:
+    return "broker-1", facts.Appended(T, 0, epoch, base, end, producer, 0, 0, ())
+
+
+def marker(
+    offset: int, committed: bool, producer: int = 7, epoch: int = 1
+) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    """A marker's batch, and what it says."""
+    said = facts.MarkerWritten(T, 0, producer, 0, committed, offset, epoch, 0)
+    return appended(offset, offset + 1, producer, epoch), ("broker-1", said)
+
+
+READ_COMMITTED = ("consumer-1", facts.ReadsCommitted("g"))
+
+
 def positioned(offset: int, reason: str = "earliest", member: str = "m1") -> tuple[str, Any]:
     return "consumer-1", facts.Positioned("g", member, T, 0, offset, reason)
 
@@ -165,16 +180,21 @@ def final(
     producer: int = 7,
     high_watermark: int | None = None,
     deleted: int = 0,
+    stable: int | None = None,
 ) -> tuple[str, Any]:
-    """A final log with one batch per record id; those below ``deleted`` wait to be deleted."""
+    """A final log with one batch per record id; those below ``deleted`` wait to be deleted.
+
+    A batch of record id −1 is a marker, without records.
+    """
     count = len(ids)
     below = start + count if high_watermark is None else high_watermark
     end = max(start + count, below)
     offsets = tuple(range(start, start + count))
     fact = facts.FinalReplica(
         T, 0, leading, 1, max(start, deleted),
-        below, below, end, (1, 0), offsets, tuple(o + 1 for o in offsets), (1,) * count,
-        (producer,) * count, offsets, (1,) * count, ids,
+        below, below if stable is None else stable, end, (1, 0), offsets,
+        tuple(o + 1 for o in offsets), (1,) * count, (producer,) * count, offsets,
+        tuple(int(each >= 0) for each in ids), tuple(each for each in ids if each >= 0),
     )  # fmt: skip
     return f"broker-{broker}", fact
 

@@ -32,6 +32,7 @@ from tests.analysis.analysis_rows import (
     write_fleet,
     zk_write,
 )
+from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.scenarios.transaction_cases import STORIES
 
@@ -147,6 +148,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         "consumer-1-task-1", True, "KafkaError", "INVALID_SESSION_TIMEOUT", ()))],
         {"application-failed": 1}),
     "stuck": ([end("orders-0 has no leader")], {"no-progress": 1}),
+    **GAP_CASES,
     **HARM_CASES,
     **{
         f"transactions: {name}": (rows, dict.fromkeys(expected, 1))

@@ -1,0 +1,135 @@
+"""Offsets that hold nothing for a reader: transaction markers, and the records of aborted ones.
+
+What a reader may pass over is decided by what the leaders appended, never by the reader:
+:class:`Holes` keeps which producer's batch stands at each offset and which offsets hold markers.
+Of two batches at one offset the one of the higher leader epoch counts: the other was truncated. A
+record was aborted if the next marker of its producer behind it says so. A reader of
+read_uncommitted gets aborted records like all others.
+
+The Spark checks rebuild the same in the views ``contents`` and ``aborted_records``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+
+
+class _Partition:
+    """What leaders have appended to one partition."""
+
+    __slots__ = ("_content", "_markers", "_read", "appended", "markers")
+
+    def __init__(self) -> None:
+        self.appended: list[tuple[int, int, int, int]] = []  # epoch, base, next offset, producer
+        self.markers: dict[tuple[int, int], bool] = {}  # by offset and epoch: committed?
+        self._read = 0  # how many of ``appended`` are in the two below
+        self._content: dict[int, tuple[int, int]] = {}  # by offset: epoch, producer
+        self._markers: dict[int, list[int]] = {}  # by producer: the offsets of its markers
+
+    def content(self, offset: int) -> tuple[int, int] | None:
+        """Return leader epoch and producer of the batch at an offset, None for no batch."""
+        self._catch_up()
+        return self._content.get(offset)
+
+    def decision(self, offset: int) -> bool | None:
+        """Return whether the transaction of the record at ``offset`` was committed.
+
+        None: no marker of its producer stands behind it, or it has no producer id.
+        """
+        found = self.content(offset)
+        if found is None:
+            return None
+        markers = self._markers.get(found[1], [])
+        index = bisect_right(markers, offset)
+        while index < len(markers):
+            at = markers[index]
+            committed = self.markers.get((at, self._content[at][0]))
+            if committed is not None:
+                return committed
+            index += 1  # that marker was truncated
+        return None
+
+    def is_marker(self, offset: int) -> bool:
+        """Return whether a marker stands at an offset."""
+        found = self.content(offset)
+        return found is not None and (offset, found[0]) in self.markers
+
+    def _catch_up(self) -> None:
+        content = self._content
+        for epoch, base, end, producer in self.appended[self._read :]:
+            for offset in range(base, end):
+                known = content.get(offset)
+                if known is None or known[0] <= epoch:
+                    content[offset] = (epoch, producer)
+            if (base, epoch) in self.markers:
+                markers = self._markers.setdefault(producer, [])
+                markers[bisect_right(markers, base) :] = [base]
+        self._read = len(self.appended)
+
+
+class Holes:
+    """Follows one run; asked when a reader has passed over offsets, and at the end."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self._partitions: dict[PartitionKey, _Partition] = {}
+        self._committed_only: dict[str, None] = {}  # the groups that read_committed
+        trace.subscribe(facts.Appended, self._on_appended)
+        trace.subscribe(facts.MarkerWritten, self._on_marker)
+        trace.subscribe(facts.ReadsCommitted, self._on_isolation)
+
+    def _on_appended(self, _seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
+        key = (fact.topic_id, fact.partition)
+        state = self._partitions.get(key)
+        if state is None:
+            state = self._partitions[key] = _Partition()
+        state.appended.append(
+            (fact.leader_epoch, fact.base_offset, fact.next_offset, fact.producer_id)
+        )
+
+    def _on_marker(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
+        state = self._partitions[(fact.topic_id, fact.partition)]
+        state.markers[(fact.offset, fact.leader_epoch)] = fact.committed
+
+    def _on_isolation(self, _seq: int, _t: int, _node: str, fact: facts.ReadsCommitted) -> None:
+        self._committed_only[fact.group] = None
+
+    def reads_committed(self, group: str) -> bool:
+        """Return whether a group reads committed records only."""
+        return group in self._committed_only
+
+    def has_markers(self, key: PartitionKey) -> bool:
+        """Return whether a transaction has ended in a partition."""
+        state = self._partitions.get(key)
+        return state is not None and bool(state.markers)
+
+    def is_aborted(self, key: PartitionKey, offset: int) -> bool:
+        """Return whether the record at an offset belongs to an aborted transaction."""
+        return self.has_markers(key) and self._partitions[key].decision(offset) is False
+
+    def holds(self, key: PartitionKey, offset: int, group: str) -> bool:
+        """Return whether an offset has a record that a group must get.
+
+        An offset at which nothing is known to stand has one: only the log excuses a reader.
+        """
+        if not self.has_markers(key):
+            return True
+        if self._partitions[key].is_marker(offset):
+            return False
+        return not (self.reads_committed(group) and self.is_aborted(key, offset))
+
+    def readable(
+        self, key: PartitionKey, leader: facts.FinalReplica, offset: int, group: str
+    ) -> bool:
+        """Return whether a group may read the record at an offset of the final log."""
+        if self.reads_committed(group) and offset >= leader.last_stable_offset:
+            return False
+        return self.holds(key, offset, group)
+
+    def first_missed(self, key: PartitionKey, low: int, high: int, group: str) -> int | None:
+        """Return the first offset in [``low``, ``high``) with a record for a group, or None."""
+        if not self.has_markers(key):
+            return low
+        return next((each for each in range(low, high) if self.holds(key, each, group)), None)

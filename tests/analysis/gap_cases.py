@@ -1,0 +1,55 @@
+"""Offsets without a record for a reader: markers, aborted records, and what only looks like them.
+
+Both judges of delivery are held to these cases: the one in memory and the checks from the trace.
+"""
+
+from __future__ import annotations
+
+from tests.analysis.analysis_rows import (
+    READ_COMMITTED,
+    Case,
+    acked,
+    appended,
+    committed,
+    final,
+    marker,
+    polled,
+    positioned,
+    topic,
+)
+
+GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "not skipped: a marker": (
+        [positioned(0), appended(0, 1), *marker(1, True), appended(2, 3, producer=-1),
+         polled([0, 2], [100, 102])], {}),
+    "skipped behind a marker": (
+        [positioned(0), appended(0, 1), *marker(1, True), appended(2, 4, producer=-1),
+         polled([0, 3], [100, 103])], {"poll-skip": 1}),
+    "not skipped: aborted": (
+        [READ_COMMITTED, positioned(0), appended(0, 2), *marker(2, False),
+         appended(3, 4, producer=-1), polled([3], [103])], {}),
+    "skipped: committed": (
+        [READ_COMMITTED, positioned(0), appended(0, 2), *marker(2, True),
+         appended(3, 4, producer=-1), polled([3], [103])], {"poll-skip": 1}),
+    "skipped: aborted, but of a reader of all records": (
+        [positioned(0), appended(0, 2), *marker(2, False), appended(3, 4, producer=-1),
+         polled([3], [103])], {"poll-skip": 1}),
+    "skipped: where a marker was truncated": (
+        [READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, False),
+         appended(1, 2, producer=-1, epoch=2), *marker(2, False, epoch=2),
+         appended(3, 4, producer=-1, epoch=2), polled([3], [103])], {"poll-skip": 1}),
+    "not unseen, not skipped by commit: aborted": (
+        [topic(), READ_COMMITTED, positioned(0), appended(0, 1), acked(0, 100),
+         *marker(1, False), committed(2), final(1, 100, leading=True)], {}),
+    "unseen, skipped by commit: aborted, but of a reader of all records": (
+        [topic(), positioned(0), appended(0, 1), acked(0, 100), *marker(1, False), committed(2),
+         final(1, 100, leading=True)], {"unseen": 1, "skipped-by-commit": 1}),
+    "not unseen: above the last stable offset": (
+        [READ_COMMITTED, positioned(0), acked(0, 100), final(1, 100, leading=True, stable=0)], {}),
+    "not a duplicate: sent again after an abort": (
+        [appended(0, 1), *marker(1, False), appended(2, 3), *marker(3, True),
+         final(1, 100, -1, 100, leading=True)], {}),
+    "a duplicate: sent again after a commit": (
+        [appended(0, 1), *marker(1, True), appended(2, 3), *marker(3, True),
+         final(1, 100, -1, 100, leading=True)], {"duplicate": 1}),
+}  # fmt: skip
