@@ -42,6 +42,7 @@ class Observer:
         (leader epoch, previous leader)"""
         self._fenced: dict[int, bool] = {}
         self._generation: dict[str, int] = {}
+        self._revoked: dict[str, tuple[str, ...]] = {}  # consumer's host -> since its assignment
         self._coordinator: dict[int, str] = {}
         self._epochs: dict[tuple[str, str, int], int] = {}
         self._hosts = dict(hosts or {})
@@ -83,6 +84,8 @@ class Observer:
             facts.ReadReplica: self._on_read_replica,
             facts.Rebootstrapped: self._on_rebootstrapped,
             facts.GroupState: self._on_group,
+            facts.ConsumerRevoked: self._on_revoked,
+            facts.ConsumerAssigned: self._on_assigned,
             facts.CoordinatorLoaded: self._on_coordinator,
             facts.LoadInProgress: self._on_load_in_progress,
             facts.LogLoaded: self._on_loaded,
@@ -274,6 +277,14 @@ class Observer:
         elif "poll timeout" in fact.reason:
             self.note("member-expired:poll-interval", t_us)
 
+    def _on_revoked(self, _seq: int, _t: int, node: str, fact: facts.ConsumerRevoked) -> None:
+        if not fact.lost:
+            self._revoked[node] = (*self._revoked.get(node, ()), *fact.assignment)
+
+    def _on_assigned(self, _seq: int, t_us: int, node: str, fact: facts.ConsumerAssigned) -> None:
+        if not set(self._revoked.pop(node, ())).isdisjoint(fact.assignment):
+            self.note("revoked-in-vain", t_us)
+
     def _on_coordinator(
         self, _seq: int, t_us: int, node: str, fact: facts.CoordinatorLoaded
     ) -> None:
@@ -312,6 +323,7 @@ class Observer:
         self.note(f"application-failed:{fact.exception}", t_us)
 
     def _on_stopped(self, _seq: int, t_us: int, node: str, fact: facts.HostStopped) -> None:
+        self._revoked.pop(node, None)
         if node.startswith("broker") and node[-1].isdigit():  # not broker-1b, a second process
             if fact.reason == "shutdown":
                 self.note("controlled-shutdown", t_us)

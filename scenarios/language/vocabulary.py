@@ -33,6 +33,7 @@ class Verb:
 
 VERBS: Mapping[str, Verb] = {
     "rolling-restart": Verb((), ("nodes", "kill", "pause")),
+    "rolling-deploy": Verb(("group",), ("config", "kill", "pause")),
     "restart": Verb(("node",), ("kill", "pause")),
     "stop": Verb(("node",), ("kill",)),
     "start": Verb(("node",), ("kill",)),
@@ -102,6 +103,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "send-failed": "a producer gave a batch up; detail: the error",
     "application-failed": "an application raised an exception; detail: its class",
     "rebalance": "a group began a generation after its first",
+    "revoked-in-vain": "a consumer gave a partition up and got it back in its next assignment",
     "member-expired": "a group's member was removed; detail: session, poll-interval",
     "coordinator-moved": "another broker took a group coordinator over",
     "load-in-progress": "a coordinator that still loads refused a request; detail: its kind",

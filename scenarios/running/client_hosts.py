@@ -51,6 +51,7 @@ class ClientHosts:
         self.members: dict[str, list[str]] = {}  # group -> hosts of its members
         self._payloads = Payloads()
         self._launched: list[Applications] = []  # of all incarnations
+        self._configs: dict[str, dict[str, ClientConfig]] = {}  # by host, then by client
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
         self._add_workloads()
         self.admin_host = world.add_host("admin-1")
@@ -70,6 +71,13 @@ class ClientHosts:
         """Free all applications; call it when the trace is closed."""
         for applications in self._launched:
             applications.release()
+
+    def reconfigure(self, node: str, properties: Mapping[str, Any]) -> None:
+        """Give the consumer of a host other properties, from its next start on."""
+        configs = self._configs[node]
+        for name, config in configs.items():
+            if isinstance(config, ConsumerConfig):
+                configs[name] = config.with_properties(properties)
 
     def _add_workloads(self) -> None:
         producers = consumers = processors = 0
@@ -200,16 +208,17 @@ class ClientHosts:
             self._launched.append(launch(started, application))
 
         host.on_start.append(attach)
-        host.start(partial(self._process, host.name, configs))
+        self._configs[host.name] = dict(configs)
+        host.start(partial(self._process, host.name))
 
     def _process(
         self,
         name: str,
-        configs: Mapping[str, ClientConfig],
         files: Files,
         rng: random.Random,
         now: int,
     ) -> ClientProcess:
+        configs = dict(self._configs[name])
         process = ClientProcess(name, self._bootstrap, configs, self._rules, files, rng, now)
         for config in configs.values():
             told(config, process)

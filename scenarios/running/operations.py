@@ -41,7 +41,7 @@ from kafkasim.sim.world import World
 Outcome = tuple[str, Errors, str]
 """What was operated on, the error in Kafka's answer, and its message."""
 
-ROLLING = ("rolling-restart", "upgrade")
+ROLLING = ("rolling-restart", "rolling-deploy", "upgrade")
 """Operations that stop and start one node after the other."""
 
 POLL_US = 200_000
@@ -176,7 +176,9 @@ class Operations:
 
     def _rolled(self, operation: OperationTable) -> list[str]:
         """Return the nodes of a rolling restart in their order; an upgrade begins with the
-        controllers that are not combined."""
+        controllers that are not combined, a deployment has the members of a group."""
+        if operation.group is not None:
+            return list(self.cluster.clients.members[operation.group])
         first = self.cluster.controllers if operation.kind == "upgrade" else []
         return [host.name for host in (*first, *self.cluster.brokers)]
 
@@ -220,6 +222,12 @@ class Operations:
         told = f"{before} to {version}" + (f", {changed}" if changed else "")
         self._record("upgrade", (node, Errors.NONE, told))
 
+    def _deploy(self, operation: OperationTable, node: str) -> None:
+        """Give a client's next process other properties."""
+        self.cluster.clients.reconfigure(node, operation.config)
+        told = ", ".join([f"{key} = {text}" for key, text in properties_text(operation.config)])
+        self._record("rolling-deploy", (node, Errors.NONE, told))
+
     def _wipe(self, node: str) -> None:
         self.world.hosts[node].replace_disk()
         self.budget.data_lost(node, self.world.now, "replaced disk")
@@ -242,9 +250,10 @@ class Operations:
         """Restart the first of ``nodes``, and the others after it is up with full ISRs."""
         if self._healed or not nodes:
             return
-        if operation.kind == "upgrade":
+        installs = {"upgrade": self._install, "rolling-deploy": self._deploy}
+        if operation.kind in installs:
             self._stop(operation, nodes[0])
-            self._when_down(operation, nodes[0], partial(self._install, operation))
+            self._when_down(operation, nodes[0], partial(installs[operation.kind], operation))
         else:
             self._restart(operation, nodes[0])
         self.world.at(self.world.now + POLL_US, self._when_restarted, operation, nodes, False)

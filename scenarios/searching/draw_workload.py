@@ -55,9 +55,20 @@ def _producer(rng: random.Random) -> dict[str, Any]:
     }
 
 
+ASSIGNORS = (
+    ("range",),
+    ("range", "cooperative-sticky"),
+    ("roundrobin", "range"),
+    ("sticky",),
+    ("cooperative-sticky",),
+    ("cooperative-sticky",),
+)
+"""What partition.assignment.strategy is drawn from; the last two are cooperative."""
+
+
 def _group(rng: random.Random, name: str) -> dict[str, Any]:
     session = rng.choice((1500, 3000, 6000, 10_000))
-    strategy = rng.choice((["range"], ["roundrobin"], ["range", "roundrobin"]))
+    strategy = list(rng.choice(ASSIGNORS))
     config: dict[str, Any] = {
         "session.timeout.ms": session,
         "max.poll.interval.ms": rng.choice((10_000, 30_000)),

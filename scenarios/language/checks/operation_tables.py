@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkasim.scenarios.language.checks.allowed import some
+from kafkasim.model.config import ConsumerConfig
+from kafkasim.scenarios.language.checks.allowed import check_properties, some
 from kafkasim.scenarios.language.checks.fault_tables import check_node, check_when
 from kafkasim.scenarios.language.checks.server_tables import check_version
 from kafkasim.scenarios.language.nodes import ROLES, controller_hosts
@@ -67,6 +68,8 @@ def _check_keys(place: str, operation: OperationTable) -> None:
             raise ValueError(f"{place}.{name}: {operation.kind} takes {allowed}")
     if operation.kind == "reassign" and bool(operation.replicas) == operation.cancel:
         raise ValueError(f"{place}.replicas: give either replicas or cancel")
+    if operation.kind == "rolling-deploy":
+        check_properties(f"{place}.config", ConsumerConfig, operation.config)
     if operation.kind == "alter-config" and (operation.topic is None) == (operation.node is None):
         raise ValueError(f"{place}.topic: give either topic or node")
 
