@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.group_members import TopicSizes, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
 from kafkasim.scenarios.judging.source import (
     DELETING,
@@ -47,9 +48,6 @@ FROM_OFFSETS = (
 
 The group then starts from an older commit, or from where auto.offset.reset sends it; a consumer
 group (KIP-848) may be gone. Other failures of applications concern no group, and have no excuse."""
-
-GROUP_IS_GONE = "GROUP_ID_NOT_FOUND: group "
-"""How the error begins that ends a consumer of group.protocol=consumer."""
 
 CAUSED = (*FROM_RECORDS, *FROM_ORDER)
 """Anomalies that a scenario may permit only where the trace shows a cause (:class:`Anomaly`)."""
@@ -135,6 +133,7 @@ class Delivery:
         self._highest: dict[tuple[str, str, int], int] = {}
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._deleted: dict[str, None] = {}
+        self._sizes = TopicSizes(trace)
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[_Noted]] = {}
@@ -258,10 +257,10 @@ class Delivery:
         self, seq: int, _t: int, node: str, fact: facts.ApplicationFailed
     ) -> None:
         """A group that its coordinator has lost ends the consumers of group.protocol=consumer."""
+        if fact.exception == "AssignorError" and self._sizes.changed:
+            return  # sticky: members own what the leader's metadata lacks (IllegalStateException)
         detail = f"{node}: {fact.exception}: {fact.reason} in {fact.task}"
-        lost = fact.reason.startswith(GROUP_IS_GONE)
-        groups = (fact.reason.removeprefix(GROUP_IS_GONE),) if lost else ()
-        self._note("application-failed", NOWHERE, detail, seq, *groups)
+        self._note("application-failed", NOWHERE, detail, seq, *lost_group(fact.reason))
 
     def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
         """Remember what was deleted; a leader that crashes soon after has it again.

@@ -1,4 +1,4 @@
-"""What the members of groups have told coordinators, and what they were assigned."""
+"""What members of groups told coordinators and were assigned, and what their topics are like."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ OTHER_GENERATION = "generation"
 OTHER_SUBSCRIPTION = "subscription"
 """How a JoinGroup differs from its sender's last one. The coordinator compares the bytes of the
 subscription, which hold the generation that the member knew (ConsumerProtocolSubscription)."""
+
+
+GROUP_IS_GONE = "GROUP_ID_NOT_FOUND: group "
+"""How the error begins that ends a consumer of group.protocol=consumer."""
+
+
+def lost_group(reason: str) -> tuple[str, ...]:
+    """Return the group whose loss has failed an application, if that is the reason."""
+    return (reason.removeprefix(GROUP_IS_GONE),) if reason.startswith(GROUP_IS_GONE) else ()
 
 
 @dataclass(slots=True)
@@ -79,3 +88,22 @@ class GroupMembers:
         member = self.member(fact.group, fact.member_id)
         if not set(member.owned).issubset(fact.assignment):
             member.to_revoke = fact.generation
+
+
+class TopicSizes:
+    """``changed`` is True once a topic has got more partitions, or was created anew with others."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self.changed = False
+        self._by_id: dict[str, int] = {}
+        self._by_name: dict[str, int] = {}
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.PartitionChanged, self._on_partition)
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        known = self._by_name.setdefault(fact.topic, fact.partitions)
+        self._by_id[fact.topic_id] = self._by_name[fact.topic] = fact.partitions
+        self.changed |= known != fact.partitions
+
+    def _on_partition(self, _seq: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
+        self.changed |= fact.partition >= self._by_id.get(fact.topic_id, fact.partition + 1)

@@ -79,7 +79,9 @@ class Groups:
         self._tenures: dict[tuple[str, str], _Tenure] = {}  # (node, group)
         self._resized: dict[str, int] = {}  # topic -> when its partitions last changed
         self._sizes: dict[str, int] = {}  # topic id -> partitions
-        self._brokers_changed = False  # one was fenced or came back since the clients started
+        self._racks_changed = False  # replicas moved, or a broker went or came, with clients there
+        self._replicas: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._prepared: dict[str, int] = {}  # group -> the last generation that a rebalance ended
         self._drifting: dict[str, None] = {}  # hosts
         self._formed: dict[tuple[str, int], int] = {}  # (group, generation) -> when it began
         self._started: dict[str, int] = {}  # broker -> when its process last started
@@ -153,6 +155,8 @@ class Groups:
             self._check_phase(seq, t, node, fact.group, before)
             if fact.state == PREPARING and before.state in (STABLE, COMPLETING):
                 self._check_reason(seq, t, fact, before)
+        if fact.state == PREPARING:
+            self._prepared[fact.group] = fact.generation
         self._tenures[key] = self._next(t, fact, before)
         self._formed.setdefault((fact.group, fact.generation), t)
 
@@ -250,6 +254,8 @@ class Groups:
         leads = request.member_id == before.leader and before.state == STABLE
         if before.loaded and len(request.protocols) > 1:
             return "protocols"  # the log holds the chosen one alone (GroupMetadataValue)
+        if before.loaded and self._prepared.get(fact.group) == before.generation:
+            return "forgotten"  # a rebalance that this coordinator's predecessor has begun
         if told != SAME_SUBSCRIPTION or leads:
             if told == OTHER_SUBSCRIPTION:
                 return "subscription"
@@ -260,7 +266,7 @@ class Groups:
                 return "revocation"  # it gave up what the assignment lacks: others may have it now
         if leads and any(topic in self._resized for topic in self._topics(fact)):
             return "partitions"
-        if leads and self._brokers_changed and self._known.member(fact.group, before.leader).rack:
+        if leads and self._racks_changed and self._known.member(fact.group, before.leader).rack:
             return "racks"  # replicas of a broker that is away have none (PartitionRackInfo)
         return "metadata" if leads and self._forgot_metadata(fact, request.member_id) else ""
 
@@ -350,7 +356,7 @@ class Groups:
                 del self._coordinator[place]
 
     def _on_registration(self, _s: int, _t: int, _n: str, _fact: facts.BrokerRegistration) -> None:
-        self._brokers_changed = True
+        self._racks_changed = True
 
     def _on_fault(self, _s: int, _t: int, _n: str, fact: facts.FaultStarted) -> None:
         """Judge no more times on a host whose clock runs faster or slower than others."""
@@ -369,6 +375,10 @@ class Groups:
         self._deleted[fact.topic] = None
 
     def _on_partition(self, _s: int, t: int, _n: str, fact: facts.PartitionChanged) -> None:
+        place = (fact.topic_id, fact.partition)
+        if self._replicas.setdefault(place, fact.replicas) != fact.replicas:
+            self._replicas[place] = fact.replicas
+            self._racks_changed = True
         if fact.partition >= self._sizes.get(fact.topic_id, 1 << 30):
             self._sizes[fact.topic_id] = fact.partition + 1
             created = self.cluster.topics.get(fact.topic_id)
@@ -386,7 +396,7 @@ class Groups:
 
     def _on_phase(self, seq: int, t: int, _node: str, fact: facts.Phase) -> None:
         if fact.phase == "ready":
-            self._brokers_changed = False
+            self._racks_changed = False
         elif fact.phase == "end":
             for (node, group), tenure in self._tenures.items():
                 self._check_phase(seq, t, node, group, tenure)

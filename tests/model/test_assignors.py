@@ -25,6 +25,7 @@ from kafkasim.model.group.assignors import (
     rebalance_protocol,
     without_racks,
 )
+from kafkasim.model.group.assignors.sticky.constrained import IllegalStateError
 from kafkasim.model.messages import JoinGroupMember, StickyUserData, Subscription
 from kafkasim.model.records import TopicPartition
 
@@ -208,3 +209,23 @@ def test_a_sticky_leader_remembers_the_highest_generation_that_it_has_seen() -> 
     again = assignor.assign(topics, [member("m0", 6, 0, 1), member("m1", 6)])
     assert sorted(again["m0"]) == [TopicPartition("a", 0), TopicPartition("a", 1)]
     assert sorted(first["m0"]) == [TopicPartition("a", 0)]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "owned"),
+    [(2, {"m1": (0, 1, 2, 3), "m2": (4, 5)}), (3, {"m1": (5,), "m2": (4,)})],
+)
+def test_owners_of_partitions_that_are_gone_fail_a_sticky_assignor(
+    partitions: int, owned: dict[str, tuple[int, ...]]
+) -> None:
+    """Kafka 4.0.0 throws IllegalStateException in both cases."""
+    members = [
+        JoinGroupMember(
+            name,
+            None,
+            Subscription(("a",), tuple([TopicPartition("a", p) for p in numbers]), 1),
+        )
+        for name, numbers in owned.items()
+    ]
+    with pytest.raises(IllegalStateError):
+        assign("cooperative-sticky", members, {"a": partitions})

@@ -15,6 +15,15 @@ from kafkasim.model.group.assignors.sticky.racks import Racks
 from kafkasim.model.records import TopicPartition
 
 
+class IllegalStateError(Exception):
+    """Members own partitions that are not in the leader's metadata.
+
+    The topic was created anew and is smaller, or the leader has not heard of new partitions.
+    Kafka's algorithm counts them all the same and ends in an IllegalStateException, which fails the
+    poll().
+    """
+
+
 class ConstrainedAssignment:
     """One computation of it."""
 
@@ -123,7 +132,8 @@ class ConstrainedAssignment:
             if self._below_min:
                 member_id = self._below_min[at]
             else:
-                assert self._at_min, f"{tp}: no member has room"
+                if not self._at_min:
+                    raise IllegalStateError("No more unfilled consumers to be assigned.")
                 member_id = self._at_min.pop(0)
             count = self._give(tp, member_id)
             if count == self._min_quota:
@@ -142,7 +152,9 @@ class ConstrainedAssignment:
         return len(self._result[member_id])
 
     def _verify(self) -> None:
+        """Check that every member has its share (verifyUnfilledMembers)."""
+        if self._below_min and self._larger != self._larger_due:
+            raise IllegalStateError("We haven't reached the expected number of members")
         for member_id in self._below_min:
-            count = len(self._result[member_id])
-            assert self._larger == self._larger_due, (self._larger, self._larger_due)
-            assert count == self._min_quota, (member_id, count, self._min_quota)
+            if len(self._result[member_id]) != self._min_quota:
+                raise IllegalStateError(f"Consumer {member_id} doesn't reach minQuota partitions")
