@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
 import random
+from itertools import chain
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import CommitFailedError
+from aiokafka.errors import CommitFailedError, KafkaError
 
 from kafkasim import processed
 
@@ -46,16 +48,35 @@ async def commit_first() -> None:
                     await charge(order)
 
 
-async def with_receipts() -> None:
-    """Write a receipt for each order, then commit."""
-    async with consumer() as orders, AIOKafkaProducer(linger_ms=5) as receipts:
-        async for order in orders:
-            receipt = json.dumps({"order": order.offset, "partition": order.partition}).encode()
-            await receipts.send_and_wait(
-                "receipts", receipt, key=order.key, headers=[("kind", b"receipt")]
-            )
-            processed(order)
-            try:
-                await orders.commit()
-            except CommitFailedError:
-                pass
+async def exactly_once() -> None:
+    """Write a receipt for each order in one transaction with the offsets."""
+    orders = AIOKafkaConsumer(
+        "orders", auto_offset_reset="earliest", enable_auto_commit=False,
+        isolation_level="read_committed",
+    )  # fmt: skip
+    receipts = AIOKafkaProducer(transactional_id=f"billing-{os.environ['HOSTNAME']}")
+    async with orders, receipts:
+        while True:
+            batches = await orders.getmany(timeout_ms=1000)
+            if batches:
+                try:
+                    await write_receipts(batches, receipts)
+                except KafkaError:
+                    await rewind(orders, batches)
+
+
+async def write_receipts(batches, receipts) -> None:
+    async with receipts.transaction():
+        for order in chain.from_iterable(batches.values()):
+            receipt = json.dumps({"partition": order.partition, "offset": order.offset})
+            await receipts.send("receipts", receipt.encode(), key=order.key)
+        offsets = {tp: batch[-1].offset + 1 for tp, batch in batches.items()}
+        await receipts.send_offsets_to_transaction(offsets, "billing")
+    processed(*chain.from_iterable(batches.values()))
+
+
+async def rewind(orders, batches) -> None:
+    """Read again what an aborted transaction had read."""
+    for tp, batch in batches.items():
+        committed = await orders.committed(tp)
+        orders.seek(tp, batch[0].offset if committed is None else committed)

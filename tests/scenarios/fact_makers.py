@@ -64,13 +64,17 @@ class FakeLog:
         return [b for b in self.batches if b.last_offset >= offset]
 
 
-def batch(base: int, ids: Sequence[int], epoch: int = 0, pid: int = -1, seq: int = -1) -> Any:
+def batch(
+    base: int, ids: Sequence[int], epoch: int = 0, pid: int = -1, seq: int = -1, *,
+    transactional: bool = False, control: bool = False,
+) -> Any:  # fmt: skip
     """Return a batch as a log holds it."""
     return SimpleNamespace(
         base_offset=base, last_offset=base + len(ids) - 1, leader_epoch=epoch, producer_id=pid,
         producer_epoch=0 if pid >= 0 else -1, base_sequence=seq,
         last_sequence=seq + len(ids) - 1 if seq >= 0 else -1,
         records=[SimpleNamespace(value=record_id) for record_id in ids],
+        transactional=transactional, control=control,
     )  # fmt: skip
 
 

@@ -58,8 +58,17 @@ def _assigned(member: str, partition: str, generation: int = 1) -> Row:
     return ("broker-1", facts.GroupAssigned("billing", generation, member, (partition,)))
 
 
-def _entry(last_sequence: int) -> Any:
-    return SimpleNamespace(epoch=0, batches=[(0, last_sequence, 0, 0)])
+TRANSACTIONS = [
+    batch(0, [10], pid=5, seq=0, transactional=True),
+    batch(1, [-1], pid=5, transactional=True, control=True),
+    batch(2, [11], pid=5, seq=1, transactional=True),
+]
+"""A transaction that has its marker, and one that has none yet."""
+
+
+def _entry(last_sequence: int, open_since: int = -1) -> Any:
+    batches = [(0, last_sequence, 0, 0)]
+    return SimpleNamespace(epoch=0, batches=batches, txn_first_offset=open_since)
 
 
 def _asks(
@@ -396,6 +405,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-5", final(SEQUENCED))],
         [("broker-6", final(SEQUENCED))],
     ),
+    "PIDSTATE a transaction that its marker has not ended": (
+        [],
+        [("broker-7", final(TRANSACTIONS))],
+        [("broker-8", final(TRANSACTIONS))],
+    ),
 }  # fmt: skip
 
 LOGS = {
@@ -403,6 +417,8 @@ LOGS = {
     "broker-3": TWICE,
     "broker-5": FakeLog(SEQUENCED, {5: _entry(1)}),
     "broker-6": FakeLog(SEQUENCED, {5: _entry(0)}),
+    "broker-7": FakeLog(TRANSACTIONS, {5: _entry(1, open_since=2)}),
+    "broker-8": FakeLog(TRANSACTIONS, {5: _entry(1, open_since=0)}),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from textwrap import dedent
 
@@ -10,6 +11,7 @@ import pytest
 
 import kafkasim
 from kafkasim.scenarios import cli
+from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import ScenarioError
 
 BILLING = Path(__file__).parents[1] / "example_project" / "billing.py"
@@ -72,6 +74,27 @@ def test_a_commit_before_the_effect_loses_records_and_a_commit_after_it_does_not
     assert kafkasim.run(CRASH, settings=settings).anomalies == ["skipped-by-commit"]
     settings = {"workload.1.app": str(BILLING)}
     assert kafkasim.run(CRASH, settings=settings).verdict != "fail"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_transactions_give_each_order_one_receipt_when_a_member_crashes(seed: int) -> None:
+    scenario = tomllib.loads(library.path(CRASH).read_text())
+    scenario["topics"].append({"name": "receipts", "partitions": 3, "replication-factor": 3})
+    scenario["workload"][1]["app"] = f"{BILLING}:exactly_once"
+    outcome = kafkasim.run(scenario, seed=seed)
+    assert outcome.verdict != "fail", outcome.explain()
+    rows = {kind: outcome.facts(kind).to_pylist()
+            for kind in ("TransactionEnded", "TransactionSent", "FinalOffset")}  # fmt: skip
+    committed = {
+        (row["node"], row["transactional_id"], row["number"])
+        for row in rows["TransactionEnded"] if row["outcome"] == "committed"
+    }  # fmt: skip
+    receipts = [
+        row for row in rows["TransactionSent"]
+        if (row["node"], row["transactional_id"], row["number"]) in committed
+    ]  # fmt: skip
+    offsets = {row["partition"]: row["offset"] for row in rows["FinalOffset"]}
+    assert len(receipts) == sum(offsets.values()) > 300
 
 
 def test_an_application_writes_records_with_keys_values_and_headers(write) -> None:

@@ -86,24 +86,44 @@ def _check_sequences(
 def check_producer_state(
     cluster: TracedCluster, seq: int, t: int, node: str, key: tuple[str, int], log: Any
 ) -> None:
-    """PIDSTATE: the log's state of each producer is what a replay of its batches gives."""
+    """PIDSTATE: the log's state of each producer is what a replay of its batches gives.
+
+    That is epoch, last sequence, and where the open transaction began. A marker ends the
+    transaction; under another epoch it leaves no sequence behind. A transaction that began below
+    the log start is not judged.
+    """
+    start = log.log_start_offset
     remembered = {
-        producer: (entry.epoch, entry.batches[-1][1])
+        producer: (entry.epoch, entry.batches[-1][1], entry.txn_first_offset)
         for producer, entry in log.producers.entries.items()
-        if entry.batches
+        if entry.batches and not 0 <= entry.txn_first_offset < start
     }
-    replayed: dict[int, tuple[int, int]] = {}
-    for batch in log.batches_from(log.log_start_offset):
-        if batch.producer_id >= 0 and batch.base_sequence >= 0:
-            replayed[batch.producer_id] = (batch.producer_epoch, batch.last_sequence)
+    replayed: dict[int, tuple[int, int, int]] = {}
+    for batch in log.batches_from(start):
+        producer, epoch = batch.producer_id, batch.producer_epoch
+        if producer < 0:
+            continue
+        known = replayed.pop(producer, (epoch, -1, -1))
+        if not batch.control:
+            begun = known[2] if known[2] >= 0 else batch.base_offset
+            open_since = begun if batch.transactional else -1
+            replayed[producer] = (epoch, batch.last_sequence, open_since)
+        elif known[0] == epoch and known[1] >= 0:
+            replayed[producer] = (epoch, known[1], -1)
     for producer, entry in replayed.items():
-        if remembered.get(producer) != entry:
+        found = remembered.get(producer)
+        if found != entry and not (found is None and _began_below(log, producer, start)):
             cluster.violated(
                 "PIDSTATE", seq, t, key,
-                f"{node} has {remembered.get(producer)} as state of producer {producer}; a replay"
-                f" of"
-                f" its log gives {entry} (epoch, last sequence)",
+                f"{node} has {found} as state of producer {producer}; a replay of its log gives"
+                f" {entry} (epoch, last sequence, first offset of the open transaction)",
             )  # fmt: skip
+
+
+def _began_below(log: Any, producer: int, start: int) -> bool:
+    """Return whether a producer's open transaction began below the log start."""
+    entry = log.producers.entries.get(producer)
+    return entry is not None and 0 <= entry.txn_first_offset < start
 
 
 def disagreements(logs: Sequence[tuple[str, Any]]) -> list[str]:
