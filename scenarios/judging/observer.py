@@ -17,7 +17,11 @@ from kafkasim.scenarios.judging.transactions.observations import TransactionObse
 HOT_AFTER = 400
 """How many of a topic's acknowledged records decide whether a partition is hot."""
 
-COMMIT_REFUSED = ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
+COMMIT_REFUSED = (
+    "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID", "STALE_MEMBER_EPOCH",
+)  # fmt: skip
+STANDSTILL_US = 1_000_000
+"""How long a member without partitions waits in a rebalance until that is a standstill."""
 
 
 class Observer:
@@ -41,6 +45,8 @@ class Observer:
         """Partitions moved by a controlled shutdown whose new leader has not applied it yet, to
         (leader epoch, previous leader)"""
         self._fenced: dict[int, bool] = {}
+        self._owned: dict[tuple[str, str], dict[str, None]] = {}  # by member's host and group
+        self._bare: dict[tuple[str, str], int] = {}  # since when a member has revoked everything
         self._generation: dict[str, int] = {}
         self._revoked: dict[str, tuple[str, ...]] = {}  # consumer's host -> since its assignment
         self._coordinator: dict[int, str] = {}
@@ -276,14 +282,26 @@ class Observer:
             self.note("member-expired:session", t_us)
         elif "poll timeout" in fact.reason:
             self.note("member-expired:poll-interval", t_us)
+        elif "has not left epoch" in fact.reason:
+            self.note("member-expired:rebalance-timeout", t_us)
 
-    def _on_revoked(self, _seq: int, _t: int, node: str, fact: facts.ConsumerRevoked) -> None:
-        if not fact.lost:
-            self._revoked[node] = (*self._revoked.get(node, ()), *fact.assignment)
+    def _on_revoked(self, _seq: int, t_us: int, node: str, fact: facts.ConsumerRevoked) -> None:
+        owned = self._owned.setdefault((node, fact.group), {})
+        for name in fact.assignment:
+            owned.pop(name, None)
+        if fact.lost:
+            return
+        self._revoked[node] = (*self._revoked.get(node, ()), *fact.assignment)
+        if not owned:
+            self._bare[node, fact.group] = t_us
 
     def _on_assigned(self, _seq: int, t_us: int, node: str, fact: facts.ConsumerAssigned) -> None:
         if not set(self._revoked.pop(node, ())).isdisjoint(fact.assignment):
             self.note("revoked-in-vain", t_us)
+        since = self._bare.pop((node, fact.group), t_us)
+        self._owned.setdefault((node, fact.group), {}).update(dict.fromkeys(fact.assignment))
+        if fact.assignment and t_us - since >= STANDSTILL_US:
+            self.note("standstill", t_us)
 
     def _on_coordinator(
         self, _seq: int, t_us: int, node: str, fact: facts.CoordinatorLoaded
@@ -324,6 +342,9 @@ class Observer:
 
     def _on_stopped(self, _seq: int, t_us: int, node: str, fact: facts.HostStopped) -> None:
         self._revoked.pop(node, None)
+        for key in [key for key in self._owned if key[0] == node]:
+            del self._owned[key]
+            self._bare.pop(key, None)
         if node.startswith("broker") and node[-1].isdigit():  # not broker-1b, a second process
             if fact.reason == "shutdown":
                 self.note("controlled-shutdown", t_us)

@@ -104,7 +104,9 @@ OBSERVATIONS: Mapping[str, str] = {
     "application-failed": "an application raised an exception; detail: its class",
     "rebalance": "a group began a generation after its first",
     "revoked-in-vain": "a consumer gave a partition up and got it back in its next assignment",
-    "member-expired": "a group's member was removed; detail: session, poll-interval",
+    "member-expired": "a group's member was removed; detail: session, poll-interval,"
+    " rebalance-timeout (KIP-848)",
+    "standstill": "a member that had to give all its partitions up waited a second for others",
     "coordinator-moved": "another broker took a group coordinator over",
     "load-in-progress": "a coordinator that still loads refused a request; detail: its kind",
     "transaction-committed": "a producer was told that its transaction is committed",

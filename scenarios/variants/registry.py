@@ -1,4 +1,4 @@
-"""All variants by id: the historical bugs of KAFKA.md, 8.1 to 8.3, then the mutations."""
+"""All variants by id: the historical bugs of KAFKA.md, 8.1 to 8.3 and 8.5, then the mutations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kafkasim.scenarios.variants.bugs.controllers import CONTROLLERS
 from kafkasim.scenarios.variants.bugs.elections import ELECTIONS
+from kafkasim.scenarios.variants.bugs.groups import GROUPS
 from kafkasim.scenarios.variants.bugs.isr import ISR
 from kafkasim.scenarios.variants.bugs.raft import RAFT
 from kafkasim.scenarios.variants.bugs.truncation import TRUNCATION
@@ -14,7 +15,7 @@ from kafkasim.scenarios.variants.variant import Variant
 
 BUGS: tuple[Variant, ...] = tuple(
     sorted(
-        (*TRUNCATION, *ISR, *ELECTIONS, *CONTROLLERS, *RAFT),
+        (*TRUNCATION, *ISR, *ELECTIONS, *CONTROLLERS, *RAFT, *GROUPS),
         key=lambda variant: variant.id,
     )
 )

@@ -1,0 +1,63 @@
+"""Bugs of the group coordinator (KAFKA.md, 8.5)."""
+
+from __future__ import annotations
+
+from kafkasim.model.group.modern.state.assignment import (
+    Assignment,
+    intersect,
+    partitions_of,
+    union,
+)
+from kafkasim.model.group.modern.state.current_assignment import PartitionEpoch, next_assignment
+from kafkasim.model.group.modern.state.member import ConsumerGroupMember
+from kafkasim.model.group.modern.state.partition_epochs import PartitionEpochs
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.scenarios.variants.variant import Variant
+
+
+class PartitionEpochLost(GroupRules):
+    """A partition that goes from one set of its owner to the other is added, then removed."""
+
+    def reconcile(
+        self,
+        member: ConsumerGroupMember,
+        target_epoch: int,
+        target: Assignment,
+        partition_epoch: PartitionEpoch,
+        owned: Assignment | None,
+    ) -> ConsumerGroupMember:
+        """A member that has not revoked a partition keeps it if a new target gives it back."""
+        if not intersect(member.revoking, target):
+            return super().reconcile(member, target_epoch, target, partition_epoch, owned)
+        everything = union(member.assigned, member.revoking)
+        epoch = member.member_epoch
+        return next_assignment(
+            member, epoch, everything, target_epoch, target, partition_epoch, owned
+        )
+
+    def update_partition_epochs(
+        self,
+        epochs: PartitionEpochs,
+        old: ConsumerGroupMember | None,
+        new: ConsumerGroupMember | None,
+    ) -> None:
+        """Each of both sets is removed and added again, one set after the other."""
+        for name in ("assigned", "revoking"):
+            before: Assignment = getattr(old, name, {})
+            after: Assignment = getattr(new, name, {})
+            if before != after:
+                for each in partitions_of(before):
+                    epochs.pop(each, None)
+                for each in partitions_of(after):
+                    assert new is not None
+                    epochs[each] = new.member_epoch
+
+
+GROUPS: tuple[Variant, ...] = (
+    Variant(
+        "B67-kip848-partition-epoch-lost", "KAFKA-16147", (PartitionEpochLost,),
+        "EXCL", "B67-kip848-partition-epoch-lost",
+        "The coordinator of a consumer group gives a partition to nobody before its owner has"
+        " revoked it, also if it was to be given back to that owner meanwhile.",
+    ),
+)  # fmt: skip
