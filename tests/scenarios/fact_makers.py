@@ -51,6 +51,13 @@ class FakeLog:
     high_watermark = log_end_offset
 
     @property
+    def last_stable_offset(self) -> int:
+        """Where the first open transaction began that some producer is remembered to have."""
+        entries = self.producers.entries.values()
+        opened = [entry.txn_first_offset for entry in entries if entry.txn_first_offset >= 0]
+        return min([self.log_end_offset, *opened])
+
+    @property
     def last_batch(self) -> Any:
         """The batch at the log end."""
         return self.batches[-1] if self.batches else None

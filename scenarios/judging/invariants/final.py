@@ -83,47 +83,78 @@ def _check_sequences(
             )  # fmt: skip
 
 
+class _Replay:
+    """One producer as a replay of a log's batches gives it."""
+
+    __slots__ = ("epoch", "open", "sequence")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.sequence: int | None = None  # the last one of this epoch; None: not in the log
+        self.open = -1  # where its open transaction began, −1 without one
+
+
+def _replay(log: Any) -> tuple[dict[int, _Replay], int]:
+    """Return the producers of a log, and the last stable offset, by reading all its batches."""
+    producers: dict[int, _Replay] = {}
+    stable = log.high_watermark
+    for batch in log.batches_from(log.log_start_offset):
+        if batch.producer_id < 0:
+            continue
+        state = producers.setdefault(batch.producer_id, _Replay(batch.producer_epoch))
+        if state.epoch != batch.producer_epoch:
+            state.epoch, state.sequence = batch.producer_epoch, -1
+        if batch.control:
+            if state.open >= 0 and batch.base_offset >= log.high_watermark:
+                stable = min(stable, state.open)  # decided, but the marker is not replicated
+            state.open = -1
+        else:
+            state.sequence = batch.last_sequence
+            if batch.transactional and state.open < 0:
+                state.open = batch.base_offset
+    opened = [state.open for state in producers.values() if state.open >= 0]
+    return producers, min([stable, *opened])
+
+
 def check_producer_state(
     cluster: TracedCluster, seq: int, t: int, node: str, key: tuple[str, int], log: Any
 ) -> None:
     """PIDSTATE: the log's state of each producer is what a replay of its batches gives.
 
-    That is epoch, last sequence, and where the open transaction began. A marker ends the
-    transaction; under another epoch it leaves no sequence behind. A transaction that began below
-    the log start is not judged.
+    That is epoch, last sequence and open transaction. If all agree, so must the last stable offset.
+    A transaction that began below the log start is not judged.
     """
-    start = log.log_start_offset
-    remembered = {
-        producer: (entry.epoch, entry.batches[-1][1], entry.txn_first_offset)
-        for producer, entry in log.producers.entries.items()
-        if entry.batches and not 0 <= entry.txn_first_offset < start
-    }
-    replayed: dict[int, tuple[int, int, int]] = {}
-    for batch in log.batches_from(start):
-        producer, epoch = batch.producer_id, batch.producer_epoch
-        if producer < 0:
-            continue
-        known = replayed.pop(producer, (epoch, -1, -1))
-        if not batch.control:
-            begun = known[2] if known[2] >= 0 else batch.base_offset
-            open_since = begun if batch.transactional else -1
-            replayed[producer] = (epoch, batch.last_sequence, open_since)
-        elif known[0] == epoch and known[1] >= 0:
-            replayed[producer] = (epoch, known[1], -1)
-    for producer, entry in replayed.items():
-        found = remembered.get(producer)
-        if found != entry and not (found is None and _began_below(log, producer, start)):
+    replayed, stable = _replay(log)
+    entries = log.producers.entries
+    whole = True
+    for producer, state in replayed.items():
+        entry = entries.get(producer)
+        held: tuple[int, ...] | None = None
+        if entry is not None:
+            held = (entry.epoch, entry.batches[-1][1] if entry.batches else -1,
+                    entry.txn_first_offset)  # fmt: skip
+        given = (state.epoch, state.sequence, state.open)
+        if held is not None:
+            below = 0 <= held[2] < log.log_start_offset
+            whole = whole and not below
+            given = (
+                state.epoch,
+                held[1] if state.sequence is None else state.sequence,
+                held[2] if below else state.open,
+            )
+        if held != given:
+            whole = False
             cluster.violated(
                 "PIDSTATE", seq, t, key,
-                f"{node} has {found} as state of producer {producer}; a replay of its log gives"
-                f" {entry} (epoch, last sequence, first offset of the open transaction)",
+                f"{node} has {held} as state of producer {producer}; a replay of its log gives"
+                f" {given} (epoch, last sequence, start of its open transaction)",
             )  # fmt: skip
-
-
-def _began_below(log: Any, producer: int, start: int) -> bool:
-    """Return whether a producer's open transaction began below the log start."""
-    entry = log.producers.entries.get(producer)
-    return entry is not None and 0 <= entry.txn_first_offset < start
+    if whole and log.last_stable_offset != max(stable, log.log_start_offset):
+        cluster.violated(
+            "PIDSTATE", seq, t, key,
+            f"{node} has the last stable offset {log.last_stable_offset}; a replay of its log gives"
+            f" {stable}",
+        )  # fmt: skip
 
 
 def disagreements(logs: Sequence[tuple[str, Any]]) -> list[str]:
