@@ -15,6 +15,7 @@ from kafkasim.scenarios.explaining import clients, servers
 from kafkasim.scenarios.explaining.chain import Chain, Explanation, place_of, told
 from kafkasim.scenarios.explaining.facts import Facts, Key
 from kafkasim.scenarios.explaining.loss import exposed_before, loss, missing_member
+from kafkasim.scenarios.explaining.transactions import chains as transactions
 from kafkasim.scenarios.explaining.waiting import waiting
 from kafkasim.scenarios.explaining.words import record
 from kafkasim.scenarios.showing.state import Row
@@ -70,6 +71,13 @@ DELIVERY: Mapping[str, OfFinding] = {
     "offset-regression": clients.commit_back,
     "skipped-by-commit": clients.skipped,
     "application-failed": clients.application,
+    "aborted-read": transactions.aborted_read,
+    "precommitted-read": transactions.precommitted_read,
+    "torn-transaction": transactions.torn,
+    "hanging-transaction": transactions.hanging,
+    "zombie-producer": transactions.zombie,
+    "lost-output": transactions.lost_output,
+    "duplicate-output": transactions.duplicate_output,
 }
 """Chains that begin at the first occurrence of a delivery anomaly."""
 

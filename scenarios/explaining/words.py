@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from kafkasim.model.facts import FACTS
 from kafkasim.scenarios.explaining.facts import Facts
+from kafkasim.scenarios.explaining.transactions.words import WORDS
 from kafkasim.scenarios.showing import fault_words, reasons
 from kafkasim.scenarios.showing.state import Row
 
@@ -50,6 +51,9 @@ class Words:
 
     def of(self, row: Row) -> Said:
         """Return what a row says, and the section of KAFKA.md behind it."""
+        of_transactions = WORDS.get(row["kind"])
+        if of_transactions is not None:
+            return of_transactions(self.facts, row)
         said: Callable[[Row], Said] | None = getattr(self, f"_{_snake(row['kind'])}", None)
         return self._any(row) if said is None else said(row)
 

@@ -1,0 +1,1 @@
+"""Transactions in words, and the chains of their anomalies."""

@@ -1,0 +1,105 @@
+"""The facts of transactions as sentences, with the sections of KAFKA.md behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kafkasim.scenarios.explaining.facts import Facts
+from kafkasim.scenarios.showing.state import Row
+
+Said = tuple[str, str]
+
+OUTCOMES = {
+    "committed": "it is committed",
+    "aborted": "it is aborted",
+    "fenced": "another producer has its transactional id",
+    "failed": "the producer does not know what became of it",
+}
+REASONS = {
+    "end": "its producer asked for that",
+    "timeout": "it had been open for longer than its timeout",
+    "fence": "another producer was initialized with its transactional id",
+    "markers": "every marker is written",
+    "init": "a producer is initialized",
+    "add": "partitions are added",
+    "expired": "nobody has used it for transactional.id.expiration.ms",
+}
+
+
+def name(row: Row) -> str:
+    """Return a transaction as its producer counts it."""
+    return f"transaction {row['number']} of {row['transactional_id']}"
+
+
+def _begun(_: Facts, row: Row) -> Said:
+    producer = f"producer id {row['producer_id']}, epoch {row['producer_epoch']}"
+    return f"{row['node']} begins {name(row)} ({producer})", "4.4"
+
+
+def _sent(facts: Facts, row: Row) -> Said:
+    record = f"record {row['record_id'] & 0xFFFFFFFF} of number {row['record_id'] >> 32}"
+    place = facts.name((row["topic_id"], row["partition"]))
+    return f"{row['node']} sends {record} to {place} in {name(row)}", "4.4"
+
+
+def _offsets(_: Facts, row: Row) -> Said:
+    place = f"{row['topic']}-{row['partition']}"
+    text = f"{row['node']} takes offset {row['offset']} of group {row['group']} in {place}"
+    return f"{text} into {name(row)}", "4.4"
+
+
+def _ending(_: Facts, row: Row) -> Said:
+    wish = "commit" if row["committing"] else "abort"
+    return f"the application of {row['node']} asks to {wish} {name(row)}", "4.4"
+
+
+def _ended(_: Facts, row: Row) -> Said:
+    outcome = OUTCOMES.get(row["outcome"], row["outcome"])
+    return f"{row['node']} is told of {name(row)}: {outcome}", "4.4"
+
+
+def _loaded(_: Facts, row: Row) -> Said:
+    does = "coordinates" if row["loaded"] else "no longer coordinates"
+    place = f"__transaction_state-{row['partition']}"
+    epoch = f"leader epoch {row['leader_epoch']}"
+    return f"{row['node']} {does} the transactional ids of {place} ({epoch})", "4.4"
+
+
+def _reads(_: Facts, row: Row) -> Said:
+    return f"{row['node']} reads committed records only, for group {row['group']}", "4.4"
+
+
+def _processor(_: Facts, row: Row) -> Said:
+    topics = ", ".join(row["topics"])
+    text = f"{row['node']} processes {topics} into {row['topic']} as group {row['group']}"
+    return f"{text}: {row['guarantee']}", ""
+
+
+def _state(_: Facts, row: Row) -> Said:
+    producer = f"producer id {row['producer_id']}, epoch {row['producer_epoch']}"
+    text = f"{row['node']}, coordinator of {row['transactional_id']}: {row['before']} becomes"
+    why = REASONS.get(row["reason"], row["reason"])
+    return f"{text} {row['state']} ({producer}): {why}", "4.4"
+
+
+def _marker(facts: Facts, row: Row) -> Said:
+    kind = "COMMIT" if row["committed"] else "ABORT"
+    place = facts.name((row["topic_id"], row["partition"]))
+    producer = f"producer id {row['producer_id']}, epoch {row['producer_epoch']}"
+    text = f"{row['node']}, leader of {place}, writes the {kind} marker of {producer}"
+    return f"{text} at offset {row['offset']}", "4.4"
+
+
+WORDS: Mapping[str, Callable[[Facts, Row], Said]] = {
+    "TransactionBegun": _begun,
+    "TransactionSent": _sent,
+    "TransactionOffsets": _offsets,
+    "TransactionEnding": _ending,
+    "TransactionEnded": _ended,
+    "TransactionsLoaded": _loaded,
+    "ReadsCommitted": _reads,
+    "ProcessorStarted": _processor,
+    "TransactionState": _state,
+    "MarkerWritten": _marker,
+}
+"""For each kind of fact the function that says it."""
