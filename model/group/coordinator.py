@@ -227,6 +227,13 @@ class GroupCoordinator:
         A member that joins an empty one makes it a classic group (maybeDeleteEmptyConsumerGroup).
         """
         group = shard.consumer_groups[request.group_id]
+        if type(request) is LeaveGroupRequest:
+            unknown = Errors.UNKNOWN_MEMBER_ID
+            members = tuple(
+                [(member, instance, unknown) for member, instance, _ in request.members]
+            )
+            self.runtime.respond(parked, LeaveGroupResponse(Errors.NONE, members))
+            return
         error = Errors.UNKNOWN_MEMBER_ID
         if type(request) is JoinGroupRequest:
             error = Errors.INCONSISTENT_GROUP_PROTOCOL
@@ -236,14 +243,18 @@ class GroupCoordinator:
         self.runtime.respond(parked, _refusal(request, error))
 
     def _describe(self, parked: Parked, request: ConsumerGroupDescribeRequest) -> None:
-        """Answer ConsumerGroupDescribe, of each group by its own shard."""
+        """Answer ConsumerGroupDescribe, of each group by its own shard.
+
+        With an empty group id among them Kafka cannot write its answer, so the whole request fails.
+        """
+        if "" in request.group_ids:
+            self.runtime.respond(parked, _refusal(request, Errors.UNKNOWN_SERVER_ERROR))
+            return
         groups = tuple([self._describe_one(group_id) for group_id in request.group_ids])
         self.runtime.respond(parked, ConsumerGroupDescribeResponse(groups))
 
     def _describe_one(self, group_id: str) -> DescribedConsumerGroup:
         shard = self.shards.get(self.partition_for(group_id))
-        if not group_id:
-            return DescribedConsumerGroup(Errors.INVALID_GROUP_ID, group_id)
         if shard is None:
             return DescribedConsumerGroup(Errors.NOT_COORDINATOR, group_id)
         if not shard.context.is_active:

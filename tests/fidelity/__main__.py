@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tests.fidelity import (
     kafka_assignors,
+    kafka_consumer_groups,
     kafka_metrics,
     kafka_server_assignors,
     kafka_settings,
@@ -49,6 +50,7 @@ def answers(version: str) -> list[str]:
 
 PARTS = {
     "defaults": Part(kafka_settings.VERSIONS, kafka_settings.ask),
+    "consumer_groups": Part(kafka_consumer_groups.VERSIONS, kafka_consumer_groups.ask),
     "server_assignments": Part(kafka_server_assignors.VERSIONS, kafka_server_assignors.ask),
     "metrics": Part(kafka_metrics.VERSIONS, kafka_metrics.ask),
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),

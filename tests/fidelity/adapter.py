@@ -41,6 +41,8 @@ VERSIONS = {
     "DeleteRecords": 2,
     "UpdateFeatures": 1,
     "UnregisterBroker": 0,
+    "ConsumerGroupHeartbeat": 1,
+    "ConsumerGroupDescribe": 0,
 }
 """The version that is spoken, per API."""
 
@@ -191,6 +193,25 @@ def _sync_group(request: m.SyncGroupRequest) -> Body:
             {"MemberId": member, "Assignment": _assignment(partitions)}
             for member, partitions in request.assignments
         ],
+    }
+
+
+def _consumer_group_heartbeat(request: m.ConsumerGroupHeartbeatRequest) -> Body:
+    owned = request.topic_partitions
+    topics = request.subscribed_topic_names
+    return {
+        "GroupId": request.group_id,
+        "MemberId": request.member_id,
+        "MemberEpoch": request.member_epoch,
+        "InstanceId": request.instance_id,
+        "RackId": request.rack_id,
+        "RebalanceTimeoutMs": request.rebalance_timeout_ms,
+        "SubscribedTopicNames": None if topics is None else list(topics),
+        "SubscribedTopicRegex": request.subscribed_topic_regex,
+        "ServerAssignor": request.server_assignor,
+        "TopicPartitions": None
+        if owned is None
+        else [{"TopicId": topic, "Partitions": list(some)} for topic, some in owned],
     }
 
 
@@ -356,6 +377,11 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     m.LeaveGroupRequest: ("LeaveGroup", _leave_group),
     m.OffsetCommitRequest: ("OffsetCommit", _offset_commit),
     m.OffsetFetchRequest: ("OffsetFetch", _offset_fetch),
+    m.ConsumerGroupHeartbeatRequest: ("ConsumerGroupHeartbeat", _consumer_group_heartbeat),
+    m.ConsumerGroupDescribeRequest: (
+        "ConsumerGroupDescribe",
+        lambda r: {"GroupIds": list(r.group_ids), "IncludeAuthorizedOperations": False},
+    ),
     m.InitProducerIdRequest: (
         "InitProducerId",
         lambda r: {
@@ -519,6 +545,40 @@ def _joined(_: Any, body: Body) -> m.JoinGroupResponse:
     )  # fmt: skip
 
 
+def _topic_ids(assignment: Body) -> m.TopicIdPartitions:
+    rows = assignment["TopicPartitions"]
+    return tuple(sorted((each["TopicId"], tuple(sorted(each["Partitions"]))) for each in rows))
+
+
+def _heard(_: Any, body: Body) -> m.ConsumerGroupHeartbeatResponse:
+    assignment = body["Assignment"]
+    return m.ConsumerGroupHeartbeatResponse(
+        _error(body), body["MemberId"], body["MemberEpoch"], body["HeartbeatIntervalMs"],
+        None if assignment is None else _topic_ids(assignment),
+    )  # fmt: skip
+
+
+def _consumer_groups_described(_: Any, body: Body) -> m.ConsumerGroupDescribeResponse:
+    return m.ConsumerGroupDescribeResponse(
+        tuple(
+            m.DescribedConsumerGroup(
+                _error(group), group["GroupId"], group["GroupState"], group["GroupEpoch"],
+                group["AssignmentEpoch"], group["AssignorName"],
+                tuple(
+                    m.DescribedConsumerGroupMember(
+                        each["MemberId"], each["InstanceId"], each["RackId"], each["MemberEpoch"],
+                        each["ClientId"], tuple(sorted(each["SubscribedTopicNames"])),
+                        each["SubscribedTopicRegex"] or "", _topic_ids(each["Assignment"]),
+                        _topic_ids(each["TargetAssignment"]),
+                    )
+                    for each in group["Members"]
+                ),
+            )
+            for group in body["Groups"]
+        )
+    )  # fmt: skip
+
+
 def _offsets_fetched(_: Any, body: Body) -> m.OffsetFetchResponse:
     group = body["Groups"][0]
     return m.OffsetFetchResponse(
@@ -557,6 +617,8 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
         tuple((tp, _error(p)) for tp, p in _rows(b["Topics"]))
     ),
     m.OffsetFetchRequest: _offsets_fetched,
+    m.ConsumerGroupHeartbeatRequest: _heard,
+    m.ConsumerGroupDescribeRequest: _consumer_groups_described,
     m.InitProducerIdRequest: lambda _, b: m.InitProducerIdResponse(
         _error(b), b["ProducerId"], b["ProducerEpoch"]
     ),

@@ -171,7 +171,38 @@ def _join(answer: m.JoinGroupResponse, names: Names) -> Any:
     yield f"{text} member={names.member(answer.member_id)} members={members}"
 
 
+def _partitions(some: m.TopicIdPartitions, names: Names) -> str:
+    parts = [f"{names.topics.get(id_, id_)}-{number}" for id_, all_ in some for number in all_]
+    return f"[{' '.join(sorted(parts))}]"
+
+
+def _heard(answer: m.ConsumerGroupHeartbeatResponse, names: Names) -> Any:
+    text = answer.error.name
+    if answer.error is Errors.NONE:
+        text += f" {answer.member_id} epoch={answer.member_epoch}"
+        text += f" interval={answer.heartbeat_interval_ms}"
+        if answer.assignment is not None:
+            text += f" {_partitions(answer.assignment, names)}"
+    yield text
+
+
+def _consumer_groups(answer: m.ConsumerGroupDescribeResponse, names: Names) -> Any:
+    for group in answer.groups:
+        text = f"{group.group_id!r} {group.error.name}"
+        if group.error is Errors.NONE:
+            text += f" {group.group_state} epoch={group.group_epoch}"
+            text += f" target={group.assignment_epoch} {group.assignor_name}"
+        for each in sorted(group.members, key=lambda each: each.member_id):
+            text += f" | {each.member_id}/{each.instance_id or '-'} epoch={each.member_epoch}"
+            text += f" {list(each.subscribed_topic_names)} {each.subscribed_topic_regex!r}"
+            text += f" owns {_partitions(each.assignment, names)}"
+            text += f" of {_partitions(each.target_assignment, names)}"
+        yield text
+
+
 _SHOWN: dict[type, Any] = {
+    m.ConsumerGroupHeartbeatResponse: _heard,
+    m.ConsumerGroupDescribeResponse: _consumer_groups,
     m.ProduceResponse: lambda a, n: [
         f"{_at(p.tp)} {p.error.name} base={p.base_offset}"
         for p in sorted(a.partitions, key=lambda p: p.tp)

@@ -1,0 +1,26 @@
+"""The model's coordinator answers raw heartbeats of consumer groups as Kafka's did (KIP-848)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fidelity.kafka_consumer_groups import VERSIONS, answers, committed
+from tests.fidelity.sides import ModelSide
+
+DIFFERENT = {
+    "classic groups / describe": "Kafka describes a group as of the last committed record, and"
+    " writes none for a member without an id; the model describes it as it is",
+}
+"""What the model answers otherwise, with the reason."""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_model_answers_as_kafka_did(version: str) -> None:
+    kafka = committed(version)
+    model = answers(ModelSide())
+    differ = {
+        line.split(": ")[0]: (line, answer)
+        for line, answer in zip(kafka, model, strict=True)
+        if line != answer
+    }
+    assert sorted(differ) == sorted(DIFFERENT)
