@@ -48,7 +48,7 @@ class Positioned:
 
 @value
 class Polled:
-    """poll() advanced over one partition: it returned records, or none where none were for it."""
+    """poll() returned records of one partition, or only passed over markers and aborted ones."""
 
     group: str
     member_id: str

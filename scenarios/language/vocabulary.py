@@ -114,6 +114,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "producer-fenced": "a producer learned that another one has its transactional id",
     "transaction-timed-out": "a coordinator ended a transaction after transaction.timeout.ms",
     "long-transaction": "a marker came a second or more after the first record of its transaction",
+    "open-transaction-read": "a consumer got a record of a transaction that was still open",
     "transaction-coordinator-moved": "another broker coordinates a transactional id",
     "expired": "retention deleted segments of a log",
     "recovered": "a log was recovered after an unclean stop",

@@ -14,6 +14,7 @@ from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.scenarios.variants.harm import HARM
 from kafkasim.scenarios.variants.variant import Variant
 
@@ -179,6 +180,13 @@ class ReassignmentsForgotten(ZkControllerRules):
         return False
 
 
+class DecisionsForgotten(TransactionRules):
+    """A coordinator that loads a decision sends no markers."""
+
+    def resends_markers_at_load(self) -> bool:
+        return False
+
+
 MUTATIONS: tuple[Variant, ...] = (
     Variant(
         "M01-hw-ignores-followers", "KIP-101", (HighWatermarkIgnoresFollowers,),
@@ -278,6 +286,12 @@ MUTATIONS: tuple[Variant, ...] = (
         (NeverResigns,),
         "stale-coordinator", "coordinator-paused",
         "A broker that no longer leads a group's partition does not serve the group.",
+    ),
+    Variant(
+        "M51-decisions-forgotten", "TransactionStateManager.loadTransactionsForTxnTopicPartition",
+        (DecisionsForgotten,),
+        "hanging-transaction", "transactions-under-crashes",
+        "A new coordinator sends the markers of the decisions that it finds in its log.",
     ),
     *HARM,
 )  # fmt: skip

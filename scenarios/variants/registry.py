@@ -1,4 +1,4 @@
-"""All variants by id: the historical bugs of KAFKA.md, 8.1 to 8.3 and 8.5, then the mutations."""
+"""All variants by id: the historical bugs of KAFKA.md, 8.1 to 8.5, then the mutations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from kafkasim.scenarios.variants.bugs.elections import ELECTIONS
 from kafkasim.scenarios.variants.bugs.groups import GROUPS
 from kafkasim.scenarios.variants.bugs.isr import ISR
 from kafkasim.scenarios.variants.bugs.raft import RAFT
+from kafkasim.scenarios.variants.bugs.transactions import TRANSACTIONS
 from kafkasim.scenarios.variants.bugs.truncation import TRUNCATION
 from kafkasim.scenarios.variants.mutations import MUTATIONS
 from kafkasim.scenarios.variants.variant import Variant
 
 BUGS: tuple[Variant, ...] = tuple(
     sorted(
-        (*TRUNCATION, *ISR, *ELECTIONS, *CONTROLLERS, *RAFT, *GROUPS),
+        (*TRUNCATION, *ISR, *ELECTIONS, *CONTROLLERS, *RAFT, *GROUPS, *TRANSACTIONS),
         key=lambda variant: variant.id,
     )
 )

@@ -37,6 +37,7 @@ SEEDS = {
     "M42-heartbeats-unheard": 1,
     "M43-offsets-expire-at-once": 1,
     "M44-coordinator-never-resigns": 1,
+    "M51-decisions-forgotten": 2,
 }
 TWINS = (
     "M09-commits-alone",

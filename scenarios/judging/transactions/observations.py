@@ -25,11 +25,13 @@ class TransactionObserver:
         self._coordinators: dict[str, str] = {}  # transactional id -> node
         self._transactional: dict[int, None] = {}  # producer ids
         self._open: dict[tuple[PartitionKey, int], int] = {}  # the time of the first append, in µs
+        self._records: dict[PartitionKey, dict[int, int]] = {}  # open: record id -> producer id
         trace.subscribe(facts.TransactionBegun, self._on_begun)
         trace.subscribe(facts.TransactionEnded, self._on_ended)
         trace.subscribe(facts.TransactionState, self._on_state)
         trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.MarkerWritten, self._on_marker)
+        trace.subscribe(facts.Polled, self._on_polled)
 
     def _on_begun(self, _seq: int, _t: int, _node: str, fact: facts.TransactionBegun) -> None:
         self._transactional[fact.producer_id] = None
@@ -48,9 +50,21 @@ class TransactionObserver:
 
     def _on_appended(self, _seq: int, t_us: int, _node: str, fact: facts.Appended) -> None:
         if fact.producer_id in self._transactional and fact.record_ids:
-            self._open.setdefault(((fact.topic_id, fact.partition), fact.producer_id), t_us)
+            key = (fact.topic_id, fact.partition)
+            self._open.setdefault((key, fact.producer_id), t_us)
+            known = self._records.setdefault(key, {})
+            known.update(dict.fromkeys(fact.record_ids, fact.producer_id))
 
     def _on_marker(self, _seq: int, t_us: int, _node: str, fact: facts.MarkerWritten) -> None:
-        since = self._open.pop(((fact.topic_id, fact.partition), fact.producer_id), t_us)
+        key = (fact.topic_id, fact.partition)
+        since = self._open.pop((key, fact.producer_id), t_us)
+        known = self._records.get(key, {})
+        for record_id in [each for each, owner in known.items() if owner == fact.producer_id]:
+            del known[record_id]
         if t_us - since >= LONG_US:
             self._note("long-transaction", t_us)
+
+    def _on_polled(self, _seq: int, t_us: int, _node: str, fact: facts.Polled) -> None:
+        known = self._records.get((fact.topic_id, fact.partition))
+        if known and any(record_id in known for record_id in fact.record_ids):
+            self._note("open-transaction-read", t_us)

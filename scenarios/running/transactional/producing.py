@@ -12,6 +12,8 @@ from kafkasim.scenarios.running.transactional.handling import Fenced, Transactio
 from kafkasim.scenarios.running.workloads import Control, key_source
 from kafkasim.sim.apps.client_port import ClientPort
 
+MICROSECOND = 1e-6
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionalProducerApplication:
@@ -48,7 +50,7 @@ class TransactionalProducerApplication:
         while control.producing and (stop is None or due < stop):
             wake = min(due, until) if sent else due
             if wake > now:
-                await asyncio.sleep(wake - now)
+                await asyncio.sleep(max(wake - now, MICROSECOND))  # less is rounded to nothing
             now = port.now_us / 1e6
             try:
                 if now >= due and control.producing:

@@ -1,0 +1,80 @@
+"""Historical bugs of transactions and idempotent producers (KAFKA.md, 8.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model.group.rules import GroupRules
+from kafkasim.model.replication.rules import ReplicationRules
+from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.transaction.rules import TransactionRules
+from kafkasim.scenarios.variants.variant import Variant
+
+
+class NothingIsVerified(ReplicationRules):
+    """A leader appends a transactional batch without asking whether its transaction is open."""
+
+    def verifies_transactions(self, enabled: bool) -> bool:
+        return False
+
+
+class NoVerificationIsNeeded(StorageRules):
+    """A log takes a transaction's first batch without a verification."""
+
+    def is_verified(self, known: Any, guard: Any) -> bool:
+        return True
+
+
+class OldVerificationCounts(StorageRules):
+    """A verification counts for the append even after the transaction has ended."""
+
+    def is_verified(self, known: Any, guard: Any) -> bool:
+        return guard is not None
+
+
+class TimeoutKeepsEpoch(TransactionRules):
+    """A transaction that timed out is aborted under its producer's own epoch."""
+
+    def timeout_fences_producer(self) -> bool:
+        return False
+
+
+class CompletedTwice(TransactionRules):
+    """Each of the last two answers to WriteTxnMarkers finds that no marker is missing."""
+
+    def completes_in_one_step(self) -> bool:
+        return False
+
+
+class EveryAttemptRaisesEpoch(TransactionRules):
+    """A fencing whose record was not written raises the epoch in memory all the same."""
+
+    def fencing_epoch(self, epoch: int, has_failed_epoch_fence: bool) -> int:
+        return epoch + 1
+
+
+class AnyMemberCommitsInTransaction(GroupRules):
+    """A transaction takes offsets without a look at the member and its generation."""
+
+    def checks_transactional_commit(self) -> bool:
+        return False
+
+
+TRANSACTIONS: tuple[Variant, ...] = (
+    Variant(
+        "B46-hanging-txn-late-produce", "KAFKA-14402",
+        (NothingIsVerified, NoVerificationIsNeeded),
+        "hanging-transaction", "B46-hanging-txn-late-produce",
+        "A batch that comes after the end of its transaction opens no other one.",
+    ),
+    Variant(
+        "B48-txn-timeout-no-epoch-bump", "KAFKA-6119", (TimeoutKeepsEpoch,),
+        "torn-transaction", "B48-txn-timeout-no-epoch-bump",
+        "A transaction that its coordinator has aborted cannot be committed by its producer.",
+    ),
+    Variant(
+        "B61-zombie-offsets-in-txn", "KIP-447", (AnyMemberCommitsInTransaction,),
+        "duplicate-output", "B61-zombie-offsets-in-txn",
+        "A member that has lost its partitions commits nothing of them in a transaction.",
+    ),
+)  # fmt: skip
