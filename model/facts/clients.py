@@ -48,7 +48,7 @@ class Positioned:
 
 @value
 class Polled:
-    """poll() returned records of one partition, or only passed over markers and aborted ones."""
+    """poll() advanced over one partition: it returned records, or none where none were for it."""
 
     group: str
     member_id: str

@@ -105,7 +105,7 @@ class GroupCoordinator:
             self.runtime, rebalance, self.membership, config, new_coordinator
         )
         self.transactional = TransactionalOffsets(
-            self.runtime, rules, config.offset_metadata_max_bytes
+            self.runtime, rules, config.offset_metadata_max_bytes, new_coordinator
         )
         self.consumer_groups = ConsumerGroupHeartbeats(
             self.runtime, config, rules, image, trace, rebalance.cancel_timers, new_coordinator

@@ -63,6 +63,14 @@ class GroupRules:
         """Return NONE if the member that commits belongs to the group and is not fenced (B63)."""
         return group.validate_member(member_id, instance_id)
 
+    def transactional_commit_to_unknown_group(self, new_coordinator: bool) -> Errors:
+        """Return the error of a transaction's commit with a generation to a group nobody knows.
+
+        The Scala coordinator of ZooKeeper mode adds the group first, and then misses the member
+        (handleTxnCommitOffsets).
+        """
+        return Errors.ILLEGAL_GENERATION if new_coordinator else Errors.UNKNOWN_MEMBER_ID
+
     def checks_transactional_commit(self) -> bool:
         """Return whether a transaction's commit must come from the group's member (B61, KIP-447).
 

@@ -13,6 +13,7 @@ from typing import Any
 from kafkasim.model import messages as m
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
+from tests.fidelity import transactions_on_wire
 from tests.fidelity.batches import decoded, encoded
 
 Body = dict[str, Any]
@@ -43,6 +44,7 @@ VERSIONS = {
     "UnregisterBroker": 0,
     "ConsumerGroupHeartbeat": 1,
     "ConsumerGroupDescribe": 0,
+    **transactions_on_wire.VERSIONS,
 }
 """The version that is spoken, per API."""
 
@@ -61,6 +63,12 @@ def to_wire(message: m.Message, ids: dict[str, str]) -> tuple[str, Body]:
             gone.setdefault(ids[tp.topic], []).append(tp.partition)
         body["ForgottenTopicsData"] = [{"TopicId": i, "Partitions": p} for i, p in gone.items()]
     return api, body
+
+
+def version_of(message: m.Message, api: str) -> int:
+    """Return the version in which a request is spoken."""
+    own = transactions_on_wire.version(message)
+    return VERSIONS[api] if own is None else own
 
 
 def from_wire(message: m.Message, body: Body, ids: dict[str, str]) -> Any:
@@ -362,6 +370,7 @@ def _delete_records(request: m.DeleteRecordsRequest) -> Body:
 
 
 _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
+    **transactions_on_wire.REQUESTS,
     m.ProduceRequest: ("Produce", _produce),
     m.FetchRequest: ("Fetch", _fetch),
     m.ListOffsetsRequest: ("ListOffsets", _list_offsets),
@@ -597,6 +606,7 @@ def _topic_results(body: Body, name: str, key: str = "Name") -> tuple[tuple[str,
 
 
 _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
+    **transactions_on_wire.RESPONSES,
     m.ProduceRequest: _produced,
     m.ListOffsetsRequest: _listed,
     m.OffsetsForLeaderEpochRequest: _epochs_ended,

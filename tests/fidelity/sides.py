@@ -10,11 +10,13 @@ import time
 from typing import Any, Protocol
 
 from kafkasim.model import messages as m
+from kafkasim.model.broker import BrokerRules
 from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.variants.releases import BROKER
-from tests.fidelity.adapter import VERSIONS, from_wire, to_wire
+from tests.fidelity import transactions_on_wire
+from tests.fidelity.adapter import VERSIONS, from_wire, to_wire, version_of
 from tests.fidelity.real_kafka import BROKERS, RealCluster
 from tests.fidelity.real_zookeeper import RealZooKeeperCluster
 from tests.fidelity.wire import Connection, Schemas
@@ -28,6 +30,7 @@ SETTINGS = {
     "offsets.topic.replication.factor": "3",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
+    "transaction.state.log.num.partitions": "1",
 }
 """What both sides are configured with, beside their defaults."""
 
@@ -53,11 +56,12 @@ class Side(Protocol):
 class ModelSide:
     """The model: three brokers and a controller or a ZooKeeper server, no simulator in between."""
 
-    def __init__(self, *, zookeeper: bool = False) -> None:
+    def __init__(self, *, zookeeper: bool = False, rules: BrokerRules | None = None) -> None:
         self.zookeeper = zookeeper
         properties = {**SETTINGS, **BROKER["3.9"]} if zookeeper else SETTINGS
         settings = {key.replace(".", "_"): _typed(value) for key, value in properties.items()}
-        self.cluster = ZkCluster(**settings) if zookeeper else Cluster(**settings)
+        mode = ZkCluster if zookeeper else Cluster
+        self.cluster = mode(rules=rules, **settings)
 
     def ask(self, node: int, message: m.Message) -> Any:
         answer = self.cluster.ask(f"broker-{node}", message, 20_000_000)
@@ -86,7 +90,7 @@ class RealSide:
             self.connections[node] = Connection(self.schemas, self.cluster.ports[node])
         answered = not (isinstance(message, m.ProduceRequest) and message.acks == 0)
         connection = self.connections[node]
-        answer = connection.ask(api, body, VERSIONS[api], answered=answered)
+        answer = connection.ask(api, body, version_of(message, api), answered=answered)
         if not answered:  # the next request on the connection is answered if that is still open
             answer = connection.ask("Metadata", {"Topics": []}, VERSIONS["Metadata"])
         if answer is None:
@@ -203,6 +207,7 @@ def _consumer_groups(answer: m.ConsumerGroupDescribeResponse, names: Names) -> A
 _SHOWN: dict[type, Any] = {
     m.ConsumerGroupHeartbeatResponse: _heard,
     m.ConsumerGroupDescribeResponse: _consumer_groups,
+    **transactions_on_wire.SHOWN,
     m.ProduceResponse: lambda a, n: [
         f"{_at(p.tp)} {p.error.name} base={p.base_offset}"
         for p in sorted(a.partitions, key=lambda p: p.tp)

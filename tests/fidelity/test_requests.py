@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kafkasim.model.broker import BrokerRules
+from kafkasim.scenarios.variants.releases import RULES
 from tests.fidelity.conversations import CONVERSATIONS, all_answers
+from tests.fidelity.conversations.talk import Talk
 from tests.fidelity.sides import ModelSide
 
 ANSWERS = Path(__file__).parent / "answers"
@@ -59,6 +62,20 @@ def test_the_model_answers_as_kafka_did(version: str) -> None:
         if (model[label] != real[label]) != (label in DIFFERENT[version])
     ]
     assert not wrong, "\n".join(["", *wrong])
+
+
+@pytest.mark.slow
+def test_transactions_of_4_1_differ_as_its_rules_say() -> None:
+    """KAFKA-19367: a fence raises the epoch once, where 4.0 raises it twice."""
+    rules = BrokerRules(transaction=RULES["4.1"]["transaction"]())
+    side, lines = ModelSide(rules=rules), []
+    names = ("transactions", "transactions of version 2")
+    for name in names:
+        talk = Talk(side, name)
+        CONVERSATIONS[name](talk)
+        lines += talk.lines
+    real = (ANSWERS / "4.1.0.txt").read_text().splitlines()
+    assert lines == [line for line in real if line.split(" / ")[0] in names]
 
 
 def test_every_conversation_is_in_the_committed_answers() -> None:

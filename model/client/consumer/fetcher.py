@@ -188,9 +188,7 @@ class Fetcher:
                 self._on_error(fetch, now)
                 continue
             records = fetch.take(room)
-            advances = fetch.next_offset > state.position
-            if advances:
-                self.position_advanced = True
+            advanced = fetch.next_offset > state.position
             state.position = fetch.next_offset
             if not records and fetch.corrupt:
                 if polled:
@@ -200,12 +198,13 @@ class Fetcher:
             state.high_watermark = response.high_watermark
             if fetch.consumed:
                 self._drop_first()
+            if advanced:
+                self.position_advanced = True
+                self._tell_polled(state, records)
             if records:
                 room -= len(records)
                 tp = state.tp
                 polled[tp] = polled[tp] + tuple(records) if tp in polled else tuple(records)
-            if records or advances:
-                self._tell_polled(state, records)
         return polled
 
     def _tell_polled(self, state: TopicPartitionState, records: list[RecordTuple]) -> None:

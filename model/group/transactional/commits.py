@@ -44,9 +44,14 @@ class TransactionalOffsets:
     """Serves transactional commits and markers of an active shard."""
 
     def __init__(
-        self, runtime: CoordinatorRuntime, rules: GroupRules, metadata_max_bytes: int
+        self,
+        runtime: CoordinatorRuntime,
+        rules: GroupRules,
+        metadata_max_bytes: int,
+        new_coordinator: bool,
     ) -> None:
         self.runtime = runtime
+        self.new_coordinator = new_coordinator  # not the Scala coordinator of ZooKeeper mode
         self.rules = rules
         self.metadata_max_bytes = metadata_max_bytes
 
@@ -97,7 +102,9 @@ class TransactionalOffsets:
             return Errors.ILLEGAL_GENERATION if error is Errors.STALE_MEMBER_EPOCH else error
         group = shard.groups.get(request.group_id)
         if group is None:
-            return NONE if generation < 0 else Errors.ILLEGAL_GENERATION
+            if generation < 0:
+                return NONE
+            return self.rules.transactional_commit_to_unknown_group(self.new_coordinator)
         if group.state is ClassicGroupState.DEAD:
             return Errors.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and group.state is ClassicGroupState.EMPTY:

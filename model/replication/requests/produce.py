@@ -17,7 +17,10 @@ from kafkasim.model.effects import Close, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
 from kafkasim.model.records import RecordBatch, TopicPartition
-from kafkasim.model.replication.requests.transactions.verification import NOTHING_TO_VERIFY
+from kafkasim.model.replication.requests.transactions.verification import (
+    NOTHING_TO_VERIFY,
+    Verified,
+)
 from kafkasim.model.storage.files import DiskError
 from kafkasim.model.storage.log.validation import AppendOrigin
 
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.requests.purgatory import Purgatory
     from kafkasim.model.replication.requests.transactions.verification import (
         TransactionVerification,
-        Verified,
     )
     from kafkasim.model.replication.rules import ReplicationRules
     from kafkasim.model.storage.log.producers.verification import VerificationStateEntry
@@ -162,7 +164,12 @@ class ProduceHandler:
             self._answer(item, [self._refused(data.tp) for data in request.partitions], now, now)
             return
         if request.transactional_id is None:
-            self.append_records(item, request, AppendOrigin.CLIENT, self._answer, now)
+            outcome = NOTHING_TO_VERIFY
+            for data in request.partitions:
+                if data.batch.transactional:  # KafkaApis refuses the request as a whole
+                    outcome = _unauthorized(request)
+                    break
+            self.append_records(item, request, AppendOrigin.CLIENT, self._answer, now, outcome)
             return
 
         def verified(outcome: Verified, at: int) -> None:
@@ -322,6 +329,12 @@ class ProduceHandler:
         leader.advance_high_watermark(now)
         partition.delayed.log_grew(now)
         return NONE, result.last_offset + 1
+
+
+def _unauthorized(request: ProduceRequest) -> Verified:
+    """Refuse a transaction's records that come without a transactional id."""
+    error = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return Verified({data.tp: error for data in request.partitions}, {})
 
 
 def response_of(status: ProduceStatus) -> ProducePartitionResponse:

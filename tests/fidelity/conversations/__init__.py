@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fidelity.conversations import groups, operators, records
+from tests.fidelity.conversations import groups, operators, records, transactions
 from tests.fidelity.conversations.talk import Talk
 from tests.fidelity.sides import Side
 
@@ -27,6 +27,8 @@ CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
     "moving": operators.moving,
     "features": operators.features,
     "deleting records": records.deleting_records,
+    "transactions": transactions.transactions,
+    "transactions of version 2": transactions.transactions_of_two,
 }
 
 
