@@ -6,6 +6,8 @@ until default.api.timeout.ms (60 s) is over. An error about one topic, partition
 of the result. A retry may therefore report an error because its first attempt, whose response was
 lost, has already done the work; CreateTopics alone hides that.
 
+Calls about transactions are in ``transactions/``.
+
 Not modelled: describing groups, configurations, ACLs and log directories; timeouts of single calls.
 """
 
@@ -18,6 +20,7 @@ from kafkasim.model.client.admin.alter_configs import AlterConfigs
 from kafkasim.model.client.admin.calls import AdminCalls, SingleRequest
 from kafkasim.model.client.admin.delete_records import DeleteRecords
 from kafkasim.model.client.admin.reset_offsets import ResetOffsets
+from kafkasim.model.client.admin.transactions.calls import TransactionCalls
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
@@ -86,9 +89,21 @@ class KafkaAdmin:
             "reset_offsets": self.reset_offsets,
             "delete_records": self.delete_records,
             "describe": self.describe,
+            **self._transaction_calls(),
         }
         self.methods = {name: self._unless_closed(method) for name, method in calls.items()}
         self.methods["close"] = self.close
+
+    def _transaction_calls(self) -> dict[str, Method]:
+        requests = TransactionCalls(self.calls)
+        return {
+            "describe_transactions": requests.describe_transactions,
+            "list_transactions": requests.list_transactions,
+            "fence_producers": requests.fence_producers,
+            "describe_producers": requests.describe_producers,
+            "abort_transaction": requests.abort_transaction,
+            "find_hanging_transactions": requests.find_hanging_transactions,
+        }
 
     def _method(self, request: type) -> Method:
         def method(call: int, args: tuple[Any, ...], now: int) -> None:

@@ -1,0 +1,1 @@
+"""What an operator asks about transactions (KIP-664, KIP-588)."""
