@@ -26,6 +26,14 @@ class CommitFailedError(KafkaError):
     """The member is not in the generation any more for which it commits."""
 
 
+class RetriableCommitFailedError(KafkaError):
+    """An async commit failed for now; it is for the application to commit again, or later."""
+
+
+class WakeupError(KafkaError):
+    """The application has called wakeup() (WakeupException)."""
+
+
 class NoOffsetForPartitionError(KafkaError):
     """A partition has no position, and auto.offset.reset is none."""
 

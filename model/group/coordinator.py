@@ -8,7 +8,7 @@ requests are served on lane ``group``.
 Groups have one of two protocols. Those of the classic one are in ``classic/``, consumer groups
 (KIP-848) in ``modern/``.
 
-Not modelled: share groups, DescribeGroups, DeleteGroups.
+Not modelled: share groups.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import FinalOffset, LoadInProgress
+from kafkasim.model.group.administration import AnyGroup, GroupAdministration
+from kafkasim.model.group.classic.group import ClassicGroup
 from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.classic.responses import join_error, sync_error
@@ -42,14 +44,19 @@ from kafkasim.model.messages import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
     DescribedConsumerGroup,
+    DescribeGroupsRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    ListGroupsRequest,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
     SyncGroupRequest,
@@ -69,6 +76,10 @@ GROUP_REQUESTS: tuple[type, ...] = (
     OffsetFetchRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupDescribeRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    DeleteGroupsRequest,
+    OffsetDeleteRequest,
 )
 """What :meth:`GroupCoordinator.on_request` serves; a broker routes these to lane ``group``."""
 
@@ -110,6 +121,7 @@ class GroupCoordinator:
         self.consumer_groups = ConsumerGroupHeartbeats(
             self.runtime, config, rules, image, trace, rebalance.cancel_timers, new_coordinator
         )
+        self.administration = GroupAdministration(self.runtime, self._find, self, new_coordinator)
         self.owned: OwnedShards[GroupShard] = OwnedShards(
             self.runtime,
             GROUP_METADATA_TOPIC,
@@ -120,13 +132,18 @@ class GroupCoordinator:
             rules.load_continues,
         )
         self._partitions: dict[str, int] = {}  # group id -> partition, as computed before
-        self._serve: dict[type, Serve] = {
+        self._serve = self._handlers()
+
+    def _handlers(self) -> dict[type, Serve]:
+        """Return what serves each request about one group."""
+        return {
             JoinGroupRequest: self.membership.on_join,
             SyncGroupRequest: self.membership.on_sync,
             HeartbeatRequest: self.membership.on_heartbeat,
             LeaveGroupRequest: self.membership.on_leave,
             OffsetCommitRequest: self.offsets.on_commit,
             OffsetFetchRequest: self.offsets.on_fetch,
+            OffsetDeleteRequest: self.administration.on_delete_offsets,
             ConsumerGroupHeartbeatRequest: self.consumer_groups.on_heartbeat,
         }
 
@@ -143,10 +160,14 @@ class GroupCoordinator:
             self._partitions[group_id] = partition
         return partition
 
-    def on_offset_commit(
-        self, item: Request, known: OffsetCommitRequest, merge: Merge, now: int
+    def on_known_partitions(
+        self,
+        item: Request,
+        known: OffsetCommitRequest | OffsetDeleteRequest,
+        merge: Merge,
+        now: int,
     ) -> None:
-        """Serve the part of an OffsetCommit that names known partitions.
+        """Serve the part of an OffsetCommit or OffsetDelete that names known partitions.
 
         ``merge`` makes the answer to that part the answer to all of it.
         """
@@ -202,8 +223,8 @@ class GroupCoordinator:
         if kind in _CONSUMER_GROUP_REQUESTS and not self.consumer_groups.enabled:
             self.runtime.respond(parked, _refusal(request, Errors.UNSUPPORTED_VERSION))
             return
-        if kind is ConsumerGroupDescribeRequest:
-            self._describe(parked, request)
+        if kind in _MANY_GROUPS:
+            self._serve_many(parked, request, now)
             return
         shard = self.shards.get(self.partition_for(request.group_id))
         if not request.group_id and kind not in _EMPTY_GROUP_ID:
@@ -241,6 +262,34 @@ class GroupCoordinator:
                 self._serve[JoinGroupRequest](shard, parked, request, now)
                 return
         self.runtime.respond(parked, _refusal(request, error))
+
+    def _serve_many(self, parked: Parked, request: Any, now: int) -> None:
+        """Serve a request about groups that several shards may have."""
+        kind = type(request)
+        if kind is ConsumerGroupDescribeRequest:
+            self._describe(parked, request)
+        elif kind is DescribeGroupsRequest:
+            self.administration.on_describe(parked, request)
+        elif kind is ListGroupsRequest:
+            self.administration.on_list(list(self.shards.values()), parked, request)
+        else:
+            self.administration.on_delete(parked, request, now)
+
+    def _find(self, group_id: str) -> GroupShard | Errors:
+        return self._active(self.partition_for(group_id))
+
+    def drop_offsets(
+        self, shard: GroupShard, group_id: str, gone: list[TopicPartition], now: int
+    ) -> Errors:
+        """Append tombstones of offsets that an operator deletes."""
+        return self.offsets.drop_offsets(shard, group_id, gone, now)
+
+    def drop_group(self, shard: GroupShard, group: AnyGroup, now: int) -> Errors:
+        """Append the tombstones of an empty group that an operator deletes."""
+        if isinstance(group, ClassicGroup):
+            return self.membership.delete(shard, group, "deleted", now)
+        deleted = self.consumer_groups.delete_if_empty(shard, group, now)
+        return Errors.NONE if deleted else Errors.COORDINATOR_NOT_AVAILABLE
 
     def _describe(self, parked: Parked, request: ConsumerGroupDescribeRequest) -> None:
         """Answer ConsumerGroupDescribe, of each group by its own shard.
@@ -330,6 +379,12 @@ _EMPTY_GROUP_ID = (OffsetCommitRequest, OffsetFetchRequest, ConsumerGroupHeartbe
 """A simple consumer may send an empty group id; of a heartbeat it is an INVALID_REQUEST."""
 
 _CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+_MANY_GROUPS = (
+    ConsumerGroupDescribeRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    DeleteGroupsRequest,
+)
 _CONSUMER_GROUP_REQUESTS = (ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest)
 
 
@@ -353,5 +408,7 @@ def _refusal(request: Any, error: Errors) -> Any:
     if kind is ConsumerGroupDescribeRequest:
         groups = tuple([DescribedConsumerGroup(error, each) for each in request.group_ids])
         return ConsumerGroupDescribeResponse(groups)
+    if kind is OffsetDeleteRequest:
+        return OffsetDeleteResponse(error)
     assert kind is OffsetFetchRequest, request
     return OffsetFetchResponse(error, ())

@@ -318,9 +318,15 @@ class OffsetMetadataManager:
         self, shard: GroupShard, group_id: str, gone: list[TopicPartition], now: int
     ) -> bool:
         """Append tombstones of offsets; return whether that succeeded."""
+        return self.drop_offsets(shard, group_id, gone, now) is Errors.NONE
+
+    def drop_offsets(
+        self, shard: GroupShard, group_id: str, gone: list[TopicPartition], now: int
+    ) -> Errors:
+        """Append tombstones of offsets; on an error nothing has changed."""
         now_ms = self.runtime.wall_ms(now)
         records = [offset_commit_record(group_id, tp, None, i, now_ms) for i, tp in enumerate(gone)]
-        return not records or self._write(shard, tuple(records), now) is Errors.NONE
+        return self._write(shard, tuple(records), now) if records else Errors.NONE
 
     def _expired(
         self, shard: GroupShard, group: ClassicGroup, tp: TopicPartition, now_ms: int

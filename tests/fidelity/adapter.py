@@ -45,8 +45,15 @@ VERSIONS = {
     "ConsumerGroupHeartbeat": 1,
     "ConsumerGroupDescribe": 0,
     **transactions_on_wire.VERSIONS,
+    "DescribeGroups": 6,
+    "ListGroups": 5,
+    "DeleteGroups": 2,
+    "OffsetDelete": 0,
 }
 """The version that is spoken, per API."""
+
+OLDER = {"DescribeGroups": 5}
+"""Those that are spoken to 3.9.1."""
 
 
 def to_wire(message: m.Message, ids: dict[str, str]) -> tuple[str, Body]:
@@ -232,6 +239,14 @@ def _heartbeat(request: m.HeartbeatRequest) -> Body:
     }
 
 
+def _offset_delete(request: m.OffsetDeleteRequest) -> Body:
+    topics: dict[str, list[Body]] = {}
+    for tp in request.partitions:
+        topics.setdefault(tp.topic, []).append({"PartitionIndex": tp.partition})
+    rows = [{"Name": name, "Partitions": partitions} for name, partitions in topics.items()]
+    return {"GroupId": request.group_id, "Topics": rows}
+
+
 def _leave_group(request: m.LeaveGroupRequest) -> Body:
     members = [
         {"MemberId": member, "GroupInstanceId": instance, "Reason": reason}
@@ -383,6 +398,16 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     m.JoinGroupRequest: ("JoinGroup", _join_group),
     m.SyncGroupRequest: ("SyncGroup", _sync_group),
     m.HeartbeatRequest: ("Heartbeat", _heartbeat),
+    m.DescribeGroupsRequest: (
+        "DescribeGroups",
+        lambda r: {"Groups": list(r.group_ids), "IncludeAuthorizedOperations": False},
+    ),
+    m.ListGroupsRequest: (
+        "ListGroups",
+        lambda r: {"StatesFilter": list(r.states), "TypesFilter": list(r.types)},
+    ),
+    m.DeleteGroupsRequest: ("DeleteGroups", lambda r: {"GroupsNames": list(r.group_ids)}),
+    m.OffsetDeleteRequest: ("OffsetDelete", _offset_delete),
     m.LeaveGroupRequest: ("LeaveGroup", _leave_group),
     m.OffsetCommitRequest: ("OffsetCommit", _offset_commit),
     m.OffsetFetchRequest: ("OffsetFetch", _offset_fetch),
@@ -543,6 +568,21 @@ def _described(_: Any, body: Body) -> m.MetadataResponse:
     return m.MetadataResponse(brokers, body["ControllerId"], topics)
 
 
+def _group_described(body: Body) -> m.DescribedGroup:
+    members = tuple(
+        m.DescribedGroupMember(
+            each["MemberId"], each["GroupInstanceId"], each["ClientId"],
+            m.Subscription(()) if each["MemberMetadata"] else None,
+            _assigned(each["MemberAssignment"]),
+        )
+        for each in body["Members"]
+    )  # fmt: skip
+    return m.DescribedGroup(
+        _error(body), body["GroupId"], body["GroupState"], body["ProtocolType"],
+        body["ProtocolData"], members,
+    )  # fmt: skip
+
+
 def _joined(_: Any, body: Body) -> m.JoinGroupResponse:
     members = tuple(
         m.JoinGroupMember(each["MemberId"], each["GroupInstanceId"], m.Subscription(()))
@@ -619,6 +659,22 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
         _error(b), b["ProtocolType"], b["ProtocolName"], _assigned(b["Assignment"])
     ),
     m.HeartbeatRequest: lambda _, b: m.HeartbeatResponse(_error(b)),
+    m.DescribeGroupsRequest: lambda _, b: m.DescribeGroupsResponse(
+        tuple(_group_described(group) for group in b["Groups"])
+    ),
+    m.ListGroupsRequest: lambda _, b: m.ListGroupsResponse(
+        _error(b),
+        tuple(
+            m.ListedGroup(g["GroupId"], g["ProtocolType"], g["GroupState"], g["GroupType"].lower())
+            for g in b["Groups"]
+        ),
+    ),
+    m.DeleteGroupsRequest: lambda _, b: m.DeleteGroupsResponse(
+        tuple((each["GroupId"], _error(each)) for each in b["Results"])
+    ),
+    m.OffsetDeleteRequest: lambda _, b: m.OffsetDeleteResponse(
+        _error(b), tuple((tp, _error(p)) for tp, p in _rows(b["Topics"]))
+    ),
     m.LeaveGroupRequest: lambda _, b: m.LeaveGroupResponse(
         _error(b),
         tuple((each["MemberId"], each["GroupInstanceId"], _error(each)) for each in b["Members"]),

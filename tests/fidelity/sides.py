@@ -16,7 +16,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.variants.releases import BROKER
 from tests.fidelity import transactions_on_wire
-from tests.fidelity.adapter import VERSIONS, from_wire, to_wire, version_of
+from tests.fidelity.adapter import OLDER, VERSIONS, from_wire, to_wire, version_of
 from tests.fidelity.real_kafka import BROKERS, RealCluster
 from tests.fidelity.real_zookeeper import RealZooKeeperCluster
 from tests.fidelity.wire import Connection, Schemas
@@ -90,7 +90,10 @@ class RealSide:
             self.connections[node] = Connection(self.schemas, self.cluster.ports[node])
         answered = not (isinstance(message, m.ProduceRequest) and message.acks == 0)
         connection = self.connections[node]
-        answer = connection.ask(api, body, version_of(message, api), answered=answered)
+        version = version_of(message, api)
+        if self.zookeeper:
+            version = OLDER.get(api, version)
+        answer = connection.ask(api, body, version, answered=answered)
         if not answered:  # the next request on the connection is answered if that is still open
             answer = connection.ask("Metadata", {"Topics": []}, VERSIONS["Metadata"])
         if answer is None:
@@ -204,6 +207,19 @@ def _consumer_groups(answer: m.ConsumerGroupDescribeResponse, names: Names) -> A
         yield text
 
 
+def _groups_described(answer: m.DescribeGroupsResponse, names: Names) -> Any:
+    for group in sorted(answer.groups, key=lambda g: g.group_id):
+        text = f"{group.group_id or '-'} {group.error.name} {group.state or '-'}"
+        text += f" type={group.protocol_type or '-'} protocol={group.protocol or '-'}"
+        members = [
+            f"{names.member(each.member_id)}/{each.group_instance_id or '-'}/{each.client_id}"
+            f" subscription={each.subscription is not None}"
+            f" [{', '.join(map(_at, each.assignment))}]"
+            for each in group.members
+        ]
+        yield f"{text} members={sorted(members)}"
+
+
 _SHOWN: dict[type, Any] = {
     m.ConsumerGroupHeartbeatResponse: _heard,
     m.ConsumerGroupDescribeResponse: _consumer_groups,
@@ -230,6 +246,19 @@ _SHOWN: dict[type, Any] = {
         *(f"{n.member(member)}/{instance or '-'} {e.name}" for member, instance, e in a.members),
     ],
     m.OffsetCommitResponse: lambda a, n: [f"{_at(tp)} {e.name}" for tp, e in sorted(a.results)],
+    m.DescribeGroupsResponse: _groups_described,
+    m.ListGroupsResponse: lambda a, n: [
+        a.error.name,
+        *sorted(
+            f"{g.group_id} type={g.group_type} protocol={g.protocol_type or '-'} {g.state}"
+            for g in a.groups
+        ),
+    ],
+    m.DeleteGroupsResponse: lambda a, n: [f"{g or '-'} {e.name}" for g, e in sorted(a.results)],
+    m.OffsetDeleteResponse: lambda a, n: [
+        a.error.name,
+        *(f"{_at(tp)} {e.name}" for tp, e in sorted(a.results)),
+    ],
     m.OffsetFetchResponse: lambda a, n: [
         a.error.name,
         *(

@@ -37,9 +37,9 @@ class Versions:
     """A range of versions as schemas write it: ``0+``, ``3-7``, ``5``, ``none``."""
 
     def __init__(self, text: str) -> None:
-        low, _, high = text.partition("-")
-        self.low = 1 << 30 if text == "none" else int(low.rstrip("+"))
-        self.high = 1 << 29 if text.endswith("+") else int(high or low.rstrip("+") or 0)
+        low, _, high = ("1-0" if text == "none" else text).partition("-")
+        self.low = int(low.rstrip("+"))
+        self.high = 1 << 29 if text.endswith("+") else int(high or low)
 
     def __contains__(self, version: int) -> bool:
         return self.low <= version <= self.high

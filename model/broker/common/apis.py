@@ -47,6 +47,8 @@ from kafkasim.model.messages import (
     MetadataTopic,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetsForLeaderEpochRequest,
     OffsetsForLeaderEpochResponse,
     ProduceRequest,
@@ -124,6 +126,7 @@ class KafkaApis:
             IncrementalAlterConfigsRequest: self.on_alter_configs,
             **dict.fromkeys(GROUP_REQUESTS, coordinator.on_request),
             OffsetCommitRequest: self.on_offset_commit,
+            OffsetDeleteRequest: self.on_offset_delete,
             TxnOffsetCommitRequest: TxnOffsetCommits(
                 out, coordinator, replicas.verification, self._knows, self.respond
             ).serve,
@@ -291,7 +294,30 @@ class KafkaApis:
             return OffsetCommitResponse((*refused, *answer.results))
 
         served = replace(request, offsets=tuple(known))
-        self.coordinator.on_offset_commit(item, served, merge, now)
+        self.coordinator.on_known_partitions(item, served, merge, now)
+
+    def on_offset_delete(self, item: Request, now: int) -> None:
+        """Refuse unknown partitions; the coordinator serves the rest (handleOffsetDeleteRequest).
+
+        Also if none is left, the coordinator checks the group: its error is that of the request.
+        """
+        request: OffsetDeleteRequest = item.message
+        known = tuple([tp for tp in request.partitions if self._knows(tp)])
+        refused = tuple(
+            [
+                (tp, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+                for tp in request.partitions
+                if tp not in known
+            ]
+        )
+
+        def merge(answer: OffsetDeleteResponse) -> OffsetDeleteResponse:
+            if answer.error:
+                return answer
+            return OffsetDeleteResponse(NONE, (*refused, *answer.results))
+
+        served = replace(request, partitions=known)
+        self.coordinator.on_known_partitions(item, served, merge, now)
 
     def _knows(self, tp: TopicPartition) -> bool:
         topic = self.image.topic_by_name(tp.topic)

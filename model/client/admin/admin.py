@@ -8,7 +8,8 @@ lost, has already done the work; CreateTopics alone hides that.
 
 Calls about transactions are in ``transactions/``.
 
-Not modelled: describing groups, configurations, ACLs and log directories; timeouts of single calls.
+Not modelled: describing consumer groups (KIP-848), configurations, ACLs and log directories;
+timeouts of single calls.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.client.admin.alter_configs import AlterConfigs
 from kafkasim.model.client.admin.calls import AdminCalls, SingleRequest
 from kafkasim.model.client.admin.delete_records import DeleteRecords
+from kafkasim.model.client.admin.groups import (
+    ListGroups,
+    delete_group,
+    delete_offsets,
+    describe_group,
+)
 from kafkasim.model.client.admin.reset_offsets import ResetOffsets
 from kafkasim.model.client.admin.transactions.calls import TransactionCalls
 from kafkasim.model.client.exceptions import KafkaError
@@ -34,6 +41,7 @@ from kafkasim.model.messages import (
     DeleteTopicsRequest,
     DescribeQuorumRequest,
     ElectLeadersRequest,
+    ListGroupsRequest,
     ListPartitionReassignmentsRequest,
     MetadataRequest,
     RemoveRaftVoterRequest,
@@ -89,6 +97,10 @@ class KafkaAdmin:
             "reset_offsets": self.reset_offsets,
             "delete_records": self.delete_records,
             "describe": self.describe,
+            "describe_group": self.describe_group,
+            "list_groups": self.list_groups,
+            "delete_group": self.delete_group,
+            "delete_offsets": self.delete_offsets,
             **self._transaction_calls(),
         }
         self.methods = {name: self._unless_closed(method) for name, method in calls.items()}
@@ -142,6 +154,23 @@ class KafkaAdmin:
         """Describe (topics,); reply the MetadataResponse once every partition has a leader."""
         request = MetadataRequest(tuple(args[0]), allow_auto_topic_creation=False)
         SingleRequest(self.calls, call, request, now).attempt(now)
+
+    def describe_group(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Describe a classic (group,); reply (error, DescribedGroup)."""
+        describe_group(self.calls, call, args[0], now).attempt(now)
+
+    def list_groups(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """List the groups of (states, types), both () for all; reply (ListedGroup, …)."""
+        ListGroups(self.calls, call, ListGroupsRequest(*args), now).attempt(now)
+
+    def delete_group(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Delete an empty (group,) and its offsets; reply (error, None)."""
+        delete_group(self.calls, call, args[0], now).attempt(now)
+
+    def delete_offsets(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Delete offsets of (group, partitions); reply (error, {partition: error})."""
+        partitions = tuple([TopicPartition(*tp) for tp in args[1]])
+        delete_offsets(self.calls, call, args[0], partitions, now).attempt(now)
 
     def close(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Wait for the results of all calls under way, then close the connections and reply."""

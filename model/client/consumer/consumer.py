@@ -13,19 +13,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.consumer.fetcher import Fetcher
-from kafkasim.model.client.consumer.group.commits import Offsets
+from kafkasim.model.client.consumer.group.commits import RETRIED, Offsets
 from kafkasim.model.client.consumer.group.coordinator import ConsumerCoordinator
 from kafkasim.model.client.consumer.group.membership import Membership
 from kafkasim.model.client.consumer.modern.epoch_membership import EpochMembership
 from kafkasim.model.client.consumer.modern.member import ConsumerGroupMember
 from kafkasim.model.client.consumer.offset_fetcher import OffsetFetcher
 from kafkasim.model.client.consumer.poll import Poll
+from kafkasim.model.client.consumer.steering import Steering
 from kafkasim.model.client.consumer.subscription import SubscriptionState
 from kafkasim.model.client.exceptions import (
     CommitFailedError,
     KafkaError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
+    RetriableCommitFailedError,
+    WakeupError,
 )
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import NO_LEADER, Metadata
@@ -110,8 +113,11 @@ class KafkaConsumer:
             "position": self.position,
             "committed": self.committed,
             "group_metadata": self.group_metadata,
+            "wakeup": self.wakeup,
             "close": self.close,
+            **Steering(config, metadata, subscription, poll).methods,
         }
+        self._callbacks: list[Reply] = []  # of async commits, until the next poll() or commit
 
     # Calls.
 
@@ -145,8 +151,12 @@ class KafkaConsumer:
         self._poll.go_on(call, now)
 
     def commit_sync(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Commit (offsets or None for all consumed,) and reply with the outcome."""
+        """Commit (offsets or None for all consumed,) and reply with the outcome.
+
+        ``offsets`` are by partition: an offset, or (offset, metadata).
+        """
         commits = self._in_group().commits
+        self._run_callbacks()
         timeout = self.config.default_api_timeout_ms * 1000
 
         def done(error: Errors, _at: int) -> None:
@@ -159,11 +169,39 @@ class KafkaConsumer:
             else:
                 self._refuse(call, KafkaError(error.name, "commit_sync"))
 
-        commits.commit(self._offsets(args), "sync", timeout, now, done)
+        offsets, metadata = self._offsets(args)
+        commits.commit(offsets, "sync", timeout, now, done, metadata)
 
     def commit_async(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Commit (offsets or None,) once and reply without waiting. The outcome is a fact."""
-        self._in_group().commits.commit(self._offsets(args), "async", 0, now, _ignore)
+        """Commit (offsets or None, want_callback) once and reply without waiting.
+
+        ``want_callback`` may be left out. If it is True, -call is replied too, with the offsets or
+        the error: in the next poll() or commit after the response, as callbacks are run.
+        """
+        offsets, metadata = self._offsets(args)
+        wanted = len(args) > 1 and args[1]
+
+        def done(error: Errors, at: int) -> None:
+            if not wanted:
+                return
+            failed: KafkaError | None = None
+            if error in MEMBER_ERRORS:
+                failed = CommitFailedError(error.name, self.config.group_id)
+            elif error:
+                retriable = error in RETRIED
+                kind = RetriableCommitFailedError if retriable else KafkaError
+                failed = kind(error.name, "commit_async")
+            committed = None if failed else {tp: offset for tp, (offset, _) in offsets.items()}
+            self._callbacks.append(Reply(-call, committed, failed))
+            self._poll.wake(at)
+
+        self._in_group().commits.commit(offsets, "async", 0, now, done, metadata)
+        self._reply(call, None)
+
+    def wakeup(self, call: int, _args: tuple[Any, ...], now: int) -> None:
+        """End the outstanding poll(), or the next one, with a WakeupError."""
+        self._poll.fail(WakeupError("WAKEUP", self.name))
+        self._poll.wake(now)
         self._reply(call, None)
 
     def seek(self, call: int, args: tuple[Any, ...], now: int) -> None:
@@ -184,9 +222,13 @@ class KafkaConsumer:
         self._reply(call, state.position if known and state is not None else None)
 
     def committed(self, call: int, args: tuple[Any, ...], now: int) -> None:
-        """Reply the group's committed offsets of (partitions,): {partition: offset or None}."""
+        """Reply the group's committed offsets of (partitions,): {partition: offset or None}.
+
+        With a second argument True: (offset, metadata) in place of an offset.
+        """
         partitions = tuple([TopicPartition(*tp) for tp in args[0]])
-        self._in_group().committed.reply(call, partitions, now)
+        with_metadata = len(args) > 1 and args[1]
+        self._in_group().committed.reply(call, partitions, now, with_metadata)
 
     def group_metadata(self, call: int, _args: tuple[Any, ...], _now: int) -> None:
         """Reply the member's place in its group, for a transaction's offsets (KIP-447)."""
@@ -248,6 +290,8 @@ class KafkaConsumer:
 
     def _advance(self, now: int) -> None:
         """Run one pass of poll(): group, positions, records, fetches."""
+        if self._callbacks:
+            self._run_callbacks()
         ready = self.coordinator is None or self.coordinator.poll(now)
         if not self._poll.outstanding:
             return
@@ -290,24 +334,32 @@ class KafkaConsumer:
         assert self.coordinator is not None, f"{self.name} has no group.id"
         return self.coordinator
 
-    def _offsets(self, args: tuple[Any, ...]) -> Offsets:
-        """Return the offsets to commit, with the leader epoch of those that are positions."""
+    def _offsets(self, args: tuple[Any, ...]) -> tuple[Offsets, dict[TopicPartition, str]]:
+        """Return the offsets to commit, with the leader epoch of those that are positions.
+
+        The second value is the metadata of those that have some.
+        """
         if not args or args[0] is None:
-            return self.subscription.consumed()
+            return self.subscription.consumed(), {}
         offsets: Offsets = {}
-        for name, offset in args[0].items():
+        metadata: dict[TopicPartition, str] = {}
+        for name, given in args[0].items():
             tp = TopicPartition(*name)
+            offset = given
+            if isinstance(given, tuple):
+                offset, metadata[tp] = given
             state = self.subscription.assignment.get(tp)
             same = state is not None and state.position == offset
             offsets[tp] = (offset, state.offset_epoch if same and state is not None else -1)
-        return offsets
+        return offsets, metadata
+
+    def _run_callbacks(self) -> None:
+        """Tell the application of async commits that are over (invokeCompletedOffsetCommit…)."""
+        self.process.out.extend(self._callbacks)
+        self._callbacks.clear()
 
     def _reply(self, call: int, result: Any) -> None:
         self.process.out.append(Reply(call, result, None))
 
     def _refuse(self, call: int, error: KafkaError) -> None:
         self.process.out.append(Reply(call, None, error))
-
-
-def _ignore(_error: Errors, _now: int) -> None:
-    """Do nothing with the outcome of an async commit."""

@@ -119,7 +119,7 @@ class Fetcher:
             parts: list[FetchPartition] = []
             requested: dict[TopicPartition, tuple[TopicPartitionState, int]] = {}
             for state in node.states:
-                if state.state is not FETCHING or state.buffered:
+                if state.state is not FETCHING or state.buffered or state.paused:
                     continue
                 if state.pending_revocation and pauses:
                     continue
@@ -166,10 +166,23 @@ class Fetcher:
     def collect(self, now: int) -> dict[TopicPartition, tuple[RecordTuple, ...]]:
         """Take up to max.poll.records buffered records and advance the positions.
 
+        What was fetched of paused partitions stays, behind the others.
+
         Raises:
             NoOffsetForPartitionError: a position is out of range, and auto.offset.reset is none.
             KafkaError: the next batch is corrupt, or the leader refused the fetch for good.
         """
+        if not self._subscription.pauses:
+            return self._collect(now)
+        fetched = list(self.completed)
+        held = [each for each in fetched if each.state.paused and not each.response.error]
+        self.completed = deque([each for each in fetched if each not in held])
+        try:
+            return self._collect(now)
+        finally:
+            self.completed.extend(held)
+
+    def _collect(self, now: int) -> dict[TopicPartition, tuple[RecordTuple, ...]]:
         self.position_advanced = False
         room = self._config.max_poll_records
         polled: dict[TopicPartition, tuple[RecordTuple, ...]] = {}

@@ -1,6 +1,6 @@
 """Subscription, assignment and positions of a consumer: Kafka's SubscriptionState.
 
-Not modelled: pattern subscription; pause and resume by the application.
+Not modelled: pattern subscription of the classic protocol.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class TopicPartitionState:
         "high_watermark",
         "leader_epoch",
         "offset_epoch",
+        "paused",
         "pending_revocation",
         "position",
         "preferred_replica",
@@ -54,11 +55,16 @@ class TopicPartitionState:
         self.reset_strategy = ""  # in AWAIT_RESET: earliest or latest
         self.high_watermark = -1  # −1 until a fetch response has named it
         self.buffered = False  # a fetched response waits to be polled
+        self.paused = False  # by the application
         self.pending_revocation = False
         self.request_in_flight = False  # for a reset or a validation
         self.retry_at = 0  # the end of the backoff of resets and validations
         self.preferred_replica = -1  # the node that the leader named (KIP-392), −1 for none
         self.preferred_until_us = 0
+
+    def pause(self, paused: bool) -> None:
+        """Pause or resume the partition."""
+        self.paused = paused
 
     def clear_preferred_replica(self) -> bool:
         """Fetch from the leader again; return whether that is a change."""
@@ -84,6 +90,7 @@ class SubscriptionState:
         self.auto_assigned = False  # by the group, not by assign()
         self.assignment: dict[TopicPartition, TopicPartitionState] = {}
         self.version = 0  # counts the assignments
+        self.pauses = False  # whether the application has ever paused a partition
         self.has_all_positions = True  # False: some partition may not be FETCHING
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:

@@ -344,15 +344,20 @@ class ClassicMembership:
                     self.runtime.respond(member.awaiting_sync, answer)
 
     def delete_if_empty(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
-        """Append the tombstone of an empty group, and forget the group (maybeDeleteGroup)."""
-        if group.state is not ClassicGroupState.EMPTY:
-            return
+        """Delete a group that has lost its last offset, if it is empty (maybeDeleteGroup)."""
+        if group.state is ClassicGroupState.EMPTY:
+            self.delete(shard, group, "expired", now)
+
+    def delete(self, shard: GroupShard, group: ClassicGroup, reason: str, now: int) -> Errors:
+        """Append the tombstone of an empty group, and forget the group."""
         wall_ms = self.runtime.wall_ms(now)
         tombstone = group_record(group.group_id, None, 0, wall_ms)
-        if self.runtime.append(shard.context, (tombstone,), now) is Errors.NONE:
+        error = self.runtime.append(shard.context, (tombstone,), now)
+        if error is Errors.NONE:
             del shard.groups[group.group_id]
             self.rebalance.cancel_timers(group)
-            self.rebalance.transition(group, ClassicGroupState.DEAD, "expired", now)
+            self.rebalance.transition(group, ClassicGroupState.DEAD, reason, now)
+        return error
 
 
 def _check_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> Errors:

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.fidelity.conversations import groups, operators, records, transactions
+from tests.fidelity.conversations import (
+    group_admin,
+    groups,
+    operators,
+    records,
+    transactions,
+)
 from tests.fidelity.conversations.talk import Talk
 from tests.fidelity.sides import Side
 
@@ -22,6 +28,7 @@ CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
     "members": groups.members,
     "static members": groups.static_members,
     "committed offsets": groups.committed_offsets,
+    "administering groups": group_admin.administering_groups,
     "topics": operators.topics,
     "configs": operators.configs,
     "moving": operators.moving,

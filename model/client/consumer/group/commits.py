@@ -8,7 +8,7 @@ while the member is not stable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Offsets = dict[TopicPartition, tuple[int, int]]  # offset, leader epoch
 Done = Callable[[Errors, int], None]  # (the first error or NONE, now)
 
+NO_METADATA: Mapping[TopicPartition, str] = {}
+
 RETRIED = RETRIABLE | {Errors.REQUEST_TIMED_OUT}
 UNKNOWN_COORDINATOR = (
     Errors.COORDINATOR_NOT_AVAILABLE,
@@ -43,10 +45,18 @@ UNKNOWN_COORDINATOR = (
 class Commit:
     """One commit: sent once, or until it succeeds or its deadline has passed."""
 
-    __slots__ = ("attempts", "deadline", "done", "generation", "kind", "offsets")
+    __slots__ = ("attempts", "deadline", "done", "generation", "kind", "metadata", "offsets")
 
-    def __init__(self, offsets: Offsets, kind: str, deadline: int, done: Done) -> None:
+    def __init__(
+        self,
+        offsets: Offsets,
+        kind: str,
+        deadline: int,
+        done: Done,
+        metadata: Mapping[TopicPartition, str],
+    ) -> None:
         self.offsets = offsets
+        self.metadata = metadata  # what the application says of some of the offsets
         self.kind = kind  # auto, sync, async
         self.deadline = deadline  # 0: never repeated
         self.done = done
@@ -94,7 +104,15 @@ class OffsetCommits:
         self._rebalance_not_before = 0
         lookup.found.append(self._on_coordinator_found)
 
-    def commit(self, offsets: Offsets, kind: str, timeout_us: int, now: int, done: Done) -> None:
+    def commit(
+        self,
+        offsets: Offsets,
+        kind: str,
+        timeout_us: int,
+        now: int,
+        done: Done,
+        metadata: Mapping[TopicPartition, str] = NO_METADATA,
+    ) -> None:
         """Commit offsets and call ``done(error, now)``; ``timeout_us`` 0 sends them once."""
         if not offsets:
             done(Errors.NONE, now)
@@ -102,7 +120,7 @@ class OffsetCommits:
         deadline = now + timeout_us if timeout_us else 0
         if not deadline and self._rules.retries_async_commit():
             deadline = now + self._config.default_api_timeout_ms * 1000
-        self._send(Commit(offsets, kind, deadline, done), now)
+        self._send(Commit(offsets, kind, deadline, done, metadata), now)
 
     def _send(self, commit: Commit, now: int) -> None:
         """Send a commit, or let it wait until the coordinator is known."""
@@ -122,7 +140,10 @@ class OffsetCommits:
                 return
         commit.generation = generation
         commit.attempts += 1
-        offsets = tuple([(tp, at, epoch, "") for tp, (at, epoch) in commit.offsets.items()])
+        told = commit.metadata
+        offsets = tuple(
+            [(tp, at, epoch, told.get(tp, "")) for tp, (at, epoch) in commit.offsets.items()]
+        )
         request = OffsetCommitRequest(
             self._config.group_id, generation, member_id, self._config.group_instance_id, offsets
         )

@@ -71,8 +71,13 @@ class CommittedOffsets:
         self._in_flight = True
         self._fetch(waiting, now, partial(self._on_positions, self._subscription.version))
 
-    def reply(self, call: int, partitions: tuple[TopicPartition, ...], now: int) -> None:
-        """Reply {partition: committed offset or None} to a call, or a timeout."""
+    def reply(
+        self, call: int, partitions: tuple[TopicPartition, ...], now: int, with_metadata: bool
+    ) -> None:
+        """Reply {partition: committed offset or None} to a call, or a timeout.
+
+        ``with_metadata`` replies (offset, metadata) in place of an offset.
+        """
         deadline = now + self._config.default_api_timeout_ms * 1000
         attempts = 0
 
@@ -83,7 +88,10 @@ class CommittedOffsets:
             nonlocal attempts
             process = self._process
             if not self._must_ask_again(response, at):
-                offsets = {p.tp: p.offset if p.offset >= 0 else None for p in response.partitions}
+                offsets: dict[TopicPartition, Any] = {}
+                for p in response.partitions:
+                    value = (p.offset, p.metadata) if with_metadata else p.offset
+                    offsets[p.tp] = value if p.offset >= 0 else None
                 process.out.append(Reply(call, offsets, None))
                 return
             attempts += 1

@@ -1,0 +1,185 @@
+"""How an application steers a consumer beside poll(): pause, resume, seek, offsets for times.
+
+Models the methods of these names of ClassicKafkaConsumer. A paused partition is not fetched, and
+what was fetched of it stays buffered; a rebalance that takes it away forgets the pause. Seeking to
+the beginning or end is evaluated lazily, by the next poll().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.model.client.consumer.offset_fetcher import isolation_level
+from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
+from kafkasim.model.client.net.connections import backoff_us
+from kafkasim.model.effects import Reply
+from kafkasim.model.errors import RETRIABLE
+from kafkasim.model.messages import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse
+from kafkasim.model.records import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasim.model.client.consumer.poll import Poll
+    from kafkasim.model.client.consumer.subscription import SubscriptionState, TopicPartitionState
+    from kafkasim.model.client.net.metadata import Metadata
+    from kafkasim.model.config import ConsumerConfig
+
+Method = Callable[[int, tuple[Any, ...], int], None]
+"""Called with (call, its arguments, now)."""
+
+
+class Steering:
+    """The calls of one consumer's application that change what is fetched, and from where."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        metadata: Metadata,
+        subscription: SubscriptionState,
+        poll: Poll,
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._subscription = subscription
+        self._poll = poll
+        self._process = poll.process
+        self.methods: dict[str, Method] = {
+            "pause": self.pause,
+            "resume": self.resume,
+            "paused": self.paused,
+            "seek_to_beginning": self.seek_to_beginning,
+            "seek_to_end": self.seek_to_end,
+            "offsets_for_times": self.offsets_for_times,
+        }
+
+    def pause(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Return no records of (partitions,) until they are resumed."""
+        self._subscription.pauses = True
+        self._each(call, args[0], lambda state: state.pause(True))
+
+    def resume(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Return records of (partitions,) again."""
+        self._each(call, args[0], lambda state: state.pause(False))
+        self._poll.wake(now)
+
+    def paused(self, call: int, _args: tuple[Any, ...], _now: int) -> None:
+        """Reply the partitions that are paused."""
+        states = self._subscription.assignment.values()
+        self._reply(call, tuple([state.tp for state in states if state.paused]))
+
+    def seek_to_beginning(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Move the positions of (partitions,), or of all, to the first offsets."""
+        self._reset(call, args, "earliest", now)
+
+    def seek_to_end(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Move the positions of (partitions,), or of all, to the last offsets.
+
+        That is the high watermark, and with read_committed the last stable offset.
+        """
+        self._reset(call, args, "latest", now)
+
+    def _reset(self, call: int, args: tuple[Any, ...], strategy: str, now: int) -> None:
+        wanted = args[0] if args and args[0] else tuple(self._subscription.assignment)
+        reset = self._subscription.request_reset
+        self._each(call, wanted, lambda state: reset(state, strategy))
+        self._poll.wake(now)
+
+    def _each(
+        self, call: int, partitions: Any, change: Callable[[TopicPartitionState], None]
+    ) -> None:
+        """Change the state of partitions; of one that is not assigned refuse the call."""
+        assignment = self._subscription.assignment
+        for tp in [TopicPartition(*each) for each in partitions]:
+            if tp not in assignment:
+                error = KafkaError("ILLEGAL_STATE", f"No current assignment for partition {tp}")
+                self._process.out.append(Reply(call, None, error))
+                return
+            change(assignment[tp])
+        self._reply(call, None)
+
+    def offsets_for_times(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Reply {partition: (offset, timestamp in ms) or None} of ({partition: timestamp in ms},).
+
+        It is the first record with this timestamp or a later one; None if there is none.
+        """
+        wanted = {TopicPartition(*tp): timestamp for tp, timestamp in args[0].items()}
+        self._metadata.add_topics(tuple(dict.fromkeys([tp.topic for tp in wanted])), now)
+        OffsetsForTimes(self, call, wanted, now).ask(now)
+
+    def _reply(self, call: int, result: Any) -> None:
+        self._process.out.append(Reply(call, result, None))
+
+    # For OffsetsForTimes.
+
+    def list_offsets(
+        self, wanted: dict[TopicPartition, int], done: Callable[[Any, int], None], now: int
+    ) -> int:
+        """Ask the leaders of partitions; return how many were asked."""
+        by_leader: dict[int, list[ListOffsetsPartition]] = {}
+        for tp, timestamp in wanted.items():
+            known = self._metadata.leaders.get(tp)
+            if known is not None and known.leader in self._metadata.brokers:
+                part = ListOffsetsPartition(tp, known.epoch, timestamp)
+                by_leader.setdefault(known.leader, []).append(part)
+        level = isolation_level(self._config)
+        for leader, parts in by_leader.items():
+            address = self._metadata.brokers[leader]
+            channel = self._metadata.connections.channel(leader, address)
+            channel.send(ListOffsetsRequest(-1, level, tuple(parts)), now, done)
+        return len(by_leader)
+
+    def try_again(self, call: int, deadline: int, ask: Callable[[int], None], now: int) -> None:
+        """Ask again after the backoff with newer metadata, or reply a timeout."""
+        self._metadata.request_update(now)
+        at = now + backoff_us(self._config, 1, self._process.rng)
+        if at >= deadline:
+            error = KafkaTimeoutError("REQUEST_TIMED_OUT", "offsets_for_times")
+            self._process.out.append(Reply(call, None, error))
+        else:
+            self._process.timers.arm(("offsets", self._poll.name, call), at, "main", ask)
+
+    @property
+    def timeout_us(self) -> int:
+        """How long a call may take: default.api.timeout.ms."""
+        return self._config.default_api_timeout_ms * 1000
+
+    def reply(self, call: int, result: Any) -> None:
+        """Give the application the result of a call."""
+        self._reply(call, result)
+
+
+class OffsetsForTimes:
+    """One call of offsetsForTimes: leaders are asked until each partition has an answer."""
+
+    def __init__(
+        self, steering: Steering, call: int, wanted: dict[TopicPartition, int], now: int
+    ) -> None:
+        self._steering = steering
+        self._call = call
+        self._wanted = wanted
+        self._deadline = now + steering.timeout_us
+        self._found: dict[TopicPartition, tuple[int, int] | None] = {}
+        self._outstanding = 0
+
+    def ask(self, now: int) -> None:
+        """Ask for what has no answer yet."""
+        missing = {tp: at for tp, at in self._wanted.items() if tp not in self._found}
+        self._outstanding = self._steering.list_offsets(missing, self._on_response, now)
+        if not self._outstanding:
+            self._go_on(now)
+
+    def _on_response(self, response: Any, now: int) -> None:
+        self._outstanding -= 1
+        if isinstance(response, ListOffsetsResponse):
+            for part in response.partitions:
+                if part.error not in RETRIABLE:
+                    known = not part.error and part.offset >= 0
+                    self._found[part.tp] = (part.offset, part.timestamp) if known else None
+        if not self._outstanding:
+            self._go_on(now)
+
+    def _go_on(self, now: int) -> None:
+        if len(self._found) == len(self._wanted):
+            self._steering.reply(self._call, {tp: self._found[tp] for tp in self._wanted})
+        else:
+            self._steering.try_again(self._call, self._deadline, self.ask, now)
