@@ -198,6 +198,29 @@ def test_a_static_member_comes_back_to_its_partitions() -> None:
     assert bench.get(beat("x", 1, instance_id="j")) == refused(Errors.UNKNOWN_MEMBER_ID)
 
 
+def test_a_static_member_whose_join_had_no_answer_is_refused_until_its_session_ends() -> None:
+    """A weak point of Kafka 4.0 and 4.1: it is refused in favour of itself."""
+    bench = ConsumerBench().elect()
+    assert bench.get(joining("a", instance_id="i")) == answered(1, ORDERS)
+    assert bench.get(joining("a", instance_id="i")) == refused(Errors.UNRELEASED_INSTANCE_ID)
+    bench.wait(46)
+    assert bench.get(joining("a", instance_id="i")) == answered(3, ORDERS)
+
+
+def test_a_leave_that_cannot_be_written_leaves_a_member_without_a_session() -> None:
+    """A weak point of Kafka 4.0 and 4.1: its timers are cancelled before the write."""
+    bench = ConsumerBench().elect()
+    bench.get(joining("a"))
+    bench.log.error = Errors.NOT_ENOUGH_REPLICAS
+    assert bench.get(leaving("a")) == refused(Errors.COORDINATOR_NOT_AVAILABLE)
+    bench.log.error = Errors.NONE
+    bench.wait(600)
+    assert list(bench.consumer_group().members) == ["a"]
+    after = ConsumerBench(log=bench.log, now=bench.now).elect(2)
+    after.wait(46)
+    assert list(after.consumer_group().members) == []
+
+
 def test_a_static_restart_alone_changes_nothing() -> None:
     bench = ConsumerBench().elect()
     bench.get(joining("a", instance_id="i"))
