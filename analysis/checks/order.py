@@ -41,6 +41,7 @@ POLL_ORDER = offending(
 NONMONOTONIC_SEND = offending(
     # An idempotent producer's acknowledged sends to a partition landed out of order, within one
     # epoch: it is raised after a batch has failed, and what was in flight is sent again (KIP-360).
+    # The records of a processor have the ids of its inputs, which it may process again.
     # Produce requests name the topic: what is acknowledged after its deletion may be in another.
     """
     SELECT * FROM (
@@ -49,7 +50,8 @@ NONMONOTONIC_SEND = offending(
         FROM (SELECT *, element_at(record_ids, 1) AS first FROM Acked
               LEFT JOIN (SELECT run, topic_id, min(seq) AS gone FROM TopicDeleted
                          GROUP BY run, topic_id) USING (run, topic_id)
-              WHERE producer_id >= 0 AND base_offset >= 0 AND (gone IS NULL OR seq < gone))
+              WHERE producer_id >= 0 AND base_offset >= 0 AND (gone IS NULL OR seq < gone)
+                AND (run, node) NOT IN (SELECT run, node FROM ProcessorStarted))
         WINDOW sender AS (PARTITION BY run, topic_id, partition, node, producer_id,
                           producer_epoch ORDER BY seq))
     WHERE (first > last_record) != (base_offset > last_offset)""",

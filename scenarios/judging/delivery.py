@@ -116,6 +116,7 @@ class Delivery:
         # a producer raises it after a failed batch and sends in-flight batches again, possibly
         # behind later ones (KIP-360).
         self._sent: dict[tuple[str, PartitionKey, int, int], tuple[int, int]] = {}
+        self._processors: dict[str, None] = {}  # hosts: their records have the ids of inputs
         self._values: dict[PartitionKey, dict[int, int]] = {}
         # By group and member: the offset that poll() must return next.
         self._readers: dict[tuple[str, str, PartitionKey], int] = {}
@@ -141,6 +142,7 @@ class Delivery:
             (facts.TopicCreated, self._on_topic),
             (facts.TopicDeleted, self._on_topic_deleted),
             (facts.Acked, self._on_acked),
+            (facts.ProcessorStarted, self._on_processor),
             (facts.Positioned, self._on_positioned),
             (facts.Polled, self._on_polled),
             (facts.Processed, self._on_processed),
@@ -167,7 +169,7 @@ class Delivery:
         base = fact.base_offset
         for index, record_id in enumerate(fact.record_ids):
             acked[record_id] = (base + index if base >= 0 else -1, t, fact)
-        if base < 0 or fact.producer_id < 0:
+        if base < 0 or fact.producer_id < 0 or node in self._processors:
             return
         sender = (node, key, fact.producer_id, fact.producer_epoch)
         last = self._sent.get(sender)
@@ -178,6 +180,9 @@ class Delivery:
             self._note("nonmonotonic-send", key, detail, seq, offset=where, record_id=first,
                        weak=weak)  # fmt: skip
         self._sent[sender] = (fact.record_ids[-1], base + len(fact.record_ids) - 1)
+
+    def _on_processor(self, _seq: int, _t: int, node: str, _: facts.ProcessorStarted) -> None:
+        self._processors[node] = None
 
     def _on_positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         key = (fact.topic_id, fact.partition)
@@ -437,13 +442,6 @@ class Delivery:
 
     def _skipped(self, group: str, key: PartitionKey, low: int, high: int, seq: int) -> None:
         for offset in range(low, high):
-            if not self._holes.holds(key, offset, group):
-                continue
-            self._note(
-                "skipped-by-commit",
-                key,
-                f"group {group} committed past offset {offset} unprocessed",
-                seq,
-                group,
-                offset=offset,
-            )
+            if self._holes.holds(key, offset, group):
+                detail = f"group {group} committed past offset {offset} unprocessed"
+                self._note("skipped-by-commit", key, detail, seq, group, offset=offset)

@@ -392,3 +392,14 @@ def test_a_coordinator_that_moves_keeps_the_generation() -> None:
     assert nodes[0] == "broker-0"
     assert set(nodes[1:]) == {"broker-1"}
     assert group.generation == 1
+
+
+def test_a_dropped_member_commits_in_transactions_under_its_last_generation() -> None:
+    """ConsumerCoordinator.groupMetadata changes with assignments only, so a zombie is refused."""
+    h, group = start(records=1)
+    assert [r[0] for r in polled(h)[1][T0]] == [0]
+    before = h.result("group_metadata")
+    assert (before.generation_id, bool(before.member_id)) == (1, True)
+    group.heartbeat_error = Errors.UNKNOWN_MEMBER_ID
+    h.run(4_000)
+    assert h.result("group_metadata") == before

@@ -232,12 +232,9 @@ class KafkaConsumer:
 
     def group_metadata(self, call: int, _args: tuple[Any, ...], _now: int) -> None:
         """Reply the member's place in its group, for a transaction's offsets (KIP-447)."""
-        config, membership = self.config, self.membership
+        config, (generation_id, member_id) = self.config, self.membership.group_metadata
         metadata = ConsumerGroupMetadata(
-            config.group_id,
-            membership.generation_id,
-            membership.member_id,
-            config.group_instance_id,
+            config.group_id, generation_id, member_id, config.group_instance_id
         )
         self._reply(call, metadata)
 

@@ -236,6 +236,7 @@ class ConsumerCoordinator:
         partitions = self._join.assignment
         assert partitions is not None, self._config.group_id
         self._needs_prepare = True
+        self._membership.take_assignment()
         if any(tp.topic not in self._subscription.topics for tp in partitions):
             self._join.take_assignment()
             reason = "received assignment does not match the current subscription"

@@ -33,12 +33,15 @@ class MemberState(Enum):
 class Membership:
     """The state of one member. Without a group it stays as it is created."""
 
-    __slots__ = ("generation_id", "member_id", "state")
+    __slots__ = ("generation_id", "group_metadata", "member_id", "state")
 
     def __init__(self) -> None:
         self.state = MemberState.UNJOINED
         self.generation_id = -1  # −1: in no generation (Generation.NO_GENERATION)
         self.member_id = ""  # empty until the coordinator has given one
+        # (generation, member id) for transactions: those of the last assignment, even when the
+        # group has dropped the member since. Its offsets are then refused (KIP-447).
+        self.group_metadata = (-1, "")
 
     @property
     def stable(self) -> bool:
@@ -90,6 +93,10 @@ class Membership:
         """Have the assignment of the generation: SyncGroup has succeeded."""
         assert self.state is MemberState.COMPLETING_REBALANCE, self.state
         self.state = MemberState.STABLE
+
+    def take_assignment(self) -> None:
+        """Let transactions commit under the present generation (ConsumerGroupMetadata)."""
+        self.group_metadata = (self.generation_id, self.member_id)
 
     def reset(self, keep_member_id: bool) -> None:
         """Forget the generation, and the member id unless it is kept."""

@@ -129,6 +129,7 @@ class ConsumerMembershipManager:
         if self.state in NOT_IN_GROUP:
             return
         self._membership.generation_id = response.member_epoch
+        self._membership.take_assignment()
         if response.assignment is None or self.state not in PREDECESSORS[MemberState.RECONCILING]:
             return
         partitions = dict(response.assignment)
