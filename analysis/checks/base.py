@@ -22,7 +22,8 @@ JUDGED_KINDS = (
     "OffsetFetched", "PartitionChanged", "Phase", "Polled", "Positioned", "Processed",
     "ProcessorStarted", "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated",
     "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
-    "TransactionOffsets", "TransactionSent", "TransactionState", "ZkControllerWrite",
+    "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
+    "ZkControllerWrite",
     "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""

@@ -32,6 +32,9 @@ from kafkasim.sim.world import World
 USER_RECORDS = 1 << 20
 """Producers are numbered from 1, hosts of users' applications from here."""
 
+IDEMPOTENT: dict[str, Any] = {"enable.idempotence": True, "acks": "all"}
+"""What a transactional.id implies in releases whose defaults are others (KafkaProducer of 2.8)."""
+
 STUCK_FOR_US = 600_000_000
 """How long a stuck member stays away from poll() unless ``stuck-for`` says otherwise."""
 
@@ -100,6 +103,7 @@ class ClientHosts:
         transactional = table.transactional_id is not None
         if table.transactional_id is not None:
             suffix = f"-{member}" if table.count > 1 else ""
+            properties = IDEMPOTENT | properties
             properties["transactional.id"] = table.transactional_id + suffix
         kind = TransactionalProducerApplication if transactional else ProducerApplication
         application = kind(
@@ -126,6 +130,7 @@ class ClientHosts:
         }
         writes = dict(table.producer_config)
         if table.guarantee == "exactly-once":
+            writes = IDEMPOTENT | writes
             reads["isolation.level"] = "read_committed"
             writes["transactional.id"] = f"{table.transactional_id or table.group}-{member}"
         application = ProcessorApplication(

@@ -5,7 +5,8 @@ A seed becomes a scenario in this order: a cluster and its topic (draw_cluster.p
 something else instead: a *chain* of events, one shortly after the other (chains/chain.py), or a
 *shape*, a few small faults that meet around one place and time (draw_shape.py, shapes/). At last
 some of the others get a second log directory that fails, a topic that grows, or records that are
-deleted. In some of those on KRaft, groups use the consumer protocol (KIP-848).
+deleted. In some of those on KRaft, groups use the consumer protocol (KIP-848). Producers of some
+use transactions (draw_transactions.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -28,6 +29,7 @@ from kafkasim.scenarios.searching.draw_operations import (
     operations,
 )
 from kafkasim.scenarios.searching.draw_shape import play_shape
+from kafkasim.scenarios.searching.draw_transactions import transactions
 from kafkasim.scenarios.searching.draw_workload import consumer_groups, permitted, workloads
 
 MODES = ("kraft", "zookeeper")
@@ -52,6 +54,7 @@ def draw(seed: int) -> dict[str, Any]:
     """
     data = _draw(seed)
     consumer_groups(random.Random(f"swarm/{seed}/consumer-groups"), data)
+    transactions(random.Random(f"swarm/{seed}/transactions"), data)
     return data
 
 

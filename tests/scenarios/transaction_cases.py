@@ -105,6 +105,9 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
     "read before the coordinator had decided": (
         [*OPEN, *ending(True), *polled(0, 100), *decided(), *ended("committed"),
          *marker(2, True), *LOG], {"precommitted-read": 1}),
+    "read of what a new coordinator has found decided": (
+        [*OPEN, *ending(True), ("broker-3", facts.TransactionsLoaded(0, 2, True)),
+         *marker(2, True), *polled(0, 100), *ended("committed"), *LOG], {}),
     "read by a group that reads uncommitted records": (
         [*TOPICS, *begun(), *sent(100), *appended(0, 100), *polled(0, 100), *ending(False),
          *ended("aborted"), *marker(1, False), *final((0, (100,), 7), (1, (), 7))], {}),

@@ -53,7 +53,12 @@ TRANSACTIONS = """
                     WHERE committing
                     UNION ALL
                     SELECT run, transactional_id, seq, 'decided' FROM TransactionState
-                    WHERE state IN ('PrepareCommit', 'CompleteCommit')))
+                    WHERE state IN ('PrepareCommit', 'CompleteCommit')
+                    UNION ALL
+                    -- A coordinator that takes over finds decisions, and does not tell them again.
+                    SELECT run, transactional_id, seq, 'decided' FROM TransactionsLoaded
+                    JOIN (SELECT DISTINCT run, transactional_id FROM TransactionBegun) USING (run)
+                    WHERE loaded))
         WHERE asked IS NOT NULL GROUP BY run, transactional_id, asked)
         USING (run, transactional_id, commit_asked)"""
 

@@ -198,8 +198,10 @@ class TransactionMarkerChannelManager:
             self._try_append(pending, now)
 
     def _try_append(self, pending: PendingCompleteTxn, now: int) -> None:
-        def appended(error: Errors, _: int) -> None:
+        def appended(error: Errors, at: int) -> None:
             if error is Errors.COORDINATOR_NOT_AVAILABLE:
+                if not self._append_retries:
+                    self._sender().wakeup_by(at + self._poll_us)
                 self._append_retries.append(pending)
 
         self._manager.append(

@@ -60,11 +60,13 @@ class Transactions:
         self._outputs = Outputs(trace)
         self._committed_readers: dict[str, None] = {}  # groups
         self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
+        self._loaded = -1  # the last row in which a coordinator began with the log of another
         self._reads: list[_Read] = []
         self._committed: dict[tuple[str, str, int], int] = {}  # the highest offset of a group
         self._found: dict[tuple[str, PartitionKey], _Found] = {}
         trace.subscribe(facts.ReadsCommitted, self._on_reader)
         trace.subscribe(facts.TransactionState, self._on_state)
+        trace.subscribe(facts.TransactionsLoaded, self._on_loaded)
         trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
 
@@ -102,6 +104,11 @@ class Transactions:
         if fact.state in DECIDED:
             self._decided[fact.transactional_id] = seq
 
+    def _on_loaded(self, seq: int, _t: int, _node: str, fact: facts.TransactionsLoaded) -> None:
+        """Reckon with decisions that a coordinator finds in the log, and does not tell again."""
+        if fact.loaded:
+            self._loaded = seq
+
     def _on_polled(self, seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
         if fact.group not in self._committed_readers:
             return
@@ -109,7 +116,7 @@ class Transactions:
         for offset, record_id in zip(fact.offsets, fact.record_ids):
             transaction = self._placed.transaction_at(key, offset)
             if transaction is not None:
-                decided = self._decided.get(transaction.transactional_id, -1)
+                decided = max(self._loaded, self._decided.get(transaction.transactional_id, -1))
                 self._reads.append(
                     _Read(seq, key, offset, record_id, fact.group, transaction, decided)
                 )
