@@ -256,11 +256,22 @@ def older_offset(facts: Facts, _key: Key, row: Row) -> Chain:
 
 
 def two_owners(facts: Facts, _key: Key, row: Row) -> Chain:
-    """Return the assignments of one generation that name a partition twice."""
+    """Return the assignments that name a partition twice.
+
+    They are of one generation; in a consumer group (KIP-848), which has no leader, of any two.
+    """
     chain = Chain()
-    same = {"group": row["group"], "generation": row["generation"]}
+    group, named = row["group"], row["assignment"]
+    state = facts.last(["GroupState"], group=group, before=row["seq"])
+    if state is not None and not state["group_leader"]:
+        earlier = facts.rows(["GroupAssigned"], group=group, before=row["seq"])
+        owners = [r for r in earlier if not set(named).isdisjoint(r["assignment"])]
+        chain.add(*[r for r in owners if r["member_id"] != row["member_id"]][-1:], state, row)
+        chain.turns(row, "the coordinator gave a partition to a member while another one has it")
+        return chain
+    same = {"group": group, "generation": row["generation"]}
     chain.add(*facts.rows(["GroupAssigned"], before=row["seq"] + 1, **same))
-    chain.add(facts.last(["GroupState"], group=row["group"], before=row["seq"]))
+    chain.add(state)
     chain.turns(row, "the leader of the group gave a partition to two members")
     return chain
 
