@@ -278,6 +278,7 @@ class OperationTable(Table):
     kafka_version: Version | None = None
     features: dict[str, int] = {}
     to: Literal["earliest", "latest"] | int = "latest"
+    open_for: Duration = 900_000_000  # abort-hanging: transactions that are open for longer
 
 
 class ExpectTable(Table):

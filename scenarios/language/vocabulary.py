@@ -53,6 +53,7 @@ VERBS: Mapping[str, Verb] = {
     "remove-voter": Verb(("node",)),
     "describe-quorum": Verb(),
     "reset-offsets": Verb(("group", "topic"), ("to",)),
+    "abort-hanging": Verb(("topic",), ("partition", "open-for")),
 }
 """The kinds of operations."""
 

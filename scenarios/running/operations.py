@@ -113,6 +113,7 @@ class Operations:
             "remove-voter": self._remove_voter,
             "describe-quorum": self._describe_quorum,
             "reset-offsets": self._reset_offsets,
+            "abort-hanging": self._abort_hanging,
         }
 
     def arm(self, ready_us: int) -> None:
@@ -404,6 +405,20 @@ class Operations:
         to = int(operation.to) if to is None else to
         results = await port.call("admin.reset_offsets", operation.group, (operation.topic,), to)
         return [(f"{operation.group} {tp}", error, f"to {offset}") for tp, offset, error in results]
+
+    async def _abort_hanging(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
+        """Find transactions that no coordinator will end, and abort them (kafka-transactions.sh)."""
+        open_for_ms = operation.open_for // 1000
+        tps = tuple(self._partitions(operation))
+        hanging = await port.call("admin.find_hanging_transactions", tps, open_for_ms)
+        outcomes = []
+        for tp, state in hanging:
+            producer = (state.producer_id, state.producer_epoch)
+            epoch = max(state.coordinator_epoch, 0)  # there may have been no marker yet
+            error = await port.call("admin.abort_transaction", tp, *producer, epoch)
+            told = f"producer {producer[0]}, open since {state.current_txn_start_offset}"
+            outcomes.append((str(tp), error, told))
+        return outcomes or [(str(operation.topic), Errors.NONE, "no hanging transaction")]
 
 
 def properties_text(config: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

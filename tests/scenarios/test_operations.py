@@ -95,6 +95,7 @@ def test_what_the_cluster_answers_is_in_the_trace() -> None:
             {"kind": "delete-records", "at": "4s", "topic": "orders", "partition": 0, "offset": 5},
             {"kind": "delete-topic", "at": "5s", "topic": "new"},
             {"kind": "reset-offsets", "at": "6s", "group": "billing", "topic": "orders"},
+            {"kind": "abort-hanging", "at": "7s", "topic": "orders"},
         )
     )  # fmt: skip
     assert sorted(told) == sorted([
@@ -108,6 +109,7 @@ def test_what_the_cluster_answers_is_in_the_trace() -> None:
         ("delete-topic", "new", "NONE"),
         ("reset-offsets", "billing orders-0", "UNKNOWN_MEMBER_ID"),
         ("reset-offsets", "billing orders-1", "UNKNOWN_MEMBER_ID"),
+        ("abort-hanging", "orders", "NONE"),
     ])  # fmt: skip
     orders = next(id_ for id_, fact in run.progress.topics.items() if fact.topic == "orders")
     log = run.cluster.log("broker-1", orders, 0)
