@@ -407,7 +407,7 @@ class Operations:
         return [(f"{operation.group} {tp}", error, f"to {offset}") for tp, offset, error in results]
 
     async def _abort_hanging(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
-        """Find transactions that no coordinator will end, and abort them (kafka-transactions.sh)."""
+        """Find transactions that no coordinator will end, and abort them (TransactionsCommand)."""
         open_for_ms = operation.open_for // 1000
         tps = tuple(self._partitions(operation))
         hanging = await port.call("admin.find_hanging_transactions", tps, open_for_ms)

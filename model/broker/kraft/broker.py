@@ -7,6 +7,8 @@
     heartbeat     BrokerLifecycle; alter-partition, forwarding, directory-assignments: other links
                   to the active controller
     group         the group coordinator
+    transaction   the transaction coordinator's scheduler; txn-marker-sender, add-partitions-to-txn:
+                  requests to other brokers
     purgatory     expiry of parked requests
     scheduler     ISR expiration, checkpoints, retention, statistics
 
@@ -14,7 +16,7 @@ These are the lanes. Requests that arrive before the first publication of metada
 with several log directories goes on without one that failed, but not without that of the metadata
 log.
 
-Left out: dynamic configuration, quotas, transactions.
+Left out: dynamic configuration, quotas.
 """
 
 from __future__ import annotations

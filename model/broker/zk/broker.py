@@ -7,13 +7,14 @@
     zk-config       dynamic settings
     alter-partition, forwarding   links to the active controller
     shutdown        controlled shutdown
-    group, purgatory, scheduler   as in every broker
+    group, transaction, txn-marker-sender, add-partitions-to-txn, purgatory, scheduler
+                    as in every broker
 
 These are the lanes. The broker registers by an ephemeral znode whose czxid is its broker epoch.
 When the session expires it registers again in a new session, and serves clients in between. The
 logs are loaded when the first LeaderAndIsr names them.
 
-Left out: quotas, transactions.
+Left out: quotas.
 """
 
 from __future__ import annotations
