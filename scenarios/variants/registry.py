@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafkasim.scenarios.variants.bugs.classic_groups import CLASSIC_GROUPS
 from kafkasim.scenarios.variants.bugs.controllers import CONTROLLERS
 from kafkasim.scenarios.variants.bugs.elections import ELECTIONS
 from kafkasim.scenarios.variants.bugs.groups import GROUPS
@@ -16,7 +17,16 @@ from kafkasim.scenarios.variants.variant import Variant
 
 BUGS: tuple[Variant, ...] = tuple(
     sorted(
-        (*TRUNCATION, *ISR, *ELECTIONS, *CONTROLLERS, *RAFT, *GROUPS, *TRANSACTIONS),
+        (
+            *TRUNCATION,
+            *ISR,
+            *ELECTIONS,
+            *CONTROLLERS,
+            *RAFT,
+            *GROUPS,
+            *CLASSIC_GROUPS,
+            *TRANSACTIONS,
+        ),
         key=lambda variant: variant.id,
     )
 )

@@ -18,9 +18,12 @@ class Clients:
         self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._coordinator_epoch: dict[str, int] = {}
         self._deleted: dict[str, None] = {}  # names of topics
+        self._instances: dict[str, dict[str, None]] = {}  # group -> the group.instance.ids
         trace = cluster.trace
         trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.GroupAssigned, self._on_assigned)
+        trace.subscribe(facts.MemberRequest, self._on_request)
+        trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
         trace.subscribe(facts.OffsetFetched, self._on_fetched)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
@@ -69,6 +72,28 @@ class Clients:
                     f"group {fact.group}, generation {fact.generation}: {known} and"
                     f" {fact.member_id} both own {name}",
                     self.cluster.lost_between(key, since, seq),
+                )  # fmt: skip
+
+    def _on_request(self, _s: int, _t: int, _n: str, fact: facts.MemberRequest) -> None:
+        if fact.instance_id is not None:
+            self._instances.setdefault(fact.group, {})[fact.instance_id] = None
+
+    def _on_state(self, seq: int, t: int, _node: str, fact: facts.GroupState) -> None:
+        """EXCL: a group has one member for each group.instance.id (KIP-345).
+
+        Kafka makes the member's id of the instance id and a random part.
+        """
+        known = self._instances.get(fact.group)
+        if known is None:
+            return
+        members: dict[str, str] = {}
+        for member_id in fact.member_ids:
+            instance = member_id.rpartition("-")[0]
+            if instance in known and members.setdefault(instance, member_id) != member_id:
+                self.cluster.violated(
+                    "EXCL", seq, t, self.cluster.group_key(fact.group),
+                    f"group {fact.group} has two members of group.instance.id {instance}:"
+                    f" {members[instance]} and {member_id}",
                 )  # fmt: skip
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
