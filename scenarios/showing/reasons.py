@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kafkasim.scenarios.showing.state import Row
+
 LEFT_ISR = {
     "lag": "lagging behind the leader",
     "fenced": "fenced by the controller",
@@ -55,3 +57,24 @@ def elected(reason: str, zookeeper: bool, new: int, old: int) -> str:
 def refused(error: str) -> str:
     """Return why an ISR change was refused."""
     return f"{REFUSED[error]} ({error})" if error in REFUSED else error
+
+
+ABORTS = {
+    "timeout": "it has been open for longer than transaction.timeout.ms",
+    "fence": "another producer was initialized with its transactional id",
+}
+"""Why a coordinator aborts a transaction by itself."""
+
+
+def transaction(row: Row) -> str:
+    """Return what happened to a transaction against its producer's will, "" if nothing did.
+
+    ``row`` is a TransactionState or a TransactionEnded.
+    """
+    identity, node = row["transactional_id"], row["node"]
+    if row["kind"] == "TransactionEnded":
+        fenced = f"{node} is fenced: transactional id {identity} has a newer epoch"
+        return fenced if row["outcome"] == "fenced" else ""
+    if row["state"] != "PrepareAbort" or row["reason"] not in ABORTS:
+        return ""
+    return f"{node} aborts the transaction of {identity}: {ABORTS[row['reason']]}"

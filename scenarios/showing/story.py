@@ -1,8 +1,9 @@
 """The story of a run in Kafka's words, from the facts in its trace.
 
-Told are faults, elections, changes of the ISR with their reason, fencing, truncations, rebalances
-and records that a producer gave up. What happens to many partitions within a second is one line.
-Brokers are called by their host (``broker-2``), also where Kafka's records have the id.
+Told are faults, elections, changes of the ISR with their reason, fencing, truncations, rebalances,
+transactions that a coordinator aborts, and records that a producer gave up. What happens to many
+partitions within a second is one line. Brokers are called by their host (``broker-2``), also where
+Kafka's records have the id.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class Story:
         self._leaderless: dict[tuple[str, int], tuple[int, Gathered]] = {}  # and who led last
         self._registrations: dict[int, int] = {}
         self._leaving: dict[int, bool] = {}  # brokers in a controlled shutdown; True: it is done
+        self.members: dict[str, str] = {}  # member id: its host
         self._generation: dict[str, int] = {}
         self._rebalancing: dict[str, None] = {}
         self._session_zxid = -1
@@ -81,6 +83,9 @@ class Story:
             "LogDirOffline": self._on_log_dir_offline,
             "CoordinatorLoaded": self._on_coordinator,
             "GroupState": self._on_group,
+            "TransactionsLoaded": self._on_transactions_loaded,
+            "TransactionState": self._on_transaction,
+            "TransactionEnded": self._on_transaction,
             "SendFailed": self._on_send_failed,
             "ControlRequest": self._on_control_request,
             "ZooKeeperSession": self._on_session,
@@ -369,6 +374,15 @@ class Story:
             named = {**row, "topic_id": "__consumer_offsets"}
             self._gather(named, f"{row['node']} is now group coordinator for {{}}")
 
+    def _on_transactions_loaded(self, row: Row) -> None:
+        if row["t_us"] > self.ready_us and row["loaded"]:
+            named = {**row, "topic_id": "__transaction_state"}
+            self._gather(named, f"{row['node']} is now transaction coordinator for {{}}")
+
+    def _on_transaction(self, row: Row) -> None:
+        if text := reasons.transaction(row):
+            self._tell(row, text)
+
     def _on_group(self, row: Row) -> None:
         group, generation = row["group"], row["generation"]
         if row["state"] == "PreparingRebalance":
@@ -378,7 +392,7 @@ class Story:
         elif generation > self._generation.get(group, 0):
             self._generation[group] = generation
             self._rebalancing.pop(group, None)
-            members = sorted(_short(member) for member in row["member_ids"])
+            members = sorted(self.members.get(each) or _short(each) for each in row["member_ids"])
             with_whom = f"members {fault_words.listing(members)}" if members else "no members"
             self._tell(row, f"group {group}: generation {generation}, {with_whom}")
 
@@ -417,6 +431,8 @@ def tell(directory: Path, most: int) -> list[str]:
         ManifestError: there is no whole run in the directory.
     """
     story = Story(read_manifest(directory))
+    assigned = rows(directory, ["ConsumerAssigned"])
+    story.members = {row["member_id"]: row["node"] for row in assigned}
     for row in rows(directory, list(story.handlers)):
         story.replay(row)
     return story.finish(most)

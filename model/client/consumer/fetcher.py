@@ -8,7 +8,7 @@ A leader may name a preferred read replica (KIP-392). The consumer fetches from 
 metadata.max.age.ms, or until an error, a lost connection, or an offset that the replica does not
 have.
 
-Not modelled: fetch sessions (KIP-227), the skipping of aborted transactions.
+Not modelled: fetch sessions (KIP-227).
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ partition is a follower without a leader (−1). Only metadata changes the role:
 Partition changes the role, appends, truncates, and checks requests against the role.
 :mod:`kafkasim.model.replication.partitions.leader_state` has followers' progress and the ISR.
 
-Left out: future replicas (moves between log directories), remote log storage, checks for hanging
-transactions.
+Left out: future replicas (moves between log directories), remote log storage.
 """
 
 from __future__ import annotations
