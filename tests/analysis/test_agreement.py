@@ -26,7 +26,17 @@ FAULTS = {
     "crash": [{"kind": "crash", "node": "leader:orders-0", "at": "2s", "for": "3s"}],
     "application": [],  # the members ask for a session that the coordinator refuses
     "member": [{"kind": "gc-pause", "node": "any-consumer", "at": "2s", "for": "8s"}],
+    # Readers of both isolation levels pass over markers, one of them over aborted records, too.
+    "transactions": [{"kind": "crash", "node": "leader:orders-0", "at": "2s", "for": "3s"}],
 }
+
+TRANSACTIONAL = [
+    {"kind": "producer", "rate": "40/s", "transactional-id": "writer", "abort-share": 0.3,
+     "transaction-records": 4},
+    {"kind": "consumer-group", "group": "committed", "commit": "first", "count": 2,
+     "config": {"session.timeout.ms": 6000, "isolation.level": "read_committed"}},
+    {"kind": "consumer-group", "group": "all", "config": {"session.timeout.ms": 6000}},
+]  # fmt: skip
 
 
 def scenario(name: str) -> dict[str, object]:
@@ -35,9 +45,10 @@ def scenario(name: str) -> dict[str, object]:
         "claim": "Two judges agree.",
         "duration": "8s",
         "cluster": {"brokers": 3, "controllers": 1,
-                    "config": {"offsets.topic.num.partitions": 1}},
+                    "config": {"offsets.topic.num.partitions": 1,
+                               "transaction.state.log.num.partitions": 1}},
         "topics": [{"name": "orders", "partitions": 2, "replication-factor": 3}],
-        "workload": [
+        "workload": TRANSACTIONAL if name == "transactions" else [
             {"kind": "producer", "rate": "20/s", "config": {"acks": "1"}},
             {"kind": "consumer-group", "count": 2, "commit": "first",
              "config": {"session.timeout.ms": 5999 if name == "application" else 6000}},

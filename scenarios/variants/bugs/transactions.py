@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.model.errors import Errors
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
@@ -30,6 +31,23 @@ class OldVerificationCounts(StorageRules):
 
     def is_verified(self, known: Any, guard: Any) -> bool:
         return guard is not None
+
+
+class LaterBatchesOvertake(StorageRules):
+    """A log takes a verified batch although an earlier one still waits for its verification."""
+
+    def check_unverified_sequence(self, known: Any, entry: Any, sequence: int) -> Errors:
+        return Errors.NONE
+
+
+class RetriedMarkerIsOld(StorageRules):
+    """Under transaction version 2 a log refuses a marker whose epoch it has already."""
+
+    def check_marker(self, entry: Any, batch: Any, transaction_version: int) -> Errors:
+        known = entry is not None and batch.producer_epoch == entry.epoch
+        if transaction_version >= 2 and known:
+            return Errors.INVALID_PRODUCER_EPOCH
+        return super().check_marker(entry, batch, transaction_version)
 
 
 class TimeoutKeepsEpoch(TransactionRules):
@@ -68,9 +86,24 @@ TRANSACTIONS: tuple[Variant, ...] = (
         "A batch that comes after the end of its transaction opens no other one.",
     ),
     Variant(
+        "B47-verification-aba", "KAFKA-14884", (OldVerificationCounts,),
+        "aborted-read", "B47-verification-aba",
+        "A batch is not appended with a verification from before its transaction ended.",
+    ),
+    Variant(
         "B48-txn-timeout-no-epoch-bump", "KAFKA-6119", (TimeoutKeepsEpoch,),
         "torn-transaction", "B48-txn-timeout-no-epoch-bump",
         "A transaction that its coordinator has aborted cannot be committed by its producer.",
+    ),
+    Variant(
+        "B54-tv2-marker-retry-equal-epoch", "KAFKA-19999", (RetriedMarkerIsOld,),
+        "LIVE", "B54-tv2-marker-retry-equal-epoch",
+        "A marker that is sent again after a failover is taken again, and its transaction ends.",
+    ),
+    Variant(
+        "B60-verification-error-seq-loop", "KAFKA-14920", (LaterBatchesOvertake,),
+        "LIVE", "B60-verification-error-seq-loop",
+        "A batch whose verification failed can still be appended when it is sent again.",
     ),
     Variant(
         "B61-zombie-offsets-in-txn", "KIP-447", (AnyMemberCommitsInTransaction,),
