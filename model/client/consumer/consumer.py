@@ -9,6 +9,7 @@ close() reports no event: it commits if auto-commit is on, gives its partitions 
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,7 @@ class KafkaConsumer:
             )
         self.methods = {
             "subscribe": self.subscribe,
+            "subscribe_pattern": self.subscribe_pattern,
             "assign": self.assign,
             "poll": self.poll,
             "continue": self.continue_poll,
@@ -125,11 +127,28 @@ class KafkaConsumer:
         """Subscribe to (topics,) as a member of the group."""
         coordinator = self._in_group()
         topics = tuple(sorted(args[0]))
+        self.metadata.set_pattern(None, now)
+        self.subscription.by_pattern = False
         self.subscription.topics = topics
         self.subscription.auto_assigned = True
         self._tell_isolation()
         self.metadata.set_topics(topics, now)
         coordinator.on_subscribed()
+        self._reply(call, None)
+
+    def subscribe_pattern(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Subscribe to the topics whose names match (pattern,), also those to come.
+
+        The pattern is one of Python's re module. The consumer asks for all topics every
+        metadata.max.age.ms. Not modelled for group.protocol=consumer.
+        """
+        if not isinstance(self._in_group(), ConsumerCoordinator):
+            self._refuse(call, KafkaError("UNSUPPORTED_VERSION", "pattern with KIP-848"))
+            return
+        self.subscription.auto_assigned = self.subscription.by_pattern = True
+        self._tell_isolation()
+        self.metadata.set_topics((), now)
+        self.metadata.set_pattern(re.compile(args[0]), now)
         self._reply(call, None)
 
     def assign(self, call: int, args: tuple[Any, ...], now: int) -> None:
@@ -319,6 +338,8 @@ class KafkaConsumer:
 
     def _on_metadata(self, now: int) -> None:
         self.offset_fetcher.on_metadata()
+        if self.subscription.by_pattern and self.metadata.pattern_answered:
+            self.subscription.topics = self.metadata.matching()
         if self.coordinator is not None and self.subscription.auto_assigned:
             self.coordinator.note_changes()
         self._poll.wake(now)

@@ -1,7 +1,4 @@
-"""Subscription, assignment and positions of a consumer: Kafka's SubscriptionState.
-
-Not modelled: pattern subscription of the classic protocol.
-"""
+"""Subscription, assignment and positions of a consumer: Kafka's SubscriptionState."""
 
 from __future__ import annotations
 
@@ -87,6 +84,7 @@ class SubscriptionState:
 
     def __init__(self) -> None:
         self.topics: tuple[str, ...] = ()
+        self.by_pattern = False  # the topics are those that match a pattern
         self.auto_assigned = False  # by the group, not by assign()
         self.assignment: dict[TopicPartition, TopicPartitionState] = {}
         self.version = 0  # counts the assignments

@@ -15,6 +15,7 @@ controller id.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,7 @@ from kafkasim.model.client.net.connections import Connections, backoff_us
 from kafkasim.model.errors import INVALID_METADATA, Errors
 from kafkasim.model.facts import Rebootstrapped
 from kafkasim.model.messages import MetadataRequest, MetadataResponse, MetadataTopic
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import COORDINATOR_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasim.model.client.rules import ClientRules
@@ -53,6 +54,8 @@ class Metadata:
         self.auto_create = auto_create
         connections.disconnected.append(self._on_disconnected)
         self.topics: dict[str, None] = {}  # asked for, in the order of first use
+        self.pattern: re.Pattern[str] | None = None  # of topics to know besides, if any
+        self.pattern_answered = False  # whether a response has told of all topics
         self.brokers: dict[int, str] = {}  # addresses by node id
         self._racks: dict[int, str] = {}  # by node id, of brokers with a rack
         self._replicas: dict[str, tuple[MetadataPartition, ...]] = {}  # by topic
@@ -65,6 +68,7 @@ class Metadata:
         self.listeners: list[Callable[[int], None]] = []
         self._key = ("metadata", connections.name)
         self._in_flight = False
+        self._asked_all = False  # whether the request in flight asks for all topics
         self._update_requested = False
         self._skips_backoff = False  # the next request does not wait for the backoff
         self._attempts = 0
@@ -86,6 +90,26 @@ class Metadata:
         for topic in [topic for topic in self.topics if topic not in topics]:
             del self.topics[topic]
         self.add_topics(topics, now)
+
+    def set_pattern(self, pattern: re.Pattern[str] | None, now: int) -> None:
+        """Ask for all topics, and know those whose whole names match; None ends that."""
+        self.pattern = pattern
+        self.pattern_answered = False
+        if pattern is not None:
+            self._skips_backoff = True
+            self.request_update(now)
+
+    def matching(self) -> tuple[str, ...]:
+        """Return the sorted topics that the pattern matches; internal ones never do.
+
+        Models exclude.internal.topics, which is true by default.
+        """
+        return tuple(sorted([topic for topic in self.partition_counts if self._matches(topic)]))
+
+    def _matches(self, topic: str) -> bool:
+        pattern = self.pattern
+        known = pattern is not None and topic not in COORDINATOR_TOPICS
+        return known and pattern is not None and pattern.fullmatch(topic) is not None
 
     def request_update(self, now: int) -> None:
         """Refresh the metadata as soon as the backoff allows (requestUpdate)."""
@@ -155,7 +179,9 @@ class Metadata:
         self._update_requested = False
         self._skips_backoff = False
         self.process.timers.cancel(self._key)
-        request = MetadataRequest(tuple(self.topics), self.auto_create)
+        wanted = tuple(self.topics) if self.pattern is None else None
+        request = MetadataRequest(wanted, self.auto_create)
+        self._asked_all = wanted is None
         channel.send(request, now, self._on_response)
 
     def _arm_earlier(self, deadline: int) -> None:
@@ -184,7 +210,10 @@ class Metadata:
             self.process.timers.cancel(self._trigger_key)
         incomplete = False
         for topic in response.topics:
-            incomplete |= self._update_topic(topic)
+            if not self._asked_all or topic.topic in self.topics or self._matches(topic.topic):
+                incomplete |= self._update_topic(topic)
+        if self._asked_all:
+            self._forget_absent(response)
         self._changed(now)
         if incomplete or self._update_requested:
             self._attempts = 1
@@ -250,6 +279,13 @@ class Metadata:
             if partition.leader < 0 or partition.error in INVALID_METADATA:
                 incomplete = True
         return incomplete
+
+    def _forget_absent(self, response: MetadataResponse) -> None:
+        """Forget the topics that a response with all topics does not have: they were deleted."""
+        self.pattern_answered = self.pattern is not None
+        present = {topic.topic for topic in response.topics}
+        for topic in [topic for topic in self.partition_counts if topic not in present]:
+            self._forget(topic)
 
     def _forget(self, topic: str) -> None:
         for partition in range(self.partition_counts.pop(topic, 0)):

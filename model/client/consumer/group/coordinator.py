@@ -175,6 +175,8 @@ class ConsumerCoordinator:
         if not self._join.backoff_is_over(now):
             return
         known = self._metadata
+        if self._subscription.by_pattern and not known.pattern_answered:
+            return  # so that the pattern is matched with all topics before the first join
         for topic in self._subscription.topics:
             if topic not in known.partition_counts and topic not in known.topic_errors:
                 return  # the first metadata response is under way and wakes the poll
@@ -237,6 +239,7 @@ class ConsumerCoordinator:
         assert partitions is not None, self._config.group_id
         self._needs_prepare = True
         self._membership.take_assignment()
+        self._accept_matching(partitions)
         if any(tp.topic not in self._subscription.topics for tp in partitions):
             self._join.take_assignment()
             reason = "received assignment does not match the current subscription"
@@ -250,6 +253,17 @@ class ConsumerCoordinator:
             return
         self._join.take_assignment()
         self._take(partitions, now)
+
+    def _accept_matching(self, partitions: Partitions) -> None:
+        """Subscribe to assigned topics that match the pattern (maybeUpdateJoinedSubscription).
+
+        The leader may have heard of a new topic earlier.
+        """
+        pattern, topics = self._metadata.pattern, self._subscription.topics
+        if pattern is not None:
+            wanted = [tp.topic for tp in partitions if pattern.fullmatch(tp.topic)]
+            self._subscription.topics = tuple(sorted({*topics, *wanted}))
+            self._joined_topics = tuple(sorted({*self._joined_topics, *wanted}))
 
     def _rejoin_after_revocation(self) -> None:
         self.request_rejoin("need to revoke partitions and re-join")
