@@ -8,6 +8,7 @@ from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import (
     ELR_FEATURE,
     METADATA_VERSION,
+    TRANSACTION_VERSION,
     FeatureLevelRecord,
     RegisterBrokerRecord,
 )
@@ -80,3 +81,40 @@ def test_what_is_finalized_above_a_release_shuts_it_out() -> None:
     assert unsupported(OLD, {METADATA_VERSION: 25}) == METADATA_VERSION
     assert unsupported(OLD, {METADATA_VERSION: 21, ELR_FEATURE: 1}) == ELR_FEATURE
     assert unsupported(OLD, {METADATA_VERSION: 21, ELR_FEATURE: 0}) is None
+
+
+@pytest.mark.parametrize(
+    ("levels", "version"),
+    [
+        ({METADATA_VERSION: 21}, 0),
+        ({METADATA_VERSION: 24}, 2),
+        ({METADATA_VERSION: 25, TRANSACTION_VERSION: 0}, 0),
+        ({METADATA_VERSION: 25, TRANSACTION_VERSION: 1}, 1),
+    ],
+)
+def test_the_default_of_transaction_version_is_that_of_the_metadata_version(
+    levels: dict[str, int], version: int
+) -> None:
+    image = MetadataImage()
+    for offset, (name, level) in enumerate(levels.items()):
+        image.apply(FeatureLevelRecord(name, level), offset, 1)
+    assert image.transaction_version == version
+    assert image.finalized_features().get(TRANSACTION_VERSION, 0) == version
+
+
+def test_a_newer_metadata_version_leaves_transaction_version_alone() -> None:
+    image = MetadataImage()
+    for offset, level in enumerate((21, 25)):
+        image.apply(FeatureLevelRecord(METADATA_VERSION, level), offset, 1)
+    assert image.transaction_version == 0
+    image.apply(FeatureLevelRecord(TRANSACTION_VERSION, 2), 2, 1)
+    assert image.transaction_version == 2
+
+
+def test_transaction_version_needs_servers_of_4_0() -> None:
+    request = UpdateFeaturesRequest(((TRANSACTION_VERSION, 2),))
+    records, answer = manager(NEW).update(request)
+    assert (records, answer.error) == ([FeatureLevelRecord(TRANSACTION_VERSION, 2)], Errors.NONE)
+    assert manager(OLD).update(request)[1].error is Errors.INVALID_UPDATE_VERSION
+    request = UpdateFeaturesRequest(((TRANSACTION_VERSION, 3),))
+    assert manager(NEW).update(request)[1].error is Errors.INVALID_UPDATE_VERSION

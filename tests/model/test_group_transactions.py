@@ -10,6 +10,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.facts import OffsetCommitted
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.messages import (
+    ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
@@ -18,6 +19,7 @@ from kafkasim.model.messages import (
     WritableTxnMarker,
 )
 from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
+from tests.model.consumer_group_harness import ConsumerBench
 from tests.model.group_harness import Bench
 
 NONE = Errors.NONE
@@ -179,6 +181,24 @@ def test_a_commit_of_a_zombie_is_refused(bench: Bench) -> None:
     assert txn_commit(bench, 5, group_id="new", generation_id=1) is Errors.ILLEGAL_GENERATION
     # Clients before KIP-447 send no generation, and are served in the midst of a rebalance.
     assert txn_commit(bench, 6) is NONE
+
+
+def test_a_commit_of_a_consumer_group_has_its_members_epoch() -> None:
+    """KIP-848: a stale epoch is told as a generation, which producers know."""
+    bench = ConsumerBench().elect()
+    join = ConsumerGroupHeartbeatRequest(
+        GROUP, "m", 0, None, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",),
+        topic_partitions=(),
+    )  # fmt: skip
+    epoch = bench.get(join).member_epoch
+    assert epoch > 0
+    assert txn_commit(bench, 5, generation_id=epoch, member_id="m") is NONE
+    assert txn_commit(bench, 5, generation_id=epoch - 1, member_id="m") is Errors.ILLEGAL_GENERATION
+    assert txn_commit(bench, 5, generation_id=epoch, member_id="x") is Errors.UNKNOWN_MEMBER_ID
+    mark(bench, committed=True)
+    stored = bench.group.shards[0].committed(GROUP, TP)
+    assert stored is not None
+    assert stored.offset == 5
 
 
 def test_a_variant_takes_a_zombies_commit() -> None:
