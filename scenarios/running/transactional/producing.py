@@ -30,21 +30,22 @@ class TransactionalProducerApplication:
         """Send until the runner ends it, then end the last transaction."""
         control, node = self.control, self.node
         control.flushed[node] = False
+        begin = port.now_us / 1e6
         transactions = Transactions(port, node, control, exits=self.table.when_fenced == "exit")
         try:
             await transactions.initialize()
-            await self._send(port, transactions)
+            await self._send(port, transactions, begin)
         except Fenced as error:
             control.failures[node] = str(error)
         control.flushed[node] = True
 
-    async def _send(self, port: ClientPort, transactions: Transactions) -> None:
+    async def _send(self, port: ClientPort, transactions: Transactions, begin: float) -> None:
         table, control = self.table, self.control
         draw_key = key_source(table.keys, self.rng)
         period = 1 / table.rate
-        begin = now = port.now_us / 1e6
+        now = port.now_us / 1e6
         stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
-        due = begin + period * self.rng.random()
+        due = now + period * self.rng.random()
         sent = 0  # records of the open transaction
         until = 0.0  # when it is ended at the latest
         while control.producing and (stop is None or due < stop):
