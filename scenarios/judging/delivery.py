@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.group_members import TopicSizes, lost_group
+from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
 from kafkasim.scenarios.judging.source import (
     DELETING,
@@ -134,7 +134,7 @@ class Delivery:
         self._highest: dict[tuple[str, str, int], int] = {}
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._deleted: dict[str, None] = {}
-        self._sizes = TopicSizes(trace)
+        self._excuses = Excuses(trace)
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[_Noted]] = {}
@@ -262,8 +262,8 @@ class Delivery:
         self, seq: int, _t: int, node: str, fact: facts.ApplicationFailed
     ) -> None:
         """A group that its coordinator has lost ends the consumers of group.protocol=consumer."""
-        if fact.exception == "AssignorError" and self._sizes.changed:
-            return  # sticky: members own what the leader's metadata lacks (IllegalStateException)
+        if self._excuses.cover(fact):
+            return
         detail = f"{node}: {fact.exception}: {fact.reason} in {fact.task}"
         self._note("application-failed", NOWHERE, detail, seq, *lost_group(fact.reason))
 

@@ -20,6 +20,9 @@ subscription, which hold the generation that the member knew (ConsumerProtocolSu
 GROUP_IS_GONE = "GROUP_ID_NOT_FOUND: group "
 """How the error begins that ends a consumer of group.protocol=consumer."""
 
+FENCED = "FENCED_INSTANCE_ID: group "
+"""How the error begins that ends a static member which another one has replaced."""
+
 
 def lost_group(reason: str) -> tuple[str, ...]:
     """Return the group whose loss has failed an application, if that is the reason."""
@@ -90,20 +93,42 @@ class GroupMembers:
             member.to_revoke = fact.generation
 
 
-class TopicSizes:
-    """``changed`` is True once a topic has got more partitions, or was created anew with others."""
+class Excuses:
+    """Why an application may fail in a group though nobody has broken a promise.
+
+    A sticky assignor fails when members own partitions that the leader's metadata lacks, so once a
+    topic's size has changed. A static member is fenced when a coordinator that has loaded the group
+    does not know the id that its predecessor gave it: in a rebalance that id is in memory only.
+    """
 
     def __init__(self, trace: FactSource) -> None:
-        self.changed = False
+        self._resized = False
         self._by_id: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
+        self._known: dict[str, dict[str, tuple[str, ...]]] = {}  # group -> broker -> its last ids
+        self._forgotten: dict[str, None] = {}  # groups of which a coordinator lacked some of them
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
+        trace.subscribe(facts.GroupState, self._on_state)
+
+    def cover(self, fact: facts.ApplicationFailed) -> bool:
+        """Return whether the failure has such a reason."""
+        if fact.reason.startswith(FENCED):
+            return fact.reason.removeprefix(FENCED) in self._forgotten
+        return fact.exception == "AssignorError" and self._resized
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         known = self._by_name.setdefault(fact.topic, fact.partitions)
         self._by_id[fact.topic_id] = self._by_name[fact.topic] = fact.partitions
-        self.changed |= known != fact.partitions
+        self._resized |= known != fact.partitions
 
     def _on_partition(self, _seq: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
-        self.changed |= fact.partition >= self._by_id.get(fact.topic_id, fact.partition + 1)
+        self._resized |= fact.partition >= self._by_id.get(fact.topic_id, fact.partition + 1)
+
+    def _on_state(self, _seq: int, _t: int, node: str, fact: facts.GroupState) -> None:
+        known = self._known.setdefault(fact.group, {})
+        if fact.reason == "loaded":
+            for broker, members in known.items():
+                if broker != node and not set(members).issubset(fact.member_ids):
+                    self._forgotten[fact.group] = None
+        known[node] = fact.member_ids
