@@ -84,7 +84,9 @@ AMOUNTS = (
 PROBABLE = (
     "lost-write", "unseen", "duplicate", "inconsistent-offsets", "poll-skip", "nonmonotonic-poll",
     "nonmonotonic-send", "offset-regression", "skipped-by-commit", "double-owner", "zombie-owner",
-    "stale-fetch", "last-replica-standing", "application-failed", "no-progress", "crash",
+    "stale-fetch", "last-replica-standing", "application-failed", "aborted-read",
+    "precommitted-read", "torn-transaction", "hanging-transaction", "zombie-producer",
+    "lost-output", "duplicate-output", "no-progress", "crash",
 )  # fmt: skip
 """Of what a sweep gives the probability: anomalies, a cluster that does not recover, a crash."""
 

@@ -83,7 +83,7 @@ ANOMALIES: tuple[str, ...] = (
     "lost-output",
     "duplicate-output",
 )
-"""What ``permits`` may allow: Jepsen's names for what goes wrong in delivery, and five of ours."""
+"""What ``permits`` may allow: Jepsen's names for what goes wrong in delivery, and ours."""
 
 OBSERVATIONS: Mapping[str, str] = {
     "isr-shrink": "a replica left an ISR; detail: lag, fenced, controlled-shutdown, unclean",
