@@ -276,7 +276,7 @@ def test_moments_outside_the_run_are_refused(text: str) -> None:
 def test_the_story_is_told_in_kafkas_words(stored: Path) -> None:
     assert [line.split("s  ", 1)[1] for line in tell(stored, 40)] == [
         "the cluster is ready, the clients start",
-        "group g: generation 1, members c-1-x",
+        "group g: generation 1, members consumer-1",
         (
             "broker-2 and broker-3 leave the ISR of orders-0 (lagging behind the leader);"
             " the ISR is now 1"
