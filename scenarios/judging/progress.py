@@ -26,6 +26,7 @@ class Progress:
     """Follows leaders, ISRs, high watermarks and positions."""
 
     def __init__(self, trace: FactSource, zookeeper: bool = False) -> None:
+        self._trace = trace
         self._zookeeper = zookeeper  # there, a broker registers again after a lost session
         self.topics: dict[str, facts.TopicCreated] = {}
         self.partitions: dict[PartitionKey, facts.PartitionChanged] = {}
@@ -64,7 +65,6 @@ class Progress:
             (facts.ZooKeeperConnection, self._on_connection),
             (facts.ControllerActive, self._on_controller),
             (facts.TransactionBegun, self._on_begun),
-            (facts.Appended, self._on_appended),
             (facts.MarkerWritten, self._on_marker),
         ):
             trace.subscribe(kind, handler)
@@ -245,6 +245,8 @@ class Progress:
             self.exposed[key] = (fact.leader_epoch, fact.start_offset)
 
     def _on_begun(self, _seq: int, _t: int, _node: str, fact: facts.TransactionBegun) -> None:
+        if not self._transactional:
+            self._trace.subscribe(facts.Appended, self._on_appended)
         self._transactional[fact.producer_id] = None
 
     def _on_appended(self, _seq: int, _t: int, _node: str, fact: facts.Appended) -> None:

@@ -22,6 +22,7 @@ class TransactionObserver:
 
     def __init__(self, trace: FactSource, note: Callable[[str, int], None]) -> None:
         self._note = note
+        self._trace = trace
         self._coordinators: dict[str, str] = {}  # transactional id -> node
         self._transactional: dict[int, None] = {}  # producer ids
         self._open: dict[tuple[PartitionKey, int], int] = {}  # the time of the first append, in µs
@@ -29,11 +30,12 @@ class TransactionObserver:
         trace.subscribe(facts.TransactionBegun, self._on_begun)
         trace.subscribe(facts.TransactionEnded, self._on_ended)
         trace.subscribe(facts.TransactionState, self._on_state)
-        trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.MarkerWritten, self._on_marker)
-        trace.subscribe(facts.Polled, self._on_polled)
 
     def _on_begun(self, _seq: int, _t: int, _node: str, fact: facts.TransactionBegun) -> None:
+        if not self._transactional:
+            self._trace.subscribe(facts.Appended, self._on_appended)
+            self._trace.subscribe(facts.Polled, self._on_polled)
         self._transactional[fact.producer_id] = None
 
     def _on_ended(self, _seq: int, t_us: int, _node: str, fact: facts.TransactionEnded) -> None:

@@ -24,7 +24,9 @@ class Placed:
         self._owner: dict[PartitionKey, dict[int, Transaction]] = {}  # by offset
         self._markers: dict[tuple[PartitionKey, int, int], facts.MarkerWritten] = {}
         self.leaders: dict[PartitionKey, facts.FinalReplica] = {}
-        trace.subscribe(facts.Appended, self._on_appended)
+        self._trace = trace
+        self._follows = False
+        trace.subscribe(facts.TransactionBegun, self._on_begun)
         trace.subscribe(facts.MarkerWritten, self._on_marker)
         trace.subscribe(facts.FinalReplica, self._on_final)
 
@@ -66,6 +68,12 @@ class Placed:
         for found in undecided.values():
             for offset, record_id in found:
                 yield offset, record_id, OPEN
+
+    def _on_begun(self, _seq: int, _t: int, _node: str, _fact: facts.TransactionBegun) -> None:
+        """Follow the appends from the first transaction on: without one they cost nothing."""
+        if not self._follows:
+            self._follows = True
+            self._trace.subscribe(facts.Appended, self._on_appended)
 
     def _on_appended(self, _seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
         if fact.producer_id not in self._ledger.producer_ids:
