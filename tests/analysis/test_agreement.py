@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 
@@ -59,6 +60,40 @@ def scenario(name: str) -> dict[str, object]:
 
 def nowhere(partition: int | None) -> int:
     return -1 if partition is None else partition
+
+
+OF_TRANSACTIONS = (
+    "aborted-read", "precommitted-read", "torn-transaction", "hanging-transaction",
+    "zombie-producer", "lost-output", "duplicate-output",
+)  # fmt: skip
+
+SCRIPTS = {
+    "exactly-once": (),
+    "at-least-once": (),
+    "at-most-once": (),
+    "B46-hanging-txn-late-produce": ("B46-hanging-txn-late-produce",),
+    "B48-txn-timeout-no-epoch-bump": ("B48-txn-timeout-no-epoch-bump",),
+    "B61-zombie-offsets-in-txn": ("B61-zombie-offsets-in-txn",),
+}
+"""Scenarios of transactions, each with the variants under which it runs."""
+
+
+def test_judges_of_transactions_agree(spark: SparkSession, tmp_path: Path) -> None:
+    from kafkasim.analysis.stored import open_stored
+    from kafkasim.analysis.verdict import judge
+
+    expected: dict[str, list[tuple[str, int, int]]] = {}
+    for name, variants in SCRIPTS.items():
+        result = run(library.scenario(name)[0], 1, tmp_path / name, variants)
+        found_by_run = [(a.name, a.partition, a.count) for a in result.delivery]
+        expected[name] = sorted(each for each in found_by_run if each[0] in OF_TRANSACTIONS)
+    named = {anomaly for found in expected.values() for anomaly, _, _ in found}
+    assert named >= {"torn-transaction", "hanging-transaction", "lost-output", "duplicate-output"}
+    found: dict[str, list[tuple[str, int, int]]] = {name: [] for name in SCRIPTS}
+    for one in judge(open_stored(spark, str(tmp_path))).found:
+        if one.check != "run" and one.anomaly in OF_TRANSACTIONS:
+            found[one.run].append((one.anomaly, nowhere(one.partition), one.count))
+    assert {name: sorted(rows) for name, rows in found.items()} == expected
 
 
 def test_delivery_and_checks_agree(spark: SparkSession, tmp_path: Path) -> None:
