@@ -57,20 +57,6 @@ class TimeoutKeepsEpoch(TransactionRules):
         return False
 
 
-class CompletedTwice(TransactionRules):
-    """Each of the last two answers to WriteTxnMarkers finds that no marker is missing."""
-
-    def completes_in_one_step(self) -> bool:
-        return False
-
-
-class EveryAttemptRaisesEpoch(TransactionRules):
-    """A fencing whose record was not written raises the epoch in memory all the same."""
-
-    def fencing_epoch(self, epoch: int, has_failed_epoch_fence: bool) -> int:
-        return epoch + 1
-
-
 class AnyMemberCommitsInTransaction(GroupRules):
     """A transaction takes offsets without a look at the member and its generation."""
 
