@@ -25,7 +25,11 @@ COMMANDS = [
     for line in BLOCK_LINES
     if (match := re.match(r"(?:\$ )?(kafkasim \w.*)", line))
 ]
-SHORTER = {"--runs 50": "--runs 2"}
+SHORTER = {
+    "--runs 50": "--runs 2",
+    "--runs 10": "--runs 3",
+    "sweep lag-and-pause --runs 3": "sweep lag-and-pause --runs 1",
+}
 USERS_FILE = ROOT / "scenarios" / "catalogue" / "gc-pause-fenced.toml"
 USERS_APPLICATION = ROOT / "tests" / "example_project" / "billing.py"
 FAILS_ON_PURPOSE = 10
