@@ -52,7 +52,7 @@ class ClientProcess(Process):
         self._rules = rules
         self._renewed: dict[str, int] = {}  # client -> how often it was replaced
         self.clients: dict[str, KafkaProducer | KafkaConsumer | KafkaAdmin] = {}
-        self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {}
+        self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {"open": self._open}
         self._stopping = False
         for client in clients:
             self._make(client, client)
@@ -78,8 +78,9 @@ class ClientProcess(Process):
         self._make(client, f"{client}-{number}")
         self.out.append(Reply(call, None, None))
 
-    def _open(self, call: int, client: str, config: ClientConfig) -> None:
-        """Make a client that the application names, unless there is one of that name."""
+    def _open(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Make the client (name, config), unless there is one of that name."""
+        client, config = args
         error = None
         if client in self.clients:
             error = ValueError(f"{self.name} has a client {client} already")
@@ -91,9 +92,7 @@ class ClientProcess(Process):
     def on_call(self, item: Call, now: int) -> None:
         """Run a call's method; its client replies now or later."""
         method = self._methods.get(item.method)
-        if item.method == "open":
-            self._open(item.call, *item.args)
-        elif method is None:
+        if method is None:
             error = AttributeError(f"the clients of {self.name} have no method {item.method}")
             self.out.append(Reply(item.call, None, error))
         else:

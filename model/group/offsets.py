@@ -20,6 +20,7 @@ from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
 from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
+from kafkasim.model.group.offset_commits import offset_records, validate_offset_commit
 from kafkasim.model.group.records import OffsetCommitKey, OffsetCommitValue, offset_commit_record
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
@@ -70,15 +71,7 @@ class OffsetMetadataManager:
             self._answer_all(parked, request, error)
             return
         now_ms = self.runtime.wall_ms(now)
-        records: list[Record] = []
-        results: list[tuple[TopicPartition, Errors]] = []
-        for tp, offset, leader_epoch, metadata in request.offsets:
-            if len(metadata) > self.metadata_max_bytes:
-                results.append((tp, Errors.OFFSET_METADATA_TOO_LARGE))
-                continue
-            value = OffsetCommitValue(offset, leader_epoch, metadata, now_ms)
-            records.append(offset_commit_record(request.group_id, tp, value, len(records), now_ms))
-            results.append((tp, Errors.NONE))
+        records, results = offset_records(request, self.metadata_max_bytes, now_ms)
         if group is not None and request.member_id in group.members:
             # A commit keeps the session alive, even one without valid offsets (KAFKA-5273).
             if group.state in (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
@@ -90,28 +83,17 @@ class OffsetMetadataManager:
                 return
             if group is None and modern is None:  # a simple consumer: its group has offsets only
                 shard.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
-        answer = OffsetCommitResponse(tuple(results))
+        answer = OffsetCommitResponse(results)
         self.runtime.defer(shard.context, self._on_committed, (shard, parked, request, answer), now)
 
     def _check(self, group: ClassicGroup | None, request: OffsetCommitRequest) -> Errors:
-        """Return why a commit is refused, or NONE (ClassicGroup.validateOffsetCommit)."""
+        """Return why a commit is refused, or NONE."""
         generation = request.generation_id
         if group is None:
             if generation < 0:
                 return Errors.NONE
             return self.rules.commit_to_unknown_group(self.new_coordinator)
-        if group.state is ClassicGroupState.DEAD:
-            return Errors.COORDINATOR_NOT_AVAILABLE
-        if generation < 0 and group.state is ClassicGroupState.EMPTY:
-            return Errors.NONE
-        if generation < 0 and not request.member_id and request.group_instance_id is None:
-            return Errors.UNKNOWN_MEMBER_ID
-        error = self.rules.check_committer(group, request.member_id, request.group_instance_id)
-        if error is Errors.NONE:
-            error = self.rules.check_generation(group, generation)
-        if error is Errors.NONE and not self.rules.accepts_commit_in_state(group.state):
-            error = Errors.REBALANCE_IN_PROGRESS
-        return error
+        return validate_offset_commit(self.rules, group, request, transactional=False)
 
     def _on_committed(
         self,

@@ -26,8 +26,8 @@ from kafkasim.model.transaction.markers.channel_manager import TransactionMarker
 from kafkasim.model.transaction.markers.ports import MarkerDestinations
 from kafkasim.model.transaction.metadata import TransactionMetadata
 from kafkasim.model.transaction.requests.add_partitions import AddPartitions
-from kafkasim.model.transaction.requests.end_transaction import EndTransaction, EndTxn
-from kafkasim.model.transaction.requests.init_producer_id import InitProducerId, ProducerIdManager
+from kafkasim.model.transaction.requests.end_transaction import EndTransaction, ProducerIdManager
+from kafkasim.model.transaction.requests.init_producer_id import InitProducerId
 from kafkasim.model.transaction.requests.queries import TransactionQueries
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.model.transaction.shard import TransactionShard
@@ -175,15 +175,7 @@ class TransactionCoordinator:
         if self.rules.timeout_fences_producer():
             epoch = self.rules.fencing_epoch(epoch, metadata.has_failed_epoch_fence)
         transit = metadata.prepare_fence_producer_epoch(epoch)
-        request = EndTxn(
-            metadata.transactional_id,
-            transit.producer_id,
-            transit.producer_epoch,
-            committing=False,
-            client_version=self.manager.transaction_version(),
-            reason="timeout",
-        )
-        self.ending.handle(request, _ignore, now)
+        self.ending.abort_fenced(metadata.transactional_id, transit, "timeout", _ignore, now)
 
 
 def _ignore_unloaded(_shard: TransactionShard) -> None:

@@ -17,8 +17,8 @@ from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import OffsetCommitted
-from kafkasim.model.group.classic.group import ClassicGroupState
-from kafkasim.model.group.records import OffsetCommitKey, OffsetCommitValue, offset_commit_record
+from kafkasim.model.group.offset_commits import offset_records, validate_offset_commit
+from kafkasim.model.group.records import OffsetCommitKey
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.group.transactional.pending import PendingOffset, PendingOffsets
@@ -74,21 +74,13 @@ class TransactionalOffsets:
             self.refuse(parked, request, error)
             return
         now_ms = self.runtime.wall_ms(now)
-        records: list[Record] = []
-        results: list[tuple[TopicPartition, Errors]] = []
-        for tp, offset, leader_epoch, metadata in request.offsets:
-            if len(metadata) > self.metadata_max_bytes:
-                results.append((tp, Errors.OFFSET_METADATA_TOO_LARGE))
-                continue
-            value = OffsetCommitValue(offset, leader_epoch, metadata, now_ms)
-            records.append(offset_commit_record(request.group_id, tp, value, len(records), now_ms))
-            results.append((tp, NONE))
+        records, results = offset_records(request, self.metadata_max_bytes, now_ms)
         if records:
             error = self._append(shard, request, tuple(records), guard, now)
             if error is not NONE:
                 self.refuse(parked, request, client_error(error))
                 return
-        answer = TxnOffsetCommitResponse(tuple(results))
+        answer = TxnOffsetCommitResponse(results)
         self.runtime.defer(shard.context, self._on_committed, (parked, request, answer), now)
 
     def _check(self, shard: GroupShard, request: TxnOffsetCommitRequest) -> Errors:
@@ -105,14 +97,7 @@ class TransactionalOffsets:
             if generation < 0:
                 return NONE
             return self.rules.transactional_commit_to_unknown_group(self.new_coordinator)
-        if group.state is ClassicGroupState.DEAD:
-            return Errors.COORDINATOR_NOT_AVAILABLE
-        if generation < 0 and group.state is ClassicGroupState.EMPTY:
-            return NONE
-        if generation < 0 and not member_id and request.group_instance_id is None:
-            return NONE  # a client before KIP-447
-        error = self.rules.check_committer(group, member_id, request.group_instance_id)
-        return error if error is not NONE else self.rules.check_generation(group, generation)
+        return validate_offset_commit(self.rules, group, request, transactional=True)
 
     def _append(
         self,

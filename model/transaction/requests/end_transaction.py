@@ -106,12 +106,12 @@ class EndTransaction:
     def handle(self, request: EndTxn, done: Done, now: int) -> None:
         """Decide a transaction and have its markers written (endTransaction)."""
         if not request.transactional_id:
-            _refuse(done, Errors.INVALID_REQUEST, now)
+            refuse(done, Errors.INVALID_REQUEST, now)
             return
         found = self._manager.get(request.transactional_id)
         if isinstance(found, Errors) or found is None:
             error = Errors.INVALID_PRODUCER_ID_MAPPING if found is None else found
-            _refuse(done, error, now)
+            refuse(done, error, now)
             return
         metadata = found.metadata
         fences = metadata.pending is PREPARE_EPOCH_FENCE
@@ -122,9 +122,17 @@ class EndTransaction:
         if decided is NONE and request.client_version >= EPOCH_BUMP:
             done(NONE, metadata.producer_id, metadata.producer_epoch, now)
         elif isinstance(decided, Errors):
-            _refuse(done, decided, now)
+            refuse(done, decided, now)
         else:
             self._append(request, found.coordinator_epoch, decided, fences, done, now)
+
+    def abort_fenced(
+        self, transactional_id: str, fencing: TxnTransitMetadata, reason: str, done: Done, now: int
+    ) -> None:
+        """Abort an open transaction under the epoch that fences its producer."""
+        version = self._manager.transaction_version()
+        producer = (fencing.producer_id, fencing.producer_epoch)
+        self.handle(EndTxn(transactional_id, *producer, False, version, reason), done, now)
 
     # ----------------------------------------------------------------------- the decision
 
@@ -217,7 +225,7 @@ class EndTransaction:
                 return
             if fences:
                 self._note_failed_fence(request.transactional_id, coordinator_epoch)
-            _refuse(done, error, at)
+            refuse(done, error, at)
 
         transactional_id, reason = request.transactional_id, request.reason
         self._manager.append(transactional_id, coordinator_epoch, transit, reason, appended, now)
@@ -233,7 +241,7 @@ class EndTransaction:
         """Answer, and send the markers: the decision is committed (sendTxnMarkersCallback)."""
         found = self._manager.get(request.transactional_id)
         if isinstance(found, Errors):
-            _refuse(done, found, now)
+            refuse(done, found, now)
             return
         assert found is not None, request
         metadata = found.metadata
@@ -243,7 +251,7 @@ class EndTransaction:
         else:
             error = _check_decided(request, metadata)
         if error is not NONE:
-            _refuse(done, error, now)
+            refuse(done, error, now)
             return
         completion = metadata.prepare_complete(self._manager.runtime.wall_ms(now))
         if request.client_version >= EPOCH_BUMP:
@@ -253,7 +261,8 @@ class EndTransaction:
         self._markers.add_txn_markers_to_send(coordinator_epoch, metadata, completion, now)
 
 
-def _refuse(done: Done, error: Errors, now: int) -> None:
+def refuse(done: Done, error: Errors, now: int) -> None:
+    """Answer with an error, and without a producer id."""
     done(error, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, now)
 
 

@@ -12,9 +12,6 @@ recover from; it is fenced if another producer was initialized meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafkasim.model.transaction.metadata import (
@@ -23,7 +20,12 @@ from kafkasim.model.transaction.metadata import (
     TxnTransitMetadata,
     is_epoch_exhausted,
 )
-from kafkasim.model.transaction.requests.end_transaction import EndTransaction, EndTxn
+from kafkasim.model.transaction.requests.end_transaction import (
+    Done,
+    EndTransaction,
+    ProducerIdManager,
+    refuse,
+)
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.model.transaction.state_manager import (
     CoordinatorEpochAndTxnMetadata,
@@ -39,15 +41,6 @@ from kafkasim.model.transaction.states import (
 
 NONE = Errors.NONE
 Expected = tuple[int, int]  # the producer's own id and epoch
-Done = Callable[[Errors, int, int, int], None]  # (error, producer id, epoch, now)
-
-
-class ProducerIdManager(Protocol):
-    """Hands out producer ids."""
-
-    def generate(self, now: int) -> int | None:
-        """Return a fresh producer id, None while the controller's next block is awaited."""
-        ...
 
 
 class InitProducerId:
@@ -78,7 +71,7 @@ class InitProducerId:
         if transactional_id is None:
             producer_id = self._producer_ids.generate(now)
             if producer_id is None:
-                _refuse(done, Errors.COORDINATOR_LOAD_IN_PROGRESS, now)
+                refuse(done, Errors.COORDINATOR_LOAD_IN_PROGRESS, now)
             else:
                 done(NONE, producer_id, 0, now)
             return
@@ -89,11 +82,11 @@ class InitProducerId:
         else:
             found = self._get_or_add(transactional_id, txn_timeout_ms, now)
         if isinstance(found, Errors):
-            _refuse(done, found, now)
+            refuse(done, found, now)
             return
         transit = self._prepare(found.metadata, txn_timeout_ms, expected, now)
         if isinstance(transit, Errors):
-            _refuse(done, transit, now)
+            refuse(done, transit, now)
         elif transit.state is PREPARE_EPOCH_FENCE:
             self._fence(transactional_id, transit, done, now)
         else:
@@ -102,7 +95,7 @@ class InitProducerId:
                 if error is NONE:
                     done(NONE, transit.producer_id, transit.producer_epoch, at)
                 else:
-                    _refuse(done, error, at)
+                    refuse(done, error, at)
 
             epoch = found.coordinator_epoch
             self._manager.append(transactional_id, epoch, transit, "init", appended, now)
@@ -171,21 +164,9 @@ class InitProducerId:
         """Abort the open transaction; the client asks again when that is over."""
 
         def ended(error: Errors, _producer_id: int, _epoch: int, at: int) -> None:
-            _refuse(done, Errors.CONCURRENT_TRANSACTIONS if error is NONE else error, at)
+            refuse(done, Errors.CONCURRENT_TRANSACTIONS if error is NONE else error, at)
 
-        request = EndTxn(
-            transactional_id,
-            transit.producer_id,
-            transit.producer_epoch,
-            committing=False,
-            client_version=self._manager.transaction_version(),
-            reason="fence",
-        )
-        self._ending.handle(request, ended, now)
-
-
-def _refuse(done: Done, error: Errors, now: int) -> None:
-    done(error, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, now)
+        self._ending.abort_fenced(transactional_id, transit, "fence", ended, now)
 
 
 def _is_valid_producer_id(metadata: TransactionMetadata, expected: Expected) -> bool:
