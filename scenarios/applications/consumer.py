@@ -23,12 +23,12 @@ from kafkasim.model.client import exceptions
 from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.facts import Processed
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.applications.handle import Handle
 from kafkasim.scenarios.applications.session import Session, session
 from kafkasim.scenarios.applications.settings import config_of, properties
 from kafkasim.scenarios.applications.structs import (
     ConsumerRebalanceListener,
     ConsumerRecord,
-    IllegalStateError,
     offset_of,
     translated,
 )
@@ -71,7 +71,7 @@ class AIOKafkaConsumer:
         self._listener: ConsumerRebalanceListener | None = None
         self._deserializers = key_deserializer, value_deserializer
         self._port = place.port
-        self._name = ""
+        self._client = Handle(place, "consumer", self._config)
         self._polling: asyncio.Future[Any] | None = None  # the poll() that is outstanding
         self._buffer: deque[ConsumerRecord] = deque()
         self._handed: list[ConsumerRecord] = []  # got by the application, not processed yet
@@ -84,17 +84,16 @@ class AIOKafkaConsumer:
 
     async def start(self) -> None:
         """Open the consumer and subscribe to the topics that it was made with."""
-        if self._name:
+        if self._client.name:
             return
-        self._name = self._session.client_name("consumer")
-        self._session.consumers.append(self._name)
-        await self._port.call("open", self._name, self._config)
+        await self._client.open()
+        self._session.consumers.append(self._client.name)
         if self._topics:
             await self._call("subscribe", self._topics)
 
     async def stop(self) -> None:
         """Commit what was handed out if auto-commit is on, leave the group, and close."""
-        if self._name:
+        if self._client.name:
             self._note_processed()
             first: dict[TopicPartition, int] = {}
             for record in self._buffer:
@@ -102,8 +101,8 @@ class AIOKafkaConsumer:
             for tp, offset in first.items():
                 self.seek(tp, offset)
             await self._call("close")
-            self._session.consumers.remove(self._name)
-            self._name = ""
+            self._session.consumers.remove(self._client.name)
+            self._client.name = ""
 
     async def __aenter__(self) -> AIOKafkaConsumer:
         await self.start()
@@ -117,13 +116,13 @@ class AIOKafkaConsumer:
     ) -> None:
         """Subscribe to topics as a member of the group."""
         self._topics, self._listener = tuple(topics), listener
-        if self._name:
-            self._port.post(f"{self._name}.subscribe", self._topics)
+        if self._client.name:
+            self._port.post(self._client.method("subscribe"), self._topics)
 
     def assign(self, partitions: Partitions) -> None:
         """Read these partitions, whatever the group assigns."""
         self._owned = dict.fromkeys(partitions)
-        self._port.post(f"{self._opened()}.assign", tuple(self._owned))
+        self._port.post(self._client.method("assign"), tuple(self._owned))
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that the consumer has."""
@@ -170,7 +169,7 @@ class AIOKafkaConsumer:
         """Poll once, with the listener's methods where the Java consumer calls them."""
         async with self._lock:
             if self._polling is None:
-                self._polling = self._port.call(f"{self._opened()}.poll", timeout_ms)
+                self._polling = self._port.call(self._client.method("poll"), timeout_ms)
             await self._finish_poll()
 
     async def _finish_poll(self) -> None:
@@ -190,7 +189,7 @@ class AIOKafkaConsumer:
             try:
                 await self._tell_listener(kind, found)
             finally:
-                self._polling = self._port.call(f"{self._name}.continue")
+                self._polling = self._port.call(f"{self._client.name}.continue")
 
     async def _tell_listener(self, kind: str, partitions: tuple[TopicPartition, ...]) -> None:
         listener = self._listener
@@ -261,7 +260,7 @@ class AIOKafkaConsumer:
         kept = [record for record in self._buffer if (record.topic, record.partition) != tp]
         self._buffer = deque(kept)
         self._consumed.pop(tp, None)
-        self._port.post(f"{self._opened()}.seek", tp, offset)
+        self._port.post(self._client.method("seek"), tp, offset)
 
     # What was processed.
 
@@ -273,23 +272,10 @@ class AIOKafkaConsumer:
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         if self._telling is not None and self._telling is asyncio.current_task():
-            return await self._ask(method, *arguments)
+            return await self._client.ask(method, *arguments)
         async with self._lock:
             await self._finish_poll()
-            return await self._ask(method, *arguments)
-
-    async def _ask(self, method: str, *arguments: Any) -> Any:
-        try:
-            return await self._port.call(f"{self._opened()}.{method}", *arguments)
-        except exceptions.KafkaError as error:
-            raise translated(error) from None
-
-    def _opened(self) -> str:
-        if self._port.dead:
-            raise asyncio.CancelledError  # the process died; what is left of it is thrown away
-        if not self._name:
-            raise IllegalStateError("the consumer is not started: await consumer.start()")
-        return self._name
+            return await self._client.ask(method, *arguments)
 
 
 def record_processed(place: Session, records: Iterable[ConsumerRecord]) -> None:

@@ -11,6 +11,7 @@ from kafkasim.model.client import exceptions
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ConfigError
 from kafkasim.model.records import TopicPartition
+from kafkasim.scenarios.applications.handle import Handle
 from kafkasim.scenarios.applications.session import Payload, session
 from kafkasim.scenarios.applications.settings import properties
 from kafkasim.scenarios.applications.structs import (
@@ -49,7 +50,7 @@ class AIOKafkaProducer:
             self._config = producer_config({"client.id": self._session.node, **found})
         except ConfigError as error:
             raise ValueError(f"AIOKafkaProducer: {error}") from None
-        self._name = ""
+        self._client = Handle(self._session, "producer", self._config)
 
     async def start(self) -> None:
         """Open the producer; with a transactional id, end what its predecessor has begun.
@@ -57,17 +58,16 @@ class AIOKafkaProducer:
         Raises:
             KafkaError: the transactional id cannot be initialized within max.block.ms.
         """
-        if not self._name:
-            self._name = self._session.client_name("producer")
-            await self._session.port.call("open", self._name, self._config)
+        if not self._client.name:
+            await self._client.open()
             if self._config.transactional_id is not None:
-                await self._call("init_transactions")
+                await self._client.ask("init_transactions")
 
     async def stop(self) -> None:
         """Send what is waiting, wait for its results, and close."""
-        if self._name:
-            await self._call("close")
-            self._name = ""
+        if self._client.name:
+            await self._client.ask("close")
+            self._client.name = ""
 
     async def __aenter__(self) -> AIOKafkaProducer:
         await self.start()
@@ -101,7 +101,7 @@ class AIOKafkaProducer:
         record_id = place.payloads.new(place.node, place.number, payload)
         size = -1 if value_bytes is None else len(value_bytes)
         taken, done = place.port.call_acked(
-            f"{self._opened()}.send", topic, key_bytes, record_id, size, partition, True
+            self._client.method("send"), topic, key_bytes, record_id, size, partition, True
         )
         try:
             await taken
@@ -131,13 +131,13 @@ class AIOKafkaProducer:
 
     async def flush(self) -> None:
         """Wait until every record sent before has its result."""
-        await self._call("flush")
+        await self._client.ask("flush")
 
     # Transactions.
 
     async def begin_transaction(self) -> None:
         """Begin a transaction: what is sent until its end belongs to it."""
-        await self._call("begin_transaction")
+        await self._client.ask("begin_transaction")
 
     async def commit_transaction(self) -> None:
         """Commit, once every record of the transaction is acknowledged.
@@ -146,11 +146,11 @@ class AIOKafkaProducer:
             ProducerFenced: another producer has the transactional id now.
             KafkaError: a send has failed; the transaction can only be aborted.
         """
-        await self._call("commit_transaction")
+        await self._client.ask("commit_transaction")
 
     async def abort_transaction(self) -> None:
         """Abort: readers with isolation_level read_committed get none of its records."""
-        await self._call("abort_transaction")
+        await self._client.ask("abort_transaction")
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, Any], group_id: str
@@ -165,7 +165,7 @@ class AIOKafkaProducer:
             raise IllegalStateError(f"no consumer of group {group_id!r} is started here")
         group = await place.port.call(f"{place.consumers[-1]}.group_metadata")
         found = {TopicPartition(*tp): (offset_of(at), -1) for tp, at in offsets.items()}
-        await self._call("send_offsets_to_transaction", found, group)
+        await self._client.ask("send_offsets_to_transaction", found, group)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -179,19 +179,6 @@ class AIOKafkaProducer:
             await self.abort_transaction()
             raise
         await self.commit_transaction()
-
-    async def _call(self, method: str, *arguments: Any) -> Any:
-        try:
-            return await self._session.port.call(f"{self._opened()}.{method}", *arguments)
-        except exceptions.KafkaError as error:
-            raise translated(error) from None
-
-    def _opened(self) -> str:
-        if self._session.port.dead:
-            raise asyncio.CancelledError  # the process died; what is left of it is thrown away
-        if not self._name:
-            raise IllegalStateError("the producer is not started: await producer.start()")
-        return self._name
 
 
 def _bytes(what: str, given: Any, serializer: Serializer | None) -> bytes | None:

@@ -10,6 +10,9 @@ from typing import Any
 
 from kafkasim.sim.apps.client_port import ClientPort
 
+USERS = 1 << 20
+"""Producers are numbered from 1 in their records' ids, hosts of users' applications from here."""
+
 
 @dataclass(frozen=True)
 class Payload:

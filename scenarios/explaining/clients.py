@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.scenarios.explaining.chain import Chain
-from kafkasim.scenarios.explaining.facts import END, Facts, Key
+from kafkasim.scenarios.explaining.facts import END, Facts, Key, record
 from kafkasim.scenarios.explaining.loss import loss
-from kafkasim.scenarios.explaining.words import POSITIONED, record
+from kafkasim.scenarios.explaining.words import POSITIONED
 from kafkasim.scenarios.showing.state import Row
 
 Found = dict[str, Any]

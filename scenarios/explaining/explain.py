@@ -13,11 +13,10 @@ from typing import Any
 
 from kafkasim.scenarios.explaining import clients, servers
 from kafkasim.scenarios.explaining.chain import Chain, Explanation, place_of, told
-from kafkasim.scenarios.explaining.facts import Facts, Key
+from kafkasim.scenarios.explaining.facts import Facts, Key, record
 from kafkasim.scenarios.explaining.loss import exposed_before, loss, missing_member
 from kafkasim.scenarios.explaining.transactions import chains as transactions
 from kafkasim.scenarios.explaining.waiting import waiting
-from kafkasim.scenarios.explaining.words import record
 from kafkasim.scenarios.showing.state import Row
 from kafkasim.scenarios.variants.registry import VARIANTS
 from kafkasim.sim.trace.store import MANIFEST_FILE, ManifestError

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkasim.model.facts import FACTS
+from kafkasim.scenarios.applications.session import USERS
 from kafkasim.scenarios.running.replay import open_trace, readable
 from kafkasim.scenarios.showing.state import Row
 from kafkasim.sim.trace.store import read_manifest
@@ -18,6 +19,16 @@ Key = tuple[str, int]  # topic id, partition
 
 END = 1 << 62
 """A row number behind all rows."""
+
+
+def record(record_id: int) -> str:
+    """Return a record of a workload: ``record 17 of producer-2``.
+
+    A host that runs a user's application is a consumer's (applications/session.py).
+    """
+    number = record_id >> 32
+    kind, own = ("producer", number) if number < USERS else ("consumer", number - USERS)
+    return f"record {record_id & 0xFFFFFFFF} of {kind}-{own}"
 
 
 class Facts:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkasim.scenarios.explaining.chain import Chain
-from kafkasim.scenarios.explaining.facts import END, Facts, Key
-from kafkasim.scenarios.explaining.words import record
+from kafkasim.scenarios.explaining.facts import END, Facts, Key, record
 from kafkasim.scenarios.showing.state import Row
 
 STRIKES = ("FaultStarted", "HostStopped", "HostPaused", "DiskReplaced", "Operated")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from kafkasim.model.facts import FACTS
-from kafkasim.scenarios.explaining.facts import Facts
+from kafkasim.scenarios.explaining.facts import Facts, record
 from kafkasim.scenarios.explaining.transactions.words import WORDS
 from kafkasim.scenarios.showing import fault_words, reasons
 from kafkasim.scenarios.showing.state import Row
@@ -16,11 +16,6 @@ Said = tuple[str, str]
 
 SHOWN = 3
 """How many record ids a sentence names."""
-
-
-def record(record_id: int) -> str:
-    """Return a record of a workload: ``record 17 of producer-2``."""
-    return f"record {record_id & 0xFFFFFFFF} of producer-{record_id >> 32}"
 
 
 def _snake(kind: str) -> str:

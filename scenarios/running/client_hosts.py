@@ -13,7 +13,7 @@ from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.applications.loading import UserApplication
-from kafkasim.scenarios.applications.session import Payloads, Session
+from kafkasim.scenarios.applications.session import USERS, Payloads, Session
 from kafkasim.scenarios.language.tables import (
     ConsumerGroupTable,
     ProcessorTable,
@@ -28,9 +28,6 @@ from kafkasim.scenarios.variants.releases import ADMIN, CONSUMER, PRODUCER
 from kafkasim.sim.apps.client_port import Application, Applications, ClientPort, launch
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
-
-USER_RECORDS = 1 << 20
-"""Producers are numbered from 1, hosts of users' applications from here."""
 
 IDEMPOTENT: dict[str, Any] = {"enable.idempotence": True, "acks": "all"}
 """What a transactional.id implies in releases whose defaults are others (KafkaProducer of 2.8)."""
@@ -178,7 +175,7 @@ class ClientHosts:
             return Session(
                 port,
                 node,
-                USER_RECORDS + number,
+                USERS + number,
                 table.group,
                 {**CONSUMER.get(version, {}), **table.config},
                 PRODUCER.get(version, {}),

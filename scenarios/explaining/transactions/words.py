@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kafkasim.scenarios.explaining.facts import Facts
+from kafkasim.scenarios.explaining.facts import Facts, record
 from kafkasim.scenarios.showing.state import Row
 
 Said = tuple[str, str]
@@ -37,9 +37,8 @@ def _begun(_: Facts, row: Row) -> Said:
 
 
 def _sent(facts: Facts, row: Row) -> Said:
-    record = f"record {row['record_id'] & 0xFFFFFFFF} of number {row['record_id'] >> 32}"
     place = facts.name((row["topic_id"], row["partition"]))
-    return f"{row['node']} sends {record} to {place} in {name(row)}", "4.4"
+    return f"{row['node']} sends {record(row['record_id'])} to {place} in {name(row)}", "4.4"
 
 
 def _offsets(_: Facts, row: Row) -> Said:

@@ -1,0 +1,49 @@
+"""A simulated client in the hands of a user's application."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kafkasim.model.client import exceptions
+from kafkasim.model.config import ClientConfig
+from kafkasim.scenarios.applications.session import Session
+from kafkasim.scenarios.applications.structs import IllegalStateError, translated
+
+
+class Handle:
+    """A client of the host's process, from its start to its stop; ``name`` is "" before and after.
+
+    Its methods raise the errors that applications catch (:mod:`.structs`).
+    """
+
+    def __init__(self, session: Session, kind: str, config: ClientConfig) -> None:
+        self.name = ""
+        self._session = session
+        self._kind = kind  # producer or consumer
+        self._config = config
+
+    async def open(self) -> None:
+        """Have the process make the client."""
+        self.name = self._session.client_name(self._kind)
+        await self._session.port.call("open", self.name, self._config)
+
+    def method(self, name: str) -> str:
+        """Return what the process calls a method of the client.
+
+        Raises:
+            IllegalStateError: the client is not started.
+        """
+        if self._session.port.dead:
+            raise asyncio.CancelledError  # the process died; what is left of it is thrown away
+        if not self.name:
+            kind = self._kind
+            raise IllegalStateError(f"the {kind} is not started: await {kind}.start()")
+        return f"{self.name}.{name}"
+
+    async def ask(self, name: str, *arguments: Any) -> Any:
+        """Call a method and return its reply."""
+        try:
+            return await self._session.port.call(self.method(name), *arguments)
+        except exceptions.KafkaError as error:
+            raise translated(error) from None
