@@ -20,6 +20,7 @@ CHECKS: dict[str, str] = {
     "nonmonotonic-send": order.NONMONOTONIC_SEND,
     "offset-regression": groups.OFFSET_REGRESSION,
     "skipped-by-commit": groups.SKIPPED_BY_COMMIT,
+    "lost-to-retention": groups.LOST_TO_RETENTION,
     "double-owner": groups.DOUBLE_OWNER,
     "one-leader-per-epoch": replication.ONE_LEADER,
     "clean-leader-holds-exposed": replication.CLEAN_LEADER_HOLDS_EXPOSED,

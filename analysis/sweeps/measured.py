@@ -83,8 +83,9 @@ AMOUNTS = (
 
 PROBABLE = (
     "lost-write", "unseen", "duplicate", "inconsistent-offsets", "poll-skip", "nonmonotonic-poll",
-    "nonmonotonic-send", "offset-regression", "skipped-by-commit", "double-owner", "zombie-owner",
-    "stale-fetch", "last-replica-standing", "application-failed", "aborted-read",
+    "nonmonotonic-send", "offset-regression", "skipped-by-commit", "lost-to-retention",
+    "double-owner", "zombie-owner", "stale-fetch", "last-replica-standing", "application-failed",
+    "aborted-read",
     "precommitted-read", "torn-transaction", "hanging-transaction", "zombie-producer",
     "lost-output", "duplicate-output", "no-progress", "crash",
 )  # fmt: skip

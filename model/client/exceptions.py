@@ -22,6 +22,10 @@ class KafkaTimeoutError(KafkaError):
     """The call ran out of time (TimeoutException)."""
 
 
+class BufferExhaustedError(KafkaTimeoutError):
+    """buffer.memory had no room for a record within max.block.ms (BufferExhaustedException)."""
+
+
 class CommitFailedError(KafkaError):
     """The member is not in the generation any more for which it commits."""
 
@@ -36,6 +40,10 @@ class WakeupError(KafkaError):
 
 class NoOffsetForPartitionError(KafkaError):
     """A partition has no position, and auto.offset.reset is none."""
+
+
+class OffsetOutOfRangeError(KafkaError):
+    """The log has no record at the position, and auto.offset.reset is none."""
 
 
 class LogTruncationError(KafkaError):

@@ -74,6 +74,10 @@ class NoOffsetForPartitionError(KafkaError):
     """There is no committed offset, and auto.offset.reset is none."""
 
 
+class OffsetOutOfRangeError(KafkaError):
+    """The log has no record at the position, and auto.offset.reset is none."""
+
+
 class IllegalStateError(KafkaError):
     """The call does not go with the state of the client."""
 
@@ -97,6 +101,7 @@ _CLASSES = {
     exceptions.ProducerFencedError: ProducerFenced,
     exceptions.IllegalStateError: IllegalStateError,
     exceptions.NoOffsetForPartitionError: NoOffsetForPartitionError,
+    exceptions.OffsetOutOfRangeError: OffsetOutOfRangeError,
 }
 
 

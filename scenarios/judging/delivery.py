@@ -109,7 +109,7 @@ class Delivery:
 
     def __init__(self, trace: FactSource, losses: Losses) -> None:
         self._losses = losses
-        self._holes = Holes(trace)
+        self._holes = self.holes = Holes(trace)
         # By record id: its offset (−1 unknown), and the acknowledgement with the time in µs.
         self._acked: dict[PartitionKey, dict[int, tuple[int, int, facts.Acked]]] = {}
         # Per producer and epoch, the last (record id, offset). The epoch is part of the key because

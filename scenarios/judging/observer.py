@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.readers.observations import LagObserver, LoadObserver
 from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.judging.transactions.observations import TransactionObserver
 
@@ -63,6 +64,8 @@ class Observer:
         for kind, handler in self._handlers().items():
             trace.subscribe(kind, handler)
         TransactionObserver(trace, self.note)
+        LagObserver(trace, self.note)
+        LoadObserver(trace, self.note)
 
     def _handlers(self) -> dict[type, Callable[[int, int, str, Any], None]]:
         return {
@@ -249,6 +252,8 @@ class Observer:
     def _on_commit(self, _seq: int, t_us: int, _node: str, fact: facts.CommitResult) -> None:
         if fact.error in COMMIT_REFUSED:
             self.note(f"commit-refused:{fact.error}", t_us)
+        elif fact.error != "NONE":
+            self.note(f"commit-failed:{fact.error}", t_us)
 
     def _on_read_replica(self, _seq: int, t_us: int, _node: str, fact: facts.ReadReplica) -> None:
         self.note("follower-read" if fact.replica >= 0 else "back-to-leader", t_us)

@@ -173,8 +173,10 @@ class ConsumerGroupTable(Table):
     application with a processing thread does. ``commit`` is auto (enable.auto.commit), sync or
     async (after processing), first (synchronously before processing) or none. The first member
     stays away from poll() for ``stuck-for`` (default 10 minutes) once ``stuck-at`` has passed.
-    With ``app = "FILE[:FUNCTION]"`` the members run that function of a Python file, and keys about
-    the built-in application say nothing.
+    ``poison-record`` is the number of a record of producer-1, from 0, that the application cannot
+    process: it tries again for ever (``on-poison`` retry), skips it, or writes it to the topic
+    ``dead-letter``. With ``app = "FILE[:FUNCTION]"`` the members run that function of a Python
+    file, and keys about the built-in application say nothing.
     """
 
     kind: Literal["consumer-group"]
@@ -186,6 +188,9 @@ class ConsumerGroupTable(Table):
     handover: bool = False
     stuck_at: Duration | None = None
     stuck_for: Duration | None = None
+    poison_record: int | None = Field(None, ge=0)
+    on_poison: Literal["retry", "skip", "dead-letter"] = "retry"
+    dead_letter: str | None = None
     rack: str | None = None
     start: Duration = 0
     config: Properties = {}

@@ -162,8 +162,10 @@ class ClientHosts:
             control=self.control,
             rng=self._world.streams.stream(node, "application"),
         )
-        config = ConsumerConfig.from_properties(properties)
-        self._add(node, table, {"consumer": config}, application)
+        configs: dict[str, ClientConfig] = {"consumer": ConsumerConfig.from_properties(properties)}
+        if table.on_poison == "dead-letter":
+            configs["producer"] = producer_config(self._scenario, {}, node)
+        self._add(node, table, configs, application)
 
     def _user_application(self, number: int, table: ConsumerGroupTable, app: str) -> Application:
         """Return a user's application for a member's host; its clients have the table's config."""

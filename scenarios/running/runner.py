@@ -28,6 +28,7 @@ from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, limit_us
+from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
@@ -74,6 +75,7 @@ class ScenarioRun:
         )
         self.delivery = Delivery(self.trace, self.invariants.losses)
         self.transactions = Transactions(self.trace, self.invariants.legal_loss)
+        self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -166,6 +168,7 @@ class ScenarioRun:
             for node, flushed in control.flushed.items()
             if not flushed and node not in ended
         ]
+        lacking += control.stumbling.values()
         members = self.cluster.clients.members
         for workload in self.scenario.workload:
             if workload.kind != "producer":
@@ -205,7 +208,11 @@ class ScenarioRun:
     def _result(self, wall: float) -> Result:
         evidence = Evidence(
             violations=self.invariants.finish(),
-            delivery=self.delivery.finish() + self.transactions.finish(),
+            delivery=[
+                *self.delivery.finish(),
+                *self.transactions.finish(),
+                *self.retention.finish(),
+            ],
             topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
             seen=dict(self.observer.seen),
             faults_end_us=self.ready_us + self.scenario.duration,

@@ -20,6 +20,12 @@ from kafkasim.model.facts import Processed
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
 from kafkasim.sim.apps.client_port import ClientPort
 
+POISON_BACKOFF_S = 1.0
+"""How long an application waits after a record that it cannot process."""
+
+POISON_SIZE = 100
+"""Bytes of a record in a dead-letter topic."""
+
 
 class Control:
     """What the runner tells the applications of a run, and what they tell it."""
@@ -30,6 +36,7 @@ class Control:
         self.topic_ids: dict[str, str] = {}  # topic -> its newest id
         self.next_record: dict[str, int] = {}  # producer -> number of its next record
         self.flushed: dict[str, bool] = {}  # producer -> whether it has sent all its records
+        self.stumbling: dict[str, str] = {}  # node -> the record at which its application fails
         self.failures: dict[str, str] = {}  # node -> the last exception that was handled
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 
@@ -101,6 +108,7 @@ class _PollLoop:
         self.control = member.control
         self.rng = member.rng
         self.begin_us = port.now_us
+        self.control.stumbling.pop(self.node, None)
         self.handed_over: asyncio.Queue[tuple[Any, Any]] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -126,6 +134,7 @@ class _PollLoop:
         """poll() with a rebalance listener that commits what is processed."""
         kind, payload = await self.port.call("consumer.poll", 1000)
         while kind != "records":
+            self.control.stumbling.pop(self.node, None)
             if kind == "revoked" and self.table.commit in ("sync", "async"):
                 await self._commit()
             kind, payload = await self.port.call("consumer.continue")
@@ -146,6 +155,10 @@ class _PollLoop:
             self.port.post("consumer.commit_async", None)
 
     async def _process(self, tp: Any, batch: Any) -> None:
+        if self.table.poison_record is not None:
+            batch = await self._without_poison(tp, batch)
+            if not batch:
+                return
         if self.table.processing.high:
             busy = sum(self.table.processing.draw(self.rng) for _ in batch)
             await asyncio.sleep(busy / 1e6)
@@ -154,6 +167,29 @@ class _PollLoop:
         self.port.record(
             Processed(self.table.group, self.node, topic_id, tp.partition, base, last + 1)
         )
+
+    async def _without_poison(self, tp: Any, batch: Any) -> Any:
+        """Return what of a batch can be processed, once the poison record is dealt with.
+
+        An application that tries it again goes back to it: it gets the record once more, and what
+        is behind it in the partition.
+        """
+        poison = 1 << 32 | (self.table.poison_record or 0)
+        index = next((i for i, record in enumerate(batch) if record[1] == poison), None)
+        if index is None:
+            return batch
+        offset, _, key, _ = batch[index]
+        if self.table.on_poison == "retry":
+            where = f"{self.node} fails at offset {offset} of {tp} again and again"
+            self.control.stumbling[self.node] = where
+            await self.port.call("consumer.seek", tp, offset)
+            await asyncio.sleep(POISON_BACKOFF_S)
+            return batch[:index]
+        if self.table.on_poison == "dead-letter":
+            topic, size = self.table.dead_letter, POISON_SIZE
+            send = ("producer.send", topic, key, poison, size, None, True)
+            await self.port.call_acked(*send)[1]
+        return batch
 
     async def _work(self) -> None:
         while True:

@@ -20,7 +20,8 @@ def permitted(workload: Iterable[dict[str, Any]], unclean: bool) -> list[str]:
     """
     # Records are delivered again after a crash or a rebalance. A commit that its client gave up
     # on may still arrive on the abandoned connection, after a later one of the same generation.
-    permits = ["duplicate", "offset-regression"]
+    # Retention, where it is drawn, asks nobody what was read.
+    permits = ["duplicate", "lost-to-retention", "offset-regression"]
     for spec in workload:
         config = spec.get("config", {})
         if spec["kind"] == "consumer-group":

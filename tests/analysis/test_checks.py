@@ -34,6 +34,7 @@ from tests.analysis.analysis_rows import (
 )
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
+from tests.analysis.reader_cases import RETENTION_CASES
 from tests.scenarios.transaction_cases import STORIES
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "stuck": ([end("orders-0 has no leader")], {"no-progress": 1}),
     **GAP_CASES,
     **HARM_CASES,
+    **RETENTION_CASES,
     **{
         f"transactions: {name}": (rows, dict.fromkeys(expected, 1))
         for name, (rows, expected) in STORIES.items()

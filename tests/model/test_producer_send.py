@@ -113,7 +113,7 @@ def test_memory_blocks_until_max_block_ms() -> None:
     h.run(100)
     assert blocked not in h.replies
     h.run(300)
-    assert h.replies[blocked].error == "TIMED_OUT"
+    assert h.replies[blocked].error == "BUFFER_EXHAUSTED"
     assert [(f.record_ids, f.indeterminate, f.attempts) for f in h.of(SendFailed)] == [
         ((2,), False, 0)
     ]

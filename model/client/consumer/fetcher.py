@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.client.consumer.completed_fetch import CompletedFetch, RecordTuple
 from kafkasim.model.client.consumer.offset_fetcher import isolation_level
 from kafkasim.model.client.consumer.subscription import FetchState
-from kafkasim.model.client.exceptions import KafkaError, NoOffsetForPartitionError
+from kafkasim.model.client.exceptions import KafkaError, OffsetOutOfRangeError
 from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.errors import INVALID_METADATA, Errors
 from kafkasim.model.facts import Polled, ReadReplica
@@ -169,7 +169,7 @@ class Fetcher:
         What was fetched of paused partitions stays, behind the others.
 
         Raises:
-            NoOffsetForPartitionError: a position is out of range, and auto.offset.reset is none.
+            OffsetOutOfRangeError: a position is out of range, and auto.offset.reset is none.
             KafkaError: the next batch is corrupt, or the leader refused the fetch for good.
         """
         if not self._subscription.pauses:
@@ -255,7 +255,7 @@ class Fetcher:
                 return  # out of a follower's range: ask the leader before the reset policy
             policy = self._config.auto_offset_reset
             if policy == "none":
-                raise NoOffsetForPartitionError("OFFSET_OUT_OF_RANGE", f"{state.tp}")
+                raise OffsetOutOfRangeError("OFFSET_OUT_OF_RANGE", f"{state.tp}")
             self._subscription.request_reset(state, policy)
             self.poll.wake(now)
         elif error in INVALID_METADATA or error is Errors.OFFSET_NOT_AVAILABLE:

@@ -17,7 +17,11 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
+from kafkasim.model.client.exceptions import (
+    BufferExhaustedError,
+    KafkaError,
+    KafkaTimeoutError,
+)
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
 from kafkasim.model.client.producer.accumulator import RecordAccumulator
@@ -335,11 +339,17 @@ class KafkaProducer:
         while blocked and (blocked[0].deadline <= now or not blocked[0].waits):
             waiting = blocked.popleft()
             if waiting.waits:
-                self._refuse(waiting, KafkaTimeoutError("TIMED_OUT", "max.block.ms"), now)
+                self._refuse(waiting, self._time_out(waiting), now)
         if blocked:
             self._arm_block_timeout(blocked[0].deadline)
         self._for_metadata = [waiting for waiting in self._for_metadata if waiting.waits]
         self._update_linger()
+
+    def _time_out(self, waiting: BlockedSend) -> KafkaTimeoutError:
+        """Return the error of a send after max.block.ms: BufferPool has one of its own."""
+        if waiting in self._for_memory:
+            return BufferExhaustedError("BUFFER_EXHAUSTED", "max.block.ms")
+        return KafkaTimeoutError("TIMED_OUT", "max.block.ms")
 
     def _refuse(self, waiting: BlockedSend, error: KafkaError, now: int) -> None:
         waiting.waits = False

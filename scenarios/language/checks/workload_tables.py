@@ -6,7 +6,12 @@ from typing import Any
 
 from kafkasim.model.config import ConsumerConfig, ProducerConfig
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
-from kafkasim.scenarios.language.tables import ProcessorTable, ProducerTable, Scenario
+from kafkasim.scenarios.language.tables import (
+    ConsumerGroupTable,
+    ProcessorTable,
+    ProducerTable,
+    Scenario,
+)
 
 OF_TRANSACTIONS = ("transaction_records", "transaction_time", "abort_share", "when_fenced")
 """Keys that a producer without a transactional id cannot have."""
@@ -35,6 +40,8 @@ def check_workloads(scenario: Scenario) -> None:
                 raise ValueError(f"{key}: no topic {name!r}; allowed: {some(topics)}")
         if workload.kind == "processor":
             _check_processor(place, workload, topics)
+        elif workload.kind == "consumer-group":
+            _check_poison(place, workload, topics)
 
 
 def _check_producer(place: str, table: ProducerTable) -> None:
@@ -56,6 +63,17 @@ def _check_processor(place: str, table: ProcessorTable, topics: list[str]) -> No
     if table.config.get("enable.auto.commit") is True:
         raise ValueError(f"{place}.config.enable.auto.commit: a processor commits by itself")
     _check_config(f"{place}.producer-config", table.producer_config, transactional)
+
+
+def _check_poison(place: str, table: ConsumerGroupTable, topics: list[str]) -> None:
+    letters = table.on_poison == "dead-letter"
+    if table.poison_record is None and (letters or table.dead_letter is not None):
+        raise ValueError(f"{place}.poison-record: is missing")
+    if letters and table.dead_letter not in topics:
+        asked = f"no topic {table.dead_letter!r}" if table.dead_letter else "is missing"
+        raise ValueError(f"{place}.dead-letter: {asked}; allowed: {some(topics)}")
+    if table.poison_record is not None and table.handover:
+        raise ValueError(f"{place}.poison-record: does not go with handover")
 
 
 def _check_config(place: str, properties: dict[str, Any], transactional: bool) -> None:

@@ -1,0 +1,39 @@
+"""What groups lose to retention, and what only looks like it: both judges are held to these."""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from tests.analysis.analysis_rows import (
+    READ_COMMITTED,
+    Case,
+    T,
+    appended,
+    marker,
+    polled,
+    positioned,
+)
+
+
+def starts(offset: int, reason: str = "retention") -> tuple[str, facts.LogStart]:
+    """The leader's log start moves."""
+    return ("broker-1", facts.LogStart(T, 0, offset, reason, offset, offset))
+
+
+RETENTION_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "overtaken by retention, sent to the log start": (
+        [positioned(0), polled([0], [100]), starts(3), positioned(3)], {"lost-to-retention": 1}),
+    "overtaken by retention, sent to the end": (
+        [positioned(0, "committed"), starts(1), positioned(5, "latest")], {"lost-to-retention": 1}),
+    "not overtaken: it had read what was deleted": (
+        [positioned(0), polled([0, 1, 2], [100, 101, 102]), starts(3), positioned(3)], {}),
+    "not overtaken: another member got it": (
+        [positioned(0), positioned(0, member="m2"), polled([0, 1], [100, 101], "m2"), starts(2),
+         positioned(2)], {}),
+    "not retention: an operator deleted the records": (
+        [positioned(0), starts(3, "delete-records"), positioned(3)], {}),
+    "not overtaken: it gave the partition up before": (
+        [positioned(0), positioned(0, "none"), starts(3), positioned(3)], {}),
+    "not overtaken: only a marker was deleted": (
+        [READ_COMMITTED, positioned(0), appended(0, 1), polled([0], [100]), *marker(1, True),
+         starts(2), positioned(2)], {}),
+}  # fmt: skip

@@ -1,0 +1,52 @@
+"""What groups go through: records that retention deletes ahead of them, and lag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.readers.observations import LagObserver
+from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
+from kafkasim.scenarios.judging.transactions.holes import Holes
+from tests.analysis.analysis_rows import positioned
+from tests.analysis.reader_cases import RETENTION_CASES, starts
+from tests.scenarios.fact_makers import FakeTrace, T
+
+
+@pytest.mark.parametrize("name", RETENTION_CASES)
+def test_retention(name: str) -> None:
+    rows, expected = RETENTION_CASES[name]
+    trace = FakeTrace()
+    judge = LostToRetention(trace, Holes(trace))
+    trace.record(list(rows))
+    assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
+
+
+def test_what_is_lost_to_retention_is_counted_once_for_each_record() -> None:
+    trace, noted = FakeTrace(), []
+    judge = LostToRetention(trace, Holes(trace), lambda name, _: noted.append(name))
+    trace.record([positioned(0), starts(3), positioned(4, "latest")])
+    (anomaly,) = judge.finish()
+    assert (anomaly.count, anomaly.offset, anomaly.group, anomaly.seq) == (4, 0, "g", 2)
+    assert noted == ["overtaken"]
+
+
+def lag_story(*rows: Any) -> list[str]:
+    trace = FakeTrace()
+    noted: list[str] = []
+    LagObserver(trace, lambda name, _: noted.append(name))
+    trace.record(rows)
+    return noted
+
+
+def behind(position: int, known: int) -> tuple[str, facts.Polled]:
+    return ("consumer-1", facts.Polled("g", "m1", T, 0, position, known, (), ()))
+
+
+def test_a_group_has_caught_up_with_the_present_high_watermark_only() -> None:
+    grown = ("broker-1", facts.HighWatermark(T, 0, 0, 900, 1, (1,)))
+    assert lag_story(behind(0, 199)) == []
+    assert lag_story(behind(0, 500), grown, behind(500, 500)) == ["lagging"]
+    assert lag_story(behind(0, 500), grown, behind(900, 500)) == ["lagging", "caught-up"]
