@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self, get_type_hints
 
@@ -70,13 +70,15 @@ class Config:
             values[name] = _parse(key, raw, hints[name])
         return cls(**values)
 
-    def with_properties(self, properties: Mapping[str, Any]) -> Self:
-        """Return a copy with some properties replaced.
+    def with_properties(self, properties: Mapping[str, Any], remove: Iterable[str] = ()) -> Self:
+        """Return a copy with some properties replaced, and those of ``remove`` at their defaults.
 
         Raises:
             ConfigError: as in :meth:`from_properties`.
         """
-        return type(self).from_properties({**self.properties(), **properties})
+        dropped = list(remove)
+        kept = {key: each for key, each in self.properties().items() if key not in dropped}
+        return type(self).from_properties({**kept, **properties})
 
     def properties(self) -> dict[str, Any]:
         """Return all settings under Kafka's names."""

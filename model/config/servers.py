@@ -162,7 +162,6 @@ class BrokerConfig(Config):
     group_consumer_migration_policy: str = setting(
         "bidirectional",
         allowed=MIGRATION_POLICIES,
-        no_effect="a group with members never changes its protocol here",
     )
     # Transactions at the partitions (KIP-890)
     transaction_partition_verification_enable: bool = setting(True)  # leaders ask the coordinator

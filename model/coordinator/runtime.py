@@ -132,6 +132,10 @@ class CoordinatorRuntime:
         """Disarm a timer, if it is armed."""
         self.process.timers.cancel(key)
 
+    def armed(self, key: Key) -> bool:
+        """Return whether a timer is armed."""
+        return self.process.timers.armed(key)
+
     # Timeouts of writes
 
     def _arm_write_timeout(self, context: CoordinatorContext, deadline: int) -> None:

@@ -53,6 +53,7 @@ from kafkasim.model.facts.clients import (
 from kafkasim.model.facts.groups import (
     CoordinatorLoaded,
     GroupAssigned,
+    GroupConverted,
     GroupState,
     LoadInProgress,
     MemberRequest,
@@ -216,6 +217,7 @@ __all__ = [
     "FinalPosition",
     "FinalReplica",
     "GroupAssigned",
+    "GroupConverted",
     "GroupState",
     "HighWatermark",
     "HostPaused",

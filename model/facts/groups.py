@@ -36,6 +36,15 @@ class GroupState:
 
 
 @value
+class GroupConverted:
+    """A group with members changed its protocol (KIP-848, online migration)."""
+
+    group: str
+    protocol: str  # classic or consumer: the protocol of the group from now on
+    reason: str
+
+
+@value
 class MemberRequest:
     """A member's request reached the coordinator that serves its group; commits are left out.
 

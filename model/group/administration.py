@@ -88,7 +88,7 @@ class GroupAdministration:
                     m.instance_id,
                     m.client_id,
                     m.subscription(group.protocol) if stable else None,
-                    m.assignment if stable else (),
+                    m.assignment if stable or self._new_coordinator else (),
                 )
                 for m in group.members.values()
             ]

@@ -34,6 +34,7 @@ from kafkasim.model.group.classic.responses import join_error, sync_error
 from kafkasim.model.group.classic.trace import GroupTrace
 from kafkasim.model.group.modern.description import described
 from kafkasim.model.group.modern.heartbeat import ConsumerGroupHeartbeats
+from kafkasim.model.group.modern.migration.classic_members import ClassicMembers
 from kafkasim.model.group.modern.state.topics import NO_TOPICS, TopicsImage
 from kafkasim.model.group.offsets import OffsetMetadataManager
 from kafkasim.model.group.rules import GroupRules
@@ -119,7 +120,11 @@ class GroupCoordinator:
             self.runtime, rules, config.offset_metadata_max_bytes, new_coordinator
         )
         self.consumer_groups = ConsumerGroupHeartbeats(
-            self.runtime, config, rules, image, trace, rebalance.cancel_timers, new_coordinator
+            self.runtime, config, rules, image, trace, rebalance, new_coordinator
+        )
+        groups = self.consumer_groups
+        self.classic_members = ClassicMembers(
+            self.runtime, config, groups.writer, groups.departures, groups.steps, ids
         )
         self.administration = GroupAdministration(self.runtime, self._find, self, new_coordinator)
         self.owned: OwnedShards[GroupShard] = OwnedShards(
@@ -247,21 +252,20 @@ class GroupCoordinator:
 
         A member that joins an empty one makes it a classic group (maybeDeleteEmptyConsumerGroup).
         """
-        group = shard.consumer_groups[request.group_id]
-        if type(request) is LeaveGroupRequest:
-            unknown = Errors.UNKNOWN_MEMBER_ID
-            members = tuple(
-                [(member, instance, unknown) for member, instance, _ in request.members]
-            )
-            self.runtime.respond(parked, LeaveGroupResponse(Errors.NONE, members))
-            return
-        error = Errors.UNKNOWN_MEMBER_ID
-        if type(request) is JoinGroupRequest:
-            error = Errors.INCONSISTENT_GROUP_PROTOCOL
+        group, kind = shard.consumer_groups[request.group_id], type(request)
+        if kind is JoinGroupRequest and not group.members:
             if self.consumer_groups.delete_if_empty(shard, group, now):
                 self._serve[JoinGroupRequest](shard, parked, request, now)
-                return
-        self.runtime.respond(parked, _refusal(request, error))
+            else:
+                self.runtime.respond(parked, join_error(Errors.COORDINATOR_NOT_AVAILABLE, ""))
+        elif kind is JoinGroupRequest:
+            self.classic_members.on_join(shard, parked, request, now)
+        elif kind is SyncGroupRequest:
+            self.classic_members.on_sync(shard, parked, request, now)
+        elif kind is HeartbeatRequest:
+            self.classic_members.on_heartbeat(shard, parked, request, now)
+        else:
+            self.classic_members.on_leave(shard, parked, request, now)
 
     def _serve_many(self, parked: Parked, request: Any, now: int) -> None:
         """Serve a request about groups that several shards may have."""

@@ -87,23 +87,25 @@ def group_record(
 
     ``delta`` is its place in the batch.
     """
-    value_size = -1 if metadata is None else _group_size(metadata)
+    value_size = -1 if metadata is None else group_size(metadata)
     size = record_size(4 + len(group), value_size, delta, 0)
     return Record(GroupMetadataKey(group), metadata, size, now_ms)
 
 
-def _group_size(metadata: GroupMetadataValue) -> int:
+def group_size(metadata: GroupMetadataValue) -> int:
+    """Return the bytes of the value of a classic group's record."""
     total = 24 + sum(
         [len(text or "") for text in (metadata.protocol_type, metadata.protocol, metadata.leader)]
     )
     for member in metadata.members:
         total += 24 + CLIENT_HOST_SIZE + len(member.member_id) + len(member.instance_id or "")
-        total += len(member.client_id) + _subscription_size(member.subscription)
+        total += len(member.client_id) + subscription_size(member.subscription)
         total += _partitions_size(member.assignment) + 6 if member.assignment else 0
     return total
 
 
-def _subscription_size(subscription: Subscription) -> int:
+def subscription_size(subscription: Subscription) -> int:
+    """Return the bytes of a subscription (ConsumerProtocolSubscription)."""
     topics = sum([2 + len(topic) for topic in subscription.topics])
     rack = len(subscription.rack_id or "")
     owned = _partitions_size(subscription.owned_partitions)

@@ -17,6 +17,9 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 HEARTBEAT = "ConsumerGroupHeartbeat"
+CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat")
+"""Requests by which a classic member is heard, while its group is migrated."""
+
 JOIN, LEAVE = 0, -1
 """Member epochs of a heartbeat."""
 
@@ -31,6 +34,7 @@ class _Member:
     topics: tuple[str, ...] = ()
     rebalance_us: int = 0
     instance_id: str | None = None
+    session_us: int = 0  # of a classic member; 0: it uses the consumer protocol
 
 
 @dataclass(slots=True)
@@ -66,6 +70,7 @@ class ConsumerGroups:
         trace = cluster.trace
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
+        trace.subscribe(facts.GroupConverted, self._on_converted)
         trace.subscribe(facts.GroupAssigned, self._on_assigned)
         trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
         trace.subscribe(facts.HostStopped, self._on_stopped)
@@ -82,16 +87,22 @@ class ConsumerGroups:
     # What the coordinator hears.
 
     def _on_request(self, _seq: int, t: int, node: str, fact: facts.MemberRequest) -> None:
-        if fact.api == "JoinGroup":
-            self._groups.pop(fact.group, None)
-        if fact.api != HEARTBEAT:
-            return
-        self._groups[fact.group] = None
-        member = self._members.setdefault((fact.group, fact.member_id), _Member())
         view = self._views.get((node, fact.group))
-        if fact.generation == LEAVE and view is not None:
+        if fact.api == "JoinGroup" and (view is None or not view.members):
+            self._groups.pop(fact.group, None)  # an empty one gives way
+        if fact.api == HEARTBEAT:
+            self._groups[fact.group] = None
+        leaves = fact.api == HEARTBEAT and fact.generation == LEAVE
+        if (leaves or fact.api == "LeaveGroup") and view is not None:
             view.left[fact.member_id] = None
-        if fact.generation < JOIN:
+        if fact.generation < JOIN and fact.api == HEARTBEAT:
+            return
+        member = self._members.setdefault((fact.group, fact.member_id), _Member())
+        if fact.api in CLASSIC:
+            member.session_us = fact.session_timeout_ms * 1000 or member.session_us
+        elif fact.api == HEARTBEAT:
+            member.session_us = 0
+        else:
             return
         if fact.topics and fact.topics != member.topics:
             member.topics = fact.topics
@@ -103,14 +114,28 @@ class ConsumerGroups:
         if view is not None:
             self._hear(t, view, fact)
 
+    def _on_converted(self, _s: int, _t: int, node: str, fact: facts.GroupConverted) -> None:
+        """Take a group over from the classic protocol, or give it back."""
+        self._views.pop((node, fact.group), None)
+        self._owners.pop(fact.group, None)
+        if fact.protocol == "classic":
+            self._groups.pop(fact.group, None)
+        else:
+            self._groups[fact.group] = None
+
     def _hear(self, t: int, view: _View, fact: facts.MemberRequest) -> None:
         member_id = fact.member_id
-        if t - view.heard.get(member_id, t) < self._session_us:  # afterwards it is too late
+        session_us = self._session_of(fact.group, member_id)
+        if t - view.heard.get(member_id, t) < session_us:  # afterwards it is too late
             view.heard[member_id] = t
-        for known in view.members if fact.generation == JOIN and fact.instance_id else ():
+        joins = fact.api == "JoinGroup" or (fact.api == HEARTBEAT and fact.generation == JOIN)
+        for known in view.members if joins and fact.instance_id else ():
             other = self._members.get((fact.group, known), _Member())
             if known != member_id and other.instance_id == fact.instance_id:
                 view.replaced[known] = None
+
+    def _session_of(self, group: str, member_id: str) -> int:
+        return self._members.get((group, member_id), _Member()).session_us or self._session_us
 
     # What it does.
 
@@ -139,7 +164,7 @@ class ConsumerGroups:
                 member_id in fact.member_ids
                 or member_id in before.left
                 or member_id in before.replaced
-                or silent_us >= self._session_us
+                or silent_us >= self._session_of(fact.group, member_id)
                 or late
             ):
                 continue

@@ -92,10 +92,12 @@ class Groups:
         self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}  # -> (row, time)
         self._final: dict[tuple[str, str, int], None] = {}
         self._deleted: dict[str, None] = {}
+        self._converted: dict[str, int] = {}  # group -> when it last changed its protocol
         self._end = (-1, -1)  # row and time of the run's last phase
         trace = cluster.trace
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
+        trace.subscribe(facts.GroupConverted, self._on_converted)
         trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
         trace.subscribe(facts.BecameFollower, self._on_follower)
         trace.subscribe(facts.BecameLeader, self._on_leader)
@@ -144,6 +146,11 @@ class Groups:
         self._rebootstrapped[node] = t
 
     # What it does.
+
+    def _on_converted(self, _s: int, t: int, node: str, fact: facts.GroupConverted) -> None:
+        """Forget the group as it was; what is left of a consumer group has to rebalance."""
+        self._tenures.pop((node, fact.group), None)
+        self._converted[fact.group] = t
 
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
         if self._elsewhere(fact.group):
@@ -236,6 +243,8 @@ class Groups:
     def _reason(self, t: int, fact: facts.GroupState, before: _Tenure) -> str:
         if before.members != fact.member_ids or before.left or before.replaced:
             return "members"
+        if self._converted.get(fact.group) == t:
+            return "the last member of the consumer protocol is gone"
         last = before.last
         if last is not None and last[0] == t and last[1].api == "JoinGroup":
             why = self._rejoin_reason(fact, before, last[1], last[2])

@@ -93,6 +93,7 @@ class Observer:
             facts.ReadReplica: self._on_read_replica,
             facts.Rebootstrapped: self._on_rebootstrapped,
             facts.GroupState: self._on_group,
+            facts.GroupConverted: self._on_converted,
             facts.ConsumerRevoked: self._on_revoked,
             facts.ConsumerAssigned: self._on_assigned,
             facts.CoordinatorLoaded: self._on_coordinator,
@@ -289,6 +290,9 @@ class Observer:
             self.note("member-expired:poll-interval", t_us)
         elif "has not left epoch" in fact.reason:
             self.note("member-expired:rebalance-timeout", t_us)
+
+    def _on_converted(self, _seq: int, t_us: int, _node: str, fact: facts.GroupConverted) -> None:
+        self.note(f"group-converted:{fact.protocol}", t_us)
 
     def _on_revoked(self, _seq: int, t_us: int, node: str, fact: facts.ConsumerRevoked) -> None:
         owned = self._owned.setdefault((node, fact.group), {})

@@ -270,7 +270,7 @@ class OperationTable(Table):
     pause: Duration = 5_000_000  # how long a restarted node stays down
     topic: str | None = None
     config: Properties = {}
-    remove: list[str] = []  # properties that alter-config and upgrade delete
+    remove: list[str] = []  # properties that alter-config, upgrade and deployments drop
     partition: int | None = Field(None, ge=0)
     replicas: list[int] = []
     cancel: bool = False

@@ -33,7 +33,7 @@ class Verb:
 
 VERBS: Mapping[str, Verb] = {
     "rolling-restart": Verb((), ("nodes", "kill", "pause")),
-    "rolling-deploy": Verb(("group",), ("config", "kill", "pause")),
+    "rolling-deploy": Verb(("group",), ("config", "remove", "kill", "pause")),
     "restart": Verb(("node",), ("kill", "pause")),
     "stop": Verb(("node",), ("kill",)),
     "start": Verb(("node",), ("kill",)),
@@ -104,6 +104,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "failover": "another controller became active after t = 0",
     "send-failed": "a producer gave a batch up; detail: the error",
     "application-failed": "an application raised an exception; detail: its class",
+    "group-converted": "a group with members changed its protocol; detail: classic or consumer",
     "rebalance": "a group began a generation after its first",
     "revoked-in-vain": "a consumer gave a partition up and got it back in its next assignment",
     "member-expired": "a group's member was removed; detail: session, poll-interval,"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,12 +72,17 @@ class ClientHosts:
         for applications in self._launched:
             applications.release()
 
-    def reconfigure(self, node: str, properties: Mapping[str, Any]) -> None:
-        """Give the consumer of a host other properties, from its next start on."""
+    def reconfigure(
+        self, node: str, properties: Mapping[str, Any], remove: Iterable[str] = ()
+    ) -> None:
+        """Give the consumer of a host other properties, from its next start on.
+
+        Those of ``remove`` are at Kafka's defaults again.
+        """
         configs = self._configs[node]
         for name, config in configs.items():
             if isinstance(config, ConsumerConfig):
-                configs[name] = config.with_properties(properties)
+                configs[name] = config.with_properties(properties, remove)
 
     def _add_workloads(self) -> None:
         producers = consumers = processors = 0

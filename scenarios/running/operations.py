@@ -225,7 +225,7 @@ class Operations:
 
     def _deploy(self, operation: OperationTable, node: str) -> None:
         """Give a client's next process other properties."""
-        self.cluster.clients.reconfigure(node, operation.config)
+        self.cluster.clients.reconfigure(node, operation.config, operation.remove)
         told = ", ".join([f"{key} = {text}" for key, text in properties_text(operation.config)])
         self._record("rolling-deploy", (node, Errors.NONE, told))
 

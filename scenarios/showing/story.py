@@ -83,6 +83,7 @@ class Story:
             "LogDirOffline": self._on_log_dir_offline,
             "CoordinatorLoaded": self._on_coordinator,
             "GroupState": self._on_group,
+            "GroupConverted": self._on_converted,
             "TransactionsLoaded": self._on_transactions_loaded,
             "TransactionState": self._on_transaction,
             "TransactionEnded": self._on_transaction,
@@ -395,6 +396,9 @@ class Story:
             members = sorted(self.members.get(each) or _short(each) for each in row["member_ids"])
             with_whom = f"members {fault_words.listing(members)}" if members else "no members"
             self._tell(row, f"group {group}: generation {generation}, {with_whom}")
+
+    def _on_converted(self, row: Row) -> None:
+        self._tell(row, f"group {row['group']} becomes a {row['protocol']} group, members and all")
 
     def _on_send_failed(self, row: Row) -> None:
         may = "may have been appended" if row["indeterminate"] else "not appended"

@@ -189,7 +189,7 @@ def _join_group(request: m.JoinGroupRequest) -> Body:
         "GroupInstanceId": request.group_instance_id,
         "ProtocolType": request.protocol_type,
         "Protocols": [
-            {"Name": name, "Metadata": _subscription(subscription.topics)}
+            {"Name": name, "Metadata": _subscription(subscription)}
             for name, subscription in request.protocols
         ],
         "Reason": request.reason,
@@ -447,24 +447,29 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
 }
 
 
-def _subscription(topics: tuple[str, ...]) -> bytes:
-    """ConsumerProtocolSubscription, version 0."""
-    data = struct.pack(">hi", 0, len(topics))
-    for topic in topics:
+def _subscription(told: m.Subscription) -> bytes:
+    """ConsumerProtocolSubscription: version 1 if partitions are owned, else 0."""
+    owned = told.owned_partitions
+    data = struct.pack(">hi", 1 if owned else 0, len(told.topics))
+    for topic in told.topics:
         data += struct.pack(">h", len(topic)) + topic.encode()
-    return data + struct.pack(">i", -1)
+    return data + struct.pack(">i", -1) + (_topic_partitions(owned) if owned else b"")
 
 
 def _assignment(partitions: tuple[TopicPartition, ...]) -> bytes:
     """ConsumerProtocolAssignment, version 0."""
+    return struct.pack(">h", 0) + _topic_partitions(partitions) + struct.pack(">i", -1)
+
+
+def _topic_partitions(partitions: tuple[TopicPartition, ...]) -> bytes:
     topics: dict[str, list[int]] = {}
     for tp in partitions:
         topics.setdefault(tp.topic, []).append(tp.partition)
-    data = struct.pack(">hi", 0, len(topics))
+    data = struct.pack(">i", len(topics))
     for topic, numbers in topics.items():
         data += struct.pack(">h", len(topic)) + topic.encode() + struct.pack(">i", len(numbers))
         data += b"".join(struct.pack(">i", number) for number in numbers)
-    return data + struct.pack(">i", -1)
+    return data
 
 
 def _assigned(data: bytes) -> tuple[TopicPartition, ...]:

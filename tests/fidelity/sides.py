@@ -199,8 +199,9 @@ def _consumer_groups(answer: m.ConsumerGroupDescribeResponse, names: Names) -> A
         if group.error is Errors.NONE:
             text += f" {group.group_state} epoch={group.group_epoch}"
             text += f" target={group.assignment_epoch} {group.assignor_name}"
-        for each in sorted(group.members, key=lambda each: each.member_id):
-            text += f" | {each.member_id}/{each.instance_id or '-'} epoch={each.member_epoch}"
+        for each in sorted(group.members, key=lambda each: names.member(each.member_id)):
+            text += f" | {names.member(each.member_id)}/{each.instance_id or '-'}"
+            text += f" epoch={each.member_epoch}"
             text += f" {list(each.subscribed_topic_names)} {each.subscribed_topic_regex!r}"
             text += f" owns {_partitions(each.assignment, names)}"
             text += f" of {_partitions(each.target_assignment, names)}"

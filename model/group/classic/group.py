@@ -184,6 +184,14 @@ class ClassicGroup:
             tuple(members),
         )
 
+    def settle(self, now_ms: int) -> None:
+        """Be Stable with the members that were added: a consumer group becomes a classic one."""
+        assert self.state is ClassicGroupState.EMPTY, (self.group_id, self.state)
+        self.protocol = self.select_protocol()
+        self.subscribed_topics = self.compute_subscribed_topics()
+        self.state = ClassicGroupState.STABLE
+        self.current_state_timestamp_ms = now_ms
+
     def transition_to(self, state: ClassicGroupState, now_ms: int) -> None:
         """Change the state; :data:`PREDECESSORS` must allow it."""
         assert self.state in PREDECESSORS[state], f"{self.group_id}: {self.state} to {state}"

@@ -277,6 +277,17 @@ class ClassicRebalance:
             group.park_join(member, None)
             self.runtime.respond(parked, joined(group, member, skip_assignment))
 
+    def fail_parked(self, group: ClassicGroup, error: Errors) -> None:
+        """Answer all parked joins and syncs of a group with an error."""
+        for member in group.members.values():
+            parked = member.awaiting_join
+            if parked is not None:
+                group.park_join(member, None)
+                self.runtime.respond(parked, join_error(error, member.member_id))
+            parked = member.take_sync()
+            if parked is not None:
+                self.runtime.respond(parked, sync_error(error))
+
     def set_assignment(
         self,
         shard: GroupShard,

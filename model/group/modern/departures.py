@@ -2,6 +2,7 @@
 
     session      no heartbeat for group.consumer.session.timeout.ms
     rebalance    partitions not given up within its rebalance timeout (max.poll.interval.ms)
+    join, sync   a classic member has its rebalance timeout for each of these requests
 
 Kafka: GroupMetadataManager.consumerGroupLeave, consumerGroupFenceMember and their timers. A timer
 whose write fails is tried again half a second later (CoordinatorTimer). The timers of a member go
@@ -17,6 +18,8 @@ from dataclasses import replace
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.errors import Errors
+from kafkasim.model.group.classic.group import ClassicGroup
+from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.modern.log.records import (
     Entry,
     current_entry,
@@ -25,7 +28,12 @@ from kafkasim.model.group.modern.log.records import (
     regex_entry,
     removal_entries,
 )
-from kafkasim.model.group.modern.log.writer import ConsumerGroupWriter
+from kafkasim.model.group.modern.log.writer import Change, ConsumerGroupWriter
+from kafkasim.model.group.modern.migration.conversion import (
+    downgrade_entries,
+    downgraded,
+    may_downgrade,
+)
 from kafkasim.model.group.modern.state.assignment import EMPTY
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
 from kafkasim.model.group.modern.state.member import ConsumerGroupMember, MemberState
@@ -42,10 +50,17 @@ class Departures:
     """Removes members, and has the timers that do."""
 
     def __init__(
-        self, runtime: CoordinatorRuntime, config: BrokerConfig, writer: ConsumerGroupWriter
+        self,
+        runtime: CoordinatorRuntime,
+        config: BrokerConfig,
+        writer: ConsumerGroupWriter,
+        classic: ClassicRebalance,
     ) -> None:
+        """``classic`` takes the groups over that become classic ones."""
         self.runtime = runtime
         self.writer = writer
+        self._config = config
+        self._classic = classic
         self._session_us = config.group_consumer_session_timeout_ms * 1000
 
     # What it takes, as records.
@@ -55,31 +70,123 @@ class Departures:
         away = replace(member, member_epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH, revoking=EMPTY)
         return [current_entry(group.group_id, away)]
 
-    def fence(self, group: ConsumerGroup, member: ConsumerGroupMember) -> list[Entry]:
-        """Return the records that remove a member, and let its timers go."""
-        group_id = group.group_id
-        entries = removal_entries(group_id, member.member_id)
-        regexes = group.regexes
-        if regex_counts(group.members).get(member.regex) == 1:
-            entries.append(regex_entry(group_id, member.regex, None))
-            regexes = {key: found for key, found in regexes.items() if key != member.regex}
-        others = {key: m for key, m in group.members.items() if key != member.member_id}
+    def remove(
+        self,
+        shard: GroupShard,
+        group: ConsumerGroup,
+        members: list[ConsumerGroupMember],
+        change: Change,
+        now: int,
+    ) -> None:
+        """Add to ``change`` what removes members; the group may become a classic one.
+
+        (consumerGroupFenceMembers) The timers of the members go at once, unless it does.
+        """
+        if not members:
+            return
+        group_id, policy = group.group_id, self._config.group_consumer_migration_policy
+        gone = [member.member_id for member in members]
+        if may_downgrade(group, gone, policy, self._config.group_max_size):
+            self.downgrade(shard, group, gone, None, change, now)
+            return
+        entries = change.entries
+        for member_id in gone:
+            entries += removal_entries(group_id, member_id)
+        others = {key: m for key, m in group.members.items() if key not in gone}
+        left = regex_counts(others)
+        unused = [regex for regex in regex_counts(group.members) if regex not in left]
+        entries += [regex_entry(group_id, regex, None) for regex in unused]
+        regexes = {key: found for key, found in group.regexes.items() if key not in unused}
         metadata = describe(self.writer.image, subscribed_topics(others, regexes))
         if metadata != group.metadata:
             entries.append(metadata_entry(group_id, metadata))
         entries.append(epoch_entry(group_id, group.group_epoch + 1))
-        self.cancel_timers(group_id, member.member_id)
-        return entries
+        for member_id in gone:
+            self.cancel_timers(group_id, member_id)
+
+    def downgrade(
+        self,
+        shard: GroupShard,
+        group: ConsumerGroup,
+        leaving: list[str],
+        joining: ConsumerGroupMember | None,
+        change: Change,
+        now: int,
+    ) -> None:
+        """Add to ``change`` what makes a classic group of a consumer group (convertToClassicGroup).
+
+        When members leave, those that stay have to rebalance. ``joining`` is a static member that
+        takes another one's place; then nobody has to.
+        """
+        now_ms, image = self.runtime.wall_ms(now), self.writer.image
+        made = downgraded(group, leaving, joining, image, now_ms)
+        change.entries += downgrade_entries(group, joining, made, now_ms)
+        change.converts_to = "classic"
+        known = list(group.members)
+        instance_id = None if joining is None else joining.instance_id
+        replaced = group.static_members.get(instance_id or "", "")
+
+        def follow(at: int) -> None:
+            for member_id in known:
+                self.cancel_timers(group.group_id, member_id)
+            shard.groups[group.group_id] = made
+            self._classic.trace.record_state(made, "was a consumer group")
+            for member in made.members.values():
+                self._classic.arm_session(shard, made, member, at)
+            if joining is None:
+                self._classic.prepare(shard, made, "downgrade from consumer to classic", at)
+            else:
+                argument = (made, replaced, joining.member_id)
+                self.runtime.defer(shard.context, self._on_replaced, argument, at)
+
+        change.then.append(follow)
+
+    def _on_replaced(
+        self, argument: tuple[ClassicGroup, str, str], error: Errors, _now: int
+    ) -> None:
+        made, replaced, joined = argument
+        if error is Errors.NONE and joined in made.members:
+            self._classic.trace.record_replaced(made, replaced, made.members[joined])
 
     # Timers.
 
-    def arm_session(self, shard: GroupShard, group_id: str, member_id: str, now: int) -> None:
-        """Let a member's session start anew."""
+    def arm_session(
+        self, shard: GroupShard, group_id: str, member_id: str, now: int, timeout_ms: int = 0
+    ) -> None:
+        """Let a member's session start anew; ``timeout_ms`` is a classic member's own."""
+        duration_us = timeout_ms * 1000 or self._session_us
 
         def due(_member: ConsumerGroupMember) -> str:
             return f"session of {member_id} expired"
 
-        self._arm("session", shard, group_id, member_id, now + self._session_us, due)
+        self._arm("session", shard, group_id, member_id, now + duration_us, due)
+
+    def await_join(
+        self, shard: GroupShard, group_id: str, member: ConsumerGroupMember, now: int
+    ) -> None:
+        """Give a classic member its rebalance timeout to join again, once."""
+        if not self.runtime.armed(_key("join", group_id, member.member_id)):
+            self._arm_classic("join", shard, group_id, member, now)
+
+    def await_sync(
+        self, shard: GroupShard, group_id: str, member: ConsumerGroupMember, now: int
+    ) -> None:
+        """Give a classic member its rebalance timeout from its join to its SyncGroup."""
+        self.runtime.cancel(_key("join", group_id, member.member_id))
+        self._arm_classic("sync", shard, group_id, member, now)
+
+    def synced(self, group_id: str, member_id: str) -> None:
+        """Wait for a classic member's SyncGroup no longer."""
+        self.runtime.cancel(_key("sync", group_id, member_id))
+
+    def _arm_classic(
+        self, kind: str, shard: GroupShard, group_id: str, member: ConsumerGroupMember, now: int
+    ) -> None:
+        def due(_member: ConsumerGroupMember) -> str:
+            return f"{member.member_id} did not {kind} within {member.rebalance_timeout_ms} ms"
+
+        deadline = now + member.rebalance_timeout_ms * 1000
+        self._arm(kind, shard, group_id, member.member_id, deadline, due)
 
     def arm_rebalance(
         self, shard: GroupShard, group_id: str, member: ConsumerGroupMember, now: int
@@ -100,7 +207,7 @@ class Departures:
 
     def cancel_timers(self, group_id: str, member_id: str) -> None:
         """Cancel the timers of a member."""
-        for kind in ("session", "rebalance"):
+        for kind in ("session", "rebalance", "join", "sync"):
             self.runtime.cancel(_key(kind, group_id, member_id))
 
     def _arm(
@@ -121,8 +228,9 @@ class Departures:
             reason = "" if member is None else due(member)
             if group is None or member is None or not reason:
                 return
-            entries = self.fence(group, member)
-            if self.writer.write(shard, group_id, entries, reason, now) is not Errors.NONE:
+            change = Change()
+            self.remove(shard, group, [member], change, now)
+            if self.writer.write(shard, group_id, change, reason, now) is not Errors.NONE:
                 self.runtime.arm(key, now + RETRY_US, on_timer)
 
         self.runtime.arm(key, deadline, on_timer)

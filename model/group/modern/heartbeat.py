@@ -7,19 +7,19 @@
               ──▶ all records in one append, and the answer once they are committed
 
 Not modelled: version 0, in which the coordinator makes the member ids; rack-aware assignment; group
-configurations (group.consumer.* of a single group); classic members of consumer groups.
+configurations (group.consumer.* of a single group).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
+from kafkasim.model.group.classic.group import ClassicGroupState
+from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.classic.trace import GroupTrace
 from kafkasim.model.group.modern.checks import (
     HeartbeatRefused,
@@ -33,34 +33,24 @@ from kafkasim.model.group.modern.checks import (
 from kafkasim.model.group.modern.departures import Departures
 from kafkasim.model.group.modern.log.records import (
     Entry,
-    current_entry,
-    epoch_entry,
     group_tombstones,
     member_entry,
-    metadata_entry,
-    removal_entries,
-    target_entry,
 )
-from kafkasim.model.group.modern.log.writer import ConsumerGroupWriter
+from kafkasim.model.group.modern.log.writer import Change, ConsumerGroupWriter
+from kafkasim.model.group.modern.migration.upgrades import Upgrades
 from kafkasim.model.group.modern.regexes import RegularExpressions
 from kafkasim.model.group.modern.state.assignment import (
-    EMPTY,
     Assignment,
     from_message,
     to_message,
 )
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup, ConsumerGroupState
-from kafkasim.model.group.modern.state.current_assignment import UnknownStateError
 from kafkasim.model.group.modern.state.member import ConsumerGroupMember
-from kafkasim.model.group.modern.state.subscriptions import preferred_assignor, subscribed_topics
 from kafkasim.model.group.modern.state.topics import (
-    TopicMetadata,
     TopicsImage,
-    describe,
     group_version,
 )
-from kafkasim.model.group.modern.target_assignment import PartitionAssignorError, compute_target
-from kafkasim.model.group.records import GroupMetadataKey
+from kafkasim.model.group.modern.steps import MemberSteps
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
@@ -69,9 +59,6 @@ from kafkasim.model.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-
-METADATA_REFRESH_US = (2**31 - 1) * 1000
-"""How long a lookup of topics is good if none of them changes (METADATA_REFRESH_INTERVAL_MS)."""
 
 
 class ConsumerGroupHeartbeats:
@@ -84,10 +71,10 @@ class ConsumerGroupHeartbeats:
         rules: GroupRules,
         image: TopicsImage,
         trace: GroupTrace,
-        retire_classic: Callable[[ClassicGroup], None],
+        classic: ClassicRebalance,
         new_coordinator: bool,
     ) -> None:
-        """``retire_classic(group)`` cancels the timers of an empty classic group that is replaced.
+        """``classic`` has the classic groups that become consumer groups, and those that were.
 
         ``new_coordinator`` is False for the Scala coordinator of ZooKeeper mode, which has no
         consumer groups.
@@ -99,9 +86,10 @@ class ConsumerGroupHeartbeats:
         self.trace = trace
         self.default_assignor = config.group_consumer_assignors[0]
         self.writer = ConsumerGroupWriter(runtime, image, self.default_assignor)
-        self.departures = Departures(runtime, config, self.writer)
+        self.departures = Departures(runtime, config, self.writer, classic)
         self.regexes = RegularExpressions(runtime, image, self.writer)
-        self._retire_classic = retire_classic
+        self.steps = MemberSteps(rules, image, self.departures, self.regexes, self.default_assignor)
+        self._upgrades = Upgrades(config, rules, image, classic, self.departures)
         self._supported = (
             new_coordinator and "consumer" in config.group_coordinator_rebalance_protocols
         )
@@ -115,19 +103,19 @@ class ConsumerGroupHeartbeats:
         self, shard: GroupShard, parked: Parked, request: ConsumerGroupHeartbeatRequest, now: int
     ) -> None:
         """Serve a heartbeat; it is answered when what it has changed is committed."""
-        entries: list[Entry] = []
+        change = Change()
         try:
             check_request(request, self.config.group_consumer_assignors)
             if request.member_epoch < JOIN_GROUP_MEMBER_EPOCH:
-                response = self._leave(shard, request, entries)
+                response = self._leave(shard, request, change, now)
             else:
-                response = self._heartbeat(shard, request, entries, now)
+                response = self._heartbeat(shard, request, change, now)
         except HeartbeatRefused as refused:
             self.runtime.respond(parked, ConsumerGroupHeartbeatResponse(refused.error))
             return
         self.trace.record_heartbeat(request)
         reason = f"heartbeat of {request.member_id}, epoch {request.member_epoch}"
-        error = self.writer.write(shard, request.group_id, entries, reason, now)
+        error = self.writer.write(shard, request.group_id, change, reason, now)
         if error is Errors.NONE:
             self.runtime.defer(shard.context, self._on_committed, (parked, response), now)
         else:
@@ -166,14 +154,14 @@ class ConsumerGroupHeartbeats:
         """Append the tombstones of an empty group; return whether that succeeded."""
         if group.state is not ConsumerGroupState.EMPTY:
             return False
-        entries = group_tombstones(group.group_id, group.regexes)
-        written = self.writer.write(shard, group.group_id, entries, "empty", now)
+        change = Change(group_tombstones(group.group_id, group.regexes))
+        written = self.writer.write(shard, group.group_id, change, "empty", now)
         return written is Errors.NONE
 
     # Leaving.
 
     def _leave(
-        self, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, entries: list[Entry]
+        self, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, change: Change, now: int
     ) -> ConsumerGroupHeartbeatResponse:
         """Remove a member that leaves, or let a static one go for a while (consumerGroupLeave)."""
         group = shard.consumer_groups.get(request.group_id)
@@ -186,9 +174,9 @@ class ConsumerGroupHeartbeats:
             member = known_static_member(group, instance_id, member_id)
         for_a_while = request.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH
         if instance_id is not None and for_a_while:
-            entries += self.departures.leave_for_a_while(group, member)
+            change.entries += self.departures.leave_for_a_while(group, member)
         else:
-            entries += self.departures.fence(group, member)
+            self.departures.remove(shard, group, [member], change, now)
         return ConsumerGroupHeartbeatResponse(Errors.NONE, member_id, request.member_epoch)
 
     # Regular heartbeats.
@@ -197,10 +185,11 @@ class ConsumerGroupHeartbeats:
         self,
         shard: GroupShard,
         request: ConsumerGroupHeartbeatRequest,
-        entries: list[Entry],
+        change: Change,
         now: int,
     ) -> ConsumerGroupHeartbeatResponse:
-        group = self._group(shard, request, entries)
+        group = self._group(shard, request, change, now)
+        entries = change.entries
         check_size(group, request.member_id, self.config.group_consumer_max_size)
         told = request.topic_partitions
         owned = None if told is None else from_message(told)
@@ -211,11 +200,7 @@ class ConsumerGroupHeartbeats:
             entries.append(member_entry(group.group_id, updated))
             bump |= updated.topics != member.topics
         bump |= self.regexes.update(shard, group, member, updated, entries, now)
-        epoch, metadata = self._refresh(group, member, updated, bump, entries, now)
-        target_epoch, target = self._target(group, member, updated, epoch, metadata, entries)
-        reconciled = self._reconcile(
-            shard, group, updated, target_epoch, target, owned, entries, now
-        )
+        reconciled = self.steps.advance(shard, group, member, updated, bump, owned, entries, now)
         self.departures.arm_session(shard, group.group_id, request.member_id, now)
         joins = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
         changed = reconciled.assigned != member.assigned
@@ -229,26 +214,25 @@ class ConsumerGroupHeartbeats:
         )
 
     def _group(
-        self, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, entries: list[Entry]
+        self, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, change: Change, now: int
     ) -> ConsumerGroup:
         """Return the group, a new one for its first member (getOrMaybeCreateConsumerGroup).
 
-        An empty classic group is replaced.
+        An empty classic group is replaced; one with members is converted, if that is allowed.
 
         Raises:
-            HeartbeatRefused: GROUP_ID_NOT_FOUND.
+            HeartbeatRefused: GROUP_ID_NOT_FOUND, or UNKNOWN_SERVER_ERROR.
         """
         group = shard.consumer_groups.get(request.group_id)
         if group is not None:
             return group
+        refuse_if(request.member_epoch != JOIN_GROUP_MEMBER_EPOCH, Errors.GROUP_ID_NOT_FOUND)
         classic = shard.groups.get(request.group_id)
-        joins = request.member_epoch == JOIN_GROUP_MEMBER_EPOCH
-        empty = classic is None or classic.state is ClassicGroupState.EMPTY
-        refuse_if(not joins or not empty, Errors.GROUP_ID_NOT_FOUND)
-        if classic is not None:
-            entries.append((GroupMetadataKey(request.group_id), None))
-            self._retire_classic(classic)
-        return ConsumerGroup(request.group_id, self.rules)
+        if classic is None:
+            return ConsumerGroup(request.group_id, self.rules)
+        if classic.state is ClassicGroupState.EMPTY:
+            return self._upgrades.replace(classic, change)
+        return self._upgrades.convert(shard, classic, change, now)
 
     def _member(
         self,
@@ -267,7 +251,7 @@ class ConsumerGroupHeartbeats:
         instance_id = request.instance_id
         joins = epoch == JOIN_GROUP_MEMBER_EPOCH
         if instance_id is not None and joins:
-            return self._join_static(group, instance_id, member_id, entries)
+            return self.steps.join_static(group, instance_id, member_id, False, entries)
         if instance_id is not None:
             member = known_static_member(group, instance_id, member_id)
         elif joins:
@@ -276,110 +260,6 @@ class ConsumerGroupHeartbeats:
             member = known_member(group, member_id)
         check_member_epoch(member, epoch, owned)
         return member
-
-    def _join_static(
-        self, group: ConsumerGroup, instance_id: str, member_id: str, entries: list[Entry]
-    ) -> ConsumerGroupMember:
-        """Return a static member that joins: a new one, or in place of one that is away.
-
-        Raises:
-            HeartbeatRefused: UNRELEASED_INSTANCE_ID; the other one has not left.
-        """
-        known = group.static_member(instance_id)
-        if known is None:
-            return group.members.get(member_id) or ConsumerGroupMember(member_id)
-        refuse_if(not known.away, Errors.UNRELEASED_INSTANCE_ID)
-        member = replace(known, member_id=member_id, member_epoch=0, previous_member_epoch=0)
-        target = group.target.get(known.member_id, EMPTY)
-        entries += removal_entries(group.group_id, known.member_id)
-        entries.append(member_entry(group.group_id, member))
-        entries.append(target_entry(group.group_id, member_id, target))
-        entries.append(current_entry(group.group_id, member))
-        return member
-
-    def _refresh(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerGroupMember,
-        updated: ConsumerGroupMember,
-        bump: bool,
-        entries: list[Entry],
-        now: int,
-    ) -> tuple[int, Mapping[str, TopicMetadata]]:
-        """Look the topics up if need be; return the group epoch and the topics to be."""
-        if not bump and not group.metadata_expired(now):
-            return group.group_epoch, group.metadata
-        regexes = self.regexes.after(group, member, updated)
-        names = subscribed_topics(group.with_member(updated), regexes)
-        metadata = describe(self.image, names)
-        if metadata != group.metadata:
-            bump = True
-            entries.append(metadata_entry(group.group_id, metadata))
-        epoch = group.group_epoch
-        if bump:
-            epoch += 1
-            entries.append(epoch_entry(group.group_id, epoch))
-        group.refresh_deadline_us = now + METADATA_REFRESH_US
-        group.refresh_epoch = epoch
-        return epoch, metadata
-
-    def _target(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerGroupMember,
-        updated: ConsumerGroupMember,
-        epoch: int,
-        metadata: Mapping[str, TopicMetadata],
-        entries: list[Entry],
-    ) -> tuple[int, Assignment]:
-        """Return the target assignment's epoch and the member's part, computed if it is old.
-
-        Raises:
-            HeartbeatRefused: UNKNOWN_SERVER_ERROR, the assignor has failed.
-        """
-        if epoch <= group.target_epoch:
-            part = group.target_of(updated.member_id, updated.instance_id)
-            return group.target_epoch, part
-        members = group.with_member(updated)
-        regexes = self.regexes.after(group, member, updated)
-        assignor = preferred_assignor(members) or self.default_assignor
-        try:
-            computed, assigned = compute_target(
-                group, epoch, members, regexes, metadata, self.image, assignor
-            )
-        except PartitionAssignorError:
-            raise HeartbeatRefused(Errors.UNKNOWN_SERVER_ERROR) from None
-        entries += computed
-        return epoch, assigned.get(updated.member_id, EMPTY)
-
-    def _reconcile(
-        self,
-        shard: GroupShard,
-        group: ConsumerGroup,
-        member: ConsumerGroupMember,
-        target_epoch: int,
-        target: Assignment,
-        owned: Assignment | None,
-        entries: list[Entry],
-        now: int,
-    ) -> ConsumerGroupMember:
-        """Return the member after its next step towards the target (maybeReconcile).
-
-        Raises:
-            HeartbeatRefused: FENCED_MEMBER_EPOCH, the member is in an unknown state.
-        """
-        if member.is_reconciled_to(target_epoch):
-            return member
-        try:
-            reconciled = self.rules.reconcile(
-                member, target_epoch, target, group.partition_epoch, owned
-            )
-        except UnknownStateError:
-            raise HeartbeatRefused(Errors.FENCED_MEMBER_EPOCH) from None
-        if reconciled != member:
-            entries.append(current_entry(group.group_id, reconciled))
-            self.departures.arm_rebalance(shard, group.group_id, reconciled, now)
-        return reconciled
 
 
 def _told(
@@ -398,6 +278,7 @@ def _told(
         if request.subscribed_topic_regex is None
         else request.subscribed_topic_regex,
         client_id=request.client_id,
+        classic=None,
     )
 
 

@@ -25,7 +25,7 @@ from kafkasim.model.group.modern.log.records import (
     metadata_entry,
     regex_entry,
 )
-from kafkasim.model.group.modern.log.writer import ConsumerGroupWriter
+from kafkasim.model.group.modern.log.writer import Change, ConsumerGroupWriter
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
 from kafkasim.model.group.modern.state.member import ConsumerGroupMember
 from kafkasim.model.group.modern.state.subscriptions import (
@@ -162,7 +162,8 @@ class RegularExpressions:
             entries.append(metadata_entry(group_id, metadata))
         if bump:
             entries.append(epoch_entry(group_id, group.group_epoch + 1))
-        self.writer.write(shard, group_id, entries, "regular expressions were resolved", now)
+        change = Change(entries)
+        self.writer.write(shard, group_id, change, "regular expressions were resolved", now)
 
 
 def _matching(regex: str, names: list[str]) -> tuple[str, ...]:

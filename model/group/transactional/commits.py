@@ -90,6 +90,8 @@ class TransactionalOffsets:
             return NONE
         modern = shard.consumer_groups.get(request.group_id)
         if modern is not None:
+            if generation < 0 and not member_id and request.group_instance_id is None:
+                return NONE  # from a client before KIP-447
             error = modern.validate_offset_commit(member_id, generation)
             return Errors.ILLEGAL_GENERATION if error is Errors.STALE_MEMBER_EPOCH else error
         group = shard.groups.get(request.group_id)

@@ -39,6 +39,20 @@ def check_operations(scenario: Scenario, nodes: list[str]) -> None:
             check_version(f"{place}.kafka-version", version, mode)
         _check_keys(place, operation)
         _check_names(place, operation, scenario, topics)
+    _check_deployments(scenario)
+
+
+def _check_deployments(scenario: Scenario) -> None:
+    """Check the properties that each consumer has after each deployment to its group."""
+    for workload in scenario.workload:
+        if workload.kind != "consumer-group":
+            continue
+        config = dict(workload.config)
+        for index, operation in enumerate(scenario.operations):
+            if operation.kind == "rolling-deploy" and operation.group == workload.group:
+                kept = {key: each for key, each in config.items() if key not in operation.remove}
+                config = {**kept, **operation.config}
+                check_properties(f"operations.{index}.config", ConsumerConfig, config)
 
 
 def _selectors(operation: OperationTable) -> tuple[str, ...]:

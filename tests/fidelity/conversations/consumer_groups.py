@@ -12,6 +12,9 @@ from kafkasim.model import messages as m
 from kafkasim.model.records import TopicPartition
 from tests.fidelity.conversations.talk import Talk
 
+CLIENT_ID = "fidelity"
+"""The client id of every request on the wire."""
+
 Beat = Callable[..., m.ConsumerGroupHeartbeatRequest]
 
 
@@ -211,10 +214,114 @@ def classic_groups(talk: Talk) -> None:
     talk.ask("describe", m.ConsumerGroupDescribeRequest(("basin",)), node)
 
 
+def migration(talk: Talk) -> None:
+    """A classic group with a member becomes a consumer group, and goes back."""
+    tp = talk.create("haul", *[(1, 2, 3)] * 6)
+    node = talk.coordinator("carriers")
+    consumer_join, beat = _beats(talk, "carriers", "haul")
+    all_six = tuple(TopicPartition("haul", i) for i in range(6))
+
+    def join(member: str, *owned: int, **fields: Any) -> m.JoinGroupRequest:
+        told = m.Subscription(("haul",), tuple(all_six[i] for i in owned))
+        names = fields.get("names", ("range",))
+        return m.JoinGroupRequest(
+            "carriers", fields.get("session", 10_000), 30_000, member, fields.get("instance"),
+            fields.get("kind", "consumer"), tuple((name, told) for name in names), CLIENT_ID,
+        )  # fmt: skip
+
+    def sync(member: str, epoch: int, *mine: TopicPartition, **fields: Any) -> m.SyncGroupRequest:
+        given = ((member, mine),) if mine else ()
+        kind, name = fields.get("kind", "consumer"), fields.get("name", "range")
+        instance = fields.get("instance")
+        return m.SyncGroupRequest("carriers", epoch, member, instance, kind, name, given)
+
+    def heartbeat(member: str, epoch: int, instance: str | None = None) -> m.HeartbeatRequest:
+        return m.HeartbeatRequest("carriers", epoch, member, instance)
+
+    def commit(member: str, epoch: int) -> m.OffsetCommitRequest:
+        return m.OffsetCommitRequest("carriers", epoch, member, None, ((tp, 5, 0, ""),))
+
+    def describe(when: str) -> None:
+        talk.ask(f"describe {when}", m.ConsumerGroupDescribeRequest(("carriers",)), node)
+        talk.ask(f"classic describe {when}", m.DescribeGroupsRequest(("carriers",)), node)
+
+    def first_classic_member(name: str) -> str:
+        given = talk.side.ask(node, join(""))
+        talk.names.members[given.member_id] = name
+        return str(given.member_id)
+
+    a = first_classic_member("a")
+    now = talk.ask("a joins a classic group", join(a), node).generation_id
+    talk.ask("a syncs", sync(a, now, *all_six), node)
+    talk.ask("b heartbeats before it joins", beat("b", 1), node)
+    talk.ask("b joins by the consumer protocol", consumer_join("b"), node)
+    describe("after the upgrade")
+    talk.ask("a commits", commit(a, now), node)
+    talk.ask("a commits of another generation", commit(a, now + 1), node)
+    talk.ask("a heartbeats", heartbeat(a, now), node)
+    talk.ask("a heartbeats of another generation", heartbeat(a, now + 1), node)
+    talk.ask("a syncs again", sync(a, now), node)
+    talk.ask("b heartbeats by the classic protocol", heartbeat("b", now + 1), node)
+    talk.ask("b syncs by the classic protocol", sync("b", now + 1), node)
+    talk.ask("a joins with a short session", join(a, session=10), node)
+    talk.ask("a joins with another protocol", join(a, names=("roundrobin",)), node)
+    talk.ask("a joins with another protocol type", join(a, kind="connect"), node)
+    talk.ask("a joins owning all", join(a, 0, 1, 2, 3, 4, 5), node)
+    talk.ask("a syncs while it has to revoke", sync(a, now), node)
+    talk.ask("a heartbeats while it has to revoke", heartbeat(a, now), node)
+    talk.ask("b meanwhile", beat("b", now + 1), node)
+    talk.ask("a heartbeats still", heartbeat(a, now), node)
+    talk.ask("a joins with what is left", join(a, 0, 1, 2), node)
+    talk.ask("a syncs with another protocol", sync(a, now + 1, name="sticky"), node)
+    talk.ask("a syncs with another protocol type", sync(a, now + 1, kind="connect"), node)
+    talk.ask("a syncs in its new epoch", sync(a, now + 1), node)
+    talk.ask("a heartbeats in its new epoch", heartbeat(a, now + 1), node)
+    talk.ask("b gets its part", beat("b", now + 1), node)
+    asked = talk.side.ask(node, join(""))
+    talk.lines.append(f"{talk.name} / a third member asks for its id: {asked.error.name}")
+    talk.ask("c joins by the classic protocol", join("c", names=("range", "sticky")), node)
+    talk.ask("c syncs", sync("c", now + 2), node)
+    talk.ask("d joins by another protocol", join("d", names=("sticky",)), node)
+    talk.ask("a leaves", m.LeaveGroupRequest("carriers", ((a, None, ""), ("x", None, ""))), node)
+    talk.ask("c heartbeats after a", heartbeat("c", now + 2), node)
+    talk.ask("b makes room", beat("b", now + 1, 3, 4), node)
+    talk.ask("c joins again", join("c", names=("range", "sticky")), node)
+    talk.ask("c syncs again", sync("c", now + 3), node)
+    describe("before the downgrade")
+    talk.ask("b leaves", beat("b", -1), node)
+    describe("after the downgrade")
+    talk.ask("c heartbeats as a classic member", heartbeat("c", now + 3), node)
+    talk.ask("c heartbeats of another generation", heartbeat("c", now + 2), node)
+    leads = talk.ask("c joins the classic group", join("c", names=("range", "sticky")), node)
+    talk.ask("c syncs in the classic group", sync("c", leads.generation_id, *all_six), node)
+    talk.ask("c leaves", m.LeaveGroupRequest("carriers", (("c", None, ""),)), node)
+
+    talk.ask("s joins by the consumer protocol", consumer_join("s", instance_id="i"), node)
+    talk.ask("s syncs as a classic member", sync("s", 1, instance="i"), node)
+    talk.ask("t joins by the consumer protocol", consumer_join("t", instance_id="j"), node)
+    talk.ask("s goes on", beat("s", 1, 0, 1, 2, instance_id="i"), node)
+    talk.ask("t goes on", beat("t", 2, instance_id="j"), node)
+    for member, instance in (("s", "i"), ("t", "j")):
+        answer = talk.side.ask(node, join("", instance=instance))
+        talk.names.members[answer.member_id] = f"the second {member}"
+        talk.lines.append(
+            f"{talk.name} / {member} comes back as a classic member: {answer.error.name} "
+            f"{answer.generation_id} {answer.protocol_name}"
+        )
+        describe(f"after {member} came back")
+    talk.ask("the first s", beat("s", 2, instance_id="i"), node)
+    talk.ask("u takes a classic member's place", consumer_join("u", instance_id="i"), node)
+    describe("after u came")
+    both = (("", "i", ""), ("", "j", ""))
+    talk.ask("an operator removes both", m.LeaveGroupRequest("carriers", both), node)
+    describe("at the end")
+
+
 CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
     "refusals": refusals,
     "reconciliation": reconciliation,
     "static members": static_members,
     "topics": topics,
     "classic groups": classic_groups,
+    "migration": migration,
 }

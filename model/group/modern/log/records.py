@@ -11,9 +11,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafkasim.model.group.modern.state.assignment import Assignment
-from kafkasim.model.group.modern.state.member import ConsumerGroupMember, MemberState
+from kafkasim.model.group.modern.state.member import (
+    ClassicMemberMetadata,
+    ConsumerGroupMember,
+    MemberState,
+)
 from kafkasim.model.group.modern.state.subscriptions import ResolvedRegularExpression
 from kafkasim.model.group.modern.state.topics import TopicMetadata
+from kafkasim.model.group.records import (
+    GroupMetadataValue,
+    group_size,
+    subscription_size,
+)
 from kafkasim.model.records import Record, record_size
 from kafkasim.model.values import value
 
@@ -67,6 +76,7 @@ class ConsumerGroupMemberMetadataValue:
     regex: str
     rebalance_timeout_ms: int
     server_assignor: str | None
+    classic: ClassicMemberMetadata | None = None
 
 
 @value
@@ -155,6 +165,7 @@ def member_entry(group: str, m: ConsumerGroupMember) -> Entry:
         m.regex,
         m.rebalance_timeout_ms,
         m.server_assignor,
+        m.classic,
     )
 
 
@@ -192,10 +203,16 @@ def removal_entries(group: str, member_id: str) -> list[Entry]:
     ]
 
 
-def group_tombstones(group: str, regexes: Iterable[str]) -> list[Entry]:
-    """Return the tombstones of a group without members."""
+def group_tombstones(
+    group: str, regexes: Iterable[str], members: Iterable[str] = ()
+) -> list[Entry]:
+    """Return the tombstones of a group, with those of its members if it has any."""
+    ids = list(members)
     return [
+        *[(ConsumerGroupCurrentMemberAssignmentKey(group, each), None) for each in ids],
+        *[(ConsumerGroupTargetAssignmentMemberKey(group, each), None) for each in ids],
         (ConsumerGroupTargetAssignmentMetadataKey(group), None),
+        *[(ConsumerGroupMemberMetadataKey(group, each), None) for each in ids],
         *[(ConsumerGroupRegularExpressionKey(group, regex), None) for regex in regexes],
         (ConsumerGroupPartitionMetadataKey(group), None),
         (ConsumerGroupMetadataKey(group), None),
@@ -226,17 +243,27 @@ def _value_size(found: Any) -> int:
         return -1
     if kind in (ConsumerGroupMetadataValue, ConsumerGroupTargetAssignmentMetadataValue):
         return 7
+    if kind is GroupMetadataValue:  # of a classic group that comes from this one
+        return group_size(found)
     if kind is ConsumerGroupPartitionMetadataValue:
         return 4 + sum([23 + len(name) for name, _ in found.topics])
     if kind is ConsumerGroupMemberMetadataValue:
         names = [found.instance_id, found.rack_id, found.client_id, found.regex]
         names += [found.server_assignor, *found.topics]
-        return 9 + CLIENT_HOST_SIZE + sum([1 + len(name or "") for name in names])
+        size = 9 + CLIENT_HOST_SIZE + sum([1 + len(name or "") for name in names])
+        return size + _classic_size(found.classic)
     if kind is ResolvedRegularExpression:
         return 20 + sum([1 + len(topic) for topic in found.topics])
     if kind is ConsumerGroupCurrentMemberAssignmentValue:
         return 12 + _assignment_size(found.assigned) + _assignment_size(found.revoking)
     return 3 + _assignment_size(found)
+
+
+def _classic_size(classic: ClassicMemberMetadata | None) -> int:
+    """Return the bytes of the tagged field ClassicMemberMetadata, 0 if it is left out."""
+    if classic is None:
+        return 0
+    return 9 + sum([3 + len(name) + subscription_size(told) for name, told in classic.protocols])
 
 
 def _assignment_size(assignment: Assignment) -> int:

@@ -99,6 +99,7 @@ def _member(
             regex=found.regex,
             rebalance_timeout_ms=found.rebalance_timeout_ms,
             server_assignor=found.server_assignor,
+            classic=found.classic,
         )
     )
 

@@ -9,10 +9,11 @@ it fails there is nothing to undo, and when it succeeds the outcome is the same.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable
 
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import GroupAssigned, GroupState
+from kafkasim.model.facts import GroupAssigned, GroupConverted, GroupState
 from kafkasim.model.group.modern.log.records import Entry, records_of
 from kafkasim.model.group.modern.state.assignment import partitions_of, union
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
@@ -23,6 +24,17 @@ from kafkasim.model.group.shard import GroupShard
 
 Owned = dict[str, tuple[str, ...]]
 """Member id to its partitions, as ``topic-partition``."""
+
+
+class Change:
+    """The records of one change of a group, and what follows once they are appended."""
+
+    __slots__ = ("converts_to", "entries", "then")
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries = list(entries)
+        self.then: list[Callable[[int], None]] = []
+        self.converts_to = ""  # classic or consumer, if members stay in it under another protocol
 
 
 class ConsumerGroupWriter:
@@ -40,20 +52,25 @@ class ConsumerGroupWriter:
         self._uncommitted: dict[int, deque[tuple[int, list[GroupAssigned]]]] = {}  # by partition
 
     def write(
-        self, shard: GroupShard, group_id: str, entries: list[Entry], reason: str, now: int
+        self, shard: GroupShard, group_id: str, change: Change, reason: str, now: int
     ) -> Errors:
         """Append and apply the records of one group; on an error nothing has changed."""
-        if not entries:
+        if not change.entries:
             return Errors.NONE
         now_ms = self.runtime.wall_ms(now)
-        records = records_of(entries, now_ms)
+        records = records_of(change.entries, now_ms)
         error = self.runtime.append(shard.context, records, now)
         if error is not Errors.NONE:
             return error
         before = self._seen(shard, group_id)
         for record in records:
             shard.replay(record, shard.context.last_written, now_ms)
-        self._record_changes(shard, group_id, before, reason)
+        if change.converts_to:
+            self.runtime.out.append(GroupConverted(group_id, change.converts_to, reason))
+        if change.converts_to != "classic":
+            self._record_changes(shard, group_id, before, reason)
+        for follow in change.then:
+            follow(now)
         return error
 
     def on_loaded(self, shard: GroupShard) -> None:

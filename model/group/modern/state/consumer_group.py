@@ -13,19 +13,28 @@ The **partition epochs** say who owns what now: for each partition the member ep
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Protocol
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.modern.state.assignment import EMPTY, Assignment
+from kafkasim.model.group.modern.state.assignment import (
+    EMPTY,
+    Assignment,
+    partitions_of,
+    subtract,
+)
 from kafkasim.model.group.modern.state.current_assignment import FREE
-from kafkasim.model.group.modern.state.member import ConsumerGroupMember
+from kafkasim.model.group.modern.state.member import ConsumerGroupMember, MemberState
 from kafkasim.model.group.modern.state.partition_epochs import PartitionEpochs
 from kafkasim.model.group.modern.state.subscriptions import (
     ResolvedRegularExpression,
     subscribed_topics,
 )
 from kafkasim.model.group.modern.state.topics import TopicMetadata
+
+CONSUMER = "consumer"
+"""The protocol type of classic members that may be in such a group (ConsumerProtocol)."""
 
 
 class ConsumerGroupState(Enum):
@@ -116,6 +125,33 @@ class ConsumerGroup:
         """Return whether a member subscribes to a topic, by its name or by an expression."""
         return topic in subscribed_topics(self.members, self.regexes)
 
+    # Members of the classic protocol.
+
+    def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Return whether a classic member may join with these assignors.
+
+        All classic members must support one of them (supportsClassicProtocols).
+        """
+        if protocol_type != CONSUMER:
+            return False
+        classic = [m.classic for m in self.members.values() if m.classic is not None]
+        if not self.members:
+            return any(True for _ in names)
+        known = [{name for name, _ in each.protocols} for each in classic]
+        return any(all(name in each for each in known) for name in names)
+
+    def all_classic_without(self, gone: Iterable[str]) -> bool:
+        """Return whether the members but these all use the classic protocol."""
+        left = dict.fromkeys(gone)
+        return all(m.classic is not None for key, m in self.members.items() if key not in left)
+
+    def waits_on_unreleased(self, member: ConsumerGroupMember) -> bool:
+        """Return whether another member still owns some of what a member should own."""
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        wanted = subtract(self.target.get(member.member_id, EMPTY), member.assigned)
+        return any(self.partition_epoch(*each) != FREE for each in partitions_of(wanted))
+
     # Checks of offset requests.
 
     def validate_offset_commit(self, member_id: str, member_epoch: int) -> Errors:
@@ -134,7 +170,10 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return Errors.UNKNOWN_MEMBER_ID
-        return self.rules.check_member_epoch(member_epoch, member.member_epoch)
+        error = self.rules.check_member_epoch(member_epoch, member.member_epoch)
+        if error is Errors.STALE_MEMBER_EPOCH and member.classic is not None:
+            return Errors.ILLEGAL_GENERATION
+        return error
 
     # Changes, from records.
 

@@ -6,7 +6,7 @@
     UNKNOWN                a later version of Kafka wrote the state; it rejoins with nothing
 
 In every state the member owns ``assigned`` and ``revoking`` until it has confirmed the revocation.
-Not modelled: members of the classic protocol in a consumer group.
+A member of the classic protocol (while a group is migrated) has ``classic`` set.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import field
 from enum import IntEnum
 
 from kafkasim.model.group.modern.state.assignment import Assignment
-from kafkasim.model.messages import LEAVE_GROUP_STATIC_MEMBER_EPOCH
+from kafkasim.model.messages import LEAVE_GROUP_STATIC_MEMBER_EPOCH, Subscription
 from kafkasim.model.values import value
 
 
@@ -26,6 +26,14 @@ class MemberState(IntEnum):
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
+
+
+@value
+class ClassicMemberMetadata:
+    """What a member of the classic protocol tells beside its subscription."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, Subscription], ...]  # (assignor, subscription) by preference
 
 
 @value
@@ -45,6 +53,7 @@ class ConsumerGroupMember:
     regex: str = ""  # subscribed regular expression, "" for none
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
+    classic: ClassicMemberMetadata | None = None  # None: it uses the consumer protocol
 
     @property
     def away(self) -> bool:
