@@ -6,6 +6,7 @@ Fleets are shortened; all else runs as it is written.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -34,6 +35,12 @@ USERS_FILE = ROOT / "scenarios" / "catalogue" / "gc-pause-fenced.toml"
 USERS_APPLICATION = ROOT / "tests" / "example_project" / "billing.py"
 FAILS_ON_PURPOSE = 10
 """The exit code of a scripted fault whose variant is in force: a safety failure."""
+ONE_AFTER_ANOTHER = """
+import json, sys
+from kafkasim.scenarios.cli import invoke
+print("\\n" + json.dumps([invoke(words) for words in json.load(sys.stdin)]))
+"""
+"""Runs commands in one process: a command of Spark's takes the session of the one before it."""
 
 
 def shown(completed: subprocess.CompletedProcess[str]) -> str:
@@ -45,26 +52,32 @@ def shown(completed: subprocess.CompletedProcess[str]) -> str:
 def test_every_command_runs(tmp_path: Path) -> None:
     shutil.copy(USERS_FILE, tmp_path / "my.toml")
     shutil.copy(USERS_APPLICATION, tmp_path)
-    environment = {**os.environ, "COLUMNS": "100"}
-    program = [sys.executable, "-m", "kafkasim.scenarios.cli"]
     assert len(COMMANDS) >= 20, COMMANDS
-    for command in COMMANDS:
-        words = command
-        for given, shorter in SHORTER.items():
-            words = words.replace(given, shorter)
-        completed = subprocess.run(
-            [*program, *words.split()[1:]],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        broken = command.startswith("kafkasim run") and (
-            "--variant" in command or "small/" in command or "commit_first" in command
-        )
-        expected = FAILS_ON_PURPOSE if broken else 0
-        assert completed.returncode == expected, f"{command}\n{shown(completed)}"
+    words = [shortened(command).split()[1:] for command in COMMANDS]
+    completed = subprocess.run(
+        [sys.executable, "-c", ONE_AFTER_ANOTHER],
+        input=json.dumps(words),
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    ended = json.loads(completed.stdout.splitlines()[-1])
+    expected = [FAILS_ON_PURPOSE if breaks(command) else 0 for command in COMMANDS]
+    assert dict(zip(COMMANDS, ended)) == dict(zip(COMMANDS, expected)), shown(completed)
+
+
+def shortened(command: str) -> str:
+    for given, shorter in SHORTER.items():
+        command = command.replace(given, shorter)
+    return command
+
+
+def breaks(command: str) -> bool:
+    return command.startswith("kafkasim run") and any(
+        sign in command for sign in ("--variant", "small/", "commit_first")
+    )
 
 
 def test_targets_of_make_exist() -> None:
