@@ -93,6 +93,14 @@ class ClientRules:
         """
         return True
 
+    def spares_nodes_of_buffered(self) -> bool:
+        """Return whether a consumer fetches nothing from a node of which it has records buffered.
+
+        Before 4.0 it fetched the node's other partitions. The buffered ones left the fetch session
+        and came back, or ended it (KAFKA-17182).
+        """
+        return True
+
     def validates_position(self) -> bool:
         """Return whether a position is validated when its leader epoch changes (KIP-320)."""
         return True

@@ -101,6 +101,7 @@ class BrokerConfig(Config):
     initial_broker_registration_timeout_ms: int = setting(60000, 1)  # to register, or halt
     request_timeout_ms: int = setting(30000, 1)  # of requests between servers
     fetch_max_bytes: int = setting(57671680, 1024)  # of a whole response, whatever the client asks
+    max_incremental_fetch_session_cache_slots: int = setting(1000, 0)  # KIP-227
     controlled_shutdown_enable: bool = setting(True)  # before a clean stop, move leaderships
     controlled_shutdown_max_retries: int = setting(3, 0)  # attempts at a controlled shutdown
     controlled_shutdown_retry_backoff_ms: int = long(5000, 0)  # between two of them

@@ -262,6 +262,10 @@ class ReplicationRules:
         """
         return True
 
+    def fetch_session_shards(self) -> int:
+        """Return into how many shards a broker divides its fetch sessions (KAFKA-9401, 3.8)."""
+        return 8
+
     def consumer_bound(self, log: UnifiedLog, isolation_level: int) -> int:
         """Return the offset up to which a consumer may read: the high watermark or, with
         ``isolation_level`` 1 (read_committed), the last stable offset.

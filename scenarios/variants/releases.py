@@ -16,6 +16,7 @@ from kafkasim.model.config.clients import ASSIGNOR_CLASSES
 from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, Ranges
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.raft.rules import RaftRules
+from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.scenarios.variants.rules import PARTS, Rules
 
@@ -137,7 +138,15 @@ class Transaction41(TransactionRules):
         return False
 
 
-class Client28(ClientRules):
+class Client39(ClientRules):
+    """The clients of 3.9."""
+
+    def spares_nodes_of_buffered(self) -> bool:
+        """Return False: buffered partitions leave a fetch session and come back (KAFKA-17182)."""
+        return False
+
+
+class Client28(Client39):
     """The clients of 2.8: without KIP-951, which came with 3.7."""
 
     def takes_named_leader(self) -> bool:
@@ -149,9 +158,17 @@ class Client28(ClientRules):
         return False
 
 
+class Replication28(ReplicationRules):
+    """The brokers of 2.8."""
+
+    def fetch_session_shards(self) -> int:
+        """Return one: the cache was divided in 3.8 (KAFKA-9401)."""
+        return 1
+
+
 RULES: dict[str, dict[str, type]] = {
-    "2.8-zk": {"client": Client28},
-    "3.9": {"controller": Controller39, "raft": Raft39},
+    "2.8-zk": {"client": Client28, "replication": Replication28},
+    "3.9": {"client": Client39, "controller": Controller39, "raft": Raft39},
     "4.1": {
         "controller": Controller41,
         "raft": Raft41,

@@ -56,8 +56,8 @@ OLDER = {"DescribeGroups": 5}
 """Those that are spoken to 3.9.1."""
 
 
-def to_wire(message: m.Message, ids: dict[str, str]) -> tuple[str, Body]:
-    """Return the API's name and the body of a request; ``ids`` are those of the topics, by name.
+def to_wire(message: m.Message) -> tuple[str, Body]:
+    """Return the API's name and the body of a request.
 
     Raises:
         KeyError: this type of request has no wire form here.
@@ -66,8 +66,8 @@ def to_wire(message: m.Message, ids: dict[str, str]) -> tuple[str, Body]:
     body = build(message)
     if isinstance(message, m.FetchRequest):
         gone: dict[str, list[int]] = {}
-        for tp in message.forgotten:
-            gone.setdefault(ids[tp.topic], []).append(tp.partition)
+        for topic_id, tp in message.forgotten:
+            gone.setdefault(topic_id, []).append(tp.partition)
         body["ForgottenTopicsData"] = [{"TopicId": i, "Partitions": p} for i, p in gone.items()]
     return api, body
 

@@ -85,7 +85,7 @@ class RealSide:
     def ask(self, node: int, message: m.Message) -> Any:
         if isinstance(message, m.FetchRequest):
             self.ids = {p.tp.topic: p.topic_id for p in message.partitions} | self.ids
-        api, body = to_wire(message, self.ids)
+        api, body = to_wire(message)
         if node not in self.connections:
             self.connections[node] = Connection(self.schemas, self.cluster.ports[node])
         answered = not (isinstance(message, m.ProduceRequest) and message.acks == 0)

@@ -137,7 +137,7 @@ class Group:
                 base = p.fetch_offset // 3 * 3
                 batches = (RecordBatch(base, end - 1, self.epoch, -1, -1, -1, records, 100, 0),)
             parts.append(FetchPartitionResponse(p.tp, error, end, end, 0, batches))
-        if all(not p.batches and not p.error for p in parts):
+        if parts and all(not p.batches and not p.error for p in parts):
             return None  # long poll
         return FetchResponse(NONE, tuple(parts))
 

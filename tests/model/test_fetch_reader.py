@@ -11,6 +11,7 @@ import pytest
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.image import MetadataDelta
 from kafkasim.model.effects import Request, Respond, Then
+from kafkasim.model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from kafkasim.model.messages import (
     FetchPartition,
     FetchRequest,
@@ -19,7 +20,6 @@ from kafkasim.model.messages import (
     ProduceRequest,
 )
 from kafkasim.model.records import Record, TopicPartition, batch_of
-from kafkasim.model.replication.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
 from kafkasim.model.replication.rules import ReplicationRules
 from tests.model.replica_harness import TOPIC_ID, Node, registration
 

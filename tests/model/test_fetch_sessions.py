@@ -19,6 +19,7 @@ import pytest
 from kafkasim.model.controller.common.image import MetadataDelta, TopicImage
 from kafkasim.model.effects import Request, Respond, Then
 from kafkasim.model.errors import Errors
+from kafkasim.model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSessionHandler
 from kafkasim.model.messages import (
     FetchPartition,
     FetchRequest,
@@ -28,9 +29,9 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.records import Record, batch_of
 from kafkasim.model.replication.fetching.replica_fetcher import ReplicaFetcher
-from kafkasim.model.replication.fetching.session_handler import FetchSessionHandler
 from kafkasim.model.replication.partitions.leader_state import LeaderState
-from kafkasim.model.replication.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
+from kafkasim.model.replication.requests.fetch_sessions import FetchSession, FetchSessionCache
+from kafkasim.model.replication.rules import ReplicationRules
 from tests.model.replica_harness import TOPIC_ID, TP, Node, Trio, registration
 
 NONE = Errors.NONE
@@ -293,13 +294,14 @@ def test_a_full_fetch_under_an_old_session_closes_it(leader: Leader) -> None:
     assert refused.error is Errors.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_full_fetch_never_closes_another_followers_session(leader: Leader) -> None:
-    """Ids start anew with the broker's process: an old one may be another follower's by now."""
-    session = leader.open()
-    request = FetchRequest(3, 3, 0, 1, 1 << 20, 0, (leader.ask(),), session, INITIAL_EPOCH)
-    leader.node.handle(Request(78, 1, request, leader.trio.now), leader.trio.now)
-    leader.node.out.clear()
-    assert leader.told(leader.fetch(session, 1)) == []
+def test_a_session_id_of_an_earlier_process_is_unknown(leader: Leader) -> None:
+    """Else a fetcher that comes back after a restart closes the session of another one."""
+    first_id = leader.node.started_us
+    assert leader.open() > first_id
+    restarted = FetchSessionCache(1000, ReplicationRules(), first_id + 1_000)
+    session = FetchSession(-1, True, 0)
+    restarted.offer(session, 0)
+    assert session.id not in leader.node.replicas.sessions.sessions
 
 
 def test_a_parked_fetch_of_a_closed_session_attaches_nothing(leader: Leader) -> None:
@@ -313,7 +315,7 @@ def test_a_parked_fetch_of_a_closed_session_attaches_nothing(leader: Leader) -> 
 
 def test_a_forgotten_partition_is_not_told_of(leader: Leader) -> None:
     session = leader.open()
-    assert leader.told(leader.fetch(session, 1, forgotten=(TP,))) == []
+    assert leader.told(leader.fetch(session, 1, forgotten=((TOPIC_ID, TP),))) == []
     leader.trio.produce(1, 5)
     assert not leader.node.partition.delayed.session_entries
 
@@ -321,7 +323,7 @@ def test_a_forgotten_partition_is_not_told_of(leader: Leader) -> None:
 def test_a_session_ends_with_its_last_partition(leader: Leader) -> None:
     """FetchManager.newContext answers without a session then, and the follower begins anew."""
     session = leader.open()
-    answer = leader.fetch(session, 1, forgotten=(TP,))
+    answer = leader.fetch(session, 1, forgotten=((TOPIC_ID, TP),))
     assert answer is not None
     assert (answer.error, answer.session_id) == (NONE, 0)
     refused = leader.fetch(session, 2, leader.ask())

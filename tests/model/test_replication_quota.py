@@ -66,9 +66,8 @@ def test_a_parked_fetch_is_neither_woken_nor_answered_with_throttled_records() -
     trio = lagging(leader_replication_throttled_rate=10)
     trio.settle(6)
     assert len(trio.log(3)) == 0
-    (session,) = [
-        each for each in trio.nodes[1].replicas.sessions.sessions.values() if each.replica_id == 3
-    ]
+    entries = trio.nodes[1].partition.delayed.session_entries  # of sessions and of those to be
+    (session,) = [each.session for each in entries if each.session.replica_id == 3]
     parked = session.parked
     assert parked is not None
     trio.produce(1, 10)

@@ -279,14 +279,17 @@ class KafkaConsumer:
 
         def over() -> None:
             self.metadata.close()
-            self.coordinator = None
             self.connections.close()
             done()
 
+        def left(at: int) -> None:
+            self.coordinator = None
+            self.fetcher.close(at, over)
+
         if self.coordinator is not None:
-            self.coordinator.close(now, over)
+            self.coordinator.close(now, left)
         else:
-            over()
+            left(now)
 
     def ground_truth(self) -> list[Any]:
         """Return the positions, for the end of the run."""

@@ -1,19 +1,19 @@
 """Fetching records: Kafka's Fetcher and AbstractFetch.
 
 For each node one fetch is in flight at most. What it returns is buffered until poll() takes it, and
-a buffered partition is not fetched again. Fetches are sent from poll() only, so that the next one
-is under way while the application works.
+a buffered partition is not fetched again. Nor is its node, as the partition would leave the node's
+fetch session for the time (KAFKA-17182). Fetches are sent from poll() only, so that the next one is
+under way while the application works.
 
 A leader may name a preferred read replica (KIP-392). The consumer fetches from that replica for
 metadata.max.age.ms, or until an error, a lost connection, or an offset that the replica does not
 have.
-
-Not modelled: fetch sessions (KIP-227).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.consumer.completed_fetch import CompletedFetch, RecordTuple
@@ -23,9 +23,12 @@ from kafkasim.model.client.exceptions import KafkaError, OffsetOutOfRangeError
 from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.errors import INVALID_METADATA, Errors
 from kafkasim.model.facts import Polled, ReadReplica
+from kafkasim.model.fetch_session import FINAL_EPOCH, FetchSessionHandler
 from kafkasim.model.messages import FetchPartition, FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkasim.model.channel import Channel
     from kafkasim.model.client.consumer.group.membership import Membership
     from kafkasim.model.client.consumer.poll import Poll
@@ -42,40 +45,56 @@ FETCHING = FetchState.FETCHING
 class NodeFetch:
     """The fetches from one node: at most one is in flight."""
 
-    __slots__ = ("channel", "done", "fetcher", "in_flight", "node_id", "requested", "states")
+    __slots__ = (
+        "channel",
+        "done",
+        "fetcher",
+        "in_flight",
+        "node_id",
+        "requested",
+        "session",
+        "states",
+    )
 
-    def __init__(self, fetcher: Fetcher, node_id: int, channel: Channel) -> None:
+    def __init__(
+        self, fetcher: Fetcher, node_id: int, channel: Channel, session: FetchSessionHandler
+    ) -> None:
         self.fetcher = fetcher
         self.node_id = node_id
         self.channel = channel
+        self.session = session
         self.in_flight = False
         self.states: list[TopicPartitionState] = []  # of the partitions to fetch from it
-        # (state, fetch offset) of the partitions of the fetch in flight
-        self.requested: dict[TopicPartition, tuple[TopicPartitionState, int]] = {}
+        # of the partitions of the fetch in flight
+        self.requested: dict[TopicPartition, TopicPartitionState] = {}
         self.done = self._on_response
 
     def _on_response(self, response: Any, now: int) -> None:
         self.in_flight = False
-        requested = self.requested
-        fetcher = self.fetcher
-        if type(response) is FetchResponse and not response.error:
-            completed = fetcher.completed
-            for part in response.partitions:
-                entry = requested.get(part.tp)
-                if entry is None:
-                    continue
-                state, offset = entry
-                if part.batches or part.error:
-                    state.buffered = True
-                    completed.append(CompletedFetch(state, offset, part))
-                else:
-                    state.high_watermark = part.high_watermark
-                    if part.preferred_read_replica >= 0:
-                        fetcher.use_preferred_replica(state, part.preferred_read_replica, now)
-        else:  # no response, or the whole fetch was refused
-            for state, _ in requested.values():
+        fetcher, session = self.fetcher, self.session
+        if type(response) is not FetchResponse:
+            session.connection_lost()
+            for state in self.requested.values():
                 fetcher.use_leader(state)
+        elif session.accept(response):
+            self._take(response, now)
+        elif response.error is Errors.FETCH_SESSION_TOPIC_ID_ERROR:
+            fetcher.refresh_metadata(now)
         fetcher.poll.wake(now)
+
+    def _take(self, response: FetchResponse, now: int) -> None:
+        fetcher, asked = self.fetcher, self.session.partitions
+        for part in response.partitions:
+            tp = part.tp
+            state = self.requested[tp]
+            if part.batches or part.error:
+                state.buffered = True
+                offset = asked[tp].fetch_offset
+                fetcher.completed.append(CompletedFetch(state, offset, part))
+            else:
+                state.high_watermark = part.high_watermark
+                if part.preferred_read_replica >= 0:
+                    fetcher.use_preferred_replica(state, part.preferred_read_replica, now)
 
 
 class Fetcher:
@@ -112,41 +131,52 @@ class Fetcher:
             or now >= self._lease_ends_us
         ):
             self._group(now)
-        pauses = self._rules.pauses_pending_revocation()
         for node in self._nodes.values():
-            if node.in_flight:
-                continue
-            parts: list[FetchPartition] = []
-            requested: dict[TopicPartition, tuple[TopicPartitionState, int]] = {}
-            for state in node.states:
-                if state.state is not FETCHING or state.buffered or state.paused:
-                    continue
-                if state.pending_revocation and pauses:
-                    continue
-                tp = state.tp
-                offset = state.position
-                requested[tp] = (state, offset)
-                parts.append(
-                    FetchPartition(
-                        tp,
-                        self._metadata.topic_ids[tp.topic],
-                        offset,
-                        -1,
-                        self._metadata.leaders[tp].epoch,
-                        -1,
-                        self._config.max_partition_fetch_bytes,
-                    )
-                )
-            if parts:
-                node.requested = requested
-                self._send(node, parts, now)
+            if not node.in_flight:
+                self._fetch_from(node, now)
 
-    def _send(self, node: NodeFetch, parts: list[FetchPartition], now: int) -> None:
-        channel = node.channel
+    def _fetch_from(self, node: NodeFetch, now: int) -> None:
+        """Fetch all fetchable partitions of a node (prepareFetchRequests)."""
+        rules, metadata = self._rules, self._metadata
+        pauses = rules.pauses_pending_revocation()
+        wanted: dict[TopicPartition, FetchPartition] = {}
+        requested: dict[TopicPartition, TopicPartitionState] = {}
+        for state in node.states:
+            if state.state is not FETCHING or state.paused:
+                continue
+            if state.pending_revocation and pauses:
+                continue
+            if state.buffered:
+                if rules.spares_nodes_of_buffered():
+                    return
+                continue
+            tp = state.tp
+            asked = state.asked
+            topic_id, epoch = metadata.topic_ids[tp.topic], metadata.leaders[tp].epoch
+            if (
+                asked is None
+                or asked.fetch_offset != state.position
+                or asked.current_leader_epoch != epoch
+                or asked.topic_id != topic_id
+            ):
+                limit = self._config.max_partition_fetch_bytes
+                asked = FetchPartition(tp, topic_id, state.position, -1, epoch, -1, limit)
+                state.asked = asked
+            wanted[tp] = asked
+            requested[tp] = state
+        if wanted:
+            node.requested = requested
+            self._send(node, wanted, now)
+
+    def _send(
+        self, node: NodeFetch, wanted: dict[TopicPartition, FetchPartition], now: int
+    ) -> None:
+        channel, session = node.channel, node.session
         if channel.connection is None and now < channel.not_before:
             self.poll.wake_at(channel.not_before)
             return
         node.in_flight = True
+        asked, forgotten = session.next_request(wanted)
         config = self._config
         channel.send(
             FetchRequest(
@@ -156,12 +186,50 @@ class Fetcher:
                 config.fetch_min_bytes,
                 config.fetch_max_bytes,
                 self._isolation_level,
-                tuple(parts),
-                rack_id=config.client_rack,
+                asked,
+                session.id,
+                session.epoch,
+                config.client_rack,
+                forgotten,
             ),
             now,
             node.done,
         )
+
+    def close(self, now: int, done: Callable[[], None]) -> None:
+        """Close the fetch sessions of all nodes, then call ``done()`` (KAFKA-7109).
+
+        A node answers behind the fetch in flight, so that takes up to fetch.max.wait.ms.
+        """
+        waiting = dict.fromkeys(
+            [node for node in self._nodes.values() if node.channel.connection is not None]
+        )
+
+        def closed(node: NodeFetch, _response: Any, _at: int) -> None:
+            waiting.pop(node, None)
+            if not waiting:
+                done()
+
+        config = self._config
+        for node in waiting:
+            node.channel.send(
+                FetchRequest(
+                    -1,
+                    -1,
+                    config.fetch_max_wait_ms,
+                    config.fetch_min_bytes,
+                    config.fetch_max_bytes,
+                    self._isolation_level,
+                    (),
+                    node.session.id,
+                    FINAL_EPOCH,
+                    config.client_rack,
+                ),
+                now,
+                partial(closed, node),
+            )
+        if not waiting:
+            done()
 
     def collect(self, now: int) -> dict[TopicPartition, tuple[RecordTuple, ...]]:
         """Take up to max.poll.records buffered records and advance the positions.
@@ -281,6 +349,10 @@ class Fetcher:
             self._tell_replica(state, -1)
         return changed
 
+    def refresh_metadata(self, now: int) -> None:
+        """Ask for new metadata: a node refused a session for its topics' ids."""
+        self._metadata.request_update(now)
+
     def _tell_replica(self, state: TopicPartitionState, replica: int) -> None:
         tp = state.tp
         topic_id = self._metadata.last_topic_ids.get(tp.topic, "")
@@ -314,5 +386,6 @@ class Fetcher:
             channel = self._connections.channel(node_id, address)
             known = self._nodes.get(node_id)
             if known is None or known.channel is not channel:
-                known = self._nodes[node_id] = NodeFetch(self, node_id, channel)
+                session = FetchSessionHandler() if known is None else known.session
+                known = self._nodes[node_id] = NodeFetch(self, node_id, channel, session)
             known.states.append(state)

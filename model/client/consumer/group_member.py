@@ -26,5 +26,5 @@ class GroupMember(Protocol):
         """Do what the group needs next; return whether the assignment is in use."""
         ...
 
-    def close(self, now: int, done: Callable[[], None]) -> None:
-        """Commit if auto-commit is on, give the partitions up, leave, then call ``done()``."""
+    def close(self, now: int, done: Callable[[int], None]) -> None:
+        """Commit if auto-commit is on, give the partitions up, leave, then call ``done(now)``."""

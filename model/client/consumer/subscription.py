@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from kafkasim.model.records import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasim.model.messages import FetchPartition
 
 
 class FetchState(Enum):
@@ -27,6 +31,7 @@ class TopicPartitionState:
     """One assigned partition (SubscriptionState.TopicPartitionState)."""
 
     __slots__ = (
+        "asked",
         "buffered",
         "high_watermark",
         "leader_epoch",
@@ -51,6 +56,7 @@ class TopicPartitionState:
         self.leader_epoch = -1  # the leader epoch for which the position is known to be valid
         self.reset_strategy = ""  # in AWAIT_RESET: earliest or latest
         self.high_watermark = -1  # −1 until a fetch response has named it
+        self.asked: FetchPartition | None = None  # in the last fetch
         self.buffered = False  # a fetched response waits to be polled
         self.paused = False  # by the application
         self.pending_revocation = False

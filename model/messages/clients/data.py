@@ -89,10 +89,11 @@ class FetchRequest(Message):
     session_id: int = 0  # 0: no session
     session_epoch: int = -1  # −1: a full fetch without session, 0: a full fetch that opens one
     rack_id: str = ""  # of a consumer (KIP-392)
-    forgotten: tuple[TopicPartition, ...] = ()  # partitions that leave the session
+    # (topic id, partition) of what leaves the session
+    forgotten: tuple[tuple[str, TopicPartition], ...] = ()
 
     def wire_size(self) -> int:
-        return HEADER + 60 * len(self.partitions)
+        return HEADER + 60 * len(self.partitions) + 24 * len(self.forgotten)
 
 
 @value

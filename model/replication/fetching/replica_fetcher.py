@@ -14,6 +14,7 @@ from kafkasim.model.channel import Failed
 from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ReplicaFailed
+from kafkasim.model.fetch_session import FetchSessionHandler
 from kafkasim.model.messages import (
     FetchPartition,
     FetchPartitionResponse,
@@ -23,7 +24,6 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.fetching.fetch_state import FetchState, FetchStates
 from kafkasim.model.replication.fetching.leader_endpoint import LeaderEndpoint
-from kafkasim.model.replication.fetching.session_handler import FetchSessionHandler
 from kafkasim.model.replication.fetching.truncation import Truncation
 from kafkasim.model.storage.files import DiskError
 
@@ -110,7 +110,8 @@ class ReplicaFetcher:
             return
         process, config = self._process, self._settings.current
         self._removed.clear()
-        asked, forgotten = self.session.next_request(states)
+        asked, forgotten = self.session.next_request_of(states.fetching, states.changed)
+        states.changed.clear()
         self.leader.ask(
             FetchRequest(
                 process.broker_id,

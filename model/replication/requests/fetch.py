@@ -2,8 +2,7 @@
 
 Models ReplicaManager.fetchMessages, DelayedFetch and the contexts of KIP-227 (FetchContext). A
 fetch without a session names all its partitions; a fetch in a session names only what changed.
-Followers fetch in sessions; our consumers do not, though they could. A follower serves consumers,
-too, up to its own high watermark (KIP-392).
+A follower serves consumers, too, up to its own high watermark (KIP-392).
 
 Left out: quotas of clients.
 """
@@ -64,7 +63,7 @@ class FetchContext(Protocol):
         """Wait for no partition any more."""
         ...
 
-    def answers(self, result: FetchResult) -> list[FetchPartitionResponse]:
+    def answers(self, result: FetchResult, now: int) -> list[FetchPartitionResponse]:
         """Return the partitions of the response."""
         ...
 
@@ -103,7 +102,7 @@ class SessionlessFetch:
         for waiters in self._parked_in:
             waiters.pop(operation, None)
 
-    def answers(self, result: FetchResult) -> list[FetchPartitionResponse]:
+    def answers(self, result: FetchResult, _now: int) -> list[FetchPartitionResponse]:
         """Return an answer for every partition."""
         found: list[FetchPartitionResponse] = []
         for _, partition, high_watermark, answer in result.reads:
@@ -117,10 +116,13 @@ class SessionlessFetch:
 class SessionFetch:
     """A fetch in a session (FullFetchContext, IncrementalFetchContext)."""
 
-    def __init__(self, session: FetchSession, hosted: HostedPartitions) -> None:
-        self.session_id = session.id
+    def __init__(
+        self, session: FetchSession, hosted: HostedPartitions, cache: FetchSessionCache
+    ) -> None:
+        self.session_id = session.id  # 0 for a new session
         self._session = session
         self._hosted = hosted
+        self._cache = cache
 
     def is_empty(self) -> bool:
         """Return whether the session has no partition."""
@@ -148,12 +150,16 @@ class SessionFetch:
         """Wait for no partition any more."""
         self._session.parked = None
 
-    def answers(self, result: FetchResult) -> list[FetchPartitionResponse]:
-        """Return the partitions with news for the follower, and record what it is sent."""
+    def answers(self, result: FetchResult, now: int) -> list[FetchPartitionResponse]:
+        """Return the partitions with news, and record what is sent.
+
+        All are new to a full fetch, and the session comes with its answer.
+        """
+        session = self._session
         found: list[FetchPartitionResponse] = []
-        dirty = self._session.dirty
+        dirty = session.dirty
         for asked, partition, high_watermark, answer in result.reads:
-            entry = self._session.entries[asked.tp]
+            entry = session.entries[asked.tp]
             if answer is None:
                 assert partition is not None, asked
                 log_start = partition.log.log_start_offset
@@ -172,6 +178,11 @@ class SessionFetch:
                     dirty[entry] = None
         for entry in list(dirty):
             entry.mark_clean_if_idle()
+        if session.evicted:
+            session.close()
+        elif not self.session_id:
+            self._cache.offer(session, now)
+            self.session_id = session.id
         return found
 
 
@@ -249,7 +260,7 @@ class FetchHandler:
         else:
             if stale:
                 session.mark_all_dirty()
-            context = SessionFetch(session, self._hosted)
+            context = SessionFetch(session, self._hosted, self._sessions)
         wanted = context.wanted()
         result = self._reader.read(request, wanted, now, first=True, stale=stale)
         if session is not None:
@@ -281,7 +292,7 @@ class FetchHandler:
     def _answer(
         self, item: Request, context: FetchContext, result: FetchResult, started: int, now: int
     ) -> None:
-        response = FetchResponse(NONE, tuple(context.answers(result)), context.session_id)
+        response = FetchResponse(NONE, tuple(context.answers(result, now)), context.session_id)
         self._respond(item, response, started, now)
 
     def _respond(self, item: Request, response: FetchResponse, started: int, now: int) -> None:

@@ -10,10 +10,11 @@ caught up. ``FetchSession.last_fetch_us`` has the time of that confirmation, and
 over when it becomes *dirty* (the log grew, an offset moved, the leadership changed). Kafka's rules
 see no difference; test_fetch_sessions.py compares sessions with full fetches.
 
-A consumer may have a session, too. Its entries are never clean, as no leader knows of a replica −1,
-and its parked fetches wait for the high watermark.
+Consumers have sessions, too. Their entries are never clean, as no leader knows of a replica −1, and
+their parked fetches wait for the high watermark.
 
-Left out: priority between sessions at eviction.
+A full fetch gets its session with its response. The cache is limited: a follower's session may push
+out a consumer's, and a fetch that finds no room is answered without a session.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkasim.model.errors import Errors
+from kafkasim.model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from kafkasim.model.messages import FetchPartition, FetchRequest
 from kafkasim.model.records import TopicPartition
 
@@ -33,12 +35,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.rules import ReplicationRules
 
 NONE = Errors.NONE
-INITIAL_EPOCH = 0
-"""The session epoch of a full fetch that opens a session."""
-FINAL_EPOCH = -1
-"""The session epoch of a full fetch without a session."""
-SLOTS = 1000  # max.incremental.fetch.session.cache.slots
-EVICTION_US = 120_000_000  # min.incremental.fetch.session.eviction.ms
+EVICTION_US = 120_000_000  # min.incremental.fetch.session.eviction.ms, a constant of Kafka's
 
 
 class CachedPartition:
@@ -115,36 +112,70 @@ class CachedPartition:
 
 
 class FetchSession:
-    """One follower's session."""
+    """The session of a follower or a consumer."""
 
-    __slots__ = ("dirty", "entries", "epoch", "id", "last_fetch_us", "parked", "replica_id")
+    __slots__ = (
+        "cached_size",
+        "created_us",
+        "dirty",
+        "entries",
+        "epoch",
+        "evicted",
+        "id",
+        "last_fetch_us",
+        "last_used_us",
+        "parked",
+        "replica_id",
+        "shard",
+        "uses_topic_ids",
+    )
 
-    def __init__(self, session_id: int, replica_id: int, now: int) -> None:
-        self.id = session_id
+    def __init__(self, replica_id: int, uses_topic_ids: bool, now: int) -> None:
+        self.id = 0  # until it is in the cache
+        self.shard = 0  # of the cache
+        self.evicted = False  # from the cache; a fetch that waits is answered all the same
         self.replica_id = replica_id
+        self.uses_topic_ids = uses_topic_ids
         self.epoch = INITIAL_EPOCH + 1  # what the next request must carry
         self.entries: dict[TopicPartition, CachedPartition] = {}
         self.dirty: dict[CachedPartition, None] = {}  # all entries that are not clean
         self.parked: FetchWaiter | None = None
         self.last_fetch_us = now
+        self.created_us = self.last_used_us = now  # created and touched in the cache
+        self.cached_size = 0  # of entries, when it was touched
+
+    @property
+    def privileged(self) -> bool:
+        """Whether it is a follower's."""
+        return self.replica_id >= 0
 
     def update(self, request: FetchRequest) -> None:
-        """Take over what the request changes."""
+        """Take over what the request changes.
+
+        A partition has one entry. Under another topic id it is another partition, as Kafka's
+        session has it.
+        """
         entries = self.entries
         for asked in request.partitions:
             entry = entries.get(asked.tp)
-            if entry is None:
-                entry = entries[asked.tp] = CachedPartition(self, asked)
-                self.dirty[entry] = None
-            else:
+            if entry is not None and entry.asked.topic_id == asked.topic_id:
                 if entry.clean:
                     entry.mark_dirty()
                 entry.asked = asked
-        for tp in request.forgotten:
-            entry = entries.pop(tp, None)
+                continue
             if entry is not None:
-                entry.detach()
-                del self.dirty[entry]
+                self._drop(entry)
+            entry = entries[asked.tp] = CachedPartition(self, asked)
+            self.dirty[entry] = None
+        for topic_id, tp in request.forgotten:
+            entry = entries.get(tp)
+            if entry is not None and entry.asked.topic_id == topic_id:
+                del entries[tp]
+                self._drop(entry)
+
+    def _drop(self, entry: CachedPartition) -> None:
+        entry.detach()
+        del self.dirty[entry]
 
     def mark_all_dirty(self) -> None:
         """Look at every partition in the next fetch."""
@@ -167,14 +198,23 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """The sessions of one broker. Ids count up (Kafka draws them)."""
+    """The sessions of one broker, in shards that are filled in turn (KAFKA-9401).
 
-    __slots__ = ("_keeps_epoch", "_last_id", "sessions")
+    Ids count up from ``first_id``, which no earlier process of the broker has given out. (Kafka
+    draws them.)
+    """
 
-    def __init__(self, rules: ReplicationRules) -> None:
+    __slots__ = ("_last_id", "_offers", "_rules", "_shards", "_slots", "sessions")
+
+    def __init__(self, slots: int, rules: ReplicationRules, first_id: int) -> None:
+        """``slots`` is max.incremental.fetch.session.cache.slots."""
+        shards = rules.fetch_session_shards()
         self.sessions: dict[int, FetchSession] = {}
-        self._last_id = 0
-        self._keeps_epoch = rules.session_keeps_epoch()
+        self._slots = slots // shards  # of one shard
+        self._shards: list[dict[int, FetchSession]] = [{} for _ in range(shards)]
+        self._offers = 0  # sessions that wanted to be in the cache
+        self._last_id = first_id
+        self._rules = rules
 
     def partitions_of(self, session_id: int) -> Iterable[TopicPartition]:
         """Return what a session fetches without naming it; nothing for an unknown session."""
@@ -184,43 +224,93 @@ class FetchSessionCache:
     def open(self, request: FetchRequest, now: int) -> tuple[FetchSession | None, Errors]:
         """Return the session of a request, updated by it, or the error that refuses it.
 
-        No session and no error: the request names all its partitions (FetchManager.newContext).
+        The session of a full fetch is a new one, not yet in the cache. No session and no error: the
+        request names all its partitions (FetchManager.newContext).
         """
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             known = self.sessions.get(request.session_id)
-            if known is not None and known.replica_id == request.replica_id:
-                # Ids restart with the broker, so an old id may belong to another follower now.
-                self._remove(request.session_id)
+            if known is not None:
+                self._remove(known)
             if request.session_epoch == FINAL_EPOCH:
                 return None, NONE
-            session = self._create(request, now)
-        else:
-            found = self.sessions.get(request.session_id)
-            if found is None:
-                return None, Errors.FETCH_SESSION_ID_NOT_FOUND
-            if found.epoch != request.session_epoch:
-                return None, Errors.INVALID_FETCH_SESSION_EPOCH
-            session = found
-            session.epoch += 1
-        session.update(request)
-        if request.session_epoch != INITIAL_EPOCH:
-            if not session.entries:
-                self._remove(session.id)
-                return None, NONE
-            if not self._keeps_epoch:
-                session.forget_epochs()
-        return session, NONE
+            session = FetchSession(request.replica_id, _uses_topic_ids(request), now)
+            session.update(request)
+            return session, NONE
+        found = self.sessions.get(request.session_id)
+        if found is None:
+            return None, Errors.FETCH_SESSION_ID_NOT_FOUND
+        if found.epoch != request.session_epoch:
+            return None, Errors.INVALID_FETCH_SESSION_EPOCH
+        if request.partitions and found.uses_topic_ids is not _uses_topic_ids(request):
+            return None, Errors.FETCH_SESSION_TOPIC_ID_ERROR
+        found.update(request)
+        if not found.entries:
+            self._remove(found)
+            return None, NONE
+        self._touch(found, now)
+        found.epoch += 1
+        if not self._rules.session_keeps_epoch():
+            found.forget_epochs()
+        return found, NONE
 
-    def _create(self, request: FetchRequest, now: int) -> FetchSession:
-        sessions = self.sessions
-        for session in list(sessions.values()):
-            if now - session.last_fetch_us > EVICTION_US or len(sessions) >= SLOTS:
-                self._remove(session.id)
-        self._last_id += 1
-        session = sessions[self._last_id] = FetchSession(self._last_id, request.replica_id, now)
-        return session
-
-    def _remove(self, session_id: int) -> None:
-        session = self.sessions.pop(session_id, None)
-        if session is not None:
+    def offer(self, session: FetchSession, now: int) -> None:
+        """Give a new session an id, or close it if there is no room (maybeCreateSession)."""
+        number = self._offers % len(self._shards)
+        self._offers += 1
+        shard = self._shards[number]
+        if len(shard) >= self._slots and not self._evict(shard, session, now):
             session.close()
+            return
+        self._last_id += 1
+        session.id, session.shard, session.created_us = self._last_id, number, now
+        shard[session.id] = self.sessions[session.id] = session
+        self._touch(session, now)
+
+    def _touch(self, session: FetchSession, now: int) -> None:
+        session.last_used_us = now
+        session.cached_size = len(session.entries)
+
+    def _evict(self, shard: dict[int, FetchSession], new: FetchSession, now: int) -> bool:
+        """Make room for ``new`` if a session is stale, or less valuable (tryEvict).
+
+        A consumer's session is less valuable than a follower's, and a small one less than a large
+        one. Neither pushes out a follower's that was young when it was last used.
+        """
+        if not shard:
+            return False
+        oldest = min(shard.values(), key=lambda each: (each.last_used_us // 1000, each.id))
+        if now - oldest.last_used_us > EVICTION_US:
+            self._push_out(oldest)
+            return True
+        evictable = [
+            ((each.privileged, each.cached_size, each.id), each)
+            for each in shard.values()
+            if each.last_used_us - each.created_us > EVICTION_US
+            or (new.privileged and not each.privileged)
+        ]
+        if not evictable:
+            return False
+        value, least = min(evictable, key=lambda each: each[0])
+        if (new.privileged, len(new.entries), 0) < value:
+            return False
+        self._push_out(least)
+        return True
+
+    def _push_out(self, session: FetchSession) -> None:
+        self._forget(session)
+        session.evicted = True
+        if session.parked is None:
+            session.close()
+
+    def _remove(self, session: FetchSession) -> None:
+        self._forget(session)
+        session.close()
+
+    def _forget(self, session: FetchSession) -> None:
+        del self.sessions[session.id]
+        del self._shards[session.shard][session.id]
+
+
+def _uses_topic_ids(request: FetchRequest) -> bool:
+    """Return whether a request names topics by their ids, as it does from version 13 on."""
+    return all(asked.topic_id for asked in request.partitions)

@@ -152,7 +152,17 @@ def fetch_sessions(talk: Talk) -> None:
             for at, offset in wanted
         )
         request = m.FetchRequest(
-            -1, -1, 0, 1, 1 << 20, 0, rows, sessions[session], epoch, "", forgotten
+            -1,
+            -1,
+            0,
+            1,
+            1 << 20,
+            0,
+            rows,
+            sessions[session],
+            epoch,
+            "",
+            tuple((talk.ids[at.topic], at) for at in forgotten),
         )
         answer = talk.ask(what, request)
         sessions[what] = answer.session_id

@@ -34,7 +34,7 @@ class Operator:
 
     def ask(self, broker: int, message: m.Message, timeout: float = TIMEOUT_SECONDS) -> Any:
         """Return a broker's answer, or None if it gave none in time."""
-        api, body = to_wire(message, {})
+        api, body = to_wire(message)
         try:
             connection = Connection(self.schemas, self.nodes.ports[broker][1], timeout)
             try:
@@ -249,7 +249,7 @@ class ProducerThread(threading.Thread):
         batch = batch_of((Record(None, number, 100, 0),))
         tp = TopicPartition(self._topic, partition)
         request = m.ProduceRequest(self._acks, 1000, (m.ProducePartition(tp, batch),))
-        api, body = to_wire(request, {})
+        api, body = to_wire(request)
         try:
             if leader not in self._connections:
                 port = self._operator.nodes.ports[leader][1]

@@ -289,8 +289,8 @@ class ConsumerCoordinator:
 
     # Leave and close.
 
-    def close(self, now: int, done: Callable[[], None]) -> None:
-        """Commit if auto-commit is on, give the partitions up, leave, then call ``done()``.
+    def close(self, now: int, done: Callable[[int], None]) -> None:
+        """Commit if auto-commit is on, give the partitions up, leave, then call ``done(now)``.
 
         Models ConsumerCoordinator.close: it commits whoever assigned the partitions, and all of it
         takes 30 s at most.
@@ -298,9 +298,9 @@ class ConsumerCoordinator:
         subscription = self._subscription
         deadline = now + CLOSE_TIMEOUT_US
 
-        def closed(_response: Any, _at: int) -> None:
+        def closed(_response: Any, at: int) -> None:
             self._lookup.close()
-            done()
+            done(at)
 
         def committed(_error: Errors, at: int) -> None:
             self._heartbeat.disable()

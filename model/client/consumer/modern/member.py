@@ -88,22 +88,22 @@ class ConsumerGroupMember:
             self.commits.auto_commit(now)
         return True
 
-    def close(self, now: int, done: Callable[[], None]) -> None:
-        """Commit if auto-commit is on, give the partitions up, leave, then call ``done()``.
+    def close(self, now: int, done: Callable[[int], None]) -> None:
+        """Commit if auto-commit is on, give the partitions up, leave, then call ``done(now)``.
 
         Models AsyncKafkaConsumer.close; all of it takes 30 s at most.
         """
         process, key = self._poll.process, ("close", self._poll.name)
         over = False
 
-        def closed(_at: int) -> None:
+        def closed(at: int) -> None:
             nonlocal over
             if not over:
                 over = True
                 process.timers.cancel(key)
                 self._heartbeat.stop()
                 self._lookup.close()
-                done()
+                done(at)
 
         def committed(_error: Errors, at: int) -> None:
             if over:
