@@ -17,14 +17,13 @@ from __future__ import annotations
 
 JUDGED_KINDS = (
     "Acked", "Appended", "ApplicationFailed", "BecameLeader", "BrokerHeartbeat",
-    "BrokerRegistration", "ClockDrifted", "ControllerActive", "FinalReplica", "GroupAssigned",
-    "HighWatermark", "IsrProposed", "LogLoaded", "LogStart", "MarkerWritten", "OffsetCommitted",
-    "OffsetFetched", "PartitionChanged", "Phase", "Polled", "Positioned", "Processed",
-    "ProcessorStarted", "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated",
+    "BrokerRegistration", "ClockDrifted", "ControllerActive", "FinalOffset", "FinalReplica",
+    "GroupAssigned", "HighWatermark", "IsrProposed", "LogLoaded", "LogStart", "MarkerWritten",
+    "OffsetCommitted", "OffsetFetched", "PartitionChanged", "Phase", "Polled", "Positioned",
+    "Processed", "ProcessorStarted", "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated",
     "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
     "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
-    "ZkControllerWrite",
-    "ZooKeeperRole", "ZooKeeperSession",
+    "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

@@ -1,7 +1,8 @@
 """Liveness: whether a healed cluster has converged, what is missing, and how long it may take.
 
 A cluster has converged when every partition has a leader and its full ISR, every producer has
-flushed, and every group has read to the high watermark of the topics that it subscribes to.
+flushed, and every group has read to the high watermark of the topics that it subscribes to. What
+processors have to have committed is asked in ``transactions/under_way.py``.
 """
 
 from __future__ import annotations
@@ -304,11 +305,14 @@ def limit_us(scenario: Scenario) -> int:
     session = broker.zookeeper_session_timeout_ms if zookeeper else broker.broker_session_timeout_ms
     longest = [session, broker.replica_lag_time_max_ms * 3 // 2]
     for workload in scenario.workload:
-        if workload.kind == "producer":
-            longest.append(int(str(workload.config.get("delivery.timeout.ms", 120_000))))
-            longest.append(int(str(workload.config.get("metadata.max.age.ms", 300_000))))
-            longest.append(_transaction_ms(workload.config, broker))
-        else:
+        if workload.kind != "consumer-group":
+            writes = workload.config
+            if workload.kind == "processor":
+                writes = workload.producer_config
+            longest.append(int(str(writes.get("delivery.timeout.ms", 120_000))))
+            longest.append(int(str(writes.get("metadata.max.age.ms", 300_000))))
+            longest.append(_transaction_ms(writes, broker))
+        if workload.kind != "producer":
             config = ConsumerConfig.from_properties(workload.config)
             longest += [config.session_timeout_ms, config.metadata_max_age_ms]
             if silent or (workload.kind == "consumer-group" and workload.stuck_at is not None):

@@ -30,6 +30,7 @@ from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, limit_us
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.transactions.judge import Transactions
+from kafkasim.scenarios.judging.transactions.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.cluster import Cluster
@@ -63,6 +64,7 @@ class ScenarioRun:
         self.trace = Trace(directory)
         self.world = World(seed, self.trace)
         self.progress = Progress(self.trace, scenario.cluster.mode == "zookeeper")
+        self.under_way = UnderWay(self.trace)
         self.cluster = Cluster(self.world, self.trace, scenario, compose(self.variants))
         self.observer = Observer(self.trace, self.cluster.hosts, self.cluster.first_voters)
         self.faults = FaultSchedule(self.world, self.trace, self.cluster, self.progress)
@@ -169,6 +171,11 @@ class ScenarioRun:
             if not flushed and node not in ended
         ]
         lacking += control.stumbling.values()
+        lacking += [
+            f"{node} handles what it was given"
+            for node, busy in control.busy.items()
+            if busy and node not in ended
+        ]
         members = self.cluster.clients.members
         for workload in self.scenario.workload:
             if workload.kind != "producer":
@@ -177,6 +184,8 @@ class ScenarioRun:
                 names = workload.topics or [self.scenario.topics[0].name]
                 topic_ids = [control.topic_ids[name] for name in names]
                 lacking += self.progress.lag(workload.group, topic_ids)
+                if workload.kind == "processor":
+                    lacking += self.under_way.uncommitted(workload.group, topic_ids)
         return lacking
 
     def _on_application_failed(

@@ -37,6 +37,7 @@ class Control:
         self.next_record: dict[str, int] = {}  # producer -> number of its next record
         self.flushed: dict[str, bool] = {}  # producer -> whether it has sent all its records
         self.stumbling: dict[str, str] = {}  # node -> the record at which its application fails
+        self.busy: dict[str, int] = {}  # processor -> polls it is handling, and unanswered outputs
         self.failures: dict[str, str] = {}  # node -> the last exception that was handled
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 

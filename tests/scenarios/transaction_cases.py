@@ -42,6 +42,13 @@ def decided(commit: bool = True, epoch: int = 0) -> Rows:
     return [("broker-2", fact)]
 
 
+def completed() -> Rows:
+    fact = facts.TransactionState(
+        TID, 7, 0, "PrepareCommit", "CompleteCommit", (), 60000, 1, "markers"
+    )
+    return [("broker-2", fact)]
+
+
 def appended(base: int, *ids: int, pid: int = 7, epoch: int = 0, topic: str = T) -> Rows:
     fact = facts.Appended(topic, 0, 0, base, base + len(ids), pid, epoch, 0, ids)
     return [("broker-1", fact)]
@@ -131,7 +138,17 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
         {"torn-transaction": 1}),
     "torn: the offsets are missing": (
         [*OPEN, *offsets(5), *committed(4), *ending(True), *decided(), *ended("committed"),
-         *marker(2, True), *LOG], {"torn-transaction": 1}),
+         *marker(2, True), *completed(), *LOG], {"torn-transaction": 1}),
+    "torn: the offsets of an earlier transaction are missing": (
+        [*OPEN, *offsets(5), *ending(True), *decided(), *ended("committed"), *marker(2, True),
+         *begun(1), *ending(True, 1), *decided(), *ended("committed", 1), *LOG],
+        {"torn-transaction": 1}),
+    "whole: the marker for the offsets is under way": (
+        [*OPEN, *offsets(5), *ending(True), *decided(), *ended("committed"), *marker(2, True),
+         *LOG], {}),
+    "whole: a coordinator has found the offsets in its log": (
+        [*OPEN, *offsets(5), *ending(True), *decided(), *ended("committed"), *marker(2, True),
+         *completed(), ("broker-3", facts.FinalOffset("g", "orders", 0, 5)), *LOG], {}),
     "whole, with offsets": (
         [*OPEN, *offsets(5), *ending(True), *decided(), *ended("committed"), *marker(2, True),
          *committed(5), *LOG], {}),

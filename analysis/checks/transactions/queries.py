@@ -68,9 +68,18 @@ TORN = offending(
     FROM (SELECT run, begun, group, topic, partition, max_by(offset, seq) AS wanted
           FROM transaction_rows WHERE what = 'offset' GROUP BY run, begun, group, topic, partition)
     JOIN transactions USING (run, begun)
-    LEFT JOIN (SELECT run, group, topic, partition, max(offset) AS highest FROM OffsetCommitted
+    -- A coordinator that takes over finds commits in its log, and does not tell them again.
+    LEFT JOIN (SELECT run, group, topic, partition, max(offset) AS highest
+               FROM (SELECT run, group, topic, partition, offset FROM OffsetCommitted
+                     UNION ALL SELECT run, group, topic, partition, offset FROM FinalOffset)
                GROUP BY run, group, topic, partition) USING (run, group, topic, partition)
-    WHERE outcome = 'committed' AND coalesce(highest, -1) < wanted""",
+    -- While the markers of its last transaction are under way, its offsets are not demanded.
+    LEFT JOIN (SELECT run, transactional_id, sort_array(collect_list(struct(seq, state))) AS told
+               FROM TransactionState GROUP BY run, transactional_id)
+        USING (run, transactional_id)
+    WHERE outcome = 'committed' AND coalesce(highest, -1) < wanted
+        AND NOT coalesce(filter(told, one -> one.seq > commit_asked).state
+                         = array('PrepareCommit'), false)""",
     "'torn-transaction'",
     "'%s', story",
     place=about(shown=AT_END),

@@ -60,6 +60,7 @@ class Transactions:
         self._outputs = Outputs(trace)
         self._committed_readers: dict[str, None] = {}  # groups
         self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
+        self._told: dict[str, list[tuple[int, str]]] = {}  # id -> its states, with their rows
         self._loaded = -1  # the last row in which a coordinator began with the log of another
         self._reads: list[_Read] = []
         self._committed: dict[tuple[str, str, int], int] = {}  # the highest offset of a group
@@ -69,6 +70,7 @@ class Transactions:
         trace.subscribe(facts.TransactionsLoaded, self._on_loaded)
         trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
+        trace.subscribe(facts.FinalOffset, self._on_final_offset)
 
     def finish(self) -> list[Anomaly]:
         """Return the anomalies, sorted by name and partition."""
@@ -103,6 +105,7 @@ class Transactions:
     def _on_state(self, seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:
         if fact.state in DECIDED:
             self._decided[fact.transactional_id] = seq
+        self._told.setdefault(fact.transactional_id, []).append((seq, fact.state))
 
     def _on_loaded(self, seq: int, _t: int, _node: str, fact: facts.TransactionsLoaded) -> None:
         """Reckon with decisions that a coordinator finds in the log, and does not tell again."""
@@ -122,6 +125,11 @@ class Transactions:
                 )
 
     def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
+        place = (fact.group, fact.topic, fact.partition)
+        self._committed[place] = max(fact.offset, self._committed.get(place, -1))
+
+    def _on_final_offset(self, _seq: int, _t: int, _node: str, fact: facts.FinalOffset) -> None:
+        """Reckon with commits that a coordinator has found in its log and does not tell again."""
         place = (fact.group, fact.topic, fact.partition)
         self._committed[place] = max(fact.offset, self._committed.get(place, -1))
 
@@ -214,8 +222,9 @@ class Transactions:
                     continue
                 detail = f"{transaction.name} committed without record {record_id}"
                 self._note("torn-transaction", key, detail, -1, record_id)
+            completing = self._is_completing(transaction)
             for place, offset in transaction.offsets.items():
-                if self._committed.get(place, -1) < offset:
+                if not completing and self._committed.get(place, -1) < offset:
                     group, topic, partition = place
                     detail = f"{transaction.name} committed without offset {offset} of {group} in"
                     detail += f" {topic}-{partition}"
@@ -230,6 +239,11 @@ class Transactions:
             key, offset, record_id = fate[COMMITTED]
             detail = f"{transaction.name} aborted, but record {record_id} at offset {offset} is"
             self._note("torn-transaction", key, f"{detail} committed", offset, record_id)
+
+    def _is_completing(self, transaction: Transaction) -> bool:
+        """Return whether its commit is decided and its markers may be under way."""
+        told = self._told.get(transaction.transactional_id, [])
+        return [state for seq, state in told if seq > transaction.commit_asked] == ["PrepareCommit"]
 
     def _note(
         self,

@@ -55,9 +55,10 @@ class _ProcessLoop:
 
     async def run(self) -> None:
         """Poll and process for ever."""
-        table = self._table
+        table, busy = self._table, self._control.busy
         started = ProcessorStarted(table.group, table.guarantee, self._topics, table.output)
         self._port.record(started)
+        busy[self._node] = 0
         try:
             if table.guarantee == "exactly-once":
                 await self._transactions.initialize()
@@ -65,8 +66,11 @@ class _ProcessLoop:
             while True:
                 records = await self._poll()
                 if records:
+                    busy[self._node] += 1
                     await self._handle(records)
+                    busy[self._node] -= 1
         except Fenced as error:
+            busy[self._node] = 0
             self._control.failures[self._node] = str(error)
 
     async def _poll(self) -> dict[Any, Any]:
@@ -122,10 +126,18 @@ class _ProcessLoop:
             return
         await self._process(records)
         for send in self._outputs(records):
+            taken, done = self._port.call_acked("producer.send", *send, True)
+            self._control.busy[self._node] += 1
+            done.add_done_callback(self._on_answer)
             try:
-                await self._port.call("producer.send", *send, False)
+                await taken
             except KafkaError as error:
                 self._control.failures[self._node] = str(error)
+
+    def _on_answer(self, answer: asyncio.Future[Any]) -> None:
+        """Count an output as answered; the application does not care what the answer was."""
+        self._control.busy[self._node] -= 1
+        answer.exception()
 
     def _outputs(self, records: dict[Any, Any]) -> list[tuple[Any, ...]]:
         """Return (topic, key, value, size, partition) of each output."""
