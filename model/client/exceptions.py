@@ -72,3 +72,11 @@ class TransactionAbortedError(KafkaError):
 
 class IllegalStateError(KafkaError):
     """The call does not fit the state of the producer, e.g. a send outside a transaction."""
+
+
+class ConsumerRebalanceFailedError(KafkaError):
+    """An old consumer gave up after rebalance.max.retries attempts at its first rebalance."""
+
+
+class ConsumerTimeoutError(KafkaError):
+    """No record came for consumer.timeout.ms (ConsumerTimeoutException of the old consumer)."""

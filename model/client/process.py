@@ -1,6 +1,7 @@
 """The process of a client host: the named clients of one application.
 
-The type of a client's configuration says whether it is a producer, a consumer or an admin client.
+The type of a client's configuration says whether it is a producer, a consumer, an old consumer or
+an admin client.
 The application calls a method as ``<client>.<method>``; ``open`` makes a client that the process
 was not started with. A producer that has failed for good is closed and replaced
 (``<producer>.renew``), as an application would construct a new one.
@@ -20,15 +21,26 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.admin.admin import KafkaAdmin
 from kafkasim.model.client.consumer.consumer import KafkaConsumer
+from kafkasim.model.client.legacy.connector import ZookeeperConsumerConnector
 from kafkasim.model.client.producer.producer import KafkaProducer
 from kafkasim.model.client.rules import ClientRules
-from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kafkasim.model.config import (
+    ClientConfig,
+    Config,
+    ConsumerConfig,
+    LegacyConsumerConfig,
+    ProducerConfig,
+)
 from kafkasim.model.effects import Call, Exit, Process, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkasim.model.storage.files import Files
+
+
+Consumer = KafkaConsumer | ZookeeperConsumerConnector
+Client = KafkaProducer | Consumer | KafkaAdmin
 
 
 class ClientProcess(Process):
@@ -40,7 +52,7 @@ class ClientProcess(Process):
         self,
         name: str,
         bootstrap: tuple[str, ...],
-        clients: Mapping[str, ClientConfig],
+        clients: Mapping[str, Config],
         rules: ClientRules,
         files: Files,
         rng: random.Random,
@@ -51,7 +63,7 @@ class ClientProcess(Process):
         self._configs = dict(clients)
         self._rules = rules
         self._renewed: dict[str, int] = {}  # client -> how often it was replaced
-        self.clients: dict[str, KafkaProducer | KafkaConsumer | KafkaAdmin] = {}
+        self.clients: dict[str, Client] = {}
         self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {"open": self._open}
         self._stopping = False
         for client in clients:
@@ -60,13 +72,16 @@ class ClientProcess(Process):
     def _make(self, client: str, name: str) -> None:
         """Make a client; ``name`` tells it from those that it replaces."""
         config, bootstrap, rules = self._configs[client], self._bootstrap, self._rules
-        made: KafkaProducer | KafkaConsumer | KafkaAdmin
+        made: Client
         if isinstance(config, ProducerConfig):
             made = KafkaProducer(self, name, config, bootstrap, rules)
             self._methods[f"{client}.renew"] = partial(self._renew, client)
         elif isinstance(config, ConsumerConfig):
             made = KafkaConsumer(self, name, config, bootstrap, rules)
+        elif isinstance(config, LegacyConsumerConfig):
+            made = ZookeeperConsumerConnector(self, name, config, rules)
         else:
+            assert isinstance(config, ClientConfig), config
             made = KafkaAdmin(self, name, config, bootstrap, rules)
         self.clients[client] = made
         for method, function in made.methods.items():
@@ -111,7 +126,7 @@ class ClientProcess(Process):
                 self.out.append(Exit("shutdown", True))
 
         for client, stopped in self.clients.items():
-            if not isinstance(stopped, KafkaConsumer):
+            if not isinstance(stopped, Consumer):
                 self._hang_up(client)
                 stopped.shut(now, partial(closed, client))
             else:
@@ -129,7 +144,7 @@ class ClientProcess(Process):
         return [
             fact
             for client in self.clients.values()
-            if isinstance(client, KafkaConsumer)
+            if isinstance(client, Consumer)
             for fact in client.ground_truth()
         ]
 

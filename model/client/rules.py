@@ -120,3 +120,28 @@ class ClientRules:
         is sent again as it is, at once, until delivery.timeout.ms ends it (KAFKA-8350).
         """
         return batch_size
+
+    # The old consumer (client/legacy).
+
+    def stops_fetchers_before_release(self) -> bool:
+        """Return whether an old consumer takes no more records before it gives partitions up.
+
+        Otherwise it goes on with what it has fetched while the next owner begins (KAFKA-228).
+        """
+        return True
+
+    def commits_at_rebalance(self, auto_commit: bool) -> bool:
+        """Return whether an old consumer commits before it gives partitions up.
+
+        That is part of auto-commit: an application that commits by itself has not processed what it
+        has got (KAFKA-919).
+        """
+        return auto_commit
+
+    def keeps_partitions_of_lost_session(self) -> bool:
+        """Return whether an old consumer still counts as its own what its lost session owned.
+
+        The znodes are gone. The next rebalance would delete those of the next owners
+        (ZKSessionExpireListener.handleNewSession).
+        """
+        return False

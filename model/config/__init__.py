@@ -11,6 +11,7 @@ fields without effect say why (``no_effect``), and a test proves that each other
 
 from kafkasim.model.config.base import MAX_INT, MAX_LONG, Config, ConfigError, long, setting
 from kafkasim.model.config.clients import ClientConfig, ConsumerConfig, ProducerConfig
+from kafkasim.model.config.legacy import LegacyConsumerConfig
 from kafkasim.model.config.servers import BrokerConfig, TopicConfig
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "ConsumerConfig",
+    "LegacyConsumerConfig",
     "ProducerConfig",
     "TopicConfig",
     "long",

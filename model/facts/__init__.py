@@ -123,7 +123,13 @@ from kafkasim.model.facts.world import (
     Phase,
     TimeLimit,
 )
-from kafkasim.model.facts.zookeeper import ZooKeeperConnection, ZooKeeperRole, ZooKeeperSession
+from kafkasim.model.facts.zookeeper import (
+    PartitionOwner,
+    RebalanceAttempt,
+    ZooKeeperConnection,
+    ZooKeeperRole,
+    ZooKeeperSession,
+)
 
 _MODULES: tuple[ModuleType, ...] = (
     world,
@@ -241,6 +247,7 @@ __all__ = [
     "OffsetFetched",
     "Operated",
     "PartitionChanged",
+    "PartitionOwner",
     "Phase",
     "Polled",
     "Positioned",
@@ -249,6 +256,7 @@ __all__ = [
     "RaftRole",
     "ReadReplica",
     "ReadsCommitted",
+    "RebalanceAttempt",
     "Rebalanced",
     "Rebootstrapped",
     "ReplicaFailed",

@@ -1,4 +1,7 @@
-"""Facts recorded by the servers of a ZooKeeper ensemble and by their clients."""
+"""Facts recorded by the servers of a ZooKeeper ensemble and by their clients.
+
+The last ones are of the old consumers, whose groups live in ZooKeeper.
+"""
 
 from __future__ import annotations
 
@@ -38,3 +41,28 @@ class ZooKeeperConnection:
     session_id: int
     state: str  # CONNECTED | DISCONNECTED | EXPIRED | CLOSED
     server: str  # that confirmed it, "" if none did
+
+
+@value
+class PartitionOwner:
+    """An old consumer claimed a partition in its group's registry of owners, or gave it up."""
+
+    group: str
+    member_id: str
+    topic: str
+    partition: int
+    # claimed (told when ZooKeeper has answered) | conflict (the znode was another's) | released
+    # (told when the deletion is sent: from then on the partition is free for others)
+    event: str
+    owner: str  # of a conflict: the thread that the znode names
+
+
+@value
+class RebalanceAttempt:
+    """An old consumer's attempt at a rebalance ended, or all its attempts did."""
+
+    group: str
+    member_id: str
+    attempt: int  # from 1
+    outcome: str  # done | no-brokers | conflict | error | gave-up (rebalance.max.retries)
+    reason: str  # of an error

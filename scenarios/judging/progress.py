@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kafkasim.model import facts
-from kafkasim.model.config import BrokerConfig, ConsumerConfig
+from kafkasim.model.config import BrokerConfig, ConsumerConfig, LegacyConsumerConfig
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.language.tables import Scenario
 
@@ -275,6 +275,16 @@ class Progress:
         self.positions[(fact.group, key)] = (fact.position, node)
 
 
+def _old_consumer_ms(properties: Mapping[str, object]) -> int:
+    """Return how long an old consumer may be without its partitions after the group's last change.
+
+    Its session ends, and its attempts at a rebalance follow one another.
+    """
+    config = LegacyConsumerConfig.from_properties(properties)
+    attempts_ms = config.rebalance_max_retries * config.rebalance_backoff_ms
+    return config.zookeeper_session_timeout_ms + attempts_ms + config.socket_timeout_ms
+
+
 def _transaction_ms(properties: Mapping[str, object], broker: BrokerConfig) -> int:
     """Return how long a coordinator lets a transaction be open that nobody ends."""
     own = int(str(properties.get("transaction.timeout.ms", 60_000)))
@@ -296,8 +306,9 @@ def limit_us(scenario: Scenario) -> int:
     It is 30 s and twice the longest of: the broker's session (KRaft or ZooKeeper), 1.5 ×
     replica.lag.time.max.ms, delivery.timeout.ms and metadata.max.age.ms of producers,
     transaction.timeout.ms with the period in which coordinators look for old transactions,
-    session.timeout.ms and metadata.max.age.ms of consumers; and max.poll.interval.ms where a
-    member gets stuck, or where a coordinator may fall silent under a JoinGroup.
+    session.timeout.ms and metadata.max.age.ms of consumers, the session, the attempts at a
+    rebalance and socket.timeout.ms of old consumers; and max.poll.interval.ms where a member gets
+    stuck, or where a coordinator may fall silent under a JoinGroup.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)
@@ -312,7 +323,9 @@ def limit_us(scenario: Scenario) -> int:
             longest.append(int(str(writes.get("delivery.timeout.ms", 120_000))))
             longest.append(int(str(writes.get("metadata.max.age.ms", 300_000))))
             longest.append(_transaction_ms(writes, broker))
-        if workload.kind != "producer":
+        if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
+            longest.append(_old_consumer_ms(workload.config))
+        elif workload.kind != "producer":
             config = ConsumerConfig.from_properties(workload.config)
             longest += [config.session_timeout_ms, config.metadata_max_age_ms]
             if silent or (workload.kind == "consumer-group" and workload.stuck_at is not None):

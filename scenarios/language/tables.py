@@ -177,9 +177,12 @@ class ConsumerGroupTable(Table):
     process: it tries again for ever (``on-poison`` retry), skips it, or writes it to the topic
     ``dead-letter``. With ``app = "FILE[:FUNCTION]"`` the members run that function of a Python
     file, and keys about the built-in application say nothing.
+    ``protocol`` zookeeper makes them old consumers, which keep the group in ZooKeeper (KAFKA.md,
+    3.5); the others have a coordinator.
     """
 
     kind: Literal["consumer-group"]
+    protocol: Literal["coordinator", "zookeeper"] = "coordinator"
     group: str = "group"
     count: int = Field(1, ge=1, le=1000)
     topics: list[str] = []

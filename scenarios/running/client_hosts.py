@@ -10,7 +10,13 @@ from typing import Any
 from kafkasim.model.client.process import ClientProcess
 from kafkasim.model.client.producer.producer import producer_config as derived_config
 from kafkasim.model.client.rules import ClientRules
-from kafkasim.model.config import ClientConfig, ConsumerConfig, ProducerConfig
+from kafkasim.model.config import (
+    ClientConfig,
+    Config,
+    ConsumerConfig,
+    LegacyConsumerConfig,
+    ProducerConfig,
+)
 from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.applications.loading import UserApplication
 from kafkasim.scenarios.applications.session import USERS, Payloads, Session
@@ -51,7 +57,7 @@ class ClientHosts:
         self.members: dict[str, list[str]] = {}  # group -> hosts of its members
         self._payloads = Payloads()
         self._launched: list[Applications] = []  # of all incarnations
-        self._configs: dict[str, dict[str, ClientConfig]] = {}  # by host, then by client
+        self._configs: dict[str, dict[str, Config]] = {}  # by host, then by client
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
         self._add_workloads()
         self.admin_host = world.add_host("admin-1")
@@ -151,10 +157,6 @@ class ClientHosts:
     def _add_consumer(self, number: int, table: ConsumerGroupTable, *, is_first: bool) -> None:
         node = f"consumer-{number}"
         self.members.setdefault(table.group, []).append(node)
-        defaults = CONSUMER.get(self._scenario.cluster.kafka_version, {})
-        properties = {**defaults, "group.id": table.group, "client.id": node, **table.config}
-        if table.commit != "auto":
-            properties.setdefault("enable.auto.commit", False)
         if table.stuck_at is not None and is_first:
             self.control.stuck[node] = (table.stuck_at, table.stuck_for or STUCK_FOR_US)
         if table.app is not None:
@@ -167,10 +169,23 @@ class ClientHosts:
             control=self.control,
             rng=self._world.streams.stream(node, "application"),
         )
-        configs: dict[str, ClientConfig] = {"consumer": ConsumerConfig.from_properties(properties)}
+        configs = {"consumer": self._consumer_config(node, table)}
         if table.on_poison == "dead-letter":
             configs["producer"] = producer_config(self._scenario, {}, node)
         self._add(node, table, configs, application)
+
+    def _consumer_config(self, node: str, table: ConsumerGroupTable) -> Config:
+        properties = {"group.id": table.group, "client.id": node, **table.config}
+        if table.protocol == "zookeeper":
+            servers = range(1, self._scenario.cluster.zookeepers + 1)
+            properties["zookeeper.connect"] = ",".join([f"zookeeper-{n}" for n in servers])
+            if table.commit != "auto":
+                properties.setdefault("auto.commit.enable", False)
+            return LegacyConsumerConfig.from_properties(properties)
+        defaults = CONSUMER.get(self._scenario.cluster.kafka_version, {})
+        if table.commit != "auto":
+            properties.setdefault("enable.auto.commit", False)
+        return ConsumerConfig.from_properties({**defaults, **properties})
 
     def _user_application(self, number: int, table: ConsumerGroupTable, app: str) -> Application:
         """Return a user's application for a member's host; its clients have the table's config."""
@@ -197,7 +212,7 @@ class ClientHosts:
         self,
         node: str,
         table: ProducerTable | ConsumerGroupTable | ProcessorTable,
-        configs: Mapping[str, ClientConfig],
+        configs: Mapping[str, Config],
         application: Application,
     ) -> None:
         host = self._world.add_host(node, rack=table.rack or "rack-0")
@@ -208,9 +223,7 @@ class ClientHosts:
 
         self._starts.append((table.start, start))
 
-    def _run(
-        self, host: Host, configs: Mapping[str, ClientConfig], application: Application
-    ) -> None:
+    def _run(self, host: Host, configs: Mapping[str, Config], application: Application) -> None:
         """Start a client process; each incarnation of it gets the application anew."""
 
         def attach(started: Host) -> None:

@@ -15,13 +15,22 @@ from kafkasim.model.config import (
     Config,
     ConfigError,
     ConsumerConfig,
+    LegacyConsumerConfig,
     ProducerConfig,
     TopicConfig,
     setting,
 )
 from kafkasim.model.zookeeper.config import ZooKeeperConfig
 
-KINDS = (TopicConfig, BrokerConfig, ClientConfig, ProducerConfig, ConsumerConfig, ZooKeeperConfig)
+KINDS = (
+    TopicConfig,
+    BrokerConfig,
+    ClientConfig,
+    ProducerConfig,
+    ConsumerConfig,
+    LegacyConsumerConfig,
+    ZooKeeperConfig,
+)
 ROOTS = ("model", "sim", "scenarios/running")
 """Where a setting can take effect; printing or checking one is none."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.config import ConsumerConfig, ProducerConfig
+from kafkasim.model.config import ConsumerConfig, LegacyConsumerConfig, ProducerConfig
 from kafkasim.scenarios.language.checks.allowed import check_properties, some
 from kafkasim.scenarios.language.tables import (
     ConsumerGroupTable,
@@ -34,7 +34,10 @@ def check_workloads(scenario: Scenario) -> None:
             _check_producer(place, workload)
         else:
             named, key = workload.topics, f"{place}.topics"
-            check_properties(f"{place}.config", ConsumerConfig, workload.config)
+            old = workload.kind == "consumer-group" and workload.protocol == "zookeeper"
+            check_properties(
+                f"{place}.config", LegacyConsumerConfig if old else ConsumerConfig, workload.config
+            )
         for name in named:
             if name not in topics:
                 raise ValueError(f"{key}: no topic {name!r}; allowed: {some(topics)}")
@@ -42,6 +45,24 @@ def check_workloads(scenario: Scenario) -> None:
             _check_processor(place, workload, topics)
         elif workload.kind == "consumer-group":
             _check_poison(place, workload, topics)
+            if workload.protocol == "zookeeper":
+                _check_old_consumers(place, workload, scenario.cluster.mode)
+
+
+def _check_old_consumers(place: str, table: ConsumerGroupTable, mode: str) -> None:
+    if mode != "zookeeper":
+        raise ValueError(
+            f'{place}.protocol: "zookeeper" needs cluster.mode = "zookeeper"; allowed: coordinator'
+        )
+    if table.commit == "async":
+        raise ValueError(
+            f"{place}.commit: an old consumer has no async commit; allowed: auto, sync, first, none"
+        )
+    if table.app is not None:
+        raise ValueError(f'{place}.app: needs protocol = "coordinator"')
+    for key in ("group.id", "zookeeper.connect"):
+        if key in table.config:
+            raise ValueError(f"{place}.config.{key}: follows from the scenario")
 
 
 def _check_producer(place: str, table: ProducerTable) -> None:
