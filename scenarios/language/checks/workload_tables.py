@@ -60,6 +60,10 @@ def _check_old_consumers(place: str, table: ConsumerGroupTable, mode: str) -> No
         )
     if table.app is not None:
         raise ValueError(f'{place}.app: needs protocol = "coordinator"')
+    if table.poison_record is not None and table.on_poison == "retry":
+        raise ValueError(
+            f"{place}.on-poison: an old consumer cannot seek back; allowed: skip, dead-letter"
+        )
     for key in ("group.id", "zookeeper.connect"):
         if key in table.config:
             raise ValueError(f"{place}.config.{key}: follows from the scenario")
