@@ -103,6 +103,24 @@ def unseen(facts: Facts, key: Key, found: Found) -> Chain:
     return chain
 
 
+def overtaken(facts: Facts, key: Key, found: Found) -> Chain:
+    """Return how far a group had read when retention passed it, and where it went on."""
+    chain = Chain()
+    reset = facts.row(found["seq"])
+    before = reset["seq"]
+    chain.add(
+        facts.last(["Polled"], key, group=found["group"], before=before),
+        facts.last(["LogStart"], key, before=before, where=lambda r: r["offset"] > found["offset"]),
+        reset,
+    )
+    chain.turns(
+        reset,
+        f"{reset['node']} went on at offset {reset['offset']}; what the group had not read before"
+        " the log's start was gone",
+    )
+    return chain
+
+
 def reader_order(facts: Facts, key: Key, found: Found) -> Chain:
     """Return the poll that did not continue where the one before had ended."""
     chain = Chain()

@@ -69,6 +69,7 @@ DELIVERY: Mapping[str, OfFinding] = {
     "nonmonotonic-send": clients.sends_out_of_order,
     "offset-regression": clients.commit_back,
     "skipped-by-commit": clients.skipped,
+    "lost-to-retention": clients.overtaken,
     "application-failed": clients.application,
     "aborted-read": transactions.aborted_read,
     "precommitted-read": transactions.precommitted_read,

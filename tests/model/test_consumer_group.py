@@ -334,7 +334,7 @@ def test_out_of_range_resets_by_policy() -> None:
 def test_out_of_range_without_a_policy_is_the_applications_problem() -> None:
     h, group = start(records=6, auto_offset_reset="none")
     group.committed[T0] = 50
-    assert type(polled(h, 500)).__name__ == "NoOffsetForPartitionError"
+    assert type(polled(h, 500)).__name__ == "OffsetOutOfRangeError"
 
 
 def test_seek_drops_what_was_buffered() -> None:
