@@ -57,7 +57,7 @@ class MemberRequest:
     instance_id: str | None  # of a static member
     api: str  # JoinGroup | SyncGroup | Heartbeat | LeaveGroup | ConsumerGroupHeartbeat
     generation: int  # of a JoinGroup: the last one, as its subscription has it; −1: none
-    topics: tuple[str, ...]  # of a JoinGroup: what the member subscribes to
+    topics: tuple[str, ...]  # what the member subscribes to; an expression stands in slashes
     protocols: tuple[str, ...]  # of a JoinGroup: the assignors, by preference
     session_timeout_ms: int  # of a JoinGroup, 0 otherwise; as the next
     rebalance_timeout_ms: int

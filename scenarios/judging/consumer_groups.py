@@ -11,6 +11,7 @@ What holds instead, in the committed view of the coordinator:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
@@ -182,11 +183,16 @@ class ConsumerGroups:
             for topic in self._members.get((fact.group, member_id), _Member()).topics
         }
         since = before.since_us - METADATA_LAG_US
+        expressions = [topic[1:-1] for topic in topics if topic.startswith("/")]
         if (
             fact.generation <= before.epoch
             or before.members != fact.member_ids
             or before.told_us == t
-            or any(self._changed.get(topic, since - 1) >= since for topic in topics)
+            or (expressions and before.told_us >= before.since_us)  # it is resolved later
+            or any(
+                at >= since and (topic in topics or _matches(expressions, topic))
+                for topic, at in self._changed.items()
+            )
         ):
             return
         self._violated(
@@ -264,6 +270,10 @@ class ConsumerGroups:
         key = self.cluster.group_key(group)
         lost = self.cluster.lost_between(key, promise, seq)
         self.cluster.violated(name, seq, t, key, message, lost)
+
+
+def _matches(expressions: list[str], topic: str) -> bool:
+    return any(re.fullmatch(each, topic) is not None for each in expressions)
 
 
 def _next(t: int, fact: facts.GroupState, before: _View | None) -> _View:

@@ -168,15 +168,17 @@ class ProcessorTable(Table):
 class ConsumerGroupTable(Table):
     """``count`` members of ``group``, each on a host of its own.
 
-    Without ``topics`` they subscribe to the scenario's first topic. ``processing`` is the time a
-    record takes. With ``handover`` the poll loop passes records to a worker and polls on, as an
-    application with a processing thread does. ``commit`` is auto (enable.auto.commit), sync or
-    async (after processing), first (synchronously before processing) or none. The first member
-    stays away from poll() for ``stuck-for`` (default 10 minutes) once ``stuck-at`` has passed.
-    ``poison-record`` is the number of a record of producer-1, from 0, that the application cannot
-    process: it tries again for ever (``on-poison`` retry), skips it, or writes it to the topic
-    ``dead-letter``. With ``app = "FILE[:FUNCTION]"`` the members run that function of a Python
-    file, and keys about the built-in application say nothing.
+    Without ``topics`` they subscribe to the scenario's first topic; with ``pattern`` to all topics
+    whose whole name matches it, as the consumer finds out; with ``subscription-pattern`` the
+    coordinator does (KIP-848). ``processing`` is the time a record takes. With ``handover`` the
+    poll loop passes records to a worker and polls on, as an application with a processing thread
+    does. ``commit`` is auto (enable.auto.commit), sync or async (after processing), first
+    (synchronously before processing) or none. The first member stays away from poll() for
+    ``stuck-for`` (default 10 minutes) once ``stuck-at`` has passed. ``poison-record`` is the number
+    of a record of producer-1, from 0, that the application cannot process: it tries again for ever
+    (``on-poison`` retry), skips it, or writes it to the topic ``dead-letter``. With
+    ``app = "FILE[:FUNCTION]"`` the members run that function of a Python file, and keys about the
+    built-in application say nothing.
     ``protocol`` zookeeper makes them old consumers, which keep the group in ZooKeeper (KAFKA.md,
     3.5); the others have a coordinator.
     """
@@ -186,6 +188,8 @@ class ConsumerGroupTable(Table):
     group: str = "group"
     count: int = Field(1, ge=1, le=1000)
     topics: list[str] = []
+    pattern: str | None = None
+    subscription_pattern: str | None = None
     processing: DurationSpan = Span(0, 0)
     commit: Literal["auto", "sync", "async", "first", "none"] = "auto"
     handover: bool = False

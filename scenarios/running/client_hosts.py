@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -251,3 +252,15 @@ def producer_config(scenario: Scenario, properties: Mapping[str, Any], node: str
     """Return a producer's configuration with the defaults of the scenario's Kafka version."""
     defaults = PRODUCER.get(scenario.cluster.kafka_version, {})
     return derived_config({"client.id": node, **defaults, **properties})
+
+
+def subscribed_topics(
+    table: ConsumerGroupTable | ProcessorTable, scenario: Scenario, known: Iterable[str]
+) -> list[str]:
+    """Return the topics that a workload reads; ``known`` are all topics, for its pattern."""
+    pattern = None
+    if table.kind == "consumer-group":
+        pattern = table.pattern or table.subscription_pattern
+    if pattern is None:
+        return table.topics or [scenario.topics[0].name]
+    return [name for name in known if re.fullmatch(pattern, name)]

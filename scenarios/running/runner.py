@@ -33,6 +33,7 @@ from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.running.client_hosts import subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.operations import properties_text
@@ -181,7 +182,7 @@ class ScenarioRun:
             if workload.kind != "producer":
                 if all(node in ended for node in members[workload.group]):
                     continue
-                names = workload.topics or [self.scenario.topics[0].name]
+                names = subscribed_topics(workload, self.scenario, list(control.topic_ids))
                 topic_ids = [control.topic_ids[name] for name in names]
                 lacking += self.progress.lag(workload.group, topic_ids)
                 if workload.kind == "processor":

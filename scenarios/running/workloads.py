@@ -117,12 +117,21 @@ class _PollLoop:
         if self.table.handover:
             worker = asyncio.ensure_future(self._work())
             worker.set_name(f"{self.node}-worker")
-        await self.port.call("consumer.subscribe", self.topics)
+        await self._subscribe()
         while True:
             records = await self._poll()
             if records:
                 await self._get_stuck()
                 await self._handle(records)
+
+    async def _subscribe(self) -> None:
+        if self.table.pattern is not None:
+            await self.port.call("consumer.subscribe_pattern", self.table.pattern)
+        elif self.table.subscription_pattern is not None:
+            pattern = self.table.subscription_pattern
+            await self.port.call("consumer.subscribe_subscription_pattern", pattern)
+        else:
+            await self.port.call("consumer.subscribe", self.topics)
 
     async def _get_stuck(self) -> None:
         """Stay away from poll() for a while, once, records in hand, where the workload says so."""

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from kafkasim.model.effects import Process
 
 
+ALL_TOPICS = re.compile(r"[\s\S]*")
+
+
 @value
 class ConsumerGroupMetadata:
     """A consumer's place in its group."""
@@ -104,8 +107,16 @@ class KafkaConsumer:
                 config, rules, metadata, subscription, membership, self.offset_fetcher, poll
             )
         self.methods = {
+            **self._calls(),
+            **Steering(config, metadata, subscription, poll).methods,
+        }
+        self._callbacks: list[Reply] = []  # of async commits, until the next poll() or commit
+
+    def _calls(self) -> dict[str, Callable[[int, tuple[Any, ...], int], None]]:
+        return {
             "subscribe": self.subscribe,
             "subscribe_pattern": self.subscribe_pattern,
+            "subscribe_subscription_pattern": self.subscribe_subscription_pattern,
             "assign": self.assign,
             "poll": self.poll,
             "continue": self.continue_poll,
@@ -117,9 +128,7 @@ class KafkaConsumer:
             "group_metadata": self.group_metadata,
             "wakeup": self.wakeup,
             "close": self.close,
-            **Steering(config, metadata, subscription, poll).methods,
         }
-        self._callbacks: list[Reply] = []  # of async commits, until the next poll() or commit
 
     # Calls.
 
@@ -129,6 +138,7 @@ class KafkaConsumer:
         topics = tuple(sorted(args[0]))
         self.metadata.set_pattern(None, now)
         self.subscription.by_pattern = False
+        self.subscription.subscription_pattern = None
         self.subscription.topics = topics
         self.subscription.auto_assigned = True
         self._tell_isolation()
@@ -140,15 +150,34 @@ class KafkaConsumer:
         """Subscribe to the topics whose names match (pattern,), also those to come.
 
         The pattern is one of Python's re module. The consumer asks for all topics every
-        metadata.max.age.ms. Not modelled for group.protocol=consumer.
+        metadata.max.age.ms.
         """
-        if not isinstance(self._in_group(), ConsumerCoordinator):
-            self._refuse(call, KafkaError("UNSUPPORTED_VERSION", "pattern with KIP-848"))
-            return
         self.subscription.auto_assigned = self.subscription.by_pattern = True
+        self.subscription.subscription_pattern = None
         self._tell_isolation()
         self.metadata.set_topics((), now)
         self.metadata.set_pattern(re.compile(args[0]), now)
+        self._reply(call, None)
+
+    def subscribe_subscription_pattern(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Subscribe to the topics that the group coordinator matches with (pattern,), KIP-848.
+
+        The coordinator refuses what RE2/J cannot compile. The consumer asks for all topics, to know
+        those that it is assigned by name (ConsumerMetadata.newMetadataRequestBuilder).
+        """
+        member = self._in_group()
+        if isinstance(member, ConsumerCoordinator):
+            self._refuse(call, KafkaError("UNSUPPORTED_VERSION", "RE2/J pattern, classic protocol"))
+            return
+        if not args[0]:
+            self._refuse(call, KafkaError("INVALID_REGULAR_EXPRESSION", "the pattern is empty"))
+            return
+        self.subscription.auto_assigned, self.subscription.by_pattern = True, False
+        self.subscription.topics, self.subscription.subscription_pattern = (), args[0]
+        self._tell_isolation()
+        self.metadata.set_topics((), now)
+        self.metadata.set_pattern(ALL_TOPICS, now)
+        member.on_subscribed()
         self._reply(call, None)
 
     def assign(self, call: int, args: tuple[Any, ...], now: int) -> None:

@@ -91,6 +91,7 @@ class SubscriptionState:
     def __init__(self) -> None:
         self.topics: tuple[str, ...] = ()
         self.by_pattern = False  # the topics are those that match a pattern
+        self.subscription_pattern: str | None = None  # that the coordinator matches (KIP-848)
         self.auto_assigned = False  # by the group, not by assign()
         self.assignment: dict[TopicPartition, TopicPartitionState] = {}
         self.version = 0  # counts the assignments

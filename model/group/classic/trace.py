@@ -45,10 +45,12 @@ class GroupTrace:
 
     def record_heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> None:
         """Write that a heartbeat of a consumer group's member was accepted (KIP-848)."""
+        regex = request.subscribed_topic_regex
+        topics = (*(request.subscribed_topic_names or ()), *((f"/{regex}/",) if regex else ()))
         self._out.append(
             MemberRequest(
                 request.group_id, request.member_id, request.instance_id, "ConsumerGroupHeartbeat",
-                request.member_epoch, request.subscribed_topic_names or (), (),
+                request.member_epoch, topics, (),
                 0, max(request.rebalance_timeout_ms, 0),
             )
         )  # fmt: skip

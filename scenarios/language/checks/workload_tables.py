@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kafkasim.model.config import ConsumerConfig, LegacyConsumerConfig, ProducerConfig
@@ -24,6 +25,7 @@ def check_workloads(scenario: Scenario) -> None:
         ValueError: for the first mistake.
     """
     topics = [topic.name for topic in scenario.topics]
+    later = [o.topic for o in scenario.operations if o.kind == "create-topic" and o.topic]
     for index, workload in enumerate(scenario.workload):
         place = f"workload.{index}"
         if not topics:
@@ -39,12 +41,14 @@ def check_workloads(scenario: Scenario) -> None:
                 f"{place}.config", LegacyConsumerConfig if old else ConsumerConfig, workload.config
             )
         for name in named:
-            if name not in topics:
-                raise ValueError(f"{key}: no topic {name!r}; allowed: {some(topics)}")
+            known = [*topics, *later] if workload.kind == "producer" else topics
+            if name not in known:
+                raise ValueError(f"{key}: no topic {name!r}; allowed: {some(known)}")
         if workload.kind == "processor":
             _check_processor(place, workload, topics)
         elif workload.kind == "consumer-group":
             _check_poison(place, workload, topics)
+            _check_patterns(place, workload)
             if workload.protocol == "zookeeper":
                 _check_old_consumers(place, workload, scenario.cluster.mode)
 
@@ -67,6 +71,23 @@ def _check_old_consumers(place: str, table: ConsumerGroupTable, mode: str) -> No
     for key in ("group.id", "zookeeper.connect"):
         if key in table.config:
             raise ValueError(f"{place}.config.{key}: follows from the scenario")
+
+
+def _check_patterns(place: str, table: ConsumerGroupTable) -> None:
+    patterns = {"pattern": table.pattern, "subscription-pattern": table.subscription_pattern}
+    given = [name for name, pattern in patterns.items() if pattern is not None]
+    if len(given) + bool(table.topics) > 1:
+        raise ValueError(f"{place}.{given[0]}: give one of topics, pattern, subscription-pattern")
+    for name in given:
+        pattern = patterns[name]
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(f"{place}.{name}: {pattern!r} is no expression: {error}") from None
+        if table.app is not None:
+            raise ValueError(f"{place}.{name}: an application subscribes by itself")
+        if table.protocol == "zookeeper":
+            raise ValueError(f'{place}.{name}: needs protocol = "coordinator"')
 
 
 def _check_producer(place: str, table: ProducerTable) -> None:

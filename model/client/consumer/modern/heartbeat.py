@@ -151,7 +151,7 @@ class HeartbeatManager:
             None,
             timeout_ms if everything or sent.timeout_ms != timeout_ms else -1,
             topics if everything or sent.topics != topics else None,
-            None,
+            self._regex(everything),
             assignor if everything or sent.assignor != assignor else None,
             tuple(current.partitions.items()) if everything or sent.current != current else None,
             config.client_id,
@@ -159,6 +159,14 @@ class HeartbeatManager:
         sent.timeout_ms, sent.topics = timeout_ms, topics
         sent.assignor, sent.current = assignor, current
         return request
+
+    def _regex(self, everything: bool) -> str | None:
+        """Return the expression if it is to be sent, "" to take the last one back."""
+        pattern, sent = self._subscription.subscription_pattern, self._sent
+        changed, sent.pattern = pattern != sent.pattern, pattern
+        if changed or (everything and pattern is not None):
+            return pattern or ""
+        return None
 
     def _reset(self) -> None:
         """Forget what was sent, and back off no longer."""
@@ -207,10 +215,11 @@ class HeartbeatManager:
 class _SentFields:
     """What the last heartbeat said (SentFields)."""
 
-    __slots__ = ("assignor", "current", "timeout_ms", "topics")
+    __slots__ = ("assignor", "current", "pattern", "timeout_ms", "topics")
 
     def __init__(self) -> None:
         self.timeout_ms = -1
         self.topics: tuple[str, ...] | None = None
+        self.pattern: str | None = None
         self.assignor: str | None = None
         self.current: LocalAssignment | None = None

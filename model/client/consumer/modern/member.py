@@ -45,6 +45,8 @@ class ConsumerGroupMember:
     ) -> None:
         self._config = config
         self._subscription = subscription
+        self._metadata = metadata
+        self._matched_version = -1  # of the metadata
         self._poll = poll
         self._lookup = lookup = CoordinatorLookup(metadata.connections, config.group_id, poll)
         self.commits = OffsetCommits(
@@ -73,6 +75,7 @@ class ConsumerGroupMember:
         """
         manager = self.manager
         if self._subscription.auto_assigned:
+            self._match_pattern()
             manager.maybe_reconcile(can_commit=True, now=now)
             self.commits.auto_commit(now)
             manager.on_consumer_poll(now)
@@ -87,6 +90,16 @@ class ConsumerGroupMember:
                 self._lookup.find(now)
             self.commits.auto_commit(now)
         return True
+
+    def _match_pattern(self) -> None:
+        """Take over what metadata says of a pattern that is matched here.
+
+        The member joins or tells of its topics also if they are none (updatePatternSubscription).
+        """
+        if self._subscription.by_pattern and self._matched_version != self._metadata.version:
+            self._matched_version = self._metadata.version
+            self._subscription.topics = self._metadata.matching()
+            self.manager.on_subscription_updated()
 
     def close(self, now: int, done: Callable[[int], None]) -> None:
         """Commit if auto-commit is on, give the partitions up, leave, then call ``done(now)``.

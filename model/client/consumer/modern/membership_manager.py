@@ -10,7 +10,7 @@ Meanwhile it goes on with all partitions that it keeps. The events are those of 
 rebalance listener; a poll() ends with each (consumer/poll.py). With auto-commit a reconciliation
 begins in poll(), so that nothing is fetched behind the offsets that it commits.
 
-Not modelled: subscription by pattern; a listener that fails.
+Not modelled: a listener that fails.
 """
 
 from __future__ import annotations
