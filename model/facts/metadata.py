@@ -162,6 +162,20 @@ class ZkControllerWrite:
 
 
 @value
+class StateChangeFailed:
+    """A ZooKeeper controller could not write the first state of a partition, which stays new.
+
+    With NODEEXISTS the state is there: the controller wrote it and lost the answer, and takes no
+    notice of it until a controller is elected
+    (PartitionStateMachine.initializeLeaderAndIsrForPartitions).
+    """
+
+    topic_id: str
+    partition: int
+    error: str  # of ZooKeeper
+
+
+@value
 class ControlRequest:
     """A broker executed a ZooKeeper controller's request, or refused it as a whole."""
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkasim.model.config import BrokerConfig
-    from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
+    from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+    from kafkasim.model.controller.common.image import MetadataImage
     from kafkasim.model.replication.partitions.partition import Partition
     from kafkasim.model.replication.ports import BrokerProcess
     from kafkasim.model.storage.rules import StorageRules

@@ -17,7 +17,8 @@ from kafkasim.model.facts import ReplicaFailed
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
-    from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
+    from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+    from kafkasim.model.controller.common.image import MetadataImage
     from kafkasim.model.replication.fetching.fetchers import ReplicaFetchers
     from kafkasim.model.replication.logs.log_manager import LogManager
     from kafkasim.model.replication.partitions.hosted import HostedPartitions

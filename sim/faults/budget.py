@@ -7,7 +7,9 @@ When the last witness of a loss stops, is damaged or leaves the ISR before b doe
 outside the budget for the rest of the run.
 
 Processes are judged, not sessions: a witness that stops and restarts at once has stopped. The
-eligible leader replicas (KIP-966) have all committed records and count like members of the ISR.
+eligible leader replicas (KIP-966) have all committed records and count like members of the ISR. So
+does the last known leader: Kafka elects it once ISR and ELR are empty, also if it lost data. A
+witness that leaves the ELR earlier, because its restart was unclean, can no longer prevent that.
 
 In ZooKeeper mode only the memory of the controller tells that a broker bounced (KIP-380). A broker
 that lost data, is back before its session ends, and meets a new controller stays in the ISR. When
@@ -51,6 +53,7 @@ class Budget:
     def __init__(self, trace: Trace, brokers: dict[str, int]) -> None:
         self.outside: dict[Partition, str] = {}
         self._brokers = dict(brokers)
+        # With the eligible leader replicas and the last known leader: whoever may come to lead.
         self._isr: dict[Partition, tuple[int, ...]] = {}
         self._up: dict[int, bool] = dict.fromkeys(brokers.values(), False)
         # By partition: the brokers that lost data and are still in the ISR, and their witnesses.
@@ -125,7 +128,7 @@ class Budget:
 
     def _on_partition_changed(self, _: int, t_us: int, __: str, fact: PartitionChanged) -> None:
         partition = (fact.topic_id, fact.partition)
-        members = self._isr[partition] = fact.isr + fact.elr
+        members = self._isr[partition] = fact.isr + fact.elr + fact.last_known_elr
         losses = self._losses.get(partition)
         if not losses:
             return

@@ -7,9 +7,9 @@ from collections import deque
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
 from kafkasim.model.controller.common.image import (
     BrokerImage,
-    MetadataDelta,
     MetadataImage,
     PartitionRegistration,
     TopicImage,

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
+from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+from kafkasim.model.controller.common.deltas.snapshot import Snapshot, image_values, load_snapshot
+from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import (
     BrokerRegistrationChangeRecord,
     PartitionRecord,
@@ -14,7 +16,6 @@ from kafkasim.model.controller.common.records import (
     TopicRecord,
     chain_digest,
 )
-from kafkasim.model.controller.common.snapshot import Snapshot, image_values, load_snapshot
 from kafkasim.model.directories import MIGRATING, UNASSIGNED
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BrokerRegistration

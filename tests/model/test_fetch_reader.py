@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.common.image import MetadataDelta
+from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
 from kafkasim.model.effects import Request, Respond, Then
 from kafkasim.model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from kafkasim.model.messages import (

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model.controller.common.image import MetadataDelta, TopicImage
+from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+from kafkasim.model.controller.common.image import TopicImage
 from kafkasim.model.effects import Request, Respond, Then
 from kafkasim.model.errors import Errors
 from kafkasim.model.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchSessionHandler

@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model.controller.common.image import (
-    BrokerImage,
-    MetadataDelta,
-    MetadataImage,
-    PartitionRegistration,
-)
+from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+from kafkasim.model.controller.common.image import BrokerImage, MetadataImage, PartitionRegistration
 from kafkasim.model.controller.common.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
@@ -111,6 +107,23 @@ def test_a_copy_goes_its_own_way() -> None:
     replay([ConfigRecord("t", "x", None)], twin)
     assert image.contents() == before
     assert twin.contents() != before
+
+
+def test_a_delta_has_a_partition_as_it_was_and_as_it_is() -> None:
+    before = replay(RECORDS).image
+    former = before.partition("T", 0)
+    delta = replay(
+        [
+            PartitionChangeRecord("T", 0, isr=(2,)),
+            PartitionRecord("T", 1, (1,), (1,), 1),
+            PartitionChangeRecord("T", 0, isr=(1, 2)),
+        ],
+        before,
+    )
+    assert delta.former_partitions == {("T", 0): former, ("T", 1): None}
+    assert delta.changed_partitions["T", 0].partition_epoch == former.partition_epoch + 2
+    delta.forget_topic("T")
+    assert (delta.former_partitions, delta.changed_partitions) == ({}, {})
 
 
 def test_an_offset_is_replayed_once() -> None:

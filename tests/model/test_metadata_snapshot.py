@@ -1,7 +1,14 @@
 """The metadata image as a snapshot: there and back, what differs, when one is due."""
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
+from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+from kafkasim.model.controller.common.deltas.snapshot import (
+    Snapshot,
+    SnapshotGenerator,
+    image_values,
+    load_snapshot,
+)
+from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import (
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
@@ -13,12 +20,6 @@ from kafkasim.model.controller.common.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
-)
-from kafkasim.model.controller.common.snapshot import (
-    Snapshot,
-    SnapshotGenerator,
-    image_values,
-    load_snapshot,
 )
 
 HISTORY = [

@@ -1,6 +1,7 @@
 """Faults: validation, the injector in a small world, the nemesis, and the no-loss budget."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -389,6 +390,16 @@ def budget_after(*events):
 )
 def test_loss_is_inside_while_a_witness_remains(events, inside):
     assert (P0 not in budget_after(*events).outside) is inside
+
+
+@pytest.mark.parametrize("last_known", [True, False])
+def test_the_last_known_leader_still_may_lead_when_the_elr_is_empty(last_known):
+    budget = budget_after((2, 1), "!broker-1")
+    for elr in ((2,), ()):  # broker 1 leaves the ELR as it registers, then broker 2 does
+        known = (1,) if last_known else ()
+        left = replace(partition_changed(-1, ()), elr=elr, last_known_elr=known)
+        budget._on_partition_changed(0, 9, "controller-1", left)
+    assert (P0 in budget.outside) is last_known
 
 
 @pytest.mark.parametrize(("prefix", "inside"), [("/d1/", False), ("/d2/", True), ("", False)])

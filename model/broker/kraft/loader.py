@@ -19,14 +19,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
-from kafkasim.model.controller.common.records import chain_digest
-from kafkasim.model.controller.common.snapshot import (
+from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+from kafkasim.model.controller.common.deltas.snapshot import (
     Snapshot,
     SnapshotGenerator,
     image_values,
     load_snapshot,
 )
+from kafkasim.model.controller.common.image import MetadataImage
+from kafkasim.model.controller.common.records import chain_digest
 from kafkasim.model.effects import Post
 from kafkasim.model.facts import MetadataCommitted
 from kafkasim.model.records import RecordBatch

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.coordinators.registry import CoordinatorTopics
-    from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage
+    from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+    from kafkasim.model.controller.common.image import MetadataImage
     from kafkasim.model.replication.manager import ReplicaManager
 
 
@@ -76,10 +77,16 @@ class BrokerMetadataPublisher:
             self.topics_changed(tuple(dict.fromkeys(names)), created_at)
 
     def _elect_coordinators(self, delta: MetadataDelta, now: int) -> None:
-        for (topic_id, number), registration in delta.changed_partitions.items():
-            coordinator = self.coordinators.coordinator_of(self.image.topics[topic_id].name)
-            if coordinator is not None:
-                if registration.leader == self.broker_id:
-                    coordinator.on_elected(number, registration.leader_epoch, now)
-                else:
-                    coordinator.on_resigned(number, registration.leader_epoch, now)
+        """Tell the coordinators of new leader epochs of this broker, and of lost partitions.
+
+        A new ISR under the same leader epoch elects nobody (LocalReplicaChanges.electedLeaders).
+        """
+        for key, registration in delta.changed_partitions.items():
+            coordinator = self.coordinators.coordinator_of(self.image.topics[key[0]].name)
+            if coordinator is None:
+                continue
+            former, epoch = delta.former_partitions[key], registration.leader_epoch
+            if registration.leader != self.broker_id:
+                coordinator.on_resigned(key[1], epoch, now)
+            elif former is None or former.leader_epoch != epoch:
+                coordinator.on_elected(key[1], epoch, now)

@@ -148,21 +148,26 @@ class ControlRequests:
                 self.epochs.of_partition[tp] = state.controller_epoch
                 accepted.append(state)
         new = dict.fromkeys([state.tp for state in accepted if state.is_new])
+        me = self.incarnation.broker_id
+        led = [tp for tp in states if tp in hosted and hosted[tp].leader_id == me]
         failed = self.replicas.roles.become_leader_or_follower(states, now, new)
         results.update(failed)
         for state in accepted:
             coordinator = self.coordinators.coordinator_of(state.tp.topic)
             if coordinator is not None:
-                self._tell(coordinator, state, state.tp in failed, now)
+                self._tell(coordinator, state, state.tp in failed, state.tp in led, now)
         return list(results.items())
 
     def _tell(
-        self, coordinator: Coordinator, state: ControlPartition, failed: bool, now: int
+        self, coordinator: Coordinator, state: ControlPartition, failed: bool, led: bool, now: int
     ) -> None:
-        """Load or unload a coordinator's partition after a change of roles (onLeadershipChange)."""
+        """Load or unload a coordinator's partition after a change of roles (onLeadershipChange).
+
+        ``led``: this broker led it before, so a new leader epoch loads nothing (makeLeader).
+        """
         number = state.tp.partition
         if state.leader == self.incarnation.broker_id:
-            if not failed:
+            if not failed and not led:
                 coordinator.on_elected(number, state.leader_epoch, now)
         elif self.rules.unloads_coordinator(failed):
             coordinator.on_resigned(number, state.leader_epoch, now)

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataDelta, MetadataImage
+from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+from kafkasim.model.controller.common.deltas.snapshot import Snapshot, load_snapshot
+from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
 from kafkasim.model.controller.common.records import (
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
@@ -26,7 +28,6 @@ from kafkasim.model.controller.common.records import (
     UnregisterBrokerRecord,
     chain_digest,
 )
-from kafkasim.model.controller.common.snapshot import Snapshot, load_snapshot
 from kafkasim.model.facts import (
     BrokerRegistration,
     ConfigChanged,

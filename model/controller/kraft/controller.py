@@ -20,9 +20,13 @@ from functools import partial
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.deltas.snapshot import (
+    Snapshot,
+    SnapshotGenerator,
+    image_values,
+)
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.responses import not_controller
-from kafkasim.model.controller.common.snapshot import Snapshot, SnapshotGenerator, image_values
 from kafkasim.model.controller.kraft.active import LANE, ActiveController
 from kafkasim.model.controller.kraft.committed import CommittedMetadata
 from kafkasim.model.controller.kraft.ports import Listeners, Raft

@@ -21,6 +21,9 @@ from kafkasim.scenarios.judging.source import DELETING, UNCLEAN, PartitionKey
 
 _ALL = 1 << 60
 
+BY_LEADER = ("lag", "caught-up")
+"""Reasons of changes that a leader proposes; in ZooKeeper mode it may write them itself."""
+
 
 def _read(log: Any, offset: int, end: int) -> list[Any]:
     """Return the batches of a range of offsets, across segments."""
@@ -328,13 +331,26 @@ class Logs:
         allowed = created is not None and self.cluster.allows_unclean(created.topic)
         return self.cluster.excuse(state.key, "") or (UNCLEAN if allowed else "")
 
+    def _replicas(self, state: TracedPartition, fact: facts.PartitionChanged) -> tuple[int, ...]:
+        """Return the partition's replicas, as its controller assigned them.
+
+        In ZooKeeper mode a leader that writes the ISR itself may add a replica that the controller
+        has just removed and deleted, because it learns of that later.
+        """
+        if not self.cluster.zookeeper:
+            return fact.replicas
+        if fact.reason not in BY_LEADER and fact.offset > state.assigned_at:
+            state.assignment, state.assigned_at = fact.replicas, fact.offset
+        return state.assignment
+
     def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
         state = self._partition(fact.topic_id, fact.partition)
+        replicas = self._replicas(state, fact)
         if fact.partition_epoch < state.partition_epoch:
             return  # a later controller records again what an earlier one committed
         # A ZooKeeper controller ends a reassignment before it removes the old replicas from the
         # ISR. Leaders do not count these any more, and none of them can be elected.
-        isr = tuple([broker for broker in fact.isr if broker in fact.replicas])
+        isr = tuple([broker for broker in fact.isr if broker in replicas])
         joined = [broker for broker in isr if broker not in state.isr]
         if fact.partition_epoch > state.partition_epoch:
             for node, replica in state.replicas.items():

@@ -17,7 +17,7 @@ In ZooKeeper mode a metadata offset is a zxid; see also ``zookeeper.py``.
 from __future__ import annotations
 
 from kafkasim.model import facts
-from kafkasim.model.controller.zk.store.zk_data import CONTROLLER_EPOCH
+from kafkasim.model.controller.zk.store.zk_data import CONTROLLER_EPOCH, TOPICS
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 
 
@@ -34,6 +34,7 @@ class Metadata:
         self._zookeeper = False
         self._controller = (0, "")  # with ZooKeeper: the highest (controller epoch, its node)
         self._written: set[int] = set()  # the zxids of all controllers' writes
+        self._assigned: set[int] = set()  # those that wrote a topic's assignment
         self._leaders: dict[tuple[str, int, int], str] = {}
         self._raft_leaders: dict[int, str] = {}
         self._isr: dict[tuple[str, int], facts.PartitionChanged] = {}
@@ -50,6 +51,8 @@ class Metadata:
     def _on_zk_write(self, _seq: int, _t: int, node: str, fact: facts.ZkControllerWrite) -> None:
         self._zookeeper = True
         self._written.add(fact.offset)
+        if fact.path.startswith(f"{TOPICS}/") and fact.path.count("/") == TOPICS.count("/") + 1:
+            self._assigned.add(fact.offset)
         if fact.path == CONTROLLER_EPOCH:
             self._controller = max(self._controller, (fact.controller_epoch, node))
 
@@ -101,7 +104,9 @@ class Metadata:
             return
         if fact.offset < offset:
             return  # a later controller replays what an earlier one committed
-        if fact.partition_epoch <= partition_epoch:
+        # In ZooKeeper mode the assignment is in the topic's znode, which has a version of its own.
+        assigned = fact.offset in self._assigned and fact.partition_epoch == partition_epoch
+        if fact.partition_epoch <= partition_epoch and not assigned:
             self.cluster.violated(
                 "META", seq, t, key,
                 f"partition epoch {fact.partition_epoch} at metadata offset {fact.offset} is not"

@@ -116,6 +116,8 @@ class TracedPartition:
     replicas: dict[str, TracedLog] = field(default_factory=dict)
     canonical: dict[tuple[int, int], int] = field(default_factory=dict)
     """(end offset, leader epoch) of a batch to the prefix hash of the first replica that held it"""
+    assignment: tuple[int, ...] = ()  # in ZooKeeper mode: the replicas, by the controller
+    assigned_at: int = -1  # the zxid of that assignment
     isr: tuple[int, ...] = ()
     members: tuple[str, ...] = ()  # the nodes of the ISR
     leader: int = -1

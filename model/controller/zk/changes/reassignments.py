@@ -265,14 +265,16 @@ class Reassignments:
         context = self.context
         current = context.assignments[tp]
         if current != assignment:
-            yield from self._write(tp, assignment)
+            zxid = yield from self._write(tp, assignment)
             context.assign(tp, assignment)
             unneeded = [each for each in current.replicas if each not in assignment.replicas]
-            yield from self._stop(tp, tuple(unneeded))
+            if unneeded:
+                self.store.changed(tp, context.leaderships[tp], zxid, REASON)
+                yield from self._stop(tp, tuple(unneeded))
         context.reassigning[tp] = None
 
     def _write(self, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps:
-        """Write one partition's new assignment into the topic's znode.
+        """Write one partition's new assignment into the topic's znode; return the zxid.
 
         Raises:
             StateChangeFailed: ZooKeeper returned an error.
@@ -281,6 +283,7 @@ class Reassignments:
         (written,) = yield from self.store.write(SetData(topic_path(tp.topic), data))
         if written.error is not OK:
             raise StateChangeFailed(f"{topic_path(tp.topic)}: {written.error.name}")
+        return written.zxid
 
     def _is_complete(self, tp: TopicPartition, assignment: ReplicaAssignment) -> Steps:
         """Return whether all targets are in the ISR that ZooKeeper has."""

@@ -22,7 +22,12 @@ from kafkasim.model.controller.zk.store.zk_data import (
     partitions_path,
     state_path,
 )
-from kafkasim.model.facts import BrokerRegistration, PartitionChanged, ZkControllerWrite
+from kafkasim.model.facts import (
+    BrokerRegistration,
+    PartitionChanged,
+    StateChangeFailed,
+    ZkControllerWrite,
+)
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.zookeeper.ops import (
     Check,
@@ -175,6 +180,9 @@ class ControllerStore:
             if result.error is OK:
                 created[tp] = Leadership(state, 0)
                 self._adopt(tp, created[tp], result.zxid)
+            else:
+                topic_id = self.context.topic_ids.get(tp.topic, tp.topic)
+                self.out.append(StateChangeFailed(topic_id, tp.partition, result.error.name))
         return created
 
     def update_states(

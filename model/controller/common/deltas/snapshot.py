@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.controller.common.image import MetadataDelta, MetadataImage, TopicImage
+from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
+from kafkasim.model.controller.common.image import MetadataImage, TopicImage
 from kafkasim.model.controller.common.records import (
     BrokerConfigRecord,
     ConfigRecord,
@@ -156,8 +157,9 @@ def _compare(old: MetadataImage, new: MetadataImage, delta: MetadataDelta) -> No
         if before is None:
             delta.new_topics[topic_id] = topic
         for number, partition in topic.partitions.items():
-            if before is None or before.partitions.get(number) != partition:
-                delta.changed_partitions[topic_id, number] = partition
+            former = None if before is None else before.partitions.get(number)
+            if former != partition:
+                delta.change_partition((topic_id, number), former, partition)
     for broker_id in [*old.brokers, *new.brokers]:
         if old.brokers.get(broker_id) != new.brokers.get(broker_id):
             delta.changed_brokers[broker_id] = new.brokers.get(broker_id)

@@ -1,0 +1,1 @@
+"""Changes of the metadata image: by committed records, or by a snapshot that replaces it."""
