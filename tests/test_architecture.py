@@ -43,8 +43,9 @@ PORTS = ("model.storage.files",)
 SIDEWAYS = {
     (
         "replication",
-        "model.controller.common.image",
-    ): "brokers apply the controller's image and deltas",
+        "model.controller.common.deltas.metadata_delta",
+    ): "brokers apply the controller's deltas",
+    ("replication", "model.controller.common.image"): "brokers apply the controller's image",
     ("replication", "model.controller.common.records"): "the registrations inside the image",
 }
 """Arrows inside one layer that are data, not behaviour: (part, module) and why."""
