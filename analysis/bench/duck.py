@@ -42,8 +42,8 @@ VIEWS = {
                END AS "offset"
         FROM Acked""",
     "polled_records": """
-        SELECT run, topic_id, partition, seq, "group", member_id, unnest(offsets) AS "offset",
-               unnest(record_ids) AS record_id
+        SELECT run, topic_id, partition, seq, node, "group", member_id,
+               unnest(offsets) AS "offset", unnest(record_ids) AS record_id
         FROM Polled""",
     "first_positions": """
         SELECT run, topic_id, partition, "group",
@@ -71,7 +71,11 @@ VIEWS = {
         GROUP BY run, topic_id, partition, "offset"
         HAVING arg_max(marker OR aborted, epoch)""",
     "committed_only": """
-        SELECT DISTINCT run, "group", true AS only_committed FROM ReadsCommitted""",
+        SELECT DISTINCT run, node, "group", true AS only_committed FROM ReadsCommitted""",
+    "committed_parts": """
+        SELECT DISTINCT run, topic_id, partition, "group", true AS only_committed
+        FROM Positioned SEMI JOIN ReadsCommitted USING (run, node, "group")
+        WHERE reason != 'none'""",
 }
 
 QUERIES = {
@@ -92,7 +96,7 @@ QUERIES = {
         JOIN (SELECT run, topic_id, partition, last_stable_offset FROM final_leaders)
             USING (run, topic_id, partition)
         JOIN first_positions AS positions USING (run, topic_id, partition)
-        LEFT JOIN committed_only USING (run, "group")
+        LEFT JOIN committed_parts USING (run, topic_id, partition, "group")
         LEFT JOIN (SELECT run, topic_id, partition, "offset" AS held_at, aborted FROM holes)
             USING (run, topic_id, partition, held_at)
         WHERE start <= held_at
@@ -105,16 +109,18 @@ QUERIES = {
                 PARTITION BY run, topic_id, partition, "group", member_id
                 ORDER BY seq, place) AS expected
             FROM (
-                SELECT run, topic_id, partition, seq, "group", member_id, "offset",
+                SELECT run, topic_id, partition, seq, node, "group", member_id, "offset",
                        true AS positioned, -1 AS place
                 FROM Positioned
                 UNION ALL
-                SELECT run, topic_id, partition, seq, "group", member_id, "offset", false, "offset"
+                SELECT run, topic_id, partition, seq, node, "group", member_id, "offset", false,
+                       "offset"
                 FROM polled_records))
             WHERE NOT positioned AND expected >= 0 AND "offset" != expected) AS jump
         WHERE "offset" < expected OR "offset" - expected > (
             SELECT count(*) FROM holes LEFT JOIN committed_only
-                ON holes.run = committed_only.run AND committed_only."group" = jump."group"
+                ON holes.run = committed_only.run AND committed_only.node = jump.node
+                   AND committed_only."group" = jump."group"
             WHERE holes.run = jump.run AND holes.topic_id = jump.topic_id
                   AND holes.partition = jump.partition AND holes."offset" >= jump.expected
                   AND holes."offset" < jump."offset"

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 JUDGED_KINDS = (
     "Acked", "Appended", "ApplicationFailed", "BecameLeader", "BrokerHeartbeat",
-    "BrokerRegistration", "ClockDrifted", "ControllerActive", "FinalOffset", "FinalReplica",
-    "GroupAssigned", "HighWatermark", "IsrProposed", "LogLoaded", "LogStart", "MarkerWritten",
-    "OffsetCommitted", "OffsetFetched", "PartitionChanged", "Phase", "Polled", "Positioned",
-    "Processed", "ProcessorStarted", "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated",
-    "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
-    "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
-    "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
+    "BrokerRegistration", "ClockDrifted", "ControllerActive", "CoordinatorLoaded", "FinalOffset",
+    "FinalReplica", "GroupAssigned", "GroupConverted", "GroupState", "HighWatermark", "IsrProposed",
+    "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "OffsetCommitted", "OffsetFetched",
+    "PartitionChanged", "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted",
+    "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated", "TopicDeleted",
+    "TransactionBegun", "TransactionEnded", "TransactionEnding", "TransactionOffsets",
+    "TransactionSent", "TransactionState", "TransactionsLoaded", "ZkControllerWrite",
+    "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 
@@ -108,7 +109,7 @@ ACKED_RECORDS = """
     FROM Acked LATERAL VIEW posexplode(record_ids) AS place, record_id"""
 
 POLLED_RECORDS = """
-    SELECT run, topic_id, partition, seq, group, member_id, offset, record_id
+    SELECT run, topic_id, partition, seq, node, group, member_id, offset, record_id
     FROM Polled LATERAL VIEW inline(arrays_zip(offsets, record_ids)) AS offset, record_id"""
 
 FIRST_POSITIONS = """
@@ -175,12 +176,31 @@ HOLES = """
     HAVING max_by(marker OR aborted, age)"""
 
 COMMITTED_ONLY = """
-    -- The groups that read committed records only.
-    SELECT DISTINCT run, group, true AS only FROM ReadsCommitted"""
+    -- The members, by host and group, that read committed records only.
+    SELECT DISTINCT run, node, group, true AS only FROM ReadsCommitted"""
+
+COMMITTED_PARTS = """
+    -- The partitions of each group that such a member had: what the group has missed there is
+    -- judged as for a reader of committed records.
+    SELECT DISTINCT run, topic_id, partition, group, true AS only
+    FROM Positioned LEFT SEMI JOIN ReadsCommitted USING (run, node, group)
+    WHERE reason != 'none'"""
 
 TOPICS = """
     SELECT DISTINCT run, topic, topic_id, least(min_isr, replication_factor) AS needed
     FROM TopicCreated"""
+
+HOMES = """
+    -- The partition of __consumer_offsets that holds each group: String.hashCode of its name, of
+    -- which Utils.abs takes the absolute value (model/coordinator/hashing.py).
+    SELECT run, group, topic_id, pmod(IF(hash >= 2147483648, 4294967296 - hash, hash)
+                                      & 2147483647, partitions) AS partition
+    FROM (SELECT run, group, aggregate(split(group, ''), 0L,
+                                       (h, c) -> (31 * h + ascii(c)) % 4294967296) AS hash
+          FROM (SELECT run, group FROM GroupState UNION SELECT run, group FROM MemberRequest
+                UNION SELECT run, group FROM OffsetCommitted))
+    JOIN (SELECT run, min(topic_id) AS topic_id, max(partitions) AS partitions FROM TopicCreated
+          WHERE topic = '__consumer_offsets' GROUP BY run) USING (run)"""
 
 SHARED = {
     "final_leaders": FINAL_LEADERS,
@@ -194,6 +214,8 @@ SHARED = {
     "contents": CONTENTS,
     "holes": HOLES,
     "committed_only": COMMITTED_ONLY,
+    "committed_parts": COMMITTED_PARTS,
     "topics": TOPICS,
+    "homes": HOMES,
 }
 """Views that several checks read, by name, each after those it reads itself."""

@@ -42,7 +42,8 @@ UNSEEN = offending(
         JOIN (SELECT run, topic_id, partition,
                      sort_array(collect_list(struct(group, start, coalesce(only, false) AS only)))
                          AS starts
-              FROM first_positions LEFT JOIN committed_only USING (run, group)
+              FROM first_positions
+              LEFT JOIN committed_parts USING (run, topic_id, partition, group)
               GROUP BY run, topic_id, partition)
             USING (run, topic_id, partition))
     LEFT JOIN (SELECT run, topic_id, partition, offset AS held_at, aborted AS hidden FROM holes)

@@ -40,7 +40,7 @@ SKIPPED_BY_COMMIT = offending(
     # rest, up to whatever was committed. Records below the log start were deleted, and a group that
     # lagged skips them. A gap without a record for the group is none.
     """
-    SELECT run, topic_id, partition, group, seq, reset, low, high
+    SELECT run, topic_id, partition, group, seq, reset, missed
     FROM (SELECT * FROM (
         SELECT run, topic_id, partition, group, seq, reset,
                greatest(coalesce(reached, start), start, log_start_offset) AS low,
@@ -65,32 +65,91 @@ SKIPPED_BY_COMMIT = offending(
         LATERAL VIEW explode(sequence(low, greatest(low, high - 1))) AS missed WHERE low < high)
     LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted FROM holes)
         USING (run, topic_id, partition, missed)
-    LEFT JOIN committed_only USING (run, group)
-    GROUP BY run, topic_id, partition, group, seq, reset, low, high
-    HAVING bool_or(NOT coalesce(marker OR (aborted AND coalesce(only, false)), false))""",
+    LEFT JOIN committed_parts USING (run, topic_id, partition, group)
+    WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false)""",
     "'skipped-by-commit'",
-    "'group %s committed past offsets %d to %d unprocessed', group, low, high - 1",
+    "'group %s committed past offset %d unprocessed', group, missed",
     "array(group)",
-    about(reset="coalesce(reset, -1)"),
+    about("missed", reset="coalesce(reset, -1)"),
 )
 
+_CONSUMER_GROUPS = """
+    -- What is told of groups, row by row, with what holds then: whether the group is of the
+    -- consumer protocol (KIP-848), how often it was converted, and who coordinates it. A group is
+    -- of that protocol from its first heartbeat, until it is converted, or joined while it is
+    -- empty.
+    SELECT *, last(IF(what = 'JoinGroup', IF(coalesce(size(known), 0) = 0, false, NULL), consumer),
+                   true) OVER so_far AS by_heartbeat
+    FROM (SELECT *, last(member_ids, true) OVER before AS known,
+                 sum(IF(what = 'converted', 1, 0)) OVER so_far AS era,
+                 max(elected) OVER so_far AS coordinator
+          FROM (SELECT run, group, seq, node, api AS what, member_id,
+                       CAST(NULL AS ARRAY<STRING>) AS assignment,
+                       CAST(NULL AS ARRAY<STRING>) AS member_ids,
+                       IF(api = 'ConsumerGroupHeartbeat', true, NULL) AS consumer,
+                       CAST(NULL AS STRUCT<leader_epoch: BIGINT, node: STRING>) AS elected
+                FROM MemberRequest
+                WHERE api IN ('JoinGroup', 'ConsumerGroupHeartbeat')
+                UNION ALL
+                SELECT run, group, seq, node, 'converted', NULL, NULL, NULL,
+                       protocol = 'consumer', NULL FROM GroupConverted
+                UNION ALL
+                SELECT run, group, seq, node, IF(reason = 'loaded', 'loaded', 'state'), NULL, NULL,
+                       member_ids, NULL, NULL FROM GroupState
+                UNION ALL
+                SELECT run, group, seq, node, 'assigned', member_id, assignment, NULL, NULL, NULL
+                FROM GroupAssigned
+                UNION ALL
+                SELECT loads.run, group, seq, node, 'elected', NULL, NULL, NULL, NULL,
+                       struct(leader_epoch, node)
+                FROM (SELECT run, seq, node, partition, leader_epoch FROM CoordinatorLoaded
+                      WHERE loaded) AS loads
+                JOIN homes ON homes.run = loads.run AND homes.partition = loads.partition)
+          WINDOW so_far AS (PARTITION BY run, group ORDER BY seq),
+                 before AS (PARTITION BY run, group ORDER BY seq
+                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+    WINDOW so_far AS (PARTITION BY run, group ORDER BY seq)"""
+
 DOUBLE_OWNER = offending(
-    # In the coordinator's view two members own one partition at a time in one generation. A member
-    # owns what it was assigned last: a static member's new id takes it from the old one (KIP-345).
-    r"""
+    # In the coordinator's view two members own one partition at a time: in one generation, or in a
+    # consumer group at all, whose present coordinator's view counts. A member owns what it was
+    # assigned last: a static member's new id takes it from the old one (KIP-345). A coordinator
+    # that loads a consumer group forgets the members that its log lacks.
+    rf"""
     SELECT run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
-           max(seq) AS seq, min(first) AS promise, tp, generation, group
-    FROM (SELECT *, min(seq) OVER (PARTITION BY run, group, generation, tp) AS first,
-                 max(until) OVER (PARTITION BY run, group, generation, tp ORDER BY seq
-                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS taken
-          FROM (SELECT *, coalesce(lead(seq) OVER (
-                              PARTITION BY run, group, generation, member_id ORDER BY seq),
-                          9223372036854775807) AS until FROM GroupAssigned)
-          LATERAL VIEW explode(assignment) AS tp)
-    WHERE taken > seq GROUP BY run, group, generation, tp""",
+           max(seq) AS seq, min(first) AS promise, tp, place, group
+    FROM (SELECT *, min(seq) OVER (PARTITION BY run, group, place, tp) AS first,
+                 max(least(until, array_min(filter(deletions, deleted -> deleted > seq)))) OVER (
+                     PARTITION BY run, group, place, tp ORDER BY seq
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS taken
+          FROM (SELECT run, group, place, seq, until, tp,
+                       regexp_extract(tp, r'^(.*)-\d+$', 1) AS topic
+                FROM (SELECT *, coalesce(lead(seq) OVER (
+                                    PARTITION BY run, group, place, member_id ORDER BY seq),
+                                9223372036854775807) AS until
+                      FROM (SELECT run, group, format_string('generation %d', generation) AS place,
+                                   member_id, seq, assignment
+                            FROM GroupAssigned
+                            UNION ALL
+                            SELECT run, group, format_string('era %d', era), member_id, seq,
+                                   assignment
+                            FROM ({_CONSUMER_GROUPS})
+                            WHERE what = 'assigned' AND by_heartbeat AND node = coordinator.node
+                            UNION ALL
+                            SELECT run, group, format_string('era %d', era), members.member_id,
+                                   seq, CAST(array() AS ARRAY<STRING>)
+                            FROM ({_CONSUMER_GROUPS}) AS told
+                            JOIN (SELECT DISTINCT run, group, member_id FROM GroupAssigned)
+                                AS members USING (run, group)
+                            WHERE what = 'loaded' AND by_heartbeat
+                                AND NOT array_contains(member_ids, members.member_id)))
+                LATERAL VIEW explode(assignment) AS tp)
+          LEFT JOIN (SELECT run, topic, collect_list(seq) AS deletions FROM TopicDeleted
+                     GROUP BY run, topic) USING (run, topic))
+    WHERE taken > seq GROUP BY run, group, place, tp""",
     "'double-owner'",
-    "'%s has two owners in generation %d of group %s', tp, generation, group",
+    "'%s has two owners in group %s (%s)', tp, group, place",
     "array(group)",
     about(promise="promise"),
 )
@@ -122,7 +181,7 @@ LOST_TO_RETENTION = offending(
     LEFT ANTI JOIN (SELECT run, topic_id, partition, group, offset FROM polled_records)
         USING (run, topic_id, partition, group, offset)
     LEFT JOIN holes USING (run, topic_id, partition, offset)
-    LEFT JOIN committed_only USING (run, group)
+    LEFT JOIN committed_parts USING (run, topic_id, partition, group)
     WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false)
     GROUP BY run, topic_id, partition, group, offset""",
     "'lost-to-retention'",

@@ -10,29 +10,29 @@ POLL_ORDER = offending(
     # hold no record for the reader, by what leaders had appended there until then.
     """
     SELECT run, topic_id, partition, seq, member_id, offset, expected
-    FROM (SELECT run, topic_id, partition, seq, group, member_id, offset, expected, missed,
+    FROM (SELECT run, topic_id, partition, seq, member_id, offset, expected, missed,
                  max_by(marker OR (aborted AND coalesce(only, false)),
                         IF(appended < seq, age, NULL)) AS hole
           FROM (SELECT *
                 FROM (SELECT *, lag(IF(positioned, offset, offset + 1)) OVER (
                           PARTITION BY run, topic_id, partition, group, member_id
                           ORDER BY seq, place) AS expected
-                      FROM (SELECT run, topic_id, partition, seq, group, member_id, offset,
+                      FROM (SELECT run, topic_id, partition, seq, node, group, member_id, offset,
                                    true AS positioned, -1 AS place
                             FROM Positioned
                             UNION ALL
-                            SELECT run, topic_id, partition, seq, group, member_id, offset, false,
-                                   offset
+                            SELECT run, topic_id, partition, seq, node, group, member_id, offset,
+                                   false, offset
                             FROM polled_records))
                 LATERAL VIEW OUTER explode(
                     IF(offset > expected, sequence(expected, offset - 1), NULL)) AS missed
                 WHERE NOT positioned AND expected >= 0 AND offset != expected)
-          LEFT JOIN committed_only USING (run, group)
+          LEFT JOIN committed_only USING (run, node, group)
           LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted, age,
                             appended FROM contents)
               USING (run, topic_id, partition, missed)
-          GROUP BY run, topic_id, partition, seq, group, member_id, offset, expected, missed)
-    GROUP BY run, topic_id, partition, seq, group, member_id, offset, expected
+          GROUP BY run, topic_id, partition, seq, member_id, offset, expected, missed)
+    GROUP BY run, topic_id, partition, seq, member_id, offset, expected
     HAVING offset < expected OR bool_or(NOT coalesce(hole, false))""",
     "IF(offset > expected, 'poll-skip', 'nonmonotonic-poll')",
     "'%s got offset %d, not %d', member_id, offset, expected",

@@ -76,7 +76,7 @@ class TransactionsLoaded:
 
 @value
 class ReadsCommitted:
-    """A consumer of the group reads committed records only: its isolation.level is so."""
+    """The host's consumer of the group reads committed records only: isolation.level."""
 
     group: str
 

@@ -230,7 +230,8 @@ class Delivery:
         if offset < expected:
             name, missed = "nonmonotonic-poll", ""
         else:
-            first = self._holes.first_missed(key, expected, offset, group)
+            committed_only = self._holes.reads_committed(node, group)
+            first = self._holes.first_missed(key, expected, offset, committed_only)
             if first is None:
                 return
             name, missed = "poll-skip", f", without {first}" if first != expected else ""
@@ -441,7 +442,8 @@ class Delivery:
                 self._skipped(group, key, position, committed, last)
 
     def _skipped(self, group: str, key: PartitionKey, low: int, high: int, seq: int) -> None:
+        committed_only = self._holes.was_read_committed(group, key)
         for offset in range(low, high):
-            if self._holes.holds(key, offset, group):
+            if self._holes.holds(key, offset, committed_only):
                 detail = f"group {group} committed past offset {offset} unprocessed"
                 self._note("skipped-by-commit", key, detail, seq, group, offset=offset)

@@ -103,11 +103,12 @@ def _violations(result: Result) -> list[str]:
         shown[violation.invariant] = shown.get(violation.invariant, 0) + 1
         if shown[violation.invariant] > each:
             continue
-        place = f"{result.topics.get(violation.topic_id, violation.topic_id)}-{violation.partition}"
+        topic = result.topics.get(violation.topic_id, violation.topic_id)
+        place = f" in {topic}-{violation.partition}" if violation.partition >= 0 else ""
         excuse = f" [expected: {violation.expected}]" if violation.expected else ""
         when = (violation.t_us - result.ready_us) / 1e6
         lines.append(
-            f"  {violation.invariant} violated in {place} at {when:+.3f}s (row {violation.seq}):"
+            f"  {violation.invariant} violated{place} at {when:+.3f}s (row {violation.seq}):"
             f" {violation.message}{excuse}"
         )
     more = {name: count - each for name, count in counts.items() if count > each}

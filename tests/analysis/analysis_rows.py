@@ -1,8 +1,12 @@
-"""Hand-written rows: a case is a list of (node, fact), numbered in order, one second apart."""
+"""Hand-written rows: a case is a list of (node, fact), numbered in order.
+
+They are a second apart, unless they tell their times (:class:`At`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +23,38 @@ Case = Sequence[tuple[str, Any]]
 T = "topic-id"
 
 
+@dataclass(frozen=True)
+class At:
+    """A fact and its time in seconds, in the place of a fact."""
+
+    seconds: float
+    fact: Any
+
+
+def timed(story: Sequence[tuple[float, str, Any]]) -> Case:
+    """Return a story of (seconds, node, fact) as a case."""
+    return [(node, At(seconds, fact)) for seconds, node, fact in story]
+
+
+def passing(story: Case) -> Case:
+    """Return a story at one instant, in which a number in the place of a fact lets time pass."""
+    now, case = 0.0, []
+    for node, fact in story:
+        if isinstance(fact, int | float):
+            now += fact
+        else:
+            case.append((node, At(now, fact)))
+    return case
+
+
 def rows(case: Case) -> list[tuple[int, int, str, str, tuple[Any, ...]]]:
-    return [
-        (seq, seq * 1_000_000, node, type(fact).__name__, facts.ROW[type(fact)](fact))
-        for seq, (node, fact) in enumerate(case)
-    ]
+    found = []
+    for seq, (node, told) in enumerate(case):
+        each = told if isinstance(told, At) else At(seq, told)
+        kind = type(each.fact)
+        row = facts.ROW[kind](each.fact)
+        found.append((seq, int(each.seconds * 1_000_000), node, kind.__name__, row))
+    return found
 
 
 def dicts(case: Case) -> list[dict[str, Any]]:

@@ -5,6 +5,8 @@ Both judges of delivery are held to these cases: the one in memory and the check
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.analysis.analysis_rows import (
     READ_COMMITTED,
     Case,
@@ -17,6 +19,12 @@ from tests.analysis.analysis_rows import (
     positioned,
     topic,
 )
+
+
+def beside(row: tuple[str, Any]) -> tuple[str, Any]:
+    """The row on the host of another member of the group, which reads uncommitted records."""
+    return "consumer-2", row[1]
+
 
 GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped: a marker": (
@@ -34,6 +42,13 @@ GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "skipped: aborted, but of a reader of all records": (
         [positioned(0), appended(0, 2), *marker(2, False), appended(3, 4, producer=-1),
          polled([3], [103])], {"poll-skip": 1}),
+    "skipped: aborted, but of a member beside one that reads committed records": (
+        [READ_COMMITTED, beside(positioned(0, member="m2")), appended(0, 2), *marker(2, False),
+         appended(3, 4, producer=-1), beside(polled([3], [103], member="m2"))], {"poll-skip": 1}),
+    "unseen, skipped by commit: aborted, where no member that had it reads committed records": (
+        [topic(), READ_COMMITTED, beside(positioned(0, member="m2")), appended(0, 1),
+         acked(0, 100), *marker(1, False), committed(2), final(1, 100, leading=True)],
+        {"unseen": 1, "skipped-by-commit": 1}),
     "skipped: where a marker was truncated": (
         [READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, False),
          appended(1, 2, producer=-1, epoch=2), *marker(2, False, epoch=2),

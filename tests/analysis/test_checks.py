@@ -35,6 +35,7 @@ from tests.analysis.analysis_rows import (
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.analysis.reader_cases import RETENTION_CASES
+from tests.analysis.story_cases import STORY_CASES
 from tests.scenarios.transaction_cases import STORIES
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "stuck": ([end("orders-0 has no leader")], {"no-progress": 1}),
     **GAP_CASES,
     **HARM_CASES,
+    **STORY_CASES,
     **RETENTION_CASES,
     **{
         f"transactions: {name}": (rows, dict.fromkeys(expected, 1))

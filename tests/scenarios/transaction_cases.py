@@ -118,6 +118,8 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
     "read by a group that reads uncommitted records": (
         [*TOPICS, *begun(), *sent(100), *appended(0, 100), *polled(0, 100), *ending(False),
          *ended("aborted"), *marker(1, False), *final((0, (100,), 7), (1, (), 7))], {}),
+    "read by a member of read_uncommitted beside one of read_committed": (
+        [*ABORTED, ("consumer-2", facts.Polled("g", "m2", T, 0, 1, -1, (0,), (100,))), *LOG], {}),
     "torn: one of two records is aborted": (
         [*OPEN, *marker(2, False), *sent(102), *appended(3, 102), *ending(True), *decided(),
          *ended("committed"), *marker(4, True),

@@ -13,7 +13,7 @@ READS = offending(
     FROM (SELECT run, topic_id, partition, seq, offset, record_id, group,
                  max_by(begun, appended) AS begun
           FROM polled_records
-          JOIN (SELECT DISTINCT run, group FROM ReadsCommitted) USING (run, group)
+          JOIN committed_only USING (run, node, group)
           JOIN (SELECT run, topic_id, partition, offset, appended, begun FROM placed_records)
               USING (run, topic_id, partition, offset)
           WHERE appended < seq

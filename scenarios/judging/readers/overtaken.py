@@ -70,11 +70,12 @@ class LostToRetention:
         found = []
         for (group, key), ranges in sorted(self._passed.items(), key=lambda each: each[0][::-1]):
             delivered = dict.fromkeys(chain.from_iterable(self._delivered.get((group, key), [])))
+            committed_only = self._holes.was_read_committed(group, key)
             lost = {
                 offset: seq
                 for first, end, seq in ranges
                 for offset in range(first, end)
-                if offset not in delivered and self._holes.holds(key, offset, group)
+                if offset not in delivered and self._holes.holds(key, offset, committed_only)
             }
             if lost:
                 offset, seq = min(lost.items())

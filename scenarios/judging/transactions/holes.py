@@ -6,7 +6,12 @@ Of two batches at one offset the one of the higher leader epoch counts: the othe
 record was aborted if the next marker of its producer behind it says so. A reader of
 read_uncommitted gets aborted records like all others.
 
-The Spark checks rebuild the same in the views ``contents`` and ``aborted_records``.
+The isolation level is a member's own: in an upgrade of its configuration a group has both. What a
+member passes over is judged by its level. What a whole group has missed in a partition is judged as
+for read_committed if any member that had the partition reads so, because it may have been there.
+
+The Spark checks rebuild the same in the views ``contents``, ``committed_only`` and
+``committed_parts``.
 """
 
 from __future__ import annotations
@@ -75,7 +80,9 @@ class Holes:
 
     def __init__(self, trace: FactSource) -> None:
         self._partitions: dict[PartitionKey, _Partition] = {}
-        self._committed_only: dict[str, None] = {}  # the groups that read_committed
+        self._committed_only: dict[tuple[str, str], None] = {}  # (node, group): read_committed
+        self._committed_parts: dict[tuple[str, PartitionKey], None] = {}  # had such a reader
+        self._trace = trace
         trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.MarkerWritten, self._on_marker)
         trace.subscribe(facts.ReadsCommitted, self._on_isolation)
@@ -93,12 +100,23 @@ class Holes:
         state = self._partitions[(fact.topic_id, fact.partition)]
         state.markers[(fact.offset, fact.leader_epoch)] = fact.committed
 
-    def _on_isolation(self, _seq: int, _t: int, _node: str, fact: facts.ReadsCommitted) -> None:
-        self._committed_only[fact.group] = None
+    def _on_isolation(self, _seq: int, _t: int, node: str, fact: facts.ReadsCommitted) -> None:
+        """Follow positions from the first reader of committed records on."""
+        if not self._committed_only:
+            self._trace.subscribe(facts.Positioned, self._on_positioned)
+        self._committed_only[node, fact.group] = None
 
-    def reads_committed(self, group: str) -> bool:
-        """Return whether a group reads committed records only."""
-        return group in self._committed_only
+    def _on_positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
+        if fact.reason != "none" and (node, fact.group) in self._committed_only:
+            self._committed_parts[fact.group, (fact.topic_id, fact.partition)] = None
+
+    def reads_committed(self, node: str, group: str) -> bool:
+        """Return whether a member of a group reads committed records only."""
+        return (node, group) in self._committed_only
+
+    def was_read_committed(self, group: str, key: PartitionKey) -> bool:
+        """Return whether a member that had the partition reads committed records only."""
+        return (group, key) in self._committed_parts
 
     def has_markers(self, key: PartitionKey) -> bool:
         """Return whether a transaction has ended in a partition."""
@@ -109,8 +127,8 @@ class Holes:
         """Return whether the record at an offset belongs to an aborted transaction."""
         return self.has_markers(key) and self._partitions[key].decision(offset) is False
 
-    def holds(self, key: PartitionKey, offset: int, group: str) -> bool:
-        """Return whether an offset has a record that a group must get.
+    def holds(self, key: PartitionKey, offset: int, committed_only: bool) -> bool:
+        """Return whether an offset has a record that a reader must get.
 
         An offset at which nothing is known to stand has one: only the log excuses a reader.
         """
@@ -118,18 +136,23 @@ class Holes:
             return True
         if self._partitions[key].is_marker(offset):
             return False
-        return not (self.reads_committed(group) and self.is_aborted(key, offset))
+        return not (committed_only and self.is_aborted(key, offset))
 
     def readable(
         self, key: PartitionKey, leader: facts.FinalReplica, offset: int, group: str
     ) -> bool:
         """Return whether a group may read the record at an offset of the final log."""
-        if self.reads_committed(group) and offset >= leader.last_stable_offset:
+        committed_only = self.was_read_committed(group, key)
+        if committed_only and offset >= leader.last_stable_offset:
             return False
-        return self.holds(key, offset, group)
+        return self.holds(key, offset, committed_only)
 
-    def first_missed(self, key: PartitionKey, low: int, high: int, group: str) -> int | None:
-        """Return the first offset in [``low``, ``high``) with a record for a group, or None."""
+    def first_missed(
+        self, key: PartitionKey, low: int, high: int, committed_only: bool
+    ) -> int | None:
+        """Return the first offset in [``low``, ``high``) with a record for a reader, or None."""
         if not self.has_markers(key):
             return low
-        return next((each for each in range(low, high) if self.holds(key, each, group)), None)
+        return next(
+            (each for each in range(low, high) if self.holds(key, each, committed_only)), None
+        )

@@ -27,7 +27,7 @@ LegalLoss = Callable[[], str]
 
 @dataclass(slots=True)
 class _Read:
-    """A record of a transaction that a read_committed group got."""
+    """A record of a transaction that a read_committed member got."""
 
     seq: int
     key: PartitionKey
@@ -58,7 +58,7 @@ class Transactions:
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger)
         self._outputs = Outputs(trace)
-        self._committed_readers: dict[str, None] = {}  # groups
+        self._committed_readers: dict[tuple[str, str], None] = {}  # by node and group
         self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
         self._told: dict[str, list[tuple[int, str]]] = {}  # id -> its states, with their rows
         self._loaded = -1  # the last row in which a coordinator began with the log of another
@@ -99,8 +99,8 @@ class Transactions:
 
     # Following.
 
-    def _on_reader(self, _seq: int, _t: int, _node: str, fact: facts.ReadsCommitted) -> None:
-        self._committed_readers[fact.group] = None
+    def _on_reader(self, _seq: int, _t: int, node: str, fact: facts.ReadsCommitted) -> None:
+        self._committed_readers[node, fact.group] = None
 
     def _on_state(self, seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:
         if fact.state in DECIDED:
@@ -112,8 +112,8 @@ class Transactions:
         if fact.loaded:
             self._loaded = seq
 
-    def _on_polled(self, seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
-        if fact.group not in self._committed_readers:
+    def _on_polled(self, seq: int, _t: int, node: str, fact: facts.Polled) -> None:
+        if (node, fact.group) not in self._committed_readers:
             return
         key = (fact.topic_id, fact.partition)
         for offset, record_id in zip(fact.offsets, fact.record_ids):
