@@ -79,7 +79,10 @@ class GroupAssigned:
 
 @value
 class OffsetCommitted:
-    """The coordinator acknowledged a commit: the high watermark has passed its record."""
+    """The coordinator acknowledged a commit: the high watermark has passed its record.
+
+    An old consumer records it when ZooKeeper has confirmed its write.
+    """
 
     group: str
     topic: str
@@ -87,7 +90,7 @@ class OffsetCommitted:
     offset: int
     generation: int  # −1: a simple consumer
     member_id: str
-    coordinator_epoch: int  # the leader epoch of the offsets partition
+    coordinator_epoch: int  # the leader epoch of the offsets partition; −1: it is in ZooKeeper
 
 
 @value

@@ -397,7 +397,8 @@ class Groups:
     # Offsets.
 
     def _on_committed(self, seq: int, t: int, _n: str, fact: facts.OffsetCommitted) -> None:
-        self._committed[(fact.group, fact.topic, fact.partition)] = (seq, t)
+        if fact.coordinator_epoch >= 0:  # else ZooKeeper has it
+            self._committed[(fact.group, fact.topic, fact.partition)] = (seq, t)
 
     def _on_final_offset(self, _s: int, _t: int, node: str, fact: facts.FinalOffset) -> None:
         if self._coordinator.get(self._partition(fact.group), (-1, ""))[1] == node:

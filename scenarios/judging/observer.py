@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.readers.observations import LagObserver, LoadObserver
+from kafkasim.scenarios.judging.readers.old_consumers import OldConsumerObserver
 from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.judging.transactions.observations import TransactionObserver
 
@@ -64,6 +65,7 @@ class Observer:
         for kind, handler in self._handlers().items():
             trace.subscribe(kind, handler)
         TransactionObserver(trace, self.note)
+        OldConsumerObserver(trace, self.note)
         LagObserver(trace, self.note)
         LoadObserver(trace, self.note)
 
@@ -248,7 +250,7 @@ class Observer:
         self, _seq: int, t_us: int, _node: str, fact: facts.ZooKeeperSession
     ) -> None:
         if fact.event == "expired" and self.ready_us is not None:
-            self.note("session-expired", t_us)
+            self.note(f"session-expired:{fact.client.partition('-')[0]}", t_us)
 
     def _on_commit(self, _seq: int, t_us: int, _node: str, fact: facts.CommitResult) -> None:
         if fact.error in COMMIT_REFUSED:

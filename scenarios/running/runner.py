@@ -185,6 +185,9 @@ class ScenarioRun:
                 names = subscribed_topics(workload, self.scenario, list(control.topic_ids))
                 topic_ids = [control.topic_ids[name] for name in names]
                 lacking += self.progress.lag(workload.group, topic_ids)
+                if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
+                    owned = [each for name in names for each in self.progress.names_of(name)]
+                    lacking += self.invariants.owners.missing(workload.group, owned)
                 if workload.kind == "processor":
                     lacking += self.under_way.uncommitted(workload.group, topic_ids)
         return lacking
@@ -267,7 +270,8 @@ class ScenarioRun:
         groups = [
             [workload.group, *self.invariants.group_key(workload.group)]
             for workload in self.scenario.workload
-            if workload.kind != "producer"
+            if workload.kind == "processor"
+            or (workload.kind == "consumer-group" and workload.protocol == "coordinator")
         ]
         losses = [
             [*key, loss.first, loss.end, loss.seq, loss.t_us, loss.reason]

@@ -59,6 +59,23 @@ def refused(error: str) -> str:
     return f"{REFUSED[error]} ({error})" if error in REFUSED else error
 
 
+ATTEMPTS = {
+    "done": "{node} has its partitions of group {group}",
+    "conflict": "{node} cannot claim its partitions of group {group}: they still have owners",
+    "no-brokers": "{node} finds no broker and leaves group {group} as it is",
+    "error": "{node} fails to rebalance in group {group}: {reason}",
+    "gave-up": "{node} gives up after {attempt} attempts and stays in group {group} without"
+    " partitions",
+}
+"""What an old consumer's attempt at a rebalance came to, by its outcome."""
+
+
+def attempt(row: Row) -> str:
+    """Return what an old consumer's attempt at a rebalance came to."""
+    again = f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""
+    return ATTEMPTS[row["outcome"]].format(**row) + ("" if row["outcome"] == "gave-up" else again)
+
+
 ABORTS = {
     "timeout": "it has been open for longer than transaction.timeout.ms",
     "fence": "another producer was initialized with its transactional id",

@@ -87,6 +87,7 @@ class Story:
             "TransactionsLoaded": self._on_transactions_loaded,
             "TransactionState": self._on_transaction,
             "TransactionEnded": self._on_transaction,
+            "RebalanceAttempt": lambda row: self._tell(row, reasons.attempt(row)),
             "SendFailed": self._on_send_failed,
             "ControlRequest": self._on_control_request,
             "ZooKeeperSession": self._on_session,

@@ -1,8 +1,9 @@
 """All invariants of one run (KAFKA.md, 0), subscribed to its trace.
 
 ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py; META, ISRELIG and ONELEADER in
-metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in clients.py; LOGORDER, EPOCHCACHE,
-PIDSTATE and ORDER in final.py. The judges of needless harm are in ``judging/harm``.
+metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in clients.py, EXCL of old consumers in
+owners.py; LOGORDER, EPOCHCACHE, PIDSTATE and ORDER in final.py. The judges of needless harm are in
+``judging/harm``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kafkasim.scenarios.judging.invariants.clients import Clients
 from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
 from kafkasim.scenarios.judging.invariants.logs import Logs
 from kafkasim.scenarios.judging.invariants.metadata import Metadata
+from kafkasim.scenarios.judging.invariants.owners import Owners
 from kafkasim.scenarios.judging.invariants.traced import LogView, TracedCluster, Violation
 from kafkasim.scenarios.judging.invariants.zookeeper import ZooKeeperWrites
 from kafkasim.scenarios.judging.source import (
@@ -50,6 +52,7 @@ class Invariants:
         self._metadata = Metadata(self.cluster)
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)
+        self.owners = Owners(self.cluster)
         Harm(self.cluster)
         consumer_groups = ConsumerGroups(self.cluster, limits.consumer_session_us)
         self._groups = Groups(self.cluster, limits, consumer_groups.has)

@@ -10,7 +10,7 @@ must see the log itself, not what the log's owner says about it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -292,13 +292,15 @@ class TracedCluster:
         return offsets_partition(group, self.topics)
 
 
-def offsets_partition(group: str, topics: Mapping[str, facts.TopicCreated]) -> PartitionKey:
+def offsets_partition(
+    group: str, topics: Mapping[str, facts.TopicCreated], elsewhere: Container[str] = ()
+) -> PartitionKey:
     """Return the partition of __consumer_offsets that holds a group.
 
-    Without an offsets topic it is ``("", -1)``.
+    Without an offsets topic it is ``("", -1)``, as for the groups that are ``elsewhere``.
     """
     for topic_id, created in topics.items():
-        if created.topic == "__consumer_offsets":
+        if created.topic == "__consumer_offsets" and group not in elsewhere:
             return topic_id, partition_for(group, created.partitions)
     return "", -1
 
