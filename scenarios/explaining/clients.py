@@ -273,11 +273,14 @@ def older_offset(facts: Facts, _key: Key, row: Row) -> Chain:
     return chain
 
 
-def two_owners(facts: Facts, _key: Key, row: Row) -> Chain:
+def two_owners(facts: Facts, key: Key, row: Row) -> Chain:
     """Return the assignments that name a partition twice.
 
-    They are of one generation; in a consumer group (KIP-848), which has no leader, of any two.
+    They are of one generation; in a consumer group (KIP-848), which has no leader, of any two. A
+    group of old consumers has claims and releases in their place.
     """
+    if row["kind"] != "GroupAssigned":
+        return _owners_in_zookeeper(facts, key, row)
     chain = Chain()
     group, named = row["group"], row["assignment"]
     state = facts.last(["GroupState"], group=group, before=row["seq"])
@@ -291,6 +294,21 @@ def two_owners(facts: Facts, _key: Key, row: Row) -> Chain:
     chain.add(*facts.rows(["GroupAssigned"], before=row["seq"] + 1, **same))
     chain.add(state)
     chain.turns(row, "the leader of the group gave a partition to two members")
+    return chain
+
+
+def _owners_in_zookeeper(facts: Facts, key: Key, row: Row) -> Chain:
+    """Return who has claimed and released a partition, and what became of their sessions."""
+    chain = Chain()
+    topic, group = facts.topics.get(key[0], ""), row["group"]
+    owners = facts.rows(
+        ["PartitionOwner"], before=row["seq"], group=group, topic=topic, partition=key[1]
+    )
+    chain.add(*owners[-4:])
+    since = owners[-4:][0]["seq"] if owners else -1
+    chain.add(*facts.rows(["ZooKeeperConnection"], node=row["node"], after=since,
+                          before=row["seq"])[-3:])  # fmt: skip
+    chain.turns(row, "nothing but its own care keeps an old consumer from what is not its own")
     return chain
 
 

@@ -326,6 +326,9 @@ class Words:
         ), "3.1"
 
     def _offset_committed(self, row: Row) -> Said:
+        if row["coordinator_epoch"] < 0:
+            place = f"{row['topic']}-{row['partition']} of group {row['group']}"
+            return f"{row['node']} writes offset {row['offset']} of {place} to ZooKeeper", "3.5"
         return (
             f"{row['node']} acknowledges the commit of {row['topic']}-{row['partition']} at"
             f" {row['offset']} by {_member(row['member_id']) or 'a simple consumer'}, generation"
@@ -365,6 +368,20 @@ class Words:
         owned = ", ".join(row["assignment"]) or "nothing"
         how = "has lost" if row["lost"] else "gives back"
         return f"{row['node']} {how} {owned}, generation {row['generation']}", "3.2"
+
+    def _partition_owner(self, row: Row) -> Said:
+        place = f"{row['topic']}-{row['partition']} of group {row['group']}"
+        if row["event"] == "conflict":
+            return f"{row['node']} finds that {row['owner']} owns {place}", "3.5"
+        did = "claims" if row["event"] == "claimed" else "deletes the owner's znode of"
+        return f"{row['node']} {did} {place}", "3.5"
+
+    def _zoo_keeper_connection(self, row: Row) -> Said:
+        at = f" at {row['server']}" if row["server"] else ""
+        return f"{row['node']}: session {row['session_id']} is {row['state']}{at}", "2.1"
+
+    def _rebalance_attempt(self, row: Row) -> Said:
+        return reasons.attempt(row), "3.5"
 
     def _commit_result(self, row: Row) -> Said:
         answer = "succeeds" if row["error"] == "NONE" else f"fails: {row['error']}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.errors import Errors
@@ -123,6 +124,13 @@ class WaitsThreeTimesAsLong(GroupRules):
 
     def join_timeout_ms(self, rebalance_timeout_ms: int) -> int:
         return 3 * rebalance_timeout_ms
+
+
+class KeepsLostPartitions(ClientRules):
+    """An old consumer takes what it owned in an expired session for its own."""
+
+    def keeps_partitions_of_lost_session(self) -> bool:
+        return True
 
 
 class HeartbeatsUnheard(GroupRules):
@@ -292,6 +300,12 @@ MUTATIONS: tuple[Variant, ...] = (
         (DecisionsForgotten,),
         "hanging-transaction", "transactions-under-crashes",
         "A new coordinator sends the markers of the decisions that it finds in its log.",
+    ),
+    Variant(
+        "M60-keeps-lost-partitions", "ZKSessionExpireListener.handleNewSession",
+        (KeepsLostPartitions,),
+        "EXCL", "zk-consumer-zombie",
+        "An old consumer whose session has expired deletes no owner's znode that it had before.",
     ),
     *HARM,
 )  # fmt: skip

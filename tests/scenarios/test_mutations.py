@@ -38,6 +38,7 @@ SEEDS = {
     "M43-offsets-expire-at-once": 1,
     "M44-coordinator-never-resigns": 1,
     "M51-decisions-forgotten": 2,
+    "M60-keeps-lost-partitions": 1,
 }
 TWINS = (
     "M09-commits-alone",

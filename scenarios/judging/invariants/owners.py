@@ -54,14 +54,14 @@ class Owners:
         if fact.event == "claimed":
             known = self._owner.get(place, fact.member_id)
             if known != fact.member_id and self._node.get((fact.group, known)) not in self._ending:
-                self._violated(seq, t, fact.group, f"{known} and {fact.member_id} both own {name}")
+                self._violated(seq, t, fact, f"{known} and {fact.member_id} both own {name}")
             self._owner[place] = fact.member_id
             for names in (self._lost, self._released):
                 names.get(member, {}).pop(name, None)
         elif fact.event == "released":
             if name in self._lost.get(member, {}):
                 self._violated(
-                    seq, t, fact.group,
+                    seq, t, fact,
                     f"{fact.member_id} releases {name}, which it held in a session that has ended",
                 )  # fmt: skip
             self._owner.pop(place, None)
@@ -96,7 +96,7 @@ class Owners:
         name = f"{created.topic if created else fact.topic_id}-{fact.partition}"
         if name in released:
             self._violated(
-                seq, t, fact.group,
+                seq, t, fact,
                 f"{fact.member_id} gets offset {fact.offsets[0]} of {name}, which it has released",
             )  # fmt: skip
 
@@ -141,5 +141,13 @@ class Owners:
         ]:
             del self._owner[place]
 
-    def _violated(self, seq: int, t: int, group: str, text: str) -> None:
-        self.cluster.violated("EXCL", seq, t, ("", -1), f"group {group}: {text}")
+    def _violated(
+        self, seq: int, t: int, fact: facts.PartitionOwner | facts.Polled, text: str
+    ) -> None:
+        if isinstance(fact, facts.Polled):
+            topic_id = fact.topic_id
+        else:
+            created = self.cluster.topics.items()
+            topic_id = next((key for key, made in created if made.topic == fact.topic), "")
+        key = (topic_id, fact.partition)
+        self.cluster.violated("EXCL", seq, t, key, f"group {fact.group}: {text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.group.modern.state.assignment import (
     Assignment,
     intersect,
@@ -53,7 +54,35 @@ class PartitionEpochLost(GroupRules):
                     epochs[each] = new.member_epoch
 
 
+class OldConsumerReadsOn(ClientRules):
+    """An old consumer commits, gives its partitions up, and goes on with what it has fetched."""
+
+    def stops_fetchers_before_release(self) -> bool:
+        """Return False: the fetchers are stopped when the next ones start."""
+        return False
+
+
+class OldConsumerAlwaysCommits(ClientRules):
+    """An old consumer commits before it gives partitions up, with auto-commit and without."""
+
+    def commits_at_rebalance(self, auto_commit: bool) -> bool:
+        """Return True."""
+        return True
+
+
 GROUPS: tuple[Variant, ...] = (
+    Variant(
+        "B85-old-consumer-reads-on", "KAFKA-228", (OldConsumerReadsOn,),
+        "EXCL", "B85-old-consumer-reads-on",
+        "An old consumer gives its application no record of a partition after it has deleted the"
+        " owner's znode.",
+    ),
+    Variant(
+        "B86-old-consumer-commits-unasked", "KAFKA-919", (OldConsumerAlwaysCommits,),
+        "skipped-by-commit", "B86-old-consumer-commits-unasked",
+        "With auto.commit.enable=false only the application commits, also when a rebalance takes"
+        " partitions away.",
+    ),
     Variant(
         "B67-kip848-partition-epoch-lost", "KAFKA-16147", (PartitionEpochLost,),
         "EXCL", "B67-kip848-partition-epoch-lost",
