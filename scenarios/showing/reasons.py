@@ -73,7 +73,9 @@ ATTEMPTS = {
 def attempt(row: Row) -> str:
     """Return what an old consumer's attempt at a rebalance came to."""
     again = f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""
-    return ATTEMPTS[row["outcome"]].format(**row) + ("" if row["outcome"] == "gave-up" else again)
+    return ATTEMPTS.get(row["outcome"], ATTEMPTS["error"]).format(**row) + (
+        "" if row["outcome"] == "gave-up" else again
+    )
 
 
 ABORTS = {
