@@ -134,7 +134,6 @@ class Delivery:
         self._highest: dict[tuple[str, str, int], int] = {}
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._deleted: dict[str, None] = {}
-        self._in_zookeeper: dict[str, None] = {}  # groups of old consumers
         self._excuses = Excuses(trace)
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
@@ -247,8 +246,6 @@ class Delivery:
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         name = (fact.group, fact.topic, fact.partition)
-        if fact.coordinator_epoch < 0:
-            self._in_zookeeper[fact.group] = None
         before, since = self._committed.get(name, (-1, -1))
         self._committed[name] = (fact.offset, seq)
         self._highest[name] = max(self._highest.get(name, 0), fact.offset)
@@ -342,7 +339,7 @@ class Delivery:
 
     def _commits_lost(self, group: str, noted: _Noted) -> str:
         """Return why a group's offsets partition lost records meanwhile, or ""."""
-        losses = self._losses(offsets_partition(group, self._topics, self._in_zookeeper))
+        losses = self._losses(offsets_partition(group, self._topics, self._excuses.in_zookeeper))
         between = [loss.reason for loss in losses if noted.promise < loss.seq < noted.seq]
         return next((reason for reason in between if reason != UNCLEAN), "")
 

@@ -109,13 +109,18 @@ class Excuses:
         self._forgotten: dict[str, None] = {}  # groups of which a coordinator lacked some of them
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
+        self.in_zookeeper: dict[str, None] = {}  # groups of old consumers, whose offsets are there
         trace.subscribe(facts.GroupState, self._on_state)
+        trace.subscribe(facts.PartitionOwner, self._on_owner)
 
     def cover(self, fact: facts.ApplicationFailed) -> bool:
         """Return whether the failure has such a reason."""
         if fact.reason.startswith(FENCED):
             return fact.reason.removeprefix(FENCED) in self._forgotten
         return fact.exception == "AssignorError" and self._resized
+
+    def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
+        self.in_zookeeper[fact.group] = None
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         known = self._by_name.setdefault(fact.topic, fact.partitions)

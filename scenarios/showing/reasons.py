@@ -72,10 +72,10 @@ ATTEMPTS = {
 
 def attempt(row: Row) -> str:
     """Return what an old consumer's attempt at a rebalance came to."""
-    again = f" (attempt {row['attempt']})" if row["attempt"] > 1 else ""
-    return ATTEMPTS.get(row["outcome"], ATTEMPTS["error"]).format(**row) + (
-        "" if row["outcome"] == "gave-up" else again
-    )
+    outcome = row["outcome"]
+    text = ATTEMPTS.get(outcome, ATTEMPTS["error"]).format(**row)
+    again = row["attempt"] > 1 and outcome != "gave-up"
+    return f"{text} (attempt {row['attempt']})" if again else text
 
 
 ABORTS = {
