@@ -54,9 +54,13 @@ FROM_OFFSETS = (
 an older commit or where auto.offset.reset says, and its generations start from 1 again."""
 
 
-FROM_ANY_LOSS = ("torn-transaction", "hanging-transaction", "lost-output", "duplicate-output")
-"""Anomalies of transactions, which span partitions: those of their records, of the groups' offsets
-and of __transaction_state. A legal loss in any of them may have cost a part."""
+FROM_ANY_LOSS = (
+    "torn-transaction", "hanging-transaction", "lost-output", "duplicate-output",
+    "lost-result", "duplicate-result",
+)  # fmt: skip
+"""Anomalies of transactions and of results outside of Kafka, which span partitions: those of
+records, of the groups' offsets and of __transaction_state. A legal loss in any of them may have
+cost a part."""
 
 
 class Loss(NamedTuple):

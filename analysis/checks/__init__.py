@@ -39,6 +39,7 @@ CHECKS: dict[str, str] = {
     "hanging-transaction": transactions.HANGING,
     "zombie-producer": transactions.ZOMBIE,
     "processor-outputs": transactions.OUTPUTS,
+    "stored-results": applications.RESULTS,
     "no-progress": liveness.NO_PROGRESS,
 }
 """Every check by the name that verdicts show."""

@@ -18,7 +18,8 @@ from __future__ import annotations
 JUDGED_KINDS = (
     "Acked", "Appended", "ApplicationFailed", "BecameLeader", "BrokerHeartbeat",
     "BrokerRegistration", "ClockDrifted", "ControllerActive", "CoordinatorLoaded", "FinalOffset",
-    "FinalReplica", "GroupAssigned", "GroupConverted", "GroupState", "HighWatermark", "IsrProposed",
+    "FinalReplica", "FinalResults", "GroupAssigned", "GroupConverted", "GroupState",
+    "HighWatermark", "IsrProposed",
     "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "OffsetCommitted", "OffsetFetched",
     "PartitionChanged", "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted",
     "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated", "TopicDeleted",

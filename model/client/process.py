@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.admin.admin import KafkaAdmin
 from kafkasim.model.client.consumer.consumer import KafkaConsumer
+from kafkasim.model.client.disk import ClientDisk
 from kafkasim.model.client.legacy.connector import ZookeeperConsumerConnector
 from kafkasim.model.client.producer.producer import KafkaProducer
 from kafkasim.model.client.rules import ClientRules
@@ -65,6 +66,7 @@ class ClientProcess(Process):
         self._renewed: dict[str, int] = {}  # client -> how often it was replaced
         self.clients: dict[str, Client] = {}
         self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {"open": self._open}
+        self._methods |= ClientDisk(self).methods
         self._stopping = False
         for client in clients:
             self._make(client, client)

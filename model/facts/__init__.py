@@ -108,7 +108,7 @@ from kafkasim.model.facts.transactions import (
     TransactionsLoaded,
     TransactionState,
 )
-from kafkasim.model.facts.truth import FinalOffset, FinalPosition, FinalReplica
+from kafkasim.model.facts.truth import FinalOffset, FinalPosition, FinalReplica, FinalResults
 from kafkasim.model.facts.world import (
     ApplicationFailed,
     ClockDrifted,
@@ -223,6 +223,7 @@ __all__ = [
     "FinalOffset",
     "FinalPosition",
     "FinalReplica",
+    "FinalResults",
     "GroupAssigned",
     "GroupConverted",
     "GroupState",

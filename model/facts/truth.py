@@ -46,3 +46,16 @@ class FinalPosition:
     topic_id: str
     partition: int
     position: int
+
+
+@value
+class FinalResults:
+    """What the database of a group's member has of one partition, as a reader of its disk sees it.
+
+    A database belongs to its host; several members have several.
+    """
+
+    group: str
+    topic_id: str
+    partition: int
+    offsets: tuple[int, ...]  # of the records whose results it has, one for each result

@@ -17,6 +17,7 @@ from typing import Any
 
 from kafkasim.scenarios.applications import stand_ins, structs
 from kafkasim.scenarios.applications.consumer import AIOKafkaConsumer, record_processed
+from kafkasim.scenarios.applications.database import aiosqlite
 from kafkasim.scenarios.applications.producer import AIOKafkaProducer
 from kafkasim.scenarios.applications.session import CURRENT, Session, session
 from kafkasim.scenarios.applications.structs import ConsumerRebalanceListener, ConsumerRecord
@@ -50,6 +51,7 @@ class _Process:
 
     def __post_init__(self) -> None:
         self.modules.update(_client_modules())
+        self.modules.update(aiosqlite.modules())
         own = dict(vars(builtins), __import__=self.import_, open=stand_ins.refused("open()"))
         self._builtins = own | {"input": stand_ins.refused("input()")}
 

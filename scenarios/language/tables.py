@@ -181,6 +181,9 @@ class ConsumerGroupTable(Table):
     built-in application say nothing.
     ``protocol`` zookeeper makes them old consumers, which keep the group in ZooKeeper (KAFKA.md,
     3.5); the others have a coordinator.
+
+    ``store`` keeps the results in a SQLite database on the host's disk, with ``synchronous`` as
+    SQLite's pragma (running/outside/storing.py).
     """
 
     kind: Literal["consumer-group"]
@@ -198,6 +201,8 @@ class ConsumerGroupTable(Table):
     poison_record: int | None = Field(None, ge=0)
     on_poison: Literal["retry", "skip", "dead-letter"] = "retry"
     dead_letter: str | None = None
+    store: Literal["append", "unique-keys", "offsets"] | None = None
+    synchronous: Literal["FULL", "OFF"] = "FULL"
     rack: str | None = None
     start: Duration = 0
     config: Properties = {}

@@ -83,6 +83,8 @@ ANOMALIES: tuple[str, ...] = (
     "zombie-producer",
     "lost-output",
     "duplicate-output",
+    "lost-result",
+    "duplicate-result",
 )
 """What ``permits`` may allow: Jepsen's names for what goes wrong in delivery, and ours."""
 

@@ -28,6 +28,7 @@ from kafkasim.scenarios.language.tables import (
     Scenario,
 )
 from kafkasim.scenarios.running.node_settings import told
+from kafkasim.scenarios.running.outside.storing import StoringApplication
 from kafkasim.scenarios.running.transactional.processing import ProcessorApplication
 from kafkasim.scenarios.running.transactional.producing import TransactionalProducerApplication
 from kafkasim.scenarios.running.workloads import ConsumerApplication, Control, ProducerApplication
@@ -163,7 +164,8 @@ class ClientHosts:
         if table.app is not None:
             self._add(node, table, {}, self._user_application(number, table, table.app))
             return
-        application = ConsumerApplication(
+        kind = ConsumerApplication if table.store is None else StoringApplication
+        application = kind(
             node=node,
             table=table,
             topics=tuple(table.topics or [self._scenario.topics[0].name]),
@@ -184,7 +186,7 @@ class ClientHosts:
                 properties.setdefault("auto.commit.enable", False)
             return LegacyConsumerConfig.from_properties(properties)
         defaults = CONSUMER.get(self._scenario.cluster.kafka_version, {})
-        if table.commit != "auto":
+        if table.commit != "auto" or table.store is not None:
             properties.setdefault("enable.auto.commit", False)
         return ConsumerConfig.from_properties({**defaults, **properties})
 

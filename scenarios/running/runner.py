@@ -29,6 +29,7 @@ from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, limit_us
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
+from kafkasim.scenarios.judging.readers.results import StoredResults
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
@@ -37,6 +38,7 @@ from kafkasim.scenarios.running.client_hosts import subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.operations import properties_text
+from kafkasim.scenarios.running.outside.storing import final_results
 from kafkasim.scenarios.variants.compose import compose
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.trace.recording import Trace
@@ -79,6 +81,7 @@ class ScenarioRun:
         self.delivery = Delivery(self.trace, self.invariants.losses)
         self.transactions = Transactions(self.trace, self.invariants.legal_loss)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
+        self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.legal_loss)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -203,6 +206,27 @@ class ScenarioRun:
         for host in self.world.hosts.values():
             for fact in host.ground_truth():
                 self.trace.record(self.world.now, host.name, fact)
+        for group, nodes in self.cluster.clients.members.items():
+            partitions = self._partitions_of(group)
+            for node in nodes:
+                for result in final_results(self.world.hosts[node].disk, group, partitions):
+                    self.trace.record(self.world.now, node, result)
+
+    def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:
+        """Return (topic, topic id, partition) of what a group reads."""
+        topic_ids = self.cluster.clients.control.topic_ids
+        names = [
+            name
+            for workload in self.scenario.workload
+            if workload.kind != "producer" and workload.group == group
+            for name in workload.topics or [self.scenario.topics[0].name]
+        ]
+        return [
+            (name, topic_ids[name], number)
+            for name in dict.fromkeys(names)
+            if name in topic_ids
+            for number in self.progress.partitions_of(name)
+        ]
 
     def _until(self, done: Callable[[], bool], limit: int) -> bool:
         """Run until a condition holds; return whether it did within ``limit`` µs."""
@@ -225,6 +249,7 @@ class ScenarioRun:
                 *self.delivery.finish(),
                 *self.transactions.finish(),
                 *self.retention.finish(),
+                *self.results.finish(),
             ],
             topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
             seen=dict(self.observer.seen),

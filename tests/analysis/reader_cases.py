@@ -1,4 +1,4 @@
-"""What groups lose to retention, and what only looks like it: both judges are held to these."""
+"""What groups lose to retention, and results outside of Kafka: both judges are held to these."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from tests.analysis.analysis_rows import (
     Case,
     T,
     appended,
+    committed,
+    final,
     marker,
     polled,
     positioned,
+    processed,
+    topic,
 )
 
 
@@ -36,4 +40,30 @@ RETENTION_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "not overtaken: only a marker was deleted": (
         [READ_COMMITTED, positioned(0), appended(0, 1), polled([0], [100]), *marker(1, True),
          starts(2), positioned(2)], {}),
+}  # fmt: skip
+
+
+def stored(*offsets: int, node: str = "consumer-1") -> tuple[str, facts.FinalResults]:
+    """Results in the database of a member of group g, when the run ends."""
+    return (node, facts.FinalResults("g", T, 0, tuple(sorted(offsets))))
+
+
+LED = final(1, 100, 101, 102, leading=True)
+
+RESULT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "one result each": ([topic(), positioned(0), LED, stored(0, 1, 2)], {}),
+    "not lost: nothing behind it is done": ([topic(), positioned(0), LED, stored(0, 1)], {}),
+    "not lost: the group began behind it": ([topic(), positioned(1), LED, stored(1, 2)], {}),
+    "stored twice": ([topic(), positioned(0), LED, stored(0, 1, 1, 2)], {"duplicate-result": 1}),
+    "stored twice, by two members": (
+        [topic(), positioned(0), LED, stored(0, 1), stored(1, 2, node="consumer-2")],
+        {"duplicate-result": 1}),
+    "no result, and a later one": (
+        [topic(), positioned(0), LED, stored(0, 2)], {"lost-result": 1}),
+    "no result, and a later commit": (
+        [topic(), positioned(0), processed(0, 2), committed(2), LED, stored()],
+        {"lost-result": 1}),
+    "no result of a marker": (
+        [topic(), READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, True),
+         appended(2, 3, producer=-1), final(1, 100, leading=True), stored(0, 2)], {}),
 }  # fmt: skip

@@ -49,6 +49,7 @@ def check_workloads(scenario: Scenario) -> None:
         elif workload.kind == "consumer-group":
             _check_poison(place, workload, topics)
             _check_patterns(place, workload)
+            _check_store(place, workload)
             if workload.protocol == "zookeeper":
                 _check_old_consumers(place, workload, scenario.cluster.mode)
 
@@ -120,6 +121,19 @@ def _check_poison(place: str, table: ConsumerGroupTable, topics: list[str]) -> N
         raise ValueError(f"{place}.dead-letter: {asked}; allowed: {some(topics)}")
     if table.poison_record is not None and table.handover:
         raise ValueError(f"{place}.poison-record: does not go with handover")
+
+
+def _check_store(place: str, table: ConsumerGroupTable) -> None:
+    if table.store is None:
+        if table.synchronous != "FULL":
+            raise ValueError(f"{place}.synchronous: needs store")
+        return
+    if table.count > 1:
+        raise ValueError(f"{place}.store: needs count = 1, because each host has its own database")
+    if table.protocol == "zookeeper":
+        raise ValueError(f'{place}.store: needs protocol = "coordinator"')
+    if table.poison_record is not None:
+        raise ValueError(f"{place}.store: does not go with poison-record")
 
 
 def _check_config(place: str, properties: dict[str, Any], transactional: bool) -> None:

@@ -1,0 +1,1 @@
+"""SQLite databases on the disks of simulated hosts."""
