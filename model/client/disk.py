@@ -15,13 +15,14 @@ from kafkasim.model.storage.files import DiskError
 
 
 class ClientDisk:
-    """The methods ``disk.read`` and ``disk.append`` of a client process."""
+    """The methods ``disk.read``, ``disk.append`` and ``disk.truncate`` of a client process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self.methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {
             "disk.read": self._read,
             "disk.append": self._append,
+            "disk.truncate": self._truncate,
         }
 
     def _read(self, call: int, args: tuple[Any, ...], _now: int) -> None:
@@ -45,6 +46,15 @@ class ClientDisk:
             return
         if sync:
             self._process.out.append(Flush((path,), partial(self._synced, call, path)))
+        else:
+            self._reply(call, None, None)
+
+    def _truncate(self, call: int, args: tuple[Any, ...], _now: int) -> None:
+        """Keep the first items of a file: (path, count)."""
+        try:
+            self._process.files.truncate(*args)
+        except DiskError as error:
+            self._reply(call, None, error)
         else:
             self._reply(call, None, None)
 

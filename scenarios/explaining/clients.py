@@ -121,6 +121,29 @@ def overtaken(facts: Facts, key: Key, found: Found) -> Chain:
     return chain
 
 
+def result(facts: Facts, key: Key, found: Found) -> Chain:
+    """Return who got a record, what was processed of it, and what ended that process."""
+    chain = Chain()
+    offset, group = found["offset"], found["group"]
+    polls = facts.rows(["Polled"], key, group=group, where=lambda row: offset in row["offsets"])
+    chain.add(*polls)
+    chain.add(
+        *facts.rows(
+            ["Processed"], key, group=group,
+            where=lambda row: row["base_offset"] <= offset < row["offset"],
+        )
+    )  # fmt: skip
+    for poll in polls:
+        chain.add(facts.first(["HostStopped"], node=poll["node"], after=poll["seq"]))
+    results = facts.rows(["FinalResults"], key, group=group)
+    has = sum(row["offsets"].count(offset) for row in results)
+    chain.turns(
+        results[-1] if results else None,
+        f"the database of group {group} has {has} results of offset {offset}",
+    )
+    return chain
+
+
 def reader_order(facts: Facts, key: Key, found: Found) -> Chain:
     """Return the poll that did not continue where the one before had ended."""
     chain = Chain()

@@ -70,6 +70,8 @@ DELIVERY: Mapping[str, OfFinding] = {
     "offset-regression": clients.commit_back,
     "skipped-by-commit": clients.skipped,
     "lost-to-retention": clients.overtaken,
+    "lost-result": clients.result,
+    "duplicate-result": clients.result,
     "application-failed": clients.application,
     "aborted-read": transactions.aborted_read,
     "precommitted-read": transactions.precommitted_read,

@@ -360,6 +360,10 @@ class Words:
         offsets = _offsets(row["base_offset"], row["offset"])
         return f"the application of {row['node']} has processed {offsets} of {self._place(row)}", ""
 
+    def _final_results(self, row: Row) -> Said:
+        count = len(row["offsets"])
+        return f"at the end {row['node']} has stored {count} results of {self._place(row)}", ""
+
     def _consumer_assigned(self, row: Row) -> Said:
         owned = ", ".join(row["assignment"]) or "nothing"
         return f"{row['node']} now owns {owned}, generation {row['generation']}", "3.2"

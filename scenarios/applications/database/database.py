@@ -76,11 +76,16 @@ class Database:
     async def open(cls, port: ClientPort, name: str, rng: random.Random) -> Database:
         """Read the database of that name, or begin an empty one.
 
+        What follows a damaged commit in the log is cut: the next commits take its place.
+
         Raises:
             sqlite3.OperationalError: the disk cannot be read.
         """
         try:
             items = await port.call("disk.read", wal(name))
+            damaged = [isinstance(item, Corrupt) for item in items]
+            if any(damaged):
+                await port.call("disk.truncate", wal(name), damaged.index(True))
         except DiskError as error:
             raise sqlite3.OperationalError("disk I/O error") from error
         return cls(port, name, image(items), rng)
