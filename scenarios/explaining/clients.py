@@ -133,8 +133,8 @@ def result(facts: Facts, key: Key, found: Found) -> Chain:
             where=lambda row: row["base_offset"] <= offset < row["offset"],
         )
     )  # fmt: skip
-    for poll in polls:
-        chain.add(facts.first(["HostStopped"], node=poll["node"], after=poll["seq"]))
+    for node in dict.fromkeys(poll["node"] for poll in polls):
+        chain.add(*facts.rows(["HostStopped"], node=node, after=polls[0]["seq"]))
     results = facts.rows(["FinalResults"], key, group=group)
     has = sum(row["offsets"].count(offset) for row in results)
     chain.turns(

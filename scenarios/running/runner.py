@@ -219,7 +219,7 @@ class ScenarioRun:
             name
             for workload in self.scenario.workload
             if workload.kind != "producer" and workload.group == group
-            for name in workload.topics or [self.scenario.topics[0].name]
+            for name in subscribed_topics(workload, self.scenario, topic_ids)
         ]
         return [
             (name, topic_ids[name], number)

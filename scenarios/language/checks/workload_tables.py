@@ -132,6 +132,8 @@ def _check_store(place: str, table: ConsumerGroupTable) -> None:
         raise ValueError(f"{place}.store: needs count = 1, because each host has its own database")
     if table.protocol == "zookeeper":
         raise ValueError(f'{place}.store: needs protocol = "coordinator"')
+    if table.pattern is not None or table.subscription_pattern is not None:
+        raise ValueError(f"{place}.store: needs topics by their names")
     if table.poison_record is not None:
         raise ValueError(f"{place}.store: does not go with poison-record")
 
