@@ -47,7 +47,7 @@ RESULTS = offending(
         GROUP BY run, topic_id, partition, group, offset)
     LEFT JOIN (SELECT run, topic_id, partition, offset, marker, aborted FROM holes)
         USING (run, topic_id, partition, offset)
-    LEFT JOIN committed_only USING (run, group)
+    LEFT JOIN committed_parts USING (run, topic_id, partition, group)
     WHERE times > 1 OR times = 0
           AND NOT coalesce(marker OR (aborted AND coalesce(only, false)), false)""",
     "IF(times > 1, 'duplicate-result', 'lost-result')",

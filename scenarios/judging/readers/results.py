@@ -76,10 +76,11 @@ class StoredResults:
         committed = self._committed.get((group, self._topics.get(key[0], key[0]), key[1]), 0)
         end = max(committed, max(stored, default=-1) + 1)
         start = max(self._first.get((group, key), end), self._start.get(key, 0))
+        committed_only = self._holes.was_read_committed(group, key)
         return [
             offset
             for offset in range(start, end)
-            if offset not in stored and self._holes.holds(key, offset, group)
+            if offset not in stored and self._holes.holds(key, offset, committed_only)
         ]
 
 
