@@ -7,9 +7,12 @@ by :class:`TopicPartition`; facts name it by topic id and number.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkasim.model.values import value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 BATCH_OVERHEAD = 61  # header of a v2 batch
 NO_PRODUCER_ID = -1
@@ -157,8 +160,28 @@ def varint_size(number: int) -> int:
     return (zigzag.bit_length() + 6) // 7 or 1
 
 
-def record_size(key_size: int, value_size: int, offset_delta: int, timestamp_delta: int) -> int:
-    """Return the bytes that a record without headers takes in a batch.
+NO_HEADERS = 1
+"""The bytes of a record's headers if there are none: their count."""
+
+
+def headers_size(headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """Return the bytes of a record's headers, with their count (DefaultRecord.sizeOf)."""
+    total = varint_size(len(headers))
+    for name, data in headers:
+        size = len(name.encode())
+        total += varint_size(size) + size
+        total += varint_size(-1) if data is None else varint_size(len(data)) + len(data)
+    return total
+
+
+def record_size(
+    key_size: int,
+    value_size: int,
+    offset_delta: int,
+    timestamp_delta: int,
+    headers_size: int = NO_HEADERS,
+) -> int:
+    """Return the bytes that a record takes in a batch.
 
     ``key_size`` and ``value_size`` are −1 for null; the deltas are to the batch's first record.
     """
@@ -170,6 +193,6 @@ def record_size(key_size: int, value_size: int, offset_delta: int, timestamp_del
         + max(key_size, 0)
         + varint_size(value_size)
         + max(value_size, 0)
-        + 1
+        + headers_size
     )
     return body + varint_size(body)

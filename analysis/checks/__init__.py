@@ -18,6 +18,7 @@ CHECKS: dict[str, str] = {
     "inconsistent-offsets": delivery.INCONSISTENT_OFFSETS,
     "poll-order": order.POLL_ORDER,
     "nonmonotonic-send": order.NONMONOTONIC_SEND,
+    "key-order": order.KEY_ORDER,
     "offset-regression": groups.OFFSET_REGRESSION,
     "skipped-by-commit": groups.SKIPPED_BY_COMMIT,
     "lost-to-retention": groups.LOST_TO_RETENTION,

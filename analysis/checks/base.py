@@ -19,13 +19,12 @@ JUDGED_KINDS = (
     "Acked", "Appended", "ApplicationFailed", "BecameLeader", "BrokerHeartbeat",
     "BrokerRegistration", "ClockDrifted", "ControllerActive", "CoordinatorLoaded", "FinalOffset",
     "FinalReplica", "FinalResults", "GroupAssigned", "GroupConverted", "GroupState",
-    "HighWatermark", "IsrProposed",
-    "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "OffsetCommitted", "OffsetFetched",
-    "PartitionChanged", "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted",
-    "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated", "TopicDeleted",
-    "TransactionBegun", "TransactionEnded", "TransactionEnding", "TransactionOffsets",
-    "TransactionSent", "TransactionState", "TransactionsLoaded", "ZkControllerWrite",
-    "ZooKeeperRole", "ZooKeeperSession",
+    "HighWatermark", "IsrProposed", "KeySent", "LogLoaded", "LogStart", "MarkerWritten",
+    "MemberRequest", "OffsetCommitted", "OffsetFetched", "PartitionChanged", "Phase", "Polled",
+    "Positioned", "Processed", "ProcessorStarted", "ReadsCommitted", "SessionEnded", "TimeLimit",
+    "TopicCreated", "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
+    "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
+    "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

@@ -1,8 +1,8 @@
-"""poll-skip, nonmonotonic-poll, nonmonotonic-send: are records read and appended in order?"""
+"""Are records read and appended in order? poll-skip, nonmonotonic-poll and -send, reordered-key."""
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import about, offending
+from kafkasim.analysis.checks.base import AT_END, about, offending
 
 POLL_ORDER = offending(
     # Within what one member covered, each poll goes on where the last one ended. A Positioned row
@@ -58,4 +58,24 @@ NONMONOTONIC_SEND = offending(
     "'nonmonotonic-send'",
     "'%s: record %d at offset %d', node, first, base_offset",
     place=about("least(base_offset, last_offset)", weak="acks != -1"),
+)
+
+KEY_ORDER = offending(
+    # A record is behind a later one of its key, of one incarnation of a producer. Of several copies
+    # the first counts; the records of aborted transactions do not.
+    """
+    SELECT run, topic_id, partition, offset AS seq, offset, record_id, key, before FROM (
+        SELECT *, max(record_id) OVER (
+            PARTITION BY run, topic_id, partition, since, key ORDER BY offset
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+        FROM (SELECT run, topic_id, partition, record_id, min(offset) AS offset
+              FROM final_records
+              LEFT ANTI JOIN (SELECT run, topic_id, partition, offset FROM holes WHERE aborted)
+                  USING (run, topic_id, partition, offset)
+              GROUP BY run, topic_id, partition, record_id)
+        JOIN (SELECT run, record_id, key, since FROM KeySent) USING (run, record_id))
+    WHERE record_id < before""",
+    "'reordered-key'",
+    "'record %d of %s at offset %d is behind record %d', record_id, key, offset, before",
+    place=about("offset", shown=AT_END),
 )

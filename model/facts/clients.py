@@ -22,6 +22,15 @@ class Acked:
 
 
 @value
+class KeySent:
+    """An application sent a record with a key, of a workload with ``key-order``."""
+
+    record_id: int
+    key: str
+    since: int  # the id of the first record that this incarnation of the producer sent
+
+
+@value
 class SendFailed:
     """A producer failed a batch: its callers got an error."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from kafkasim.model.client import exceptions
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ConfigError
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import TopicPartition, headers_size
 from kafkasim.scenarios.applications.handle import Handle
 from kafkasim.scenarios.applications.session import Payload, session
 from kafkasim.scenarios.applications.settings import properties
@@ -97,12 +97,14 @@ class AIOKafkaProducer:
         key_bytes = _bytes("key", key, self._key_serializer)
         value_bytes = _bytes("value", value, self._value_serializer)
         place = self._session
-        payload = Payload(value_bytes, tuple(headers or ()))
+        headers = tuple(headers or ())
+        payload = Payload(value_bytes, headers)
         record_id = place.payloads.new(place.node, place.number, payload)
         size = -1 if value_bytes is None else len(value_bytes)
         taken, done = place.port.call_acked(
-            self._client.method("send"), topic, key_bytes, record_id, size, partition, True
-        )
+            self._client.method("send"), topic, key_bytes, record_id, size, partition, True,
+            headers_size(headers),
+        )  # fmt: skip
         try:
             await taken
         except exceptions.KafkaError as error:

@@ -40,8 +40,12 @@ class Payloads:
         self._payloads[record_id] = payload
         return record_id
 
+    def keep(self, record_id: int, payload: Payload) -> None:
+        """Keep the payload of a record that has its id."""
+        self._payloads[record_id] = payload
+
     def of(self, record_id: int) -> Payload:
-        """Return a record's payload; a scenario's own producer writes the id in decimal."""
+        """Return a record's payload; without one, its id in decimal."""
         return self._payloads.get(record_id) or Payload(str(record_id).encode())
 
 

@@ -221,6 +221,34 @@ def sends_out_of_order(facts: Facts, key: Key, found: Found) -> Chain:
     return chain
 
 
+def key_overtaken(facts: Facts, key: Key, found: Found) -> Chain:
+    """Return the first append of a record that stands behind a later one, and that one's."""
+    chain = Chain()
+    sent = facts.first(["KeySent"], where=lambda row: row["record_id"] == found["record_id"])
+    assert sent is not None, found
+    of_key = facts.rows(
+        ["KeySent"], after=sent["seq"], since=sent["since"],
+        where=lambda row: bool(row["key"] == sent["key"]),
+    )  # fmt: skip
+    later = {row["record_id"]: row for row in of_key}
+    written = facts.first(
+        ["Appended"], key, where=lambda row: found["record_id"] in row["record_ids"]
+    )
+    chain.add(sent, written)
+    if written is not None:
+        ahead = facts.rows(
+            ["Appended"], key, before=written["seq"],
+            where=lambda row: any(each in later for each in row["record_ids"]),
+        )  # fmt: skip
+        chain.add(*ahead[:1])
+        for row in ahead[:1]:
+            chain.add(*[later[each] for each in row["record_ids"] if each in later][:1])
+        between = {"after": sent["seq"], "before": written["seq"]}
+        chain.add(*facts.rows(["PartitionChanged", "BecameLeader"], key, **between)[-4:])
+        chain.turns(written, f"{sent['node']} sent the earlier batch again, behind a later one")
+    return chain
+
+
 def commit_back(facts: Facts, key: Key, found: Found) -> Chain:
     """Return two commits of a group of which the later one is lower."""
     chain = Chain()

@@ -67,6 +67,7 @@ DELIVERY: Mapping[str, OfFinding] = {
     "poll-skip": clients.reader_order,
     "nonmonotonic-poll": clients.reader_order,
     "nonmonotonic-send": clients.sends_out_of_order,
+    "reordered-key": clients.key_overtaken,
     "offset-regression": clients.commit_back,
     "skipped-by-commit": clients.skipped,
     "lost-to-retention": clients.overtaken,

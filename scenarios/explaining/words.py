@@ -286,6 +286,10 @@ class Words:
 
     # Producers.
 
+    def _key_sent(self, row: Row) -> Said:
+        sent = record(row["record_id"])
+        return f"the application at {row['node']} sends {sent} with the key {row['key']}", "4.1"
+
     def _acked(self, row: Row) -> Said:
         acks = "all" if row["acks"] == -1 else row["acks"]
         place, base = self._place(row), row["base_offset"]

@@ -112,7 +112,10 @@ class ProducerTable(Table):
     """``count`` client hosts that each send ``rate`` records a second to ``topic``.
 
     Without ``topic`` they send to the scenario's first topic. ``keys`` is none, uniform:N (N keys
-    of equal weight) or zipf:N:S (N keys, exponent S). ``start`` and ``stop`` count from t = 0.
+    of equal weight) or zipf:N:S (N keys, exponent S). ``value`` and ``headers`` are texts in which
+    {key}, {number} and {producer} are filled in; without ``value`` a record has ``value-size``
+    bytes. With ``key-order`` the judge of ordering per key looks at the records (reordered-key).
+    ``start`` and ``stop`` count from t = 0.
 
     With a ``transactional-id`` they send in transactions of ``transaction-records`` records, that
     last ``transaction-time`` at most; ``abort-share`` of them are aborted. Of several hosts each
@@ -126,6 +129,9 @@ class ProducerTable(Table):
     rate: Rate = 100.0
     keys: str = Field("none", pattern=KEYS)
     value_size: Size = 100
+    value: str | None = None
+    headers: dict[str, str] = {}
+    key_order: bool = False
     rack: str | None = None
     start: Duration = 0
     stop: Duration | None = None

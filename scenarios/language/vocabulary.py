@@ -68,6 +68,7 @@ ANOMALIES: tuple[str, ...] = (
     "poll-skip",
     "nonmonotonic-poll",
     "nonmonotonic-send",
+    "reordered-key",
     "offset-regression",
     "skipped-by-commit",
     "lost-to-retention",

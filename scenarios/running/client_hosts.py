@@ -123,6 +123,7 @@ class ClientHosts:
             topic=table.topic or self._scenario.topics[0].name,
             control=self.control,
             rng=self._world.streams.stream(node, "application"),
+            payloads=self._payloads,
         )
         config = producer_config(self._scenario, properties, node)
         self._add(node, table, {"producer": config}, application)

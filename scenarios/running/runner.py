@@ -28,6 +28,7 @@ from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, limit_us
+from kafkasim.scenarios.judging.readers.key_order import KeyOrder
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.results import StoredResults
 from kafkasim.scenarios.judging.transactions.judge import Transactions
@@ -82,6 +83,7 @@ class ScenarioRun:
         self.transactions = Transactions(self.trace, self.invariants.legal_loss)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.legal_loss)
+        self.key_order = KeyOrder(self.trace, self.delivery.holes)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -250,6 +252,7 @@ class ScenarioRun:
                 *self.transactions.finish(),
                 *self.retention.finish(),
                 *self.results.finish(),
+                *self.key_order.finish(),
             ],
             topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
             seen=dict(self.observer.seen),

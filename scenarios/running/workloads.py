@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from bisect import bisect_left
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 from kafkasim.model.facts import Processed
+from kafkasim.scenarios.applications.records.source import RecordSource
+from kafkasim.scenarios.applications.session import Payloads
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
 from kafkasim.sim.apps.client_port import ClientPort
 
@@ -52,12 +52,13 @@ class ProducerApplication:
     topic: str
     control: Control
     rng: random.Random
+    payloads: Payloads
 
     async def __call__(self, port: ClientPort) -> None:
         """Send, then flush."""
         table, control, node = self.table, self.control, self.node
         control.flushed[node] = False
-        draw_key = key_source(table.keys, self.rng)
+        records = RecordSource(table, node, self.number, self.rng, self.payloads)
         period = 1 / table.rate
         begin = now = port.now_us / 1e6
         stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
@@ -69,11 +70,15 @@ class ProducerApplication:
                     break
             number = control.next_record.get(node, 0)
             control.next_record[node] = number + 1
-            value = self.number << 32 | number
+            record = records.next(number)
+            key_sent = records.fact(record)
+            if key_sent is not None:
+                port.record(key_sent)
             try:
                 await port.call(
-                    "producer.send", self.topic, draw_key(), value, table.value_size, None, False
-                )
+                    "producer.send", self.topic, record.key, record.record_id, record.value_size,
+                    None, False, record.headers_size,
+                )  # fmt: skip
             except Exception as error:  # no metadata or no memory within max.block.ms
                 control.failures[node] = str(error)
             # The rate is constant: sends that a pause or a full buffer delayed are not made up for.
@@ -211,17 +216,3 @@ class _PollLoop:
             await self.port.call("consumer.commit_sync", None)
         except Exception as error:  # CommitFailed after a rebalance: processed again elsewhere
             self.control.failures[self.node] = str(error)
-
-
-def key_source(spec: str, rng: random.Random) -> Callable[[], str | None]:
-    """Return the function that draws the next key of ``none``, ``uniform:N`` or ``zipf:N:S``."""
-    kind, *arguments = spec.split(":")
-    if kind == "none":
-        return lambda: None
-    names = [f"key-{index}" for index in range(int(arguments[0]))]
-    if kind == "uniform":
-        return lambda: names[int(rng.random() * len(names))]
-    exponent = float(arguments[1])
-    # Integer weights: a running sum of floats differs between Python versions.
-    weights = list(accumulate(int(1e9 / (rank + 1) ** exponent) for rank in range(len(names))))
-    return lambda: names[bisect_left(weights, int(rng.random() * weights[-1]) + 1)]

@@ -34,6 +34,7 @@ from tests.analysis.analysis_rows import (
 )
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
+from tests.analysis.key_cases import KEY_CASES
 from tests.analysis.reader_cases import RESULT_CASES, RETENTION_CASES
 from tests.analysis.story_cases import STORY_CASES
 from tests.scenarios.transaction_cases import STORIES
@@ -155,6 +156,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **STORY_CASES,
     **RETENTION_CASES,
     **RESULT_CASES,
+    **KEY_CASES,
     **{
         f"transactions: {name}": (rows, dict.fromkeys(expected, 1))
         for name, (rows, expected) in STORIES.items()

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.readers.key_order import KeyOrder
 from kafkasim.scenarios.judging.readers.observations import LagObserver
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from tests.analysis.analysis_rows import positioned
+from tests.analysis.key_cases import KEY_CASES
 from tests.analysis.reader_cases import RETENTION_CASES, starts
 from tests.scenarios.fact_makers import FakeTrace, T
 
@@ -22,6 +24,16 @@ def test_retention(name: str) -> None:
     judge = LostToRetention(trace, Holes(trace))
     trace.record(list(rows))
     assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
+
+
+@pytest.mark.parametrize("name", KEY_CASES)
+def test_order_per_key(name: str) -> None:
+    rows, expected = KEY_CASES[name]
+    trace = FakeTrace()
+    judge = KeyOrder(trace, Holes(trace))
+    trace.record(list(rows))
+    found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
+    assert found == {name: 1 for name in expected if name == "reordered-key"}
 
 
 def test_what_is_lost_to_retention_is_counted_once_for_each_record() -> None:

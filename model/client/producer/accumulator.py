@@ -13,7 +13,7 @@ from collections.abc import Callable
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
 from kafkasim.model.config import ProducerConfig
-from kafkasim.model.records import BATCH_OVERHEAD, Record, TopicPartition, record_size
+from kafkasim.model.records import BATCH_OVERHEAD, NO_HEADERS, Record, TopicPartition, record_size
 
 NEVER = 1 << 62
 
@@ -35,7 +35,7 @@ class RecordAccumulator:
         self._free_bytes = config.buffer_memory
         self._last_number = 0  # of a batch
         self._flushes: list[tuple[int, int]] = []  # (call, number of the last batch it waits for)
-        self._first_sizes: dict[tuple[int, int], int] = {}  # of a batch's first record
+        self._first_sizes: dict[tuple[int, ...], int] = {}  # of a batch's first record
 
     def queue(self, topic: str, partition: int) -> PartitionQueue:
         """Return the queue of a partition, a new one at its first record."""
@@ -56,6 +56,7 @@ class RecordAccumulator:
         ack_call: int | None,
         may_allocate: bool,
         now: int,
+        headers_size: int = NO_HEADERS,
     ) -> ProducerBatch | None:
         """Append a record to the last batch, or to a new one.
 
@@ -72,15 +73,14 @@ class RecordAccumulator:
         if batch is not None and not batch.full and not batch.attempts:
             records = batch.records
             delta_ms = timestamp_ms - records[0].timestamp_ms
-            size = record_size(key_size, value_size, len(records), delta_ms)
+            size = record_size(key_size, value_size, len(records), delta_ms, headers_size)
             if batch.size + size > self._batch_size:
                 batch.full = True
                 batch = None
         else:
             batch = None
         if batch is None:
-            sizes = self._first_sizes
-            size = sizes.get((key_size, value_size)) or self._learn_size(key_size, value_size)
+            size = self._first_size(key_size, value_size, headers_size)
             batch = self._new_batch(queue, size, may_allocate, now)
             if batch is None:
                 return None
@@ -109,15 +109,19 @@ class RecordAccumulator:
         queue.batches.append(batch)
         return batch
 
-    def has_memory(self, key_size: int, value_size: int) -> bool:
-        """Return whether there is memory for a new batch with such a record."""
-        size = record_size(key_size, value_size, 0, 0) + BATCH_OVERHEAD
-        return max(self._batch_size, size) <= self._free_bytes
+    def _first_size(self, *sizes: int) -> int:
+        """Return the bytes of a record of these sizes that opens a batch."""
+        known = self._first_sizes.get(sizes)
+        if known is None:
+            key_size, value_size, headers_size = sizes
+            known = record_size(key_size, value_size, 0, 0, headers_size)
+            self._first_sizes[sizes] = known
+        return known
 
-    def _learn_size(self, key_size: int, value_size: int) -> int:
-        size = record_size(key_size, value_size, 0, 0)
-        self._first_sizes[(key_size, value_size)] = size
-        return size
+    def has_memory(self, key_size: int, value_size: int, headers_size: int) -> bool:
+        """Return whether there is memory for a new batch with such a record."""
+        size = record_size(key_size, value_size, 0, 0, headers_size) + BATCH_OVERHEAD
+        return max(self._batch_size, size) <= self._free_bytes
 
     def ready(
         self,

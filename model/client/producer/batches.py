@@ -4,7 +4,7 @@ A batch is created by the first record that is appended to it and lives until it
 :class:`PartitionQueue` holds the batches of one partition that wait to be sent, in order; beside
 them stand the partition's producer sequences, which only the TransactionManager writes.
 
-Not modelled: compression, headers.
+Not modelled: compression.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ class ProducerBatch:
 
     def _size_in(self, part: ProducerBatch, record: Record, base_timestamp: int) -> int:
         """Return the bytes that the record takes as the next one of ``part``."""
-        key_size = -1 if record.key is None else len(record.key.encode())
+        key = record.key
+        key_size = -1 if key is None else len(key.encode() if isinstance(key, str) else key)
         payload = record.size - record_size(key_size, 0, 0, 0)
         return record_size(
             key_size, payload, len(part.records), record.timestamp_ms - base_timestamp

@@ -32,7 +32,7 @@ from kafkasim.model.client.producer.transactions.calls import TransactionCalls
 from kafkasim.model.config import ProducerConfig
 from kafkasim.model.effects import Reply
 from kafkasim.model.facts import SendFailed
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import NO_HEADERS, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasim.model.client.producer.batches import PartitionQueue
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from kafkasim.model.effects import Process
 
 KEYS_CACHED_MAX = 100_000
+
+Args = tuple[Any, ...]
+"""The arguments of a call of send()."""
 
 
 def producer_config(properties: Mapping[str, Any]) -> ProducerConfig:
@@ -132,7 +135,8 @@ class KafkaProducer:
     def send(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Take (topic, key, record_id, value_size, partition, want_ack) into the accumulator.
 
-        The key and the partition may be None. With ``want_ack`` the call -``call`` gets
+        The key and the partition may be None. A seventh argument is the bytes of the headers with
+        their count. With ``want_ack`` the call -``call`` gets
         (partition, offset) or an error once the record has its result.
         """
         if self._closed:
@@ -180,11 +184,9 @@ class KafkaProducer:
 
     # Into the accumulator.
 
-    def _append(
-        self, call: int, args: tuple[Any, ...], now: int, may_allocate: bool
-    ) -> Missing | None:
+    def _append(self, call: int, args: Args, now: int, may_allocate: bool) -> Missing | None:
         """Append a record and reply, or return what is missing; see accumulator.append."""
-        topic, key, record_id, value_size, partition, want_ack = args
+        topic, key, record_id, value_size, partition, want_ack, headers_size = _all(args)
         count = self.metadata.partition_counts.get(topic)
         if count is None or (partition is not None and partition >= count):
             self._request_metadata(topic, now)
@@ -211,6 +213,7 @@ class KafkaProducer:
                 call if want_ack else None,
                 may_allocate,
                 now,
+                headers_size,
             )
         except KafkaError as error:
             process.out.append(Reply(call, None, self._not_sent(error)))
@@ -309,9 +312,9 @@ class KafkaProducer:
         while self._for_memory:
             first = self._for_memory[0]
             if first.waits:
-                key, _record_id, value_size = first.args[1:4]
+                _, key, _, value_size, _, _, headers_size = _all(first.args)
                 key_size = -1 if key is None else len(key_bytes(key))
-                if not self.accumulator.has_memory(key_size, value_size):
+                if not self.accumulator.has_memory(key_size, value_size, headers_size):
                     break
             self._for_memory.popleft()
             if first.waits:
@@ -382,3 +385,8 @@ class KafkaProducer:
 
     def _reply(self, call: int) -> None:
         self.process.out.append(Reply(call, None, None))
+
+
+def _all(args: Args) -> Args:
+    """Return the seven arguments of send(); most calls leave out the size of the headers."""
+    return args if len(args) > 6 else (*args, NO_HEADERS)

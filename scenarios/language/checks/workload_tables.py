@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from string import Formatter
 from typing import Any
 
 from kafkasim.model.config import ConsumerConfig, LegacyConsumerConfig, ProducerConfig
@@ -13,6 +14,9 @@ from kafkasim.scenarios.language.tables import (
     ProducerTable,
     Scenario,
 )
+
+PLACES = ("key", "number", "producer")
+"""What a producer's texts may name in braces."""
 
 OF_TRANSACTIONS = ("transaction_records", "transaction_time", "abort_share", "when_fenced")
 """Keys that a producer without a transactional id cannot have."""
@@ -93,8 +97,28 @@ def _check_patterns(place: str, table: ConsumerGroupTable) -> None:
 
 def _check_producer(place: str, table: ProducerTable) -> None:
     _check_config(f"{place}.config", table.config, table.transactional_id is not None)
+    texts = {f"headers.{name}": text for name, text in table.headers.items()}
+    if table.value is not None:
+        texts["value"] = table.value
+        if "value_size" in table.model_fields_set:
+            raise ValueError(f"{place}.value-size: the value has the size of its text")
+    for name, text in texts.items():
+        _check_text(f"{place}.{name}", text)
+    if table.key_order and table.keys == "none":
+        raise ValueError(f"{place}.key-order: needs keys")
     if table.transactional_id is None:
         _refuse_transactional(place, table)
+
+
+def _check_text(place: str, text: str) -> None:
+    """Check a text of values: what stands in braces is known."""
+    try:
+        named = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}; write {{{{ for a brace") from None
+    for name in named:
+        if name not in PLACES:
+            raise ValueError(f"{place}: {{{name}}} is unknown; allowed: {some(PLACES)}")
 
 
 def _check_processor(place: str, table: ProcessorTable, topics: list[str]) -> None:

@@ -7,9 +7,11 @@ import random
 from dataclasses import dataclass
 
 from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.scenarios.applications.records.source import RecordSource
+from kafkasim.scenarios.applications.session import Payloads
 from kafkasim.scenarios.language.tables import ProducerTable
 from kafkasim.scenarios.running.transactional.handling import Fenced, Transactions
-from kafkasim.scenarios.running.workloads import Control, key_source
+from kafkasim.scenarios.running.workloads import Control
 from kafkasim.sim.apps.client_port import ClientPort
 
 MICROSECOND = 1e-6
@@ -25,6 +27,7 @@ class TransactionalProducerApplication:
     topic: str
     control: Control
     rng: random.Random
+    payloads: Payloads
 
     async def __call__(self, port: ClientPort) -> None:
         """Send until the runner ends it, then end the last transaction."""
@@ -41,7 +44,7 @@ class TransactionalProducerApplication:
 
     async def _send(self, port: ClientPort, transactions: Transactions, begin: float) -> None:
         table, control = self.table, self.control
-        draw_key = key_source(table.keys, self.rng)
+        records = RecordSource(table, self.node, self.number, self.rng, self.payloads)
         period = 1 / table.rate
         now = port.now_us / 1e6
         stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
@@ -59,7 +62,7 @@ class TransactionalProducerApplication:
                         await transactions.begin()
                         until = now + table.transaction_time / 1e6
                     sent += 1
-                    await self._send_one(port, draw_key())
+                    await self._send_one(port, records)
                     due = max(due + period, now)
                 if sent >= table.transaction_records or (sent and now >= until):
                     sent = 0
@@ -74,8 +77,14 @@ class TransactionalProducerApplication:
             except KafkaError as error:
                 await transactions.recover(error)
 
-    async def _send_one(self, port: ClientPort, key: str | None) -> None:
+    async def _send_one(self, port: ClientPort, records: RecordSource) -> None:
         number = self.control.next_record.get(self.node, 0)
         self.control.next_record[self.node] = number + 1
-        value = self.number << 32 | number
-        await port.call("producer.send", self.topic, key, value, self.table.value_size, None, False)
+        record = records.next(number)
+        key_sent = records.fact(record)
+        if key_sent is not None:
+            port.record(key_sent)
+        await port.call(
+            "producer.send", self.topic, record.key, record.record_id, record.value_size, None,
+            False, record.headers_size,
+        )  # fmt: skip

@@ -1,0 +1,86 @@
+"""RecordSource: the records of a scenario's own producers, with their keys, values and headers.
+
+A record's id is what the checks tell records apart by. Its key is drawn; its value and its headers
+are texts of the workload in which ``{key}``, ``{number}`` and ``{producer}`` are filled in. Sizes
+are those of the texts' bytes. Without a text a value has ``value-size`` bytes, which nobody sees.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections.abc import Callable
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafkasim.model.facts import KeySent
+from kafkasim.model.records import NO_HEADERS, headers_size
+from kafkasim.scenarios.applications.session import Payload, Payloads
+
+if TYPE_CHECKING:
+    from kafkasim.scenarios.language.tables import ProducerTable
+
+
+class NextRecord(NamedTuple):
+    """What a producer sends next; sizes are in bytes."""
+
+    key: str | None
+    record_id: int
+    value_size: int
+    headers_size: int
+
+
+class RecordSource:
+    """The records of one incarnation of a producer, by their numbers."""
+
+    def __init__(
+        self, table: ProducerTable, node: str, number: int, rng: random.Random, payloads: Payloads
+    ) -> None:
+        """``number`` makes the record ids of the producer ``node`` unique."""
+        self._table = table
+        self._node = node
+        self._base = number << 32
+        self._payloads = payloads
+        self._draw_key = key_source(table.keys, rng)
+        self._written = table.value is not None or bool(table.headers)
+        self._since = -1  # the first record's id
+
+    def next(self, number: int) -> NextRecord:
+        """Return the record of a number, and keep what it carries for who reads it."""
+        key, record_id = self._draw_key(), self._base | number
+        if self._since < 0:
+            self._since = record_id
+        if not self._written:
+            return NextRecord(key, record_id, self._table.value_size, NO_HEADERS)
+        places = {"key": key or "", "number": number, "producer": self._node}
+        value = None
+        size = self._table.value_size
+        if self._table.value is not None:
+            value = self._table.value.format(**places).encode()
+            size = len(value)
+        headers = tuple(
+            [(name, text.format(**places).encode()) for name, text in self._table.headers.items()]
+        )
+        kept = str(record_id).encode() if value is None else value
+        self._payloads.keep(record_id, Payload(kept, headers))
+        return NextRecord(key, record_id, size, headers_size(headers))
+
+    def fact(self, record: NextRecord) -> KeySent | None:
+        """Return what the judge of ordering per key needs to know, None without ``key-order``."""
+        if not self._table.key_order or record.key is None:
+            return None
+        return KeySent(record.record_id, record.key, self._since)
+
+
+def key_source(spec: str, rng: random.Random) -> Callable[[], str | None]:
+    """Return the function that draws the next key of ``none``, ``uniform:N`` or ``zipf:N:S``."""
+    kind, *arguments = spec.split(":")
+    if kind == "none":
+        return lambda: None
+    names = [f"key-{index}" for index in range(int(arguments[0]))]
+    if kind == "uniform":
+        return lambda: names[int(rng.random() * len(names))]
+    exponent = float(arguments[1])
+    # Integer weights: a running sum of floats differs between Python versions.
+    weights = list(accumulate(int(1e9 / (rank + 1) ** exponent) for rank in range(len(names))))
+    return lambda: names[bisect_left(weights, int(rng.random() * weights[-1]) + 1)]

@@ -1,0 +1,80 @@
+"""reordered-key: are the records of each key in the order in which their producer sent them?
+
+All records of a key are in one partition, so a consumer gets them in the order of the log. They
+stand in the order of the sends while no batch overtakes an earlier one: with one request in flight,
+or with an idempotent producer, whose sequences the leader checks. Otherwise the batches of one
+connection fail together and are sent again in another order.
+
+A producer that is started again sends in a new order: Kafka promises nothing between the two. What
+a record's copies do is another anomaly (duplicate); here each record stands where it stands first.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.holes import Holes
+
+
+class KeyOrder:
+    """Follows one run; :meth:`finish` returns an anomaly for each partition.
+
+    Only workloads with ``key-order`` tell their keys. Nothing excuses the anomaly: a scenario
+    permits it, because its producer is configured so.
+    """
+
+    def __init__(self, trace: FactSource, holes: Holes) -> None:
+        self._holes = holes
+        self._keys: dict[int, tuple[int, str]] = {}  # record id -> (first of its producer, key)
+        self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        trace.subscribe(facts.KeySent, self._on_sent)
+        trace.subscribe(facts.FinalReplica, self._on_final)
+
+    def _on_sent(self, _seq: int, _t: int, _node: str, fact: facts.KeySent) -> None:
+        self._keys[fact.record_id] = (fact.since, fact.key)
+
+    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
+        if fact.leading and self._keys:
+            key = (fact.topic_id, fact.partition)
+            known = self._leaders.get(key)
+            if known is None or fact.leader_epoch > known.leader_epoch:
+                self._leaders[key] = fact
+
+    def finish(self) -> list[Anomaly]:
+        """Return the anomalies of the run, sorted by partition."""
+        found = []
+        for partition, leader in sorted(self._leaders.items()):
+            overtaken = self._overtaken(partition, leader)
+            if overtaken:
+                offset, record_id, last = overtaken[0]
+                key = self._keys[record_id][1]
+                detail = f"record {record_id} of {key} at offset {offset} is behind record {last}"
+                found.append(
+                    Anomaly("reordered-key", *partition, len(overtaken), detail, offset=offset,
+                            record_id=record_id)
+                )  # fmt: skip
+        return found
+
+    def _overtaken(
+        self, partition: PartitionKey, leader: facts.FinalReplica
+    ) -> list[tuple[int, int, int]]:
+        """Return (offset, record id, later record before it) of the records out of order."""
+        ids = iter(leader.record_ids)
+        last: dict[tuple[int, str], int] = {}
+        seen: dict[int, None] = {}
+        overtaken = []
+        for base, count in zip(leader.base_offsets, leader.record_counts):
+            for offset in range(base, base + count):
+                record_id = next(ids)
+                sent = self._keys.get(record_id)
+                if sent is None or record_id in seen or offset < leader.log_start_offset:
+                    continue
+                if self._holes.is_aborted(partition, offset):
+                    continue
+                seen[record_id] = None
+                before = last.get(sent, -1)
+                if record_id < before:
+                    overtaken.append((offset, record_id, before))
+                last[sent] = max(before, record_id)
+        return overtaken

@@ -1,0 +1,73 @@
+"""The records of a scenario's own producers: keys, values, headers, and the sizes of all three."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from kafkasim.model.facts import KeySent
+from kafkasim.model.records import headers_size, record_size
+from kafkasim.scenarios.applications.records.source import RecordSource
+from kafkasim.scenarios.applications.session import Payload, Payloads
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.tables import ProducerTable
+
+BASE = 3 << 32
+
+
+def source(**table: Any) -> tuple[RecordSource, Payloads]:
+    payloads = Payloads()
+    made = ProducerTable.model_validate({"kind": "producer", **table})
+    return RecordSource(made, "producer-3", 3, random.Random(1), payloads), payloads
+
+
+def test_a_text_is_filled_in_and_has_the_size_of_its_bytes() -> None:
+    records, payloads = source(
+        keys="uniform:1", value="{{Zoë, {key}, {number}}}", headers={"from": "{producer}", "n": ""}
+    )
+    record = records.next(7)
+    value = "{Zoë, key-0, 7}".encode()
+    headers = (("from", b"producer-3"), ("n", b""))
+    assert record == ("key-0", BASE | 7, len(value), headers_size(headers))
+    assert payloads.of(BASE | 7) == Payload(value, headers)
+
+
+def test_without_a_text_a_record_weighs_its_value_size_and_reads_as_its_id() -> None:
+    records, payloads = source(**{"value-size": 500})
+    assert records.next(0) == (None, BASE, 500, 1)
+    assert payloads.of(BASE) == Payload(str(BASE).encode())
+
+
+def test_the_bytes_of_headers_are_those_of_the_wire() -> None:
+    """DefaultRecord.writeTo: count, then length and bytes of each name and value; -1 is null."""
+    assert headers_size(()) == 1
+    assert headers_size((("k", b"vv"), ("none", None))) == 1 + (1 + 1 + 1 + 2) + (1 + 4 + 1)
+    plain = record_size(-1, 10, 0, 0)
+    assert record_size(-1, 10, 0, 0, headers_size((("k", b"vv"),))) == plain + 5
+
+
+def test_keys_are_told_for_the_judge_of_their_order_only() -> None:
+    silent, _ = source(keys="uniform:1")
+    telling, _ = source(keys="uniform:1", **{"key-order": True})
+    told = [telling.fact(telling.next(number)) for number in (4, 5)]
+    assert told == [KeySent(BASE | 4, "key-0", BASE | 4), KeySent(BASE | 5, "key-0", BASE | 4)]
+    assert silent.fact(silent.next(0)) is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"value": "{id}"}, "workload.0.value: {id} is unknown; allowed: key, number, producer"),
+        ({"headers": {"h": "{"}}, "workload.0.headers.h: "),
+        ({"value": "x", "value-size": 5}, "workload.0.value-size: the value has the size"),
+        ({"key-order": True}, "workload.0.key-order: needs keys"),
+    ],
+)
+def test_what_cannot_be_is_refused(keys: dict[str, Any], said: str) -> None:
+    spec = {"name": "n", "claim": "C.", "duration": "1s", "cluster": {"brokers": 1},
+            "topics": [{"name": "t"}], "workload": [{"kind": "producer", **keys}]}  # fmt: skip
+    with pytest.raises(ValueError, match="workload") as refused:
+        parse(spec, "n")
+    assert said in str(refused.value)
