@@ -78,6 +78,15 @@ class RecordBatch:
         return add_sequence(self.base_sequence, self.last_offset - self.base_offset)
 
 
+def names_producer(producer_id: int, producer_epoch: int) -> bool:
+    """Return whether a broker can build a transactional batch or a marker of this producer.
+
+    A client's request may say −1 for both. Kafka then throws an IllegalArgumentException, which
+    becomes UNKNOWN_SERVER_ERROR (MemoryRecordsBuilder.validateProducerState).
+    """
+    return producer_id != NO_PRODUCER_ID and producer_epoch != NO_PRODUCER_EPOCH
+
+
 @value
 class EndTransactionMarker:
     """The value of a control record that ends a producer's transaction in one partition."""

@@ -113,6 +113,18 @@ def test_follower_does_not_write_markers(cluster: Cluster) -> None:
     assert answer.results == ((1, ((TP, Errors.NOT_LEADER_OR_FOLLOWER),)),)
 
 
+@pytest.mark.parametrize(("pid", "epoch"), [(-1, 0), (2, -1)])
+def test_a_marker_of_no_producer_fails_its_request_after_the_markers_before_it(
+    cluster: Cluster, pid: int, epoch: int
+) -> None:
+    """MemoryRecordsBuilder refuses it with an exception; no request ends the broker."""
+    end = cluster.partition(1).log.log_end_offset
+    markers = (marker(1, True), marker(pid, True, epoch=epoch), marker(5, True))
+    unknown = ((TP, Errors.UNKNOWN_SERVER_ERROR),)
+    assert write(cluster, *markers) == ((1, unknown), (pid, unknown), (5, unknown))
+    assert cluster.partition(1).log.log_end_offset == end + 1
+
+
 def test_request_without_markers_is_answered(cluster: Cluster) -> None:
     assert write(cluster) == ()
 

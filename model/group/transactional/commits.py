@@ -33,6 +33,7 @@ from kafkasim.model.records import (
     TopicPartition,
     batch_of,
     end_transaction_marker,
+    names_producer,
 )
 
 NONE = Errors.NONE
@@ -110,6 +111,8 @@ class TransactionalOffsets:
         now: int,
     ) -> Errors:
         producer_id, epoch = request.producer_id, request.producer_epoch
+        if not names_producer(producer_id, epoch):
+            return Errors.UNKNOWN_SERVER_ERROR
         batch = batch_of(records, producer_id=producer_id, producer_epoch=epoch, transactional=True)
         version = request.transaction_version
         error = self.runtime.append_batch(shard.context, batch, now, version, guard)
@@ -162,6 +165,9 @@ class TransactionalOffsets:
 
         (CoordinatorRuntime.completeTransaction)
         """
+        if not names_producer(marker.producer_id, marker.producer_epoch):
+            done(Errors.UNKNOWN_SERVER_ERROR, now)
+            return
         batch = end_transaction_marker(
             marker.producer_id,
             marker.producer_epoch,

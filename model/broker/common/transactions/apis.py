@@ -101,28 +101,30 @@ class TransactionApis:
         (handleAddPartitionsToTxnRequest)
         """
         request: AddPartitionsToTxnRequest = item.message
-        results: dict[str, Results] = {}
+        results: dict[int, Results] = {}
 
-        def add_result(transactional_id: str, result: Results, at: int) -> None:
-            results[transactional_id] = result
-            if len(results) == len(request.transactions):
-                answers = [(id_, results[id_]) for id_ in asked]
+        def add_result(index: int, result: Results, at: int) -> None:
+            results[index] = result
+            if len(results) == len(asked):
+                answers = [(each.transactional_id, results[i]) for i, each in enumerate(asked)]
                 self._respond(item, AddPartitionsToTxnResponse(NONE, tuple(answers)), at, now)
 
-        asked = [each.transactional_id for each in request.transactions]
-        assert len(set(asked)) == len(asked), request
-        for each in request.transactions:
-            done = partial(add_result, each.transactional_id)
-            self._add_partitions(each, _client_version(request.transaction_version), done, now)
+        asked = request.transactions
+        version = _client_version(request.transaction_version)
+        # Of an id that is named twice, Kafka adds the later partitions twice.
+        partitions = {each.transactional_id: each.partitions for each in asked}
+        for index, each in enumerate(asked):
+            wanted = tuple(dict.fromkeys(partitions[each.transactional_id]))
+            self._add_partitions(each, wanted, version, partial(add_result, index), now)
 
     def _add_partitions(
         self,
         asked: AddPartitionsToTxnTransaction,
+        partitions: tuple[TopicPartition, ...],
         client_version: int,
         done: Callable[[Results, int], None],
         now: int,
     ) -> None:
-        partitions = tuple(dict.fromkeys(asked.partitions))
         unknown = [tp for tp in partitions if not self._knows(tp)]
         if unknown:  # one such partition fails the transaction
             missing, other = Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.OPERATION_NOT_ATTEMPTED

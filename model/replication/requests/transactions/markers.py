@@ -28,6 +28,7 @@ from kafkasim.model.records import (
     EndTransactionMarker,
     TopicPartition,
     end_transaction_marker,
+    names_producer,
 )
 from kafkasim.model.storage.log.validation import AppendOrigin
 
@@ -67,7 +68,7 @@ class GroupTransactions(Protocol):
 class PendingMarkers:
     """One request: the errors of its partitions so far, by producer."""
 
-    __slots__ = ("_missing", "errors", "item", "started")
+    __slots__ = ("_missing", "errors", "failed", "item", "started")
 
     def __init__(self, item: Request, now: int) -> None:
         request: WriteTxnMarkersRequest = item.message
@@ -77,16 +78,24 @@ class PendingMarkers:
             marker.producer_id: {} for marker in request.markers
         }
         self._missing = sum([len(marker.partitions) for marker in request.markers])
+        self.failed = False  # answered as a whole; what is still appended is not answered
 
     @property
     def done(self) -> bool:
         """Whether every partition of every marker has its error."""
-        return self._missing == 0
+        return self._missing == 0 and not self.failed
+
+    def fail(self, error: Errors) -> None:
+        """Give all partitions of all markers one error."""
+        self.failed = True
+        for marker in self.item.message.markers:
+            self.errors[marker.producer_id].update(dict.fromkeys(marker.partitions, error))
 
     def add(self, producer_id: int, tp: TopicPartition, error: Errors) -> None:
         """Take the error of one marker in one partition."""
-        self.errors[producer_id][tp] = error
-        self._missing -= 1
+        if not self.failed:
+            self.errors[producer_id][tp] = error
+            self._missing -= 1
 
     def response(self) -> WriteTxnMarkersResponse:
         """Return the response of the whole request."""
@@ -124,6 +133,10 @@ class TransactionMarkers:
         if pending.done:
             self._respond(pending, now)
         for marker in request.markers:
+            if not names_producer(marker.producer_id, marker.producer_epoch):
+                pending.fail(Errors.UNKNOWN_SERVER_ERROR)
+                self._respond(pending, now)
+                return
             self._write(marker, pending, now)
 
     def _write(self, marker: WritableTxnMarker, pending: PendingMarkers, now: int) -> None:
