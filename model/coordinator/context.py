@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.records import TopicPartition
+from kafkasim.model.records import Record, TopicPartition
 
 Parked = tuple[int, int]  # connection and correlation of a request that waits for its answer
 Complete = Callable[[Any, Errors, int], None]  # (argument, error, now)
@@ -40,6 +40,9 @@ class CoordinatorContext:
         "last_committed",
         "last_written",
         "partition",
+        "pending",
+        "pending_base",
+        "pending_size",
         "tp",
     )
 
@@ -48,7 +51,11 @@ class CoordinatorContext:
         self.partition = tp.partition
         self.epoch = epoch  # the leader epoch; a re-election of this broker raises it
         self.is_active = False  # True from the end of loading to the resignation
-        self.last_written = 0  # the log end offset that the coordinator's state reflects
+        self.last_written = 0  # the log end offset that the state reflects, open batch included
         self.last_committed = 0  # the high watermark, ≤ last_written once it is known
+        # The open batch: records that the state reflects, and the log does not have yet.
+        self.pending: list[Record] = []
+        self.pending_base = 0  # the offset at which they begin
+        self.pending_size = 0  # in bytes
         # End offsets rise from left to right; so do deadlines, apart from those of markers.
         self.deferred: deque[DeferredEvent] = deque()

@@ -7,12 +7,15 @@ A handler that changes state takes three steps, as in Kafka's scheduleWriteOpera
     defer(context, complete, …)   complete(argument, error, now) answers the client, once the high
                                   watermark has passed everything that was appended so far
 
-The append comes before the change of state, so nothing has to be reverted when it fails; Kafka
-changes the state first and reverts. A read that must be stable only defers: it is answered when the
-writes before it are committed. What waits for longer than the write timeout is answered with
-REQUEST_TIMED_OUT, though its records stay in the log and may be committed later.
+Without a linger the append comes before the change of state, so nothing has to be reverted when it
+fails. With one (group.coordinator.append.linger.ms) the records wait in an open batch, which the
+next operations fill: it goes to the log when the linger is over, when it is full, and before a
+transaction's batch or marker. The state reflects it at once. If it cannot be appended, the shard is
+told to revert (``on_reverted``), and everything that waits for it fails.
 
-Not modelled: several operations in one append, so group.coordinator.append.linger.ms is refused.
+A read that must be stable only defers: it is answered when the writes before it are committed. What
+waits for longer than the write timeout is answered with REQUEST_TIMED_OUT, though its records stay
+in the log and may be committed later.
 """
 
 from __future__ import annotations
@@ -32,23 +35,82 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.records import Record, RecordBatch, batch_of
 from kafkasim.model.timers import Handler, Key
 
+Reverted = Callable[[CoordinatorContext, Errors, int], None]
+"""(context, error of the append, now): the open batch is lost, its changes have to be undone."""
+
 
 class CoordinatorRuntime:
     """What the handlers of one coordinator share: its lane, its log, deferred answers, timers."""
 
     def __init__(
-        self, process: Process, lane: str, log: CoordinatorLog, write_timeout_ms: int
+        self,
+        process: Process,
+        lane: str,
+        log: CoordinatorLog,
+        write_timeout_ms: int,
+        linger_ms: int = 0,
+        max_batch_bytes: int = 1048588,
     ) -> None:
         self.process = process
         self.lane = lane
         self.log = log
         self.out = process.out
         self.merges: dict[Parked, Callable[[Any], Any]] = {}  # what becomes of an answer
+        self.on_reverted: Reverted = _nothing_to_revert
         self._write_timeout_us = write_timeout_ms * 1000
+        self._linger_us = linger_ms * 1000
+        self._max_batch_bytes = max_batch_bytes
 
     def append(self, context: CoordinatorContext, records: tuple[Record, ...], now: int) -> Errors:
-        """Append records to the partition's log; on an error nothing has changed."""
-        return self.append_batch(context, batch_of(records), now)
+        """Append records to the partition's log, or to its open batch.
+
+        On an error nothing has changed.
+        """
+        if not self._linger_us:
+            return self.append_batch(context, batch_of(records), now)
+        assert context.is_active, context.tp
+        size = sum([record.size for record in records])
+        if size > self._max_batch_bytes:
+            return Errors.RECORD_LIST_TOO_LARGE
+        if context.pending and context.pending_size + size > self._max_batch_bytes:
+            error = self.flush(context, now)
+            if error is not Errors.NONE:
+                return error
+        if not context.pending:
+            context.pending_base, context.pending_size = context.last_written, 0
+            key, deadline = ("coordinator-linger", context.tp), now + self._linger_us
+            self.arm(key, deadline, lambda at: self._on_linger(context, at))
+        context.pending += records
+        context.pending_size += size
+        context.last_written += len(records)
+        return Errors.NONE
+
+    def _on_linger(self, context: CoordinatorContext, now: int) -> None:
+        self.flush(context, now)
+
+    def flush(self, context: CoordinatorContext, now: int) -> Errors:
+        """Append the open batch; on an error the state is what it was before (failCurrentBatch)."""
+        records, base = context.pending, context.pending_base
+        if not records:
+            return Errors.NONE
+        self.cancel(("coordinator-linger", context.tp))
+        error, end_offset = self.log.append(context.tp, batch_of(tuple(records)), now)
+        context.pending = []
+        if error is Errors.NONE:
+            if end_offset != context.last_written:  # Kafka loads the partition anew
+                for event in context.deferred:
+                    event.end_offset = max(event.end_offset, end_offset)
+                context.last_written = end_offset
+            return error
+        context.last_written = base
+        failed = [event for event in context.deferred if event.end_offset > base]
+        for event in failed:
+            context.deferred.remove(event)
+        self.on_reverted(context, error, now)
+        self._rearm_write_timeout(context)
+        for event in failed:
+            event.complete(event.argument, error, now)
+        return error
 
     def append_batch(
         self,
@@ -63,6 +125,9 @@ class CoordinatorRuntime:
         ``guard`` is what the verification of the transaction gave (KIP-890).
         """
         assert context.is_active, context.tp
+        error = self.flush(context, now)
+        if error is not Errors.NONE:
+            return error
         error, end_offset = self.log.append(context.tp, batch, now, transaction_version, guard)
         if error is Errors.NONE:
             assert end_offset > context.last_written, (
@@ -106,7 +171,9 @@ class CoordinatorRuntime:
         self._rearm_write_timeout(context)
 
     def fail_deferred(self, context: CoordinatorContext, error: Errors, now: int) -> None:
-        """Complete every deferred event of the partition with an error."""
+        """Complete every deferred event of the partition with an error; drop the open batch."""
+        context.pending = []
+        self.cancel(("coordinator-linger", context.tp))
         waiting = list(context.deferred)
         context.deferred.clear()
         self._rearm_write_timeout(context)
@@ -156,6 +223,10 @@ class CoordinatorRuntime:
         for event in late:
             event.complete(event.argument, Errors.REQUEST_TIMED_OUT, now)
         self._rearm_write_timeout(context)
+
+
+def _nothing_to_revert(context: CoordinatorContext, error: Errors, now: int) -> None:
+    raise AssertionError((context.tp, error, now))
 
 
 def client_error(error: Errors) -> Errors:

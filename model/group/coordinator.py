@@ -18,10 +18,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.model.coordinator.context import Parked
+from kafkasim.model.coordinator.context import CoordinatorContext, Parked
 from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.model.coordinator.log import CoordinatorLog
-from kafkasim.model.coordinator.runtime import CoordinatorRuntime
+from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
@@ -105,11 +105,12 @@ class GroupCoordinator:
         self.process = process
         self.broker_id = broker_id
         self.config = config
-        self.runtime = CoordinatorRuntime(process, LANE, log, config.offsets_commit_timeout_ms)
+        self.runtime = _runtime(process, log, config, new_coordinator)
+        self.runtime.on_reverted = self._on_reverted
         ids = random.Random(process.rng.getrandbits(64))
         self.rules = rules
         self.trace = trace = GroupTrace(process.out)
-        rebalance = ClassicRebalance(
+        self._rebalance = rebalance = ClassicRebalance(
             self.runtime, rules, trace, config.group_initial_rebalance_delay_ms
         )
         self.membership = ClassicMembership(self.runtime, rebalance, config, ids, new_coordinator)
@@ -355,6 +356,18 @@ class GroupCoordinator:
         for shard in self.owned.active():
             self.offsets.on_topics_deleted(shard, topics, now)
 
+    def _on_reverted(self, context: CoordinatorContext, error: Errors, now: int) -> None:
+        """Undo the changes of a batch that could not be appended (revertLastWrittenOffset)."""
+        shard = self.shards[context.partition]
+        for group_id, (classic, modern) in shard.revert().items():
+            known = shard.groups.get(group_id)
+            if classic is not None and known is not classic:
+                self._rebalance.fail_parked(classic, client_error(error))
+                self._rebalance.cancel_timers(classic)
+            if known is not None and known is not classic:
+                self._rebalance.resume(shard, known, now)
+            self.consumer_groups.writer.on_reverted(shard, group_id, classic, modern)
+
     # Loading, resigning, expiry
 
     def _on_loaded(self, shard: GroupShard, now: int) -> None:
@@ -390,6 +403,15 @@ _MANY_GROUPS = (
     DeleteGroupsRequest,
 )
 _CONSUMER_GROUP_REQUESTS = (ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest)
+
+
+def _runtime(
+    process: Process, log: CoordinatorLog, config: BrokerConfig, new_coordinator: bool
+) -> CoordinatorRuntime:
+    """Return the coordinator's runtime; the Scala coordinator appends at once."""
+    linger_ms = config.group_coordinator_append_linger_ms if new_coordinator else 0
+    timeout_ms, max_bytes = config.offsets_commit_timeout_ms, config.message_max_bytes
+    return CoordinatorRuntime(process, LANE, log, timeout_ms, linger_ms, max_bytes)
 
 
 def _refusal(request: Any, error: Errors) -> Any:

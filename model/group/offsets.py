@@ -82,7 +82,7 @@ class OffsetMetadataManager:
                 self._answer_append_failed(parked, request, error)
                 return
             if group is None and modern is None:  # a simple consumer: its group has offsets only
-                shard.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
+                shard.put_classic(ClassicGroup(request.group_id, now_ms))
         answer = OffsetCommitResponse(results)
         self.runtime.defer(shard.context, self._on_committed, (shard, parked, request, answer), now)
 

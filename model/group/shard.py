@@ -24,6 +24,7 @@ from kafkasim.model.group.transactional.pending import (
     PendingOffsets,
     PendingTransactionalOffsets,
 )
+from kafkasim.model.group.unflushed import UnflushedChanges
 from kafkasim.model.records import Record, RecordBatch, TopicPartition
 
 Versions = list[tuple[int, OffsetCommitValue | None]]
@@ -36,6 +37,7 @@ class GroupShard:
     __slots__ = (
         "_materialized",
         "_rules",
+        "_unflushed",
         "consumer_groups",
         "context",
         "groups",
@@ -46,6 +48,7 @@ class GroupShard:
     def __init__(self, context: CoordinatorContext, rules: OwnershipRules) -> None:
         self.context = context
         self._rules = rules
+        self._unflushed = UnflushedChanges(context)
         self.consumer_groups: dict[str, ConsumerGroup] = {}  # a group is here or in ``groups``
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets: dict[str, dict[TopicPartition, Versions]] = {}  # by group id
@@ -76,8 +79,10 @@ class GroupShard:
         """Apply a record of an offset: the record that is later in the log wins (KAFKA-5247)."""
         slot = self.offsets.setdefault(key.group, {})
         tp = TopicPartition(key.topic, key.partition)
+        self._unflushed.note_offset(key.group, tp)
         if value is None:
-            self.pending.drop(key.group, tp)
+            dropped = self.pending.drop(key.group, tp)
+            self._unflushed.note_dropped(key.group, tp, dropped)
         versions = slot.setdefault(tp, [])
         assert not versions or versions[-1][0] <= end_offset, (key, versions, end_offset)
         versions.append((end_offset, value))
@@ -125,7 +130,51 @@ class GroupShard:
     def add_simple_group(self, group_id: str, now_ms: int) -> None:
         """Add the group of a simple consumer, which only has offsets, unless the id is taken."""
         if group_id not in self.groups and group_id not in self.consumer_groups:
-            self.groups[group_id] = ClassicGroup(group_id, now_ms)
+            self.put_classic(ClassicGroup(group_id, now_ms))
+
+    def put_classic(self, group: ClassicGroup) -> None:
+        """Add a classic group, whose record is appended."""
+        self._note_group(group.group_id)
+        self.groups[group.group_id] = group
+
+    def remove_classic(self, group_id: str) -> None:
+        """Forget a classic group, whose tombstone is appended."""
+        self._note_group(group_id)
+        self.groups.pop(group_id, None)
+
+    def _note_group(self, group_id: str) -> None:
+        classic, modern = self.groups.get(group_id), self.consumer_groups.get(group_id)
+        self._unflushed.note_group(group_id, classic, modern)
+
+    def revert(self) -> dict[str, tuple[ClassicGroup | None, ConsumerGroup | None]]:
+        """Undo what the open batch has changed: it could not be appended.
+
+        Return the groups that it had changed, as they were then.
+        """
+        changes, undone = self._unflushed, {}
+        for group_id, (classic, modern) in changes.groups.items():
+            now_classic = self.groups.pop(group_id, None)
+            now_modern = self.consumer_groups.pop(group_id, None)
+            undone[group_id] = now_classic, now_modern
+            if classic is not None:
+                self.groups[group_id] = classic
+            if modern is not None:
+                self.consumer_groups[group_id] = modern
+                if now_modern is not None:  # the lookup of topics is in no record
+                    modern.refresh_deadline_us = now_modern.refresh_deadline_us
+                    modern.refresh_epoch = now_modern.refresh_epoch
+        for group_id, tp in changes.offsets:
+            versions = self.offsets[group_id][tp]
+            while versions and versions[-1][0] > self.context.last_written:
+                versions.pop()
+            if not versions:
+                del self.offsets[group_id][tp]
+            if not self.offsets[group_id]:
+                del self.offsets[group_id]
+        for producer_id, group_id, tp, pending in changes.dropped:
+            self.pending.add(producer_id, group_id, tp, pending)
+        changes.forget()
+        return undone
 
     def drop_tombstones(self) -> None:
         """Forget the offsets whose tombstone is committed."""
@@ -150,15 +199,16 @@ class GroupShard:
                 self.add_simple_group(key.group, now_ms)
             return
         if type(key) in CONSUMER_GROUP_KEYS:
+            self._note_group(key.group)
             replay(self.consumer_groups, self._create, key, record.value)
             return
         assert type(key) is GroupMetadataKey, record
         value = record.value
         if value is None:
-            self.groups.pop(key.group, None)
+            self.remove_classic(key.group)
         else:
             assert type(value) is GroupMetadataValue, record
-            self.groups[key.group] = ClassicGroup.of_record(key.group, value)
+            self.put_classic(ClassicGroup.of_record(key.group, value))
 
     def _create(self, group_id: str) -> ConsumerGroup:
         """Make a consumer group; the group of a simple consumer, which has no record, gives way."""

@@ -145,7 +145,7 @@ class ConsumerGroups:
             return
         key = (node, fact.group)
         before = self._views.get(key)
-        if before is None or fact.reason == "loaded":
+        if before is None or fact.reason in ("loaded", "reverted"):
             before = None
             owners = self._owners.get(fact.group, {})
             for name in [name for name, (who, _) in owners.items() if who not in fact.member_ids]:

@@ -157,7 +157,7 @@ class Groups:
             return
         key = (node, fact.group)
         before = self._tenures.get(key)
-        if before is not None and fact.reason != "loaded":
+        if before is not None and fact.reason not in ("loaded", "reverted"):
             self._check_members(seq, t, node, fact, before)
             self._check_phase(seq, t, node, fact.group, before)
             if fact.state == PREPARING and before.state in (STABLE, COMPLETING):

@@ -55,8 +55,9 @@ ADMIN: dict[str, dict[str, Any]] = {
 CLASSIC_GROUPS = {
     "group.coordinator.rebalance.protocols": "classic",
     "group.consumer.migration.policy": "disabled",
+    "group.coordinator.append.linger.ms": 0,
 }
-"""KIP-848 was a preview in 3.9."""
+"""KIP-848 was a preview in 3.9, whose default coordinator, the Scala one, appends at once."""
 
 BROKER: dict[str, dict[str, Any]] = {
     "2.8-zk": {

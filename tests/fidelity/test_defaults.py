@@ -159,6 +159,14 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         "the preview named the classes of the same two assignors",
     ),
     (
+        "2.8.2", "broker", "no such key", "group.coordinator.append.linger.ms",
+        "the Scala coordinator has none",
+    ),
+    (
+        "3.9.1", "broker", "default", "group.coordinator.append.linger.ms",
+        "its Scala coordinator, which is the default there, appends at once",
+    ),
+    (
         "4.1.0", "broker", "default", "group.coordinator.rebalance.protocols",
         "4.1 has streams groups, too, which the model has not",
     ),

@@ -48,7 +48,9 @@ class Bench(Process):
         super().__init__("broker-1", MemoryFiles(), random.Random(seed), now)
         self.now = now
         self.log = log or MemoryCoordinatorLog()
-        config = {"offsets_topic_num_partitions": 1, **config}
+        config = {
+            "offsets_topic_num_partitions": 1, "group_coordinator_append_linger_ms": 0, **config,
+        }  # fmt: skip
         self.group = GroupCoordinator(
             self, 1, BrokerConfig(**config), rules or GroupRules(), self.log, new_coordinator, image
         )

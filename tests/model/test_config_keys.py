@@ -13,7 +13,6 @@ from kafkasim.model.config import (
     BrokerConfig,
     ClientConfig,
     Config,
-    ConfigError,
     ConsumerConfig,
     LegacyConsumerConfig,
     ProducerConfig,
@@ -81,8 +80,3 @@ def test_a_key_that_nothing_reads_is_found(read: set[str]) -> None:
     assert names_read("def validate(c):\n    c.a_ms\ndef run(c):\n    c.b_ms\n    c.c_ms = 1") == {
         "b_ms"
     }
-
-
-def test_a_coordinators_linger_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown key"):
-        BrokerConfig.from_properties({"group.coordinator.append.linger.ms": 10})

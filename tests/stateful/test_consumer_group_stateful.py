@@ -8,6 +8,8 @@ dealt out completely and evenly. A coordinator that reads the log knows what its
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -73,6 +75,15 @@ class Client:
         self.owned = self.wanted
 
 
+class LingeringBench(ConsumerBench):
+    """A bench that waits for answers as long as the coordinator lingers."""
+
+    def get(self, message: Any) -> Any:
+        asked = self.ask(message)
+        self.wait(0 if asked in self.answers else 0.005)
+        return self.answers[asked]
+
+
 clients = st.integers(0, CLIENTS - 1)
 subscriptions = st.sampled_from([("orders",), ("orders", "payments"), ("payments",)])
 
@@ -81,14 +92,21 @@ class Group(RuleBasedStateMachine):
     """Two dynamic and two static members."""
 
     group_rules: type[GroupRules] = GroupRules
+    linger_ms = 0
 
     def __init__(self) -> None:
         super().__init__()
-        self.bench = ConsumerBench(rules=self.group_rules()).elect()
+        self.bench = self.new_bench()
+        self.bench.elect()
         self.bench.set_topic("payments", 2)
         self.clients = [Client(number) for number in range(CLIENTS)]
         self.topics: list[tuple[str, ...]] = [("orders",)] * CLIENTS
         self.epoch = 1
+
+    def new_bench(self, **options: Any) -> LingeringBench:
+        return LingeringBench(
+            rules=self.group_rules(), group_coordinator_append_linger_ms=self.linger_ms, **options
+        )
 
     def beat(self, client: Client, lost: bool = False) -> None:
         asked = client.request(self.topics[self.clients.index(client)])
@@ -177,12 +195,12 @@ class Group(RuleBasedStateMachine):
 
     @rule()
     def fail_over(self) -> None:
+        self.bench.wait(0.005)
         before = self.bench.group.shards[0].consumer_groups.get(GROUP) and self.bench.snapshot()
         self.epoch += 1
         image = self.bench.image
-        self.bench = ConsumerBench(
-            self.bench.log, orders=0, rules=self.group_rules(), now=self.bench.now
-        ).elect(self.epoch)
+        self.bench = self.new_bench(log=self.bench.log, orders=0, now=self.bench.now)
+        self.bench.elect(self.epoch)
         self.bench.image.topics.update(image.topics)
         self.bench.image.topic_names.update(image.topic_names)
         assert before is None or self.bench.snapshot() == before
@@ -225,6 +243,16 @@ class Group(RuleBasedStateMachine):
 
 TestConsumerGroup = Group.TestCase
 TestConsumerGroup.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class LingeringGroup(Group):
+    """The same with group.coordinator.append.linger.ms: what a lost batch changed is undone."""
+
+    linger_ms = 5
+
+
+TestLingeringGroup = LingeringGroup.TestCase
+TestLingeringGroup.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 
 
 class GrantsAtOnce(GroupRules):

@@ -73,7 +73,7 @@ class ClassicMembership:
             if error is not Errors.NONE:
                 self._refuse(parked, client_error(error), "")
                 return
-            shard.groups[request.group_id] = group
+            shard.put_classic(group)
         if not self._has_room(group, request.member_id):
             self.rebalance.forget(group, request.member_id)
             self._refuse(parked, Errors.GROUP_MAX_SIZE_REACHED, "")
@@ -354,9 +354,9 @@ class ClassicMembership:
         tombstone = group_record(group.group_id, None, 0, wall_ms)
         error = self.runtime.append(shard.context, (tombstone,), now)
         if error is Errors.NONE:
-            del shard.groups[group.group_id]
+            shard.remove_classic(group.group_id)
             self.rebalance.cancel_timers(group)
-            self.rebalance.transition(group, ClassicGroupState.DEAD, reason, now)
+            self.rebalance.trace.record_dead(group, reason)
         return error
 
 

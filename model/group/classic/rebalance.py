@@ -104,6 +104,10 @@ class ClassicRebalance:
             self.answer_join(group, member)
             self.arm_session(shard, group, member, now)
             group.await_sync(member)
+        self._await_syncs(shard, group, now)
+
+    def _await_syncs(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
+        """Give the members of the new generation their rebalance timeout to send SyncGroup."""
         generation = group.generation
         self.runtime.arm(
             ("group-sync", group.group_id),
@@ -276,6 +280,15 @@ class ClassicRebalance:
         if parked is not None:
             group.park_join(member, None)
             self.runtime.respond(parked, joined(group, member, skip_assignment))
+
+    def resume(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
+        """Arm the timers of a group that is again what it was before a failed write."""
+        for member in group.members.values():
+            self.arm_session(shard, group, member, now)
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
+            self._arm_join(shard, group, now)
+        elif group.pending_sync:
+            self._await_syncs(shard, group, now)
 
     def fail_parked(self, group: ClassicGroup, error: Errors) -> None:
         """Answer all parked joins and syncs of a group with an error."""

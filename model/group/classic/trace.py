@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model.facts import GroupAssigned, GroupState, MemberRequest
-from kafkasim.model.group.classic.group import ClassicGroup, ClassicMember
+from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState, ClassicMember
 from kafkasim.model.messages import (
     ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,
@@ -74,6 +74,13 @@ class GroupTrace:
                 reason,
                 group.leader or "",
             )
+        )
+
+    def record_dead(self, group: ClassicGroup, reason: str) -> None:
+        """Write that a group without members is deleted."""
+        protocol, dead = group.protocol or "", ClassicGroupState.DEAD.value
+        self._out.append(
+            GroupState(group.group_id, dead, group.generation, (), protocol, reason, "")
         )
 
     def record_assigned(self, group: ClassicGroup) -> None:

@@ -129,7 +129,7 @@ class Departures:
         def follow(at: int) -> None:
             for member_id in known:
                 self.cancel_timers(group.group_id, member_id)
-            shard.groups[group.group_id] = made
+            shard.put_classic(made)
             self._classic.trace.record_state(made, "was a consumer group")
             for member in made.members.values():
                 self._classic.arm_session(shard, made, member, at)
@@ -230,7 +230,14 @@ class Departures:
                 return
             change = Change()
             self.remove(shard, group, [member], change, now)
-            if self.writer.write(shard, group_id, change, reason, now) is not Errors.NONE:
+            error = self.writer.write(shard, group_id, change, reason, now)
+            if error is Errors.NONE:
+                self.runtime.defer(shard.context, on_written, None, now)
+            else:
+                on_written(None, error, now)
+
+        def on_written(_: None, error: Errors, now: int) -> None:
+            if error is not Errors.NONE and shard.context.is_active:
                 self.runtime.arm(key, now + RETRY_US, on_timer)
 
         self.runtime.arm(key, deadline, on_timer)

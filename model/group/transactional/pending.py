@@ -61,10 +61,14 @@ class PendingTransactionalOffsets:
         found = [tp for each in producers for tp in self._by_producer[each].get(group_id, ())]
         return list(dict.fromkeys(found))
 
-    def drop(self, group_id: str, tp: TopicPartition) -> None:
-        """Forget an offset: a tombstone of it was written."""
+    def drop(self, group_id: str, tp: TopicPartition) -> list[tuple[int, PendingOffset]]:
+        """Forget an offset: a tombstone of it was written. Return it with its producers."""
+        found = []
         for each in self._open.get(group_id, ()):
-            self._by_producer[each].get(group_id, {}).pop(tp, None)
+            pending = self._by_producer[each].get(group_id, {}).pop(tp, None)
+            if pending is not None:
+                found.append((each, pending))
+        return found
 
     def end(self, producer_id: int) -> PendingOffsets:
         """Return all offsets of a producer's transaction, which has ended, and keep none."""

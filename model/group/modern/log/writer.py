@@ -1,9 +1,9 @@
 """Appends the records of consumer groups and applies them: append first, then replay.
 
 Every change of a consumer group is a list of records, worked out from a state that is not touched
-meanwhile. The list is one batch: it is appended as a whole or not at all. Kafka replays it first,
-into timelines that go back to a snapshot if the append fails. Here the append comes first, so when
-it fails there is nothing to undo, and when it succeeds the outcome is the same.
+meanwhile. The list is appended as a whole or not at all, to the log or to the open batch. Kafka
+replays it first, into timelines that go back to a snapshot if the append fails. Here the append
+comes first; only when an open batch is lost there is something to undo (unflushed.py).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import GroupAssigned, GroupConverted, GroupState
+from kafkasim.model.group.classic.group import ClassicGroup
 from kafkasim.model.group.modern.log.records import Entry, records_of
 from kafkasim.model.group.modern.state.assignment import partitions_of, union
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
@@ -21,6 +22,9 @@ from kafkasim.model.group.modern.state.member import ConsumerGroupMember
 from kafkasim.model.group.modern.state.subscriptions import preferred_assignor
 from kafkasim.model.group.modern.state.topics import TopicsImage
 from kafkasim.model.group.shard import GroupShard
+
+REVERTED = "reverted"
+"""Why a group is what it was: the batch with its change could not be appended."""
 
 Owned = dict[str, tuple[str, ...]]
 """Member id to its partitions, as ``topic-partition``."""
@@ -72,6 +76,31 @@ class ConsumerGroupWriter:
         for follow in change.then:
             follow(now)
         return error
+
+    def on_reverted(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        classic: ClassicGroup | None,
+        modern: ConsumerGroup | None,
+    ) -> None:
+        """Write what became of a group whose last change could not be appended.
+
+        ``classic`` and ``modern`` are what it was by that change.
+        """
+        waiting = self._uncommitted.get(shard.context.partition)
+        while waiting and waiting[-1][0] > shard.context.last_written:
+            waiting.pop()
+        group, out = shard.consumer_groups.get(group_id), self.runtime.out
+        known = shard.groups.get(group_id)
+        if group is not None and classic is not None and classic.members:
+            out.append(GroupConverted(group_id, "consumer", REVERTED))
+        elif known is not None and known.members and modern is not None:
+            out.append(GroupConverted(group_id, "classic", REVERTED))
+        if group is not None:
+            self._record_state(group, REVERTED)
+        elif known is None or (modern is not None and not known.members):
+            out.append(GroupState(group_id, "Dead", 0, (), "", REVERTED))
 
     def on_loaded(self, shard: GroupShard) -> None:
         """Write the facts of the groups that were read from the log."""

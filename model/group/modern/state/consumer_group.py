@@ -78,6 +78,17 @@ class ConsumerGroup:
         self.refresh_deadline_us = 0
         self.refresh_epoch = 0
 
+    def copy(self) -> ConsumerGroup:
+        """Return a group that is equal now, and stays as it is when this one changes."""
+        other = ConsumerGroup(self.group_id, self.rules)
+        other.group_epoch, other.target_epoch = self.group_epoch, self.target_epoch
+        other.members, other.static_members = dict(self.members), dict(self.static_members)
+        other.target, other.partition_epochs = dict(self.target), dict(self.partition_epochs)
+        other.metadata, other.regexes = dict(self.metadata), dict(self.regexes)
+        other.refresh_deadline_us = self.refresh_deadline_us
+        other.refresh_epoch = self.refresh_epoch
+        return other
+
     @property
     def state(self) -> ConsumerGroupState:
         """The state, which follows from members and epochs (maybeUpdateGroupState)."""
