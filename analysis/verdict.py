@@ -56,7 +56,7 @@ an older commit or where auto.offset.reset says, and its generations start from 
 
 FROM_ANY_LOSS = (
     "torn-transaction", "hanging-transaction", "lost-output", "duplicate-output",
-    "lost-result", "duplicate-result",
+    "lost-result", "duplicate-result", "audit-missing", "audit-surplus",
 )  # fmt: skip
 """Anomalies of transactions and of results outside of Kafka, which span partitions: those of
 records, of the groups' offsets and of __transaction_state. A legal loss in any of them may have

@@ -40,6 +40,7 @@ CHECKS: dict[str, str] = {
     "hanging-transaction": transactions.HANGING,
     "zombie-producer": transactions.ZOMBIE,
     "processor-outputs": transactions.OUTPUTS,
+    "audit": applications.AUDIT,
     "stored-results": applications.RESULTS,
     "no-progress": liveness.NO_PROGRESS,
 }

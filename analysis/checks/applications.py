@@ -1,4 +1,4 @@
-"""Applications: did one fail, and what have they stored outside of Kafka?"""
+"""Applications: did one fail, what have they stored outside of Kafka, what do they count?"""
 
 from __future__ import annotations
 
@@ -52,5 +52,24 @@ RESULTS = offending(
           AND NOT coalesce(marker OR (aborted AND coalesce(only, false)), false)""",
     "IF(times > 1, 'duplicate-result', 'lost-result')",
     "'group %s stored %d results of offset %d', group, times, offset",
+    "array(group)",
+)
+
+AUDIT = offending(
+    # A window of a producer in which an auditing group has not got as many records as the
+    # producer's monitoring event says. A window without an event is not judged.
+    """
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
+           topic, source, window, published, coalesce(counted, 0) AS counted
+    FROM (SELECT run, group, topic, source, window, min(seq) AS seq,
+                 max_by(records, seq) AS published
+          FROM AuditPublished GROUP BY run, group, topic, source, window)
+    LEFT JOIN (SELECT run, group, topic, source, window, sum(records) AS counted
+               FROM AuditCounted GROUP BY run, group, topic, source, window)
+        USING (run, group, topic, source, window)
+    WHERE published != coalesce(counted, 0)""",
+    "IF(counted < published, 'audit-missing', 'audit-surplus')",
+    "'group %s counted %d records of window %d of %s in %s, which says %d',"
+    " group, counted, window, source, topic, published",
     "array(group)",
 )

@@ -16,7 +16,8 @@ small fleet.
 from __future__ import annotations
 
 JUDGED_KINDS = (
-    "Acked", "Appended", "ApplicationFailed", "BecameLeader", "BrokerHeartbeat",
+    "Acked", "Appended", "ApplicationFailed", "AuditCounted",
+    "AuditPublished", "BecameLeader", "BrokerHeartbeat",
     "BrokerRegistration", "ClockDrifted", "ControllerActive", "CoordinatorLoaded", "FinalOffset",
     "FinalReplica", "FinalResults", "GroupAssigned", "GroupConverted", "GroupState",
     "HighWatermark", "IsrProposed", "KeySent", "LogLoaded", "LogStart", "MarkerWritten",

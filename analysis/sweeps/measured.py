@@ -87,7 +87,7 @@ PROBABLE = (
     "lost-to-retention", "double-owner", "zombie-owner", "stale-fetch", "last-replica-standing",
     "application-failed", "aborted-read", "precommitted-read", "torn-transaction",
     "hanging-transaction", "zombie-producer", "lost-output", "duplicate-output", "lost-result",
-    "duplicate-result", "no-progress", "crash",
+    "duplicate-result", "audit-missing", "audit-surplus", "no-progress", "crash",
 )  # fmt: skip
 """Of what a sweep gives the probability: anomalies, a cluster that does not recover, a crash."""
 

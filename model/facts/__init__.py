@@ -39,6 +39,8 @@ from kafkasim.model.facts import (
 )
 from kafkasim.model.facts.clients import (
     Acked,
+    AuditCounted,
+    AuditPublished,
     CommitResult,
     ConsumerAssigned,
     ConsumerRevoked,
@@ -204,6 +206,8 @@ __all__ = [
     "Acked",
     "Appended",
     "ApplicationFailed",
+    "AuditCounted",
+    "AuditPublished",
     "BecameFollower",
     "BecameLeader",
     "BrokerHeartbeat",

@@ -145,3 +145,25 @@ class CommitResult:
     generation: int
     kind: str  # auto | sync | async
     error: str
+
+
+@value
+class AuditPublished:
+    """An auditing group got a monitoring event: a producer's count of its acknowledged records."""
+
+    group: str
+    source: str  # the producer and the time of its start
+    topic: str
+    window: int  # number of the window, from the producer's start
+    records: int
+
+
+@value
+class AuditCounted:
+    """An auditing group got records of a producer's window, in one partition of one poll."""
+
+    group: str
+    source: str
+    topic: str
+    window: int
+    records: int

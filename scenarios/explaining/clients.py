@@ -121,6 +121,27 @@ def overtaken(facts: Facts, key: Key, found: Found) -> Chain:
     return chain
 
 
+def audited(facts: Facts, _key: Key, found: Found) -> Chain:
+    """Return the monitoring events of a group's windows, and what it counted of the first odd one.
+
+    The records themselves have the chains of lost-write and duplicate.
+    """
+    chain = Chain()
+    counted: dict[tuple[Any, ...], int] = {}
+    for row in facts.rows(["AuditCounted"], group=found["group"]):
+        place = (row["topic"], row["source"], row["window"])
+        counted[place] = counted.get(place, 0) + row["records"]
+    for row in facts.rows(["AuditPublished"], group=found["group"]):
+        place = (row["topic"], row["source"], row["window"])
+        if counted.get(place, 0) != row["records"]:
+            topic, source, window = place
+            same = {"topic": topic, "source": source, "window": window}
+            chain.add(*facts.rows(["AuditCounted"], group=found["group"], **same)[-4:])
+            chain.turns(row, found["detail"])
+            break
+    return chain
+
+
 def result(facts: Facts, key: Key, found: Found) -> Chain:
     """Return who got a record, what was processed of it, and what ended that process."""
     chain = Chain()

@@ -71,6 +71,8 @@ DELIVERY: Mapping[str, OfFinding] = {
     "offset-regression": clients.commit_back,
     "skipped-by-commit": clients.skipped,
     "lost-to-retention": clients.overtaken,
+    "audit-missing": clients.audited,
+    "audit-surplus": clients.audited,
     "lost-result": clients.result,
     "duplicate-result": clients.result,
     "application-failed": clients.application,

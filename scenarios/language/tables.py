@@ -140,6 +140,8 @@ class ProducerTable(Table):
     transaction_time: Duration = 1_000_000
     abort_share: float = Field(0.0, ge=0, le=1)
     when_fenced: Literal["renew", "exit"] = "renew"
+    audit: str | None = None  # the topic of its monitoring events
+    audit_window: Duration = 5_000_000
     config: Properties = {}
 
 
@@ -207,6 +209,7 @@ class ConsumerGroupTable(Table):
     poison_record: int | None = Field(None, ge=0)
     on_poison: Literal["retry", "skip", "dead-letter"] = "retry"
     dead_letter: str | None = None
+    audit: str | None = None  # the topic whose monitoring events it compares with its counts
     store: Literal["append", "unique-keys", "offsets"] | None = None
     synchronous: Literal["FULL", "OFF"] = "FULL"
     rack: str | None = None

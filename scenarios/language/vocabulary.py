@@ -84,6 +84,8 @@ ANOMALIES: tuple[str, ...] = (
     "zombie-producer",
     "lost-output",
     "duplicate-output",
+    "audit-missing",
+    "audit-surplus",
     "lost-result",
     "duplicate-result",
 )

@@ -28,6 +28,10 @@ from kafkasim.scenarios.language.tables import (
     Scenario,
 )
 from kafkasim.scenarios.running.node_settings import told
+from kafkasim.scenarios.running.outside.auditing import (
+    AuditedProducerApplication,
+    AuditingApplication,
+)
 from kafkasim.scenarios.running.outside.storing import StoringApplication
 from kafkasim.scenarios.running.transactional.processing import ProcessorApplication
 from kafkasim.scenarios.running.transactional.producing import TransactionalProducerApplication
@@ -42,6 +46,10 @@ IDEMPOTENT: dict[str, Any] = {"enable.idempotence": True, "acks": "all"}
 
 STUCK_FOR_US = 600_000_000
 """How long a stuck member stays away from poll() unless ``stuck-for`` says otherwise."""
+
+
+_Producer = ProducerApplication | TransactionalProducerApplication | AuditedProducerApplication
+_Consumer = ConsumerApplication | StoringApplication | AuditingApplication
 
 
 class ClientHosts:
@@ -115,7 +123,11 @@ class ClientHosts:
             suffix = f"-{member}" if table.count > 1 else ""
             properties = IDEMPOTENT | properties
             properties["transactional.id"] = table.transactional_id + suffix
-        kind = TransactionalProducerApplication if transactional else ProducerApplication
+        kind: type[_Producer] = ProducerApplication
+        if table.audit is not None:
+            kind = AuditedProducerApplication
+        elif transactional:
+            kind = TransactionalProducerApplication
         application = kind(
             node=node,
             number=number,
@@ -165,7 +177,9 @@ class ClientHosts:
         if table.app is not None:
             self._add(node, table, {}, self._user_application(number, table, table.app))
             return
-        kind = ConsumerApplication if table.store is None else StoringApplication
+        kind: type[_Consumer] = ConsumerApplication
+        if table.store is not None or table.audit is not None:
+            kind = AuditingApplication if table.store is None else StoringApplication
         application = kind(
             node=node,
             table=table,
@@ -187,7 +201,7 @@ class ClientHosts:
                 properties.setdefault("auto.commit.enable", False)
             return LegacyConsumerConfig.from_properties(properties)
         defaults = CONSUMER.get(self._scenario.cluster.kafka_version, {})
-        if table.commit != "auto" or table.store is not None:
+        if table.commit != "auto" or table.store is not None or table.audit is not None:
             properties.setdefault("enable.auto.commit", False)
         return ConsumerConfig.from_properties({**defaults, **properties})
 
@@ -265,5 +279,6 @@ def subscribed_topics(
     if table.kind == "consumer-group":
         pattern = table.pattern or table.subscription_pattern
     if pattern is None:
-        return table.topics or [scenario.topics[0].name]
+        audited = [table.audit] if table.kind == "consumer-group" and table.audit else []
+        return [*(table.topics or [scenario.topics[0].name]), *audited]
     return [name for name in known if re.fullmatch(pattern, name)]

@@ -28,6 +28,7 @@ from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, limit_us
+from kafkasim.scenarios.judging.readers.audit import Audit
 from kafkasim.scenarios.judging.readers.key_order import KeyOrder
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.results import StoredResults
@@ -84,6 +85,7 @@ class ScenarioRun:
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.legal_loss)
         self.key_order = KeyOrder(self.trace, self.delivery.holes)
+        self.audit = Audit(self.trace, self.invariants.legal_loss)
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -253,6 +255,7 @@ class ScenarioRun:
                 *self.retention.finish(),
                 *self.results.finish(),
                 *self.key_order.finish(),
+                *self.audit.finish(),
             ],
             topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
             seen=dict(self.observer.seen),

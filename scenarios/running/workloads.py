@@ -38,6 +38,9 @@ class Control:
         self.flushed: dict[str, bool] = {}  # producer -> whether it has sent all its records
         self.stumbling: dict[str, str] = {}  # node -> the record at which its application fails
         self.busy: dict[str, int] = {}  # processor -> polls it is handling, and unanswered outputs
+        # What records carry for the audit: by record id the source and window, or an event.
+        self.generated: dict[int, tuple[str, int]] = {}
+        self.events: dict[int, Any] = {}
         self.failures: dict[str, str] = {}  # node -> the last exception that was handled
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 

@@ -67,3 +67,25 @@ RESULT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [topic(), READ_COMMITTED, positioned(0), appended(0, 1), *marker(1, True),
          appended(2, 3, producer=-1), final(1, 100, leading=True), stored(0, 2)], {}),
 }  # fmt: skip
+
+
+def published(window: int, records: int) -> tuple[str, facts.AuditPublished]:
+    """An auditing group gets the event of a window."""
+    return ("consumer-1", facts.AuditPublished("g", "producer-1@5", "orders", window, records))
+
+
+def counted(window: int, records: int) -> tuple[str, facts.AuditCounted]:
+    """An auditing group gets records of a window."""
+    return ("consumer-1", facts.AuditCounted("g", "producer-1@5", "orders", window, records))
+
+
+AUDIT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "windows that add up": (
+        [counted(0, 3), published(0, 5), counted(0, 2), counted(1, 1), published(1, 1)], {}),
+    "an event that is read twice counts once": (
+        [counted(0, 3), published(0, 3), published(0, 3)], {}),
+    "no event: its producer died with its counts": ([counted(0, 3)], {}),
+    "a window with too few records": ([counted(0, 3), published(0, 4)], {"audit-missing": 1}),
+    "a window of which nothing came": ([published(0, 4)], {"audit-missing": 1}),
+    "a window with too many records": ([counted(0, 5), published(0, 4)], {"audit-surplus": 1}),
+}  # fmt: skip

@@ -35,7 +35,7 @@ from tests.analysis.analysis_rows import (
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.analysis.key_cases import KEY_CASES
-from tests.analysis.reader_cases import RESULT_CASES, RETENTION_CASES
+from tests.analysis.reader_cases import AUDIT_CASES, RESULT_CASES, RETENTION_CASES
 from tests.analysis.story_cases import STORY_CASES
 from tests.scenarios.transaction_cases import STORIES
 
@@ -157,6 +157,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **RETENTION_CASES,
     **RESULT_CASES,
     **KEY_CASES,
+    **AUDIT_CASES,
     **{
         f"transactions: {name}": (rows, dict.fromkeys(expected, 1))
         for name, (rows, expected) in STORIES.items()
@@ -226,5 +227,5 @@ def test_every_check_has_a_case_that_violates_it() -> None:
     from kafkasim.analysis.checks import CHECKS
 
     anomalies: dict[str, Any] = {a: 1 for _, expected in CASES.values() for a in expected}
-    # poll-order, transaction-reads, processor-outputs and stored-results name two
-    assert len(anomalies) == len(CHECKS) + 4
+    # poll-order, transaction-reads, processor-outputs, audit and stored-results name two
+    assert len(anomalies) == len(CHECKS) + 5

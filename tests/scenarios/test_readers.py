@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+import kafkasim
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.readers.audit import Audit
 from kafkasim.scenarios.judging.readers.key_order import KeyOrder
 from kafkasim.scenarios.judging.readers.observations import LagObserver
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from tests.analysis.analysis_rows import positioned
 from tests.analysis.key_cases import KEY_CASES
-from tests.analysis.reader_cases import RETENTION_CASES, starts
+from tests.analysis.reader_cases import AUDIT_CASES, RETENTION_CASES, starts
 from tests.scenarios.fact_makers import FakeTrace, T
 
 
@@ -62,3 +64,29 @@ def test_a_group_has_caught_up_with_the_present_high_watermark_only() -> None:
     assert lag_story(behind(0, 199)) == []
     assert lag_story(behind(0, 500), grown, behind(500, 500)) == ["lagging"]
     assert lag_story(behind(0, 500), grown, behind(900, 500)) == ["lagging", "caught-up"]
+
+
+@pytest.mark.parametrize("name", AUDIT_CASES)
+def test_audit(name: str) -> None:
+    rows, expected = AUDIT_CASES[name]
+    trace = FakeTrace()
+    judge = Audit(trace, lambda: "")
+    trace.record(list(rows))
+    assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
+
+
+def test_a_legal_loss_of_the_brokers_excuses_a_window() -> None:
+    trace = FakeTrace()
+    judge = Audit(trace, lambda: "last-replica-standing")
+    trace.record(list(AUDIT_CASES["a window with too few records"][0]))
+    assert [anomaly.expected for anomaly in judge.finish()] == ["last-replica-standing"]
+
+
+def test_an_audit_of_a_crashed_producer_begins_anew() -> None:
+    outcome = kafkasim.run("audit", seed=1, settings={
+        "duration": "8s", "expect.must-see": [], "workload.0.audit-window": "2s",
+        "faults.2.node": "producer-1", "faults.2.for": "1s", "faults.3.at": "7s",
+    })  # fmt: skip
+    assert outcome.verdict == "pass", outcome.anomalies
+    sources = outcome.facts("AuditPublished")["source"].to_pylist()
+    assert len(set(sources)) == 2

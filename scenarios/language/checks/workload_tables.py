@@ -38,6 +38,7 @@ def check_workloads(scenario: Scenario) -> None:
             named = [workload.topic] if workload.topic is not None else []
             key = f"{place}.topic"
             _check_producer(place, workload)
+            _check_audit(place, workload, topics)
         else:
             named, key = workload.topics, f"{place}.topics"
             old = workload.kind == "consumer-group" and workload.protocol == "zookeeper"
@@ -54,6 +55,7 @@ def check_workloads(scenario: Scenario) -> None:
             _check_poison(place, workload, topics)
             _check_patterns(place, workload)
             _check_store(place, workload)
+            _check_audit(place, workload, topics)
             if workload.protocol == "zookeeper":
                 _check_old_consumers(place, workload, scenario.cluster.mode)
 
@@ -145,6 +147,20 @@ def _check_poison(place: str, table: ConsumerGroupTable, topics: list[str]) -> N
         raise ValueError(f"{place}.dead-letter: {asked}; allowed: {some(topics)}")
     if table.poison_record is not None and table.handover:
         raise ValueError(f"{place}.poison-record: does not go with handover")
+
+
+def _check_audit(place: str, table: ProducerTable | ConsumerGroupTable, topics: list[str]) -> None:
+    if table.audit is None:
+        return
+    if table.audit not in topics:
+        raise ValueError(f"{place}.audit: no topic {table.audit!r}; allowed: {some(topics)}")
+    if table.kind == "producer":
+        if table.transactional_id is not None:
+            raise ValueError(f"{place}.audit: does not go with transactional-id")
+        if table.audit_window < 1:
+            raise ValueError(f"{place}.audit-window: must be above 0")
+    elif table.store or table.app or table.pattern or table.subscription_pattern:
+        raise ValueError(f"{place}.audit: does not go with store, app or patterns")
 
 
 def _check_store(place: str, table: ConsumerGroupTable) -> None:

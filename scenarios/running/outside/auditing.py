@@ -1,0 +1,180 @@
+"""The audit: producers publish how much they have sent, and consumers compare.
+
+As LinkedIn built it for the original Kafka (Kreps, Narkhede and Rao, 2011, section 5): each record
+carries when and by whom it was generated. A producer publishes a monitoring event for each window
+of time, with the number of its records that were acknowledged, to a topic of their own. An auditing
+group counts what it gets of each producer and window. The check is the judge's
+(judging/readers/audit.py). A producer that restarts is another source, because its counts are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from kafkasim.model.client.exceptions import KafkaError
+from kafkasim.model.facts import AuditCounted, AuditPublished, Processed
+from kafkasim.scenarios.applications.records.source import RecordSource
+from kafkasim.scenarios.applications.session import Payloads
+from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
+from kafkasim.scenarios.running.workloads import Control
+from kafkasim.sim.apps.client_port import ClientPort
+
+EVENT_SIZE = 60
+"""Bytes of a monitoring event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a monitoring event says: how many records of a window were acknowledged."""
+
+    source: str  # the producer and when it started
+    topic: str
+    window: int
+    records: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedProducerApplication:
+    """Sends ``table.rate`` records a second, and an event for each window that is complete."""
+
+    node: str
+    number: int  # makes its record values unique
+    table: ProducerTable
+    topic: str
+    control: Control
+    rng: random.Random
+    payloads: Payloads
+
+    async def __call__(self, port: ClientPort) -> None:
+        """Send until the runner ends it, then publish what is left."""
+        await _Sender(port, self).run()
+
+
+class _Sender:
+    """One incarnation of an audited producer."""
+
+    def __init__(self, port: ClientPort, producer: AuditedProducerApplication) -> None:
+        self._port = port
+        self._of = producer
+        self._begin_us = port.now_us
+        self._source = f"{producer.node}@{port.now_us}"
+        self._sent: dict[int, list[asyncio.Task[bool]]] = {}  # by window
+        self._records = RecordSource(
+            producer.table, producer.node, producer.number, producer.rng, producer.payloads
+        )
+
+    async def run(self) -> None:
+        """Keep the rate; what a full buffer or a pause has delayed is not made up for."""
+        of, port = self._of, self._port
+        table, control = of.table, of.control
+        control.flushed[of.node] = False
+        period = 1 / table.rate
+        begin = now = port.now_us / 1e6
+        stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
+        due = begin + period * of.rng.random()
+        while control.producing and (stop is None or due < stop):
+            if due > now:
+                await asyncio.sleep(due - now)
+            if not control.producing:
+                break
+            window = self._window()
+            self._sent.setdefault(window, []).append(self._send(window))
+            for complete in [each for each in self._sent if each < window]:
+                await self._publish(complete)
+            now = port.now_us / 1e6
+            due = max(due + period, now)
+        await port.call("producer.flush")
+        for window in list(self._sent):
+            await self._publish(window)
+        await port.call("producer.flush")
+        control.flushed[of.node] = True
+
+    def _window(self) -> int:
+        return (self._port.now_us - self._begin_us) // self._of.table.audit_window
+
+    def _send(self, window: int) -> asyncio.Task[bool]:
+        """Send a record of a window; the task says whether it was acknowledged."""
+        of = self._of
+        record = self._records.next(self._next_number())
+        key_sent = self._records.fact(record)
+        if key_sent is not None:
+            self._port.record(key_sent)
+        value = record.record_id
+        of.control.generated[value] = (self._source, window)
+        send = (of.topic, record.key, value, record.value_size, None, True, record.headers_size)
+
+        async def acknowledged() -> bool:
+            try:
+                await self._port.call_acked("producer.send", *send)[1]
+            except KafkaError as error:
+                of.control.failures[of.node] = str(error)
+                return False
+            return True
+
+        return asyncio.ensure_future(acknowledged())
+
+    async def _publish(self, window: int) -> None:
+        """Publish a window's event once each of its records is acknowledged or has failed."""
+        of = self._of
+        acknowledged = sum([await sent for sent in self._sent.pop(window)])
+        while True:
+            value = of.number << 32 | self._next_number()
+            of.control.events[value] = Event(self._source, of.topic, window, acknowledged)
+            send = (of.table.audit, None, value, EVENT_SIZE, None, True)
+            try:
+                await self._port.call_acked("producer.send", *send)[1]
+                return
+            except KafkaError as error:
+                of.control.failures[of.node] = str(error)
+
+    def _next_number(self) -> int:
+        number = self._of.control.next_record.get(self._of.node, 0)
+        self._of.control.next_record[self._of.node] = number + 1
+        return number
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditingApplication:
+    """A member of a group that counts the records of each source and window."""
+
+    node: str
+    table: ConsumerGroupTable
+    topics: tuple[str, ...]
+    control: Control
+    rng: random.Random
+
+    async def __call__(self, port: ClientPort) -> None:
+        """Poll, count and commit for ever."""
+        assert self.table.audit is not None, self.table
+        await port.call("consumer.subscribe", (*self.topics, self.table.audit))
+        while True:
+            kind, records = await port.call("consumer.poll", 1000)
+            while kind != "records":
+                kind, records = await port.call("consumer.continue")
+            for tp, batch in records.items():
+                self._count(port, tp, batch)
+            try:
+                await port.call("consumer.commit_sync", None)
+            except KafkaError as error:
+                self.control.failures[self.node] = str(error)
+
+    def _count(self, port: ClientPort, tp: Any, batch: Any) -> None:
+        group, control = self.table.group, self.control
+        counted: dict[tuple[str, int], int] = {}
+        for _offset, value, _key, _timestamp in batch:
+            event = control.events.get(value)
+            if event is not None:
+                port.record(
+                    AuditPublished(group, event.source, event.topic, event.window, event.records)
+                )
+            elif value in control.generated:
+                place = control.generated[value]
+                counted[place] = counted.get(place, 0) + 1
+        for (source, window), records in counted.items():
+            port.record(AuditCounted(group, source, tp.topic, window, records))
+        base, end = batch[0][0], batch[-1][0] + 1
+        topic_id = control.topic_ids[tp.topic]
+        port.record(Processed(group, self.node, topic_id, tp.partition, base, end))
