@@ -54,13 +54,15 @@ FROM_OFFSETS = (
 an older commit or where auto.offset.reset says, and its generations start from 1 again."""
 
 
-FROM_ANY_LOSS = (
-    "torn-transaction", "hanging-transaction", "lost-output", "duplicate-output",
-    "lost-result", "duplicate-result", "audit-missing", "audit-surplus",
+FROM_ANY_LOSS = ("lost-result", "duplicate-result", "audit-missing", "audit-surplus")
+"""Anomalies of what many partitions add up to: results outside of Kafka, and the audit. A legal
+loss in any of them may have cost a part."""
+
+FROM_SPOTS = (
+    "torn-transaction", "hanging-transaction", "zombie-producer", "lost-output", "duplicate-output",
 )  # fmt: skip
-"""Anomalies of transactions and of results outside of Kafka, which span partitions: those of
-records, of the groups' offsets and of __transaction_state. A legal loss in any of them may have
-cost a part."""
+"""Anomalies of transactions, which span partitions: those of their records, of the groups' offsets
+and of __transaction_state. The check tells which records they rest on (``Place.spots``)."""
 
 
 class Loss(NamedTuple):
@@ -84,6 +86,8 @@ class Place(NamedTuple):
     reset: int = -1
     batch_us: int | None = None
     weak: bool = False
+    spots: Sequence[tuple[str, int, int, int, int, int]] = ()
+    """(topic id, partition, first offset, end, after and before which rows)"""
 
 
 NOWHERE = Place()
@@ -274,8 +278,8 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         if reasons or found.place.weak or found.anomaly not in CAUSED:
             return "permitted"
-    if found.anomaly in FROM_ANY_LOSS:
-        reasons = [loss.reason for loss in losses]
+    if found.anomaly in FROM_SPOTS:
+        reasons = [loss.reason for loss in losses if _touches(loss, found.place)]
     legal = [reason for reason in reasons if reason != UNCLEAN]
     if found.anomaly in FROM_EPOCH:
         for topic_id, partition, reason in manifest.get("reopened_partitions", []):
@@ -301,6 +305,17 @@ def _explains(loss: Loss, found: CheckFinding) -> bool:
     if found.anomaly in FROM_POSITIONS and found.groups:
         return loss.seq < place.reset and loss.seq < place.shown
     return found.anomaly in FROM_ORDER and loss.reason == UNCLEAN and loss.seq < place.shown
+
+
+def _touches(loss: Loss, place: Place) -> bool:
+    """Return whether a loss took records on which a finding rests."""
+    return any(
+        (loss.topic_id, loss.partition) == (topic_id, partition)
+        and loss.first < end
+        and first < loss.end
+        and after < loss.seq < before
+        for topic_id, partition, first, end, after, before in place.spots
+    )
 
 
 def _covers(loss: Loss, offset: int) -> bool:

@@ -45,6 +45,7 @@ def about(
     reset: str = "-1",
     batch_us: str = "CAST(NULL AS BIGINT)",
     weak: str = "false",
+    spots: str | None = None,
 ) -> str:
     """Return the SQL of what decides whether a loss of records explains a row (verdict.py).
 
@@ -52,12 +53,40 @@ def about(
     the row of the trace that has ``shown`` the anomaly, the row of the ``promise`` that is broken,
     the row of the last ``reset`` of the group's position, when the producer began the batch
     (``batch_us``, NULL where that decides nothing), and whether the record was acknowledged with
-    acks=0 or 1 (``weak``).
+    acks=0 or 1 (``weak``). ``spots`` is an array of :func:`spot`.
     """
     values = {"offset": offset, "shown": shown, "promise": promise, "reset": reset,
               "batch_us": batch_us}  # fmt: skip
     fields = ", ".join(f"'{name}', CAST({value} AS BIGINT)" for name, value in values.items())
-    return f"named_struct({fields}, 'weak', {weak})"
+    return f"named_struct({fields}, 'weak', {weak}, 'spots', {spots or NO_SPOTS})"
+
+
+SPOT = (
+    "STRUCT<topic_id: STRING, partition: BIGINT, first: BIGINT, end: BIGINT, after: BIGINT,"
+    " before: BIGINT>"
+)
+NO_SPOTS = f"CAST(array() AS ARRAY<{SPOT}>)"
+"""Nothing that a loss in another partition could explain."""
+
+
+def spot(
+    topic_id: str,
+    partition: str,
+    first: str = "0",
+    end: str = AT_END,
+    *,
+    after: str = "-1",
+    before: str = AT_END,
+) -> str:
+    """Return the SQL of records on which something rests: a legal loss of them explains it.
+
+    They are those of the offsets from ``first`` to before ``end``, if they were lost between the
+    rows ``after`` and ``before`` (``scenarios/judging/transactions/footing.py``).
+    """
+    values = (topic_id, partition, first, end, after, before)
+    names = ("topic_id", "partition", "first", "end", "after", "before")
+    fields = ", ".join(f"'{name}', {value}" for name, value in zip(names, values))
+    return f"CAST(named_struct({fields}) AS {SPOT})"
 
 
 def offending(
@@ -191,17 +220,37 @@ TOPICS = """
     SELECT DISTINCT run, topic, topic_id, least(min_isr, replication_factor) AS needed
     FROM TopicCreated"""
 
-HOMES = """
-    -- The partition of __consumer_offsets that holds each group: String.hashCode of its name, of
-    -- which Utils.abs takes the absolute value (model/coordinator/hashing.py).
-    SELECT run, group, topic_id, pmod(IF(hash >= 2147483648, 4294967296 - hash, hash)
-                                      & 2147483647, partitions) AS partition
-    FROM (SELECT run, group, aggregate(split(group, ''), 0L,
-                                       (h, c) -> (31 * h + ascii(c)) % 4294967296) AS hash
-          FROM (SELECT run, group FROM GroupState UNION SELECT run, group FROM MemberRequest
-                UNION SELECT run, group FROM OffsetCommitted))
-    JOIN (SELECT run, min(topic_id) AS topic_id, max(partitions) AS partitions FROM TopicCreated
-          WHERE topic = '__consumer_offsets' GROUP BY run) USING (run)"""
+
+def _partition_for(name: str) -> str:
+    """Return the SQL of the partition of a coordinators' topic that holds a name.
+
+    It is String.hashCode of the name, of which Utils.abs takes the absolute value
+    (model/coordinator/hashing.py).
+    """
+    hash_code = (
+        f"aggregate(split({name}, ''), 0L, (h, c) -> (31 * h + ascii(c)) % 4294967296, h ->"
+        " IF(h >= 2147483648, 4294967296 - h, h) & 2147483647)"
+    )
+    return f"pmod({hash_code}, partitions)"
+
+
+_COORDINATED = """
+    SELECT run, topic, min(topic_id) AS topic_id, max(partitions) AS partitions FROM TopicCreated
+    WHERE topic IN ('__consumer_offsets', '__transaction_state') GROUP BY run, topic"""
+
+HOMES = f"""
+    -- The partition of __consumer_offsets that holds each group.
+    SELECT run, group, topic_id, {_partition_for("group")} AS partition
+    FROM (SELECT run, group FROM GroupState UNION SELECT run, group FROM MemberRequest
+          UNION SELECT run, group FROM OffsetCommitted UNION SELECT run, group FROM ProcessorStarted
+          UNION SELECT run, group FROM TransactionOffsets)
+    JOIN ({_COORDINATED}) USING (run) WHERE topic = '__consumer_offsets'"""
+
+DECIDERS = f"""
+    -- The partition of __transaction_state that holds each transactional id.
+    SELECT run, transactional_id, topic_id, {_partition_for("transactional_id")} AS partition
+    FROM (SELECT DISTINCT run, transactional_id FROM TransactionBegun)
+    JOIN ({_COORDINATED}) USING (run) WHERE topic = '__transaction_state'"""
 
 SHARED = {
     "final_leaders": FINAL_LEADERS,
@@ -218,5 +267,6 @@ SHARED = {
     "committed_parts": COMMITTED_PARTS,
     "topics": TOPICS,
     "homes": HOMES,
+    "deciders": DECIDERS,
 }
 """Views that several checks read, by name, each after those it reads itself."""

@@ -81,7 +81,7 @@ class ScenarioRun:
             self.faults.group_limits,
         )
         self.delivery = Delivery(self.trace, self.invariants.losses)
-        self.transactions = Transactions(self.trace, self.invariants.legal_loss)
+        self.transactions = Transactions(self.trace, self.invariants.losses)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.legal_loss)
         self.key_order = KeyOrder(self.trace, self.delivery.holes)

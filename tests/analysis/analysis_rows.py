@@ -70,8 +70,15 @@ def case_tables(cases: Mapping[str, Case]) -> Iterator[pa.Table]:
         yield table.add_column(0, "run", run)
 
 
-def write_fleet(place: Path, cases: Mapping[str, Case]) -> None:
-    """Leave the tables of a fleet, of one batch, with a run for each case."""
+def write_fleet(
+    place: Path,
+    cases: Mapping[str, Case],
+    losses: Mapping[str, list[tuple[Any, ...]]] | None = None,
+) -> None:
+    """Leave the tables of a fleet, of one batch, with a run for each case.
+
+    ``losses`` are those of some cases, as (topic id, partition, first, end, row, µs, reason).
+    """
     facts_of_all = pa.concat_tables(list(case_tables(cases)))
     for kind in facts.FACTS:
         mine = facts_of_all.filter(pc.equal(facts_of_all["kind"], kind)).drop(["kind"])
@@ -83,6 +90,7 @@ def write_fleet(place: Path, cases: Mapping[str, Case]) -> None:
         arrow_row(stored_row({
             "run": name, "label": "by-hand", "scenario": "by-hand", "seed": seed, "digest": name,
             "verdict": "pass", "rows": len(case), "schema_version": facts.SCHEMA_VERSION,
+            "losses": (losses or {}).get(name, []),
         })) | {"batch": "000001"}
         for seed, (name, case) in enumerate(cases.items())
     ]  # fmt: skip

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import pytest
 
+from kafkasim.scenarios.judging.source import Loss
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
 from tests.scenarios.fact_makers import FakeTrace
-from tests.scenarios.transaction_cases import ATTEMPTS, STORIES, Rows
+from tests.scenarios.transaction_cases import ATTEMPTS, EXCUSES, RESTING, STORIES, Rows, excused
 
 OTHERS = ("duplicate",)
 """Anomalies that other judges find."""
 
 
-def judge(rows: Rows, lost: str = "") -> dict[str, int]:
+def judge(rows: Rows, *lost: tuple[tuple[str, int], Loss]) -> dict[str, int]:
     trace = FakeTrace()
-    judged = Transactions(trace, lambda: lost)
+    judged = Transactions(trace, lambda key: [loss for of, loss in lost if of == key])
     trace.record(rows)
     return {found.name: found.count for found in judged.finish() if not found.expected}
 
 
-@pytest.mark.parametrize("name", [*STORIES, *ATTEMPTS])
+@pytest.mark.parametrize("name", [*STORIES, *ATTEMPTS, *RESTING])
 def test_a_story_shows_its_anomalies(name: str) -> None:
-    rows, expected = (STORIES | ATTEMPTS)[name]
+    rows, expected = (STORIES | ATTEMPTS | RESTING)[name]
     assert judge(rows) == {name: n for name, n in expected.items() if name not in OTHERS}
 
 
@@ -31,8 +32,8 @@ def test_every_anomaly_can_be_permitted() -> None:
     assert named <= set(ANOMALIES)
 
 
-def test_a_legal_loss_explains_what_it_may_have_cost() -> None:
-    hanging = STORIES["hanging"][0]
-    assert judge(hanging, "last-replica-standing") == {}
-    read = STORIES["an aborted record is read"][0]
-    assert judge(read, "last-replica-standing") == {"aborted-read": 1}
+@pytest.mark.parametrize("name", EXCUSES)
+def test_a_legal_loss_explains_what_rested_on_it_alone(name: str) -> None:
+    rows, (good, bad) = excused(name), EXCUSES[name]
+    assert [judge(rows, each) for each in good] == [{}] * len(good)
+    assert all(judge(rows, each) for each in bad)

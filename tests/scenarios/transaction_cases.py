@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import Loss
 
 T, OUT = "topic-id", "out-id"
 Rows = list[tuple[str, Any]]
@@ -39,6 +40,11 @@ def ended(outcome: str, number: int = 0, node: str = "producer-1") -> Rows:
 def decided(commit: bool = True, epoch: int = 0) -> Rows:
     state = "PrepareCommit" if commit else "PrepareAbort"
     fact = facts.TransactionState(TID, 7, epoch, "Ongoing", state, ("orders-0",), 60000, 1, "end")
+    return [("broker-2", fact)]
+
+
+def initialized(epoch: int = 0) -> Rows:
+    fact = facts.TransactionState(TID, 7, epoch, "Empty", "Empty", (), 60000, 1, "init")
     return [("broker-2", fact)]
 
 
@@ -156,7 +162,8 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
          *committed(5), *LOG], {}),
     "hanging": ([*OPEN, *final((0, (100, 101), 7))], {"hanging-transaction": 2}),
     "two producers under one epoch": (
-        [*OPEN, *begun(0, 0, "producer-2"), *marker(2, False), *LOG], {"zombie-producer": 1}),
+        [*TOPICS, *initialized(), *READER, *begun(), *sent(100, 101), *appended(0, 100, 101),
+         *begun(0, 0, "producer-2"), *marker(2, False), *LOG], {"zombie-producer": 1}),
     "a zombie commits behind its successor": (
         [*OPEN, *begun(0, 1, "producer-2"), *ending(True), *decided(), *ended("committed"),
          *marker(2, True), *LOG], {"zombie-producer": 1}),
@@ -192,3 +199,71 @@ ATTEMPTS: dict[str, tuple[Rows, dict[str, int]]] = {
         {"hanging-transaction": 1}),
 }  # fmt: skip
 """Stories in which a log holds a record twice, once aborted or open."""
+
+RESTING: dict[str, tuple[Rows, dict[str, int]]] = {
+    "torn: the log lacks a record that was appended": (
+        [*OPEN, *sent(102), *appended(2, 102), *ending(True), *decided(), *ended("committed"),
+         *marker(2, True), *LOG], {"torn-transaction": 1}),
+    "an input without an output that was written": (
+        [*INPUT, *appended(0, 100, pid=-1, topic=OUT), *INPUT_LOG,
+         *final((0, (900,), -1), topic=OUT)], {"lost-output": 1}),
+    "an input with two outputs, and commits were lost in between": (
+        [*INPUT, *appended(0, 100, pid=-1, topic=OUT), *sought(0),
+         *appended(1, 100, pid=-1, topic=OUT), *INPUT_LOG,
+         *final((0, (100, 100), -1), topic=OUT)], {"duplicate-output": 1, "duplicate": 1}),
+}  # fmt: skip
+"""Stories of what a legal loss may explain, if it touched what they rest on."""
+
+STANDING = "last-replica-standing"
+LAST = 1000
+"""A row behind all others."""
+COORDINATORS: Rows = [
+    ("controller-1", facts.TopicCreated(3, "offsets-id", "__consumer_offsets", 1, 1, 1)),
+    ("controller-1", facts.TopicCreated(4, "state-id", "__transaction_state", 1, 1, 1)),
+]
+OFFSETS, STATE = ("offsets-id", 0), ("state-id", 0)
+
+
+def loss(first: int = 0, end: int = 10, seq: int = LAST, reason: str = STANDING) -> Loss:
+    return Loss(first, end, seq, 0, reason)
+
+
+Losses = list[tuple[tuple[str, int], Loss]]
+
+EXCUSES: dict[str, tuple[Losses, Losses]] = {
+    # story: losses of which each explains it, losses of which none does
+    "torn: the log lacks a record that was appended": (
+        [((T, 0), loss(2, 3))],
+        [((T, 0), loss(0, 2)), ((T, 0), loss(2, 3, seq=1)), ((OUT, 0), loss()), (STATE, loss()),
+         ((T, 0), loss(2, 3, reason="unclean-election"))],
+    ),
+    "torn: one of two records is aborted": (
+        [((T, 0), loss(2, 3)), (STATE, loss())],
+        [((OUT, 0), loss()), (OFFSETS, loss()), (STATE, loss(seq=1))],
+    ),
+    "torn: the offsets are missing": (
+        [(OFFSETS, loss()), (STATE, loss())],
+        [((T, 0), loss()), (OFFSETS, loss(seq=1))],
+    ),
+    "hanging": (
+        [((T, 0), loss(2, 3)), (STATE, loss())],
+        [((OUT, 0), loss()), (OFFSETS, loss()), ((T, 0), loss(seq=1))],
+    ),
+    "an input without an output that was written": (
+        [((OUT, 0), loss(0, 1)), ((T, 0), loss(0, 1))],
+        [((OUT, 0), loss(1, 2)), ((T, 0), loss(1, 2)), (OFFSETS, loss()), (STATE, loss())],
+    ),
+    "an input with two outputs, and commits were lost in between": (
+        [(OFFSETS, loss(seq=11))],
+        [(OFFSETS, loss(seq=9)), (OFFSETS, loss()), ((T, 0), loss()), (STATE, loss())],
+    ),
+    "two producers under one epoch": (
+        [(STATE, loss(seq=5))], [(STATE, loss(seq=1)), ((T, 0), loss(seq=5)), (OFFSETS, loss())],
+    ),
+    "an aborted record is read": ([], [((T, 0), loss()), (STATE, loss())]),
+}  # fmt: skip
+
+
+def excused(story: str) -> Rows:
+    """A story of :data:`EXCUSES`, with the coordinators' topics."""
+    return [*COORDINATORS, *(STORIES | RESTING)[story][0]]

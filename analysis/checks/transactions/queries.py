@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import AT_END, about, offending
+from kafkasim.analysis.checks.base import AT_END, NO_SPOTS, about, offending, spot
+
+_DECIDER = """
+    LEFT JOIN (SELECT run, transactional_id, topic_id AS decider, partition AS decider_partition
+               FROM deciders) USING (run, transactional_id)"""
+_HOME = """
+    LEFT JOIN (SELECT run, group, topic_id AS home, partition AS home_partition FROM homes)
+        USING (run, group)"""
+
+_GIVEN = """
+    LEFT JOIN (SELECT run, transactional_id, producer_id, producer_epoch, min(seq) AS given
+               FROM TransactionState
+               GROUP BY run, transactional_id, producer_id, producer_epoch)
+        USING (run, transactional_id, producer_id, producer_epoch)"""
+
+_EPOCH = spot("decider", "decider_partition", after="coalesce(given, -1)", before="ended")
+"""What the coordinator knew of the epoch: one that it forgets is given again, and a broker may take
+the records of the second producer for those of the first."""
+
+_DECIDED = spot("decider", "decider_partition", after="begun")
+"""What the coordinator has decided since the transaction began."""
 
 READS = offending(
     # A read_committed group got a record of a transaction that did not commit, or not yet.
@@ -27,44 +47,61 @@ READS = offending(
 
 HANGING = offending(
     # A record of a transaction stands in a final log without a marker behind it.
-    """
-    SELECT run, topic_id, partition, begun AS seq, offset, record_id, story
-    FROM final_fates JOIN transactions USING (run, begun) WHERE state = 'open'""",
+    f"""
+    SELECT run, topic_id, partition, begun AS seq, offset, record_id, story,
+           array({spot("topic_id", "partition", "offset", after="begun")}, {_DECIDED}) AS spots
+    FROM final_fates JOIN transactions USING (run, begun) {_DECIDER}
+    WHERE state = 'open'""",
     "'hanging-transaction'",
     "'%s is open at offset %d', story, offset",
-    place=about(shown=AT_END),
+    place=about(shown=AT_END, spots="spots"),
 )
+
+_FATES = ("committed", "aborted", "open")
 
 TORN = offending(
     # Some records or offsets of a transaction are readable and others are not.
-    """
-    SELECT run, topic_id, partition, seq, story FROM (
+    f"""
+    SELECT run, topic_id, partition, seq, story, spots FROM (
         SELECT run, transactions.begun AS seq, outcome,
                IF(outcome = 'aborted' AND aborted IS NULL, committed, aborted) AS first,
-               format_string('%s (%s) is aborted in part', transactions.story, outcome) AS story
-        FROM (SELECT run, begun,
-                     min(IF(state = 'committed', struct(topic_id, partition, offset), NULL))
-                         AS committed,
-                     min(IF(state = 'aborted', struct(topic_id, partition, offset), NULL))
-                         AS aborted
+               format_string('%s (%s) is aborted in part', transactions.story, outcome) AS story,
+               concat(transform(filter(array(committed, aborted, open), one -> one IS NOT NULL),
+                                one -> {
+        spot("one.topic_id", "one.partition", "one.offset", after="begun")
+    }),
+                      array({_DECIDED})) AS spots
+        FROM (SELECT run, begun, {
+        ", ".join(
+            f"min(IF(state = '{each}', struct(topic_id, partition, offset), NULL)) AS {each}"
+            for each in _FATES
+        )
+    }
               FROM final_fates GROUP BY run, begun)
-        JOIN transactions USING (run, begun)
+        JOIN transactions USING (run, begun) {_DECIDER}
         WHERE (aborted IS NOT NULL AND (outcome = 'committed' OR committed IS NOT NULL))
            OR (outcome = 'aborted' AND committed IS NOT NULL))
     LATERAL VIEW inline(array(first)) AS topic_id, partition, offset
     UNION ALL
     SELECT run, topic_id, partition, begun,
-           format_string('%s committed without record %d', story, record_id)
+           format_string('%s committed without record %d', story, record_id),
+           concat(coalesce(places, {NO_SPOTS}), array({_EPOCH}))
     FROM (SELECT run, begun, topic_id, partition, record_id FROM transaction_rows
           WHERE what = 'sent')
     JOIN transactions USING (run, begun)
     JOIN (SELECT run, topic_id, partition FROM final_leaders WHERE log_start_offset = 0)
         USING (run, topic_id, partition)
+    LEFT JOIN (SELECT run, begun, topic_id, partition, record_id, collect_list({
+        spot("topic_id", "partition", "offset", "offset + 1", after="appended")
+    }) AS places
+               FROM placed_records GROUP BY run, begun, topic_id, partition, record_id)
+        USING (run, begun, topic_id, partition, record_id) {_GIVEN} {_DECIDER}
     LEFT ANTI JOIN final_fates USING (run, topic_id, partition, record_id, begun)
     WHERE outcome = 'committed'
     UNION ALL
     SELECT run, CAST(NULL AS STRING), CAST(NULL AS BIGINT), begun,
-           format_string('%s committed without offset %d', story, wanted)
+           format_string('%s committed without offset %d', story, wanted),
+           array({spot("home", "home_partition", after="begun")}, {_DECIDED})
     FROM (SELECT run, begun, group, topic, partition, max_by(offset, seq) AS wanted
           FROM transaction_rows WHERE what = 'offset' GROUP BY run, begun, group, topic, partition)
     JOIN transactions USING (run, begun)
@@ -76,39 +113,79 @@ TORN = offending(
     -- While the markers of its last transaction are under way, its offsets are not demanded.
     LEFT JOIN (SELECT run, transactional_id, sort_array(collect_list(struct(seq, state))) AS told
                FROM TransactionState GROUP BY run, transactional_id)
-        USING (run, transactional_id)
+        USING (run, transactional_id) {_DECIDER} {_HOME}
     WHERE outcome = 'committed' AND coalesce(highest, -1) < wanted
         AND NOT coalesce(filter(told, one -> one.seq > commit_asked).state
                          = array('PrepareCommit'), false)""",
     "'torn-transaction'",
     "'%s', story",
-    place=about(shown=AT_END),
+    place=about(shown=AT_END, spots="spots"),
 )
 
 ZOMBIE = offending(
     # Two producers have one producer id and epoch, or one commits after the other has begun.
-    """
-    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, story
-    FROM (SELECT run, begun AS seq, story, struct(node, owner) AS mine,
-                 first_value(struct(node, owner)) OVER (
+    f"""
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, begun AS seq,
+           story, array({_EPOCH}) AS spots
+    FROM (SELECT *, struct(node, owner) AS mine, first_value(struct(node, owner)) OVER (
                      PARTITION BY run, producer_id, producer_epoch ORDER BY begun) AS theirs
-          FROM transactions)
+          FROM transactions {_GIVEN} {_DECIDER})
     WHERE mine != theirs
     UNION ALL
-    SELECT run, NULL, NULL, begun, story
-    FROM (SELECT run, begun, story, outcome, commit_asked, struct(node, owner) AS mine,
-                 lead(struct(node, owner)) OVER (
-                     PARTITION BY run, transactional_id ORDER BY begun) AS theirs,
-                 lead(begun) OVER (PARTITION BY run, transactional_id ORDER BY begun) AS next
-          FROM transactions)
+    SELECT run, NULL, NULL, begun, story, array({_EPOCH})
+    FROM (SELECT run, begun, story, outcome, commit_asked, ended, decider, decider_partition,
+                 struct(node, owner) AS mine, lead(struct(node, owner)) OVER by_id AS theirs,
+                 lead(begun) OVER by_id AS next,
+                 least(coalesce(given, -1), coalesce(lead(given) OVER by_id, -1)) AS given
+          FROM transactions {_GIVEN} {_DECIDER}
+          WINDOW by_id AS (PARTITION BY run, transactional_id ORDER BY begun))
     WHERE mine != theirs AND outcome = 'committed' AND next < commit_asked""",
     "'zombie-producer'",
     "'%s', story",
+    place=about(shown=AT_END, spots="spots"),
 )
+
+_RESTS_ON = f"""
+    written_at AS (
+        SELECT run, group, record_id, topic_id, partition, seq, base_offset + place AS offset
+        FROM (SELECT run, topic_id, partition, seq, base_offset, record_ids, group FROM Appended
+              JOIN (SELECT DISTINCT run, topic_id, topic AS output FROM TopicCreated)
+                  USING (run, topic_id)
+              JOIN processors USING (run, output))
+        LATERAL VIEW posexplode(record_ids) AS place, record_id),
+    sent AS (
+        SELECT DISTINCT run, topic_id, partition, record_id, begun FROM transaction_rows
+        WHERE what = 'sent'),
+    places AS (
+        SELECT run, group, record_id, min(seq) AS first_row, max(seq) AS last_row,
+               collect_list({
+    spot("topic_id", "partition", "offset", f"IF(transactional, {AT_END}, offset + 1)", after="seq")
+})
+                   AS places
+        FROM written_at
+        LEFT JOIN (SELECT DISTINCT run, topic_id, partition, record_id, true AS transactional
+                   FROM sent) USING (run, topic_id, partition, record_id)
+        GROUP BY run, group, record_id),
+    decisions AS (
+        SELECT run, group, record_id, collect_list({_DECIDED}) AS decisions
+        FROM (SELECT DISTINCT run, group, record_id, topic_id, partition FROM written_at)
+        JOIN sent USING (run, topic_id, partition, record_id)
+        JOIN transactions USING (run, begun) {_DECIDER}
+        GROUP BY run, group, record_id),
+    reset AS (
+        SELECT run, group, flatten(collect_list(array(
+                   {spot("topic_id", "partition", before="reset")},
+                   {spot("home", "home_partition", before="reset")}))) AS resets
+        FROM resets JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated)
+            USING (run, topic_id)
+        JOIN processors USING (run, group) {_HOME}
+        WHERE array_contains(topics, topic) GROUP BY run, group)"""
+"""What each output rests on: where it was written, with the markers behind it; who decided on it;
+and, where the group was reset, its positions and commits (judging/transactions/outputs.py)."""
 
 OUTPUTS = offending(
     # A committed input of a processor has no readable output, or a record was written twice.
-    """
+    f"""
     WITH processors AS (SELECT DISTINCT run, group, topics, topic AS output FROM ProcessorStarted),
     written AS (
         SELECT run, group, record_id, count(1) AS times,
@@ -117,28 +194,44 @@ OUTPUTS = offending(
         JOIN (SELECT DISTINCT run, topic_id, topic AS output FROM TopicCreated)
             USING (run, topic_id)
         JOIN processors USING (run, output)
-        WHERE state = 'committed' GROUP BY run, group, record_id)
-    SELECT run, place.topic_id AS topic_id, place.partition AS partition, record_id AS seq,
-           'duplicate-output' AS name, array(group) AS groups,
-           format_string('record %d was written %d times by %s', record_id, times, group) AS story
-    FROM written WHERE times > 1
-    UNION ALL
-    SELECT run, topic_id, partition, record_id, 'lost-output', array(group),
-           format_string('%s committed past record %d at offset %d without an output', group,
-                         record_id, offset)
-    FROM (SELECT run, topic_id, partition, record_id, offset FROM final_states
-          WHERE state = 'committed')
-    JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated) USING (run, topic_id)
-    JOIN processors USING (run)
-    JOIN (SELECT run, group, topic, partition, max_by(offset, seq) AS end FROM OffsetCommitted
-          GROUP BY run, group, topic, partition) USING (run, group, topic, partition)
-    JOIN (SELECT run, topic_id, partition, group, min(offset) AS first FROM Positioned
-          WHERE reason != 'none' GROUP BY run, topic_id, partition, group)
-        USING (run, topic_id, partition, group)
-    LEFT ANTI JOIN written USING (run, group, record_id)
-    WHERE array_contains(topics, topic) AND offset >= first AND offset < end""",
+        WHERE state = 'committed' GROUP BY run, group, record_id),
+    {_RESTS_ON},
+    found AS (
+        SELECT run, place.topic_id AS topic_id, place.partition AS partition, record_id, group,
+               'duplicate-output' AS name,
+               format_string('record %d was written %d times by %s', record_id, times, group)
+                   AS story,
+               CAST(NULL AS BIGINT) AS input
+        FROM written WHERE times > 1
+        UNION ALL
+        SELECT run, topic_id, partition, record_id, group, 'lost-output',
+               format_string('%s committed past record %d at offset %d without an output', group,
+                             record_id, offset), offset
+        FROM (SELECT run, topic_id, partition, record_id, offset FROM final_states
+              WHERE state = 'committed')
+        JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated) USING (run, topic_id)
+        JOIN processors USING (run)
+        JOIN (SELECT run, group, topic, partition, max_by(offset, seq) AS end FROM OffsetCommitted
+              GROUP BY run, group, topic, partition) USING (run, group, topic, partition)
+        JOIN (SELECT run, topic_id, partition, group, min(offset) AS first FROM Positioned
+              WHERE reason != 'none' GROUP BY run, topic_id, partition, group)
+            USING (run, topic_id, partition, group)
+        LEFT ANTI JOIN written USING (run, group, record_id)
+        WHERE array_contains(topics, topic) AND offset >= first AND offset < end)
+    SELECT run, topic_id, partition, record_id AS seq, name, array(group) AS groups, story,
+           concat(coalesce(places, {NO_SPOTS}), coalesce(decisions, {NO_SPOTS}),
+                  coalesce(resets, {NO_SPOTS}),
+                  array(IF(name = 'lost-output',
+                           {spot("topic_id", "partition", "input", "input + 1")},
+                           {
+        spot("home", "home_partition", after="first_row", before="last_row")
+    }))) AS spots
+    FROM found
+    LEFT JOIN places USING (run, group, record_id)
+    LEFT JOIN decisions USING (run, group, record_id)
+    LEFT JOIN reset USING (run, group) {_HOME}""",
     "name",
     "'%s', story",
     "groups",
-    about(shown=AT_END),
+    about(shown=AT_END, spots="spots"),
 )

@@ -34,14 +34,15 @@ TRANSACTIONS = """
     -- One row for each transaction of an application. commit_asked is the row in which it asked for
     -- the commit, decided the first row after it in which a coordinator had decided for commit.
     SELECT run, node, transactional_id, begun, number, producer_id, producer_epoch, commit_asked,
-           outcome, owner, decided,
+           outcome, owner, decided, ended,
            format_string('transaction %d of %s on %s', number, transactional_id, node) AS story
     FROM (SELECT *, sum(IF(number = 0, 1, 0)) OVER (
               PARTITION BY run, node, transactional_id ORDER BY begun) AS owner
           FROM (SELECT run, node, transactional_id, begun, max(number) AS number,
                        max(producer_id) AS producer_id, max(producer_epoch) AS producer_epoch,
                        max(IF(what = 'commit', seq, NULL)) AS commit_asked,
-                       coalesce(max(outcome), '') AS outcome
+                       coalesce(max(outcome), '') AS outcome,
+                       coalesce(max(IF(what = 'ended', seq, NULL)), 1L << 62) AS ended
                 FROM transaction_rows GROUP BY run, node, transactional_id, begun))
     LEFT JOIN (
         SELECT run, transactional_id, asked AS commit_asked, min(decided) AS decided

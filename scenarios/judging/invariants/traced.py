@@ -299,9 +299,21 @@ def offsets_partition(
 
     Without an offsets topic it is ``("", -1)``, as for the groups that are ``elsewhere``.
     """
+    if group in elsewhere:
+        return "", -1
+    return coordinator_partition("__consumer_offsets", group, topics)
+
+
+def coordinator_partition(
+    topic: str, name: str, topics: Mapping[str, facts.TopicCreated]
+) -> PartitionKey:
+    """Return the partition of a coordinators' topic that holds a group or a transactional id.
+
+    Without the topic it is ``("", -1)``.
+    """
     for topic_id, created in topics.items():
-        if created.topic == "__consumer_offsets" and group not in elsewhere:
-            return topic_id, partition_for(group, created.partitions)
+        if created.topic == topic:
+            return topic_id, partition_for(name, created.partitions)
     return "", -1
 
 

@@ -8,21 +8,19 @@ crash both is right, but all its records have the same fate (Jepsen's G1a, G1c).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
+from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
 from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
 from kafkasim.scenarios.judging.transactions.outputs import Outputs
 from kafkasim.scenarios.judging.transactions.placed import ABORTED, COMMITTED, OPEN, Placed
 
 DECIDED = ("PrepareCommit", "CompleteCommit")
 """States of a coordinator in which a transaction is committed for good."""
-
-LegalLoss = Callable[[], str]
-"""Return why a partition has lost records, which Kafka allows, or ""."""
 
 
 @dataclass(slots=True)
@@ -53,18 +51,19 @@ class _Found:
 class Transactions:
     """Follows one run; :meth:`finish` returns its anomalies."""
 
-    def __init__(self, trace: FactSource, lost: LegalLoss) -> None:
-        self._lost = lost
+    def __init__(self, trace: FactSource, losses: Losses) -> None:
+        self._footing = Footing(trace, losses)
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger)
-        self._outputs = Outputs(trace)
+        self._outputs = Outputs(trace, self._ledger, self._footing)
         self._committed_readers: dict[tuple[str, str], None] = {}  # by node and group
         self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
         self._told: dict[str, list[tuple[int, str]]] = {}  # id -> its states, with their rows
+        self._epochs: dict[tuple[str, int, int], int] = {}  # (id, producer id, epoch) -> first row
         self._loaded = -1  # the last row in which a coordinator began with the log of another
         self._reads: list[_Read] = []
         self._committed: dict[tuple[str, str, int], int] = {}  # the highest offset of a group
-        self._found: dict[tuple[str, PartitionKey], _Found] = {}
+        self._found: dict[tuple[str, PartitionKey, str], _Found] = {}
         trace.subscribe(facts.ReadsCommitted, self._on_reader)
         trace.subscribe(facts.TransactionState, self._on_state)
         trace.subscribe(facts.TransactionsLoaded, self._on_loaded)
@@ -79,22 +78,21 @@ class Transactions:
         self._judge_reads()
         self._judge_owners()
         visible = self._judge_logs()
-        for name, key, detail, offset, record_id, group in self._outputs.judge(visible):
-            self._note(name, key, detail, offset, record_id, group)
-        excuse = self._lost()
+        for name, key, detail, offset, record_id, group, spots in self._outputs.judge(visible):
+            self._note(name, key, detail, offset, record_id, group, spots=spots)
         return [
             Anomaly(
                 name,
                 *key,
                 found.count,
                 found.detail,
-                "" if name in READS else excuse,
+                excuse,
                 found.offset,
                 found.record_id,
                 found.group,
                 found.seq,
             )
-            for (name, key), found in sorted(self._found.items(), key=lambda item: item[0])
+            for (name, key, excuse), found in sorted(self._found.items(), key=lambda item: item[0])
         ]
 
     # Following.
@@ -106,6 +104,8 @@ class Transactions:
         if fact.state in DECIDED:
             self._decided[fact.transactional_id] = seq
         self._told.setdefault(fact.transactional_id, []).append((seq, fact.state))
+        producer = (fact.transactional_id, fact.producer_id, fact.producer_epoch)
+        self._epochs.setdefault(producer, seq)
 
     def _on_loaded(self, seq: int, _t: int, _node: str, fact: facts.TransactionsLoaded) -> None:
         """Reckon with decisions that a coordinator finds in the log, and does not tell again."""
@@ -175,7 +175,17 @@ class Transactions:
             f"{zombie.name} and {owner.name} have producer id {zombie.producer_id}, epochs"
             f" {zombie.producer_epoch} and {owner.producer_epoch}"
         )
-        self._note("zombie-producer", ("", -1), detail, -1, -1, "", zombie.begun)
+        spots = [self._epoch_given(owner, zombie)]
+        self._note("zombie-producer", ("", -1), detail, -1, -1, "", zombie.begun, spots)
+
+    def _epoch_given(self, one: Transaction, other: Transaction) -> Spot:
+        """Return what the coordinator knew of two epochs: one that it forgets is given again.
+
+        A broker may then take the records of the second producer for those of the first.
+        """
+        id_ = one.transactional_id
+        since = min(self._epochs.get((id_, *each.producer), -1) for each in (one, other))
+        return self._footing.of_id(id_, since, other.ended)
 
     def _judge_logs(self) -> dict[PartitionKey, dict[int, int]]:
         """Judge what the final logs hold; return their readable records, ids by offset."""
@@ -202,6 +212,7 @@ class Transactions:
                         f"{transaction.name} is open at offset {offset}",
                         offset,
                         record_id,
+                        spots=self._behind(transaction, [(key, offset, record_id)]),
                     )
         for transaction in self._ledger.transactions:
             fate = fates.get(transaction.begun, {})
@@ -221,24 +232,43 @@ class Transactions:
                 if leader is None or leader.log_start_offset or (key, record_id) in held:
                     continue
                 detail = f"{transaction.name} committed without record {record_id}"
-                self._note("torn-transaction", key, detail, -1, record_id)
+                places = self._placed.appended(transaction, key, record_id)
+                spots = [Spot(key, at, at + 1, row) for at, row in places]
+                spots.append(self._epoch_given(transaction, transaction))
+                self._note("torn-transaction", key, detail, -1, record_id, spots=spots)
             completing = self._is_completing(transaction)
             for place, offset in transaction.offsets.items():
                 if not completing and self._committed.get(place, -1) < offset:
                     group, topic, partition = place
                     detail = f"{transaction.name} committed without offset {offset} of {group} in"
                     detail += f" {topic}-{partition}"
-                    self._note("torn-transaction", ("", -1), detail, -1, -1, group)
+                    spots = [
+                        self._footing.of_group(group, transaction.begun),
+                        self._footing.of_id(transaction.transactional_id, transaction.begun),
+                    ]
+                    self._note("torn-transaction", ("", -1), detail, -1, -1, group, spots=spots)
         parts = [COMMITTED, ABORTED] if transaction.outcome != "committed" else [ABORTED]
+        spots = self._behind(transaction, fate.values())
         if all(part in fate for part in parts):
             key, offset, record_id = fate[ABORTED]
             detail = f"{transaction.name}: record {record_id} at offset {offset} is aborted"
             others = "others are committed" if COMMITTED in fate else "it had committed"
-            self._note("torn-transaction", key, f"{detail}, {others}", offset, record_id)
+            self._note(
+                "torn-transaction", key, f"{detail}, {others}", offset, record_id, spots=spots
+            )
         elif transaction.outcome == "aborted" and COMMITTED in fate:
             key, offset, record_id = fate[COMMITTED]
             detail = f"{transaction.name} aborted, but record {record_id} at offset {offset} is"
-            self._note("torn-transaction", key, f"{detail} committed", offset, record_id)
+            self._note(
+                "torn-transaction", key, f"{detail} committed", offset, record_id, spots=spots
+            )
+
+    def _behind(
+        self, transaction: Transaction, places: Iterable[tuple[PartitionKey, int, int]]
+    ) -> list[Spot]:
+        """Return what decides the fate of records: the markers behind them, and the coordinator."""
+        spots = [Spot(key, offset, after=transaction.begun) for key, offset, _ in places]
+        return [*spots, self._footing.of_id(transaction.transactional_id, transaction.begun)]
 
     def _is_completing(self, transaction: Transaction) -> bool:
         """Return whether its commit is decided and its markers may be under way."""
@@ -254,13 +284,13 @@ class Transactions:
         record_id: int,
         group: str = "",
         seq: int = -1,
+        spots: Iterable[Spot] = (),
     ) -> None:
-        found = self._found.setdefault((name, key), _Found(detail, offset, record_id, group, seq))
+        excuse = self._footing.lost(spots)
+        found = self._found.setdefault(
+            (name, key, excuse), _Found(detail, offset, record_id, group, seq)
+        )
         found.count += 1
-
-
-READS = ("aborted-read", "precommitted-read", "zombie-producer")
-"""What no loss explains: a reader got what it must not get, or two producers had one epoch."""
 
 
 def _same_owner(one: Transaction, other: Transaction) -> bool:

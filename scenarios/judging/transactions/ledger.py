@@ -33,6 +33,11 @@ class Transaction:
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)  # by group, topic, …
 
     @property
+    def producer(self) -> tuple[int, int]:
+        """Producer id and epoch."""
+        return self.producer_id, self.producer_epoch
+
+    @property
     def name(self) -> str:
         """The transaction in words."""
         return f"transaction {self.number} of {self.transactional_id} on {self.node}"

@@ -2,7 +2,8 @@
 
 An output has the value of its input (``running/transactional/processing.py``). Inputs that count
 are the readable records of the topics that the processor reads, from where its group began up to
-what the group has committed.
+what the group has committed. A finding rests on the output where it was written, on the input's
+offset, and, where the group was reset, on its positions and commits.
 """
 
 from __future__ import annotations
@@ -11,19 +12,30 @@ from collections.abc import Iterator
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
+from kafkasim.scenarios.judging.transactions.ledger import Ledger
 
-Finding = tuple[str, PartitionKey, str, int, int, str]
-"""(anomaly, partition, detail, offset, record id, group)"""
+Finding = tuple[str, PartitionKey, str, int, int, str, list[Spot]]
+"""(anomaly, partition, detail, offset, record id, group, what it rests on)"""
+
+RESETS = ("earliest", "latest", "truncation")
+"""Why a position is set to another one than the group has committed."""
 
 
 class Outputs:
     """The processors of a run, and how far their groups are."""
 
-    def __init__(self, trace: FactSource) -> None:
+    def __init__(self, trace: FactSource, ledger: Ledger, footing: Footing) -> None:
+        self._trace = trace
+        self._ledger = ledger
+        self._footing = footing
         self.processors: dict[tuple[str, tuple[str, ...], str], None] = {}  # (group, topics, topic)
         self._names: dict[str, str] = {}  # topic id -> name, of topics that exist
         self._first: dict[tuple[str, PartitionKey], int] = {}  # where a group began
         self._committed: dict[tuple[str, str, int], int] = {}  # the last committed offset
+        self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
+        # Output topic -> record id -> where it was appended: partition, offset, row.
+        self._appended: dict[str, dict[int, list[tuple[PartitionKey, int, int]]]] = {}
         trace.subscribe(facts.ProcessorStarted, self._on_processor)
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.TopicDeleted, self._on_deleted)
@@ -38,17 +50,23 @@ class Outputs:
                 if self._names.get(key[0]) == output:
                     for offset, record_id in records.items():
                         written.setdefault(record_id, []).append((key, offset))
-            yield from self._lost(group, topics, visible, written)
+            yield from self._lost(group, topics, output, visible, written)
             for record_id, places in written.items():
                 if len(places) > 1:
                     key, offset = places[-1]
                     detail = f"record {record_id} was written {len(places)} times by {group}"
-                    yield "duplicate-output", key, detail, offset, record_id, group
+                    spots = self._of_output(output, record_id)
+                    rows = [row for _, _, row in self._appended[output].get(record_id, [])]
+                    between = (min(rows, default=-1), max(rows, default=END))
+                    spots.append(self._footing.of_group(group, *between))
+                    spots += self._of_resets(group, topics)
+                    yield "duplicate-output", key, detail, offset, record_id, group, spots
 
     def _lost(
         self,
         group: str,
         topics: tuple[str, ...],
+        output: str,
         visible: dict[PartitionKey, dict[int, int]],
         written: dict[int, list[tuple[PartitionKey, int]]],
     ) -> Iterator[Finding]:
@@ -62,9 +80,37 @@ class Outputs:
                 if first <= offset < end and record_id not in written:
                     detail = f"{group} committed past record {record_id} at offset {offset}"
                     detail += " without an output"
-                    yield "lost-output", key, detail, offset, record_id, group
+                    spots = self._of_output(output, record_id)
+                    spots += [Spot(key, offset, offset + 1), *self._of_resets(group, topics)]
+                    yield "lost-output", key, detail, offset, record_id, group, spots
+
+    def _of_output(self, output: str, record_id: int) -> list[Spot]:
+        """Return where an output was written, with the markers behind it, and who decided on it.
+
+        Without a transaction no marker counts.
+        """
+        spots = []
+        for key, offset, seq in self._appended.get(output, {}).get(record_id, []):
+            transactions = self._ledger.with_record.get((key, record_id), [])
+            spots.append(Spot(key, offset, END if transactions else offset + 1, seq))
+            spots += [
+                self._footing.of_id(each.transactional_id, each.begun) for each in transactions
+            ]
+        return spots
+
+    def _of_resets(self, group: str, topics: tuple[str, ...]) -> list[Spot]:
+        """Return what a group's resets explain: its positions, or its commits, were lost."""
+        spots = []
+        for (of, key), row in self._reset.items():
+            if of == group and self._names.get(key[0]) in topics:
+                spots += [Spot(key, before=row), self._footing.of_group(group, before=row)]
+        return spots
 
     def _on_processor(self, _seq: int, _t: int, _node: str, fact: facts.ProcessorStarted) -> None:
+        """Follow the appends from the first processor on: without one they cost nothing."""
+        if not self.processors:
+            self._trace.subscribe(facts.Appended, self._on_appended)
+        self._appended.setdefault(fact.topic, {})
         self.processors[(fact.group, fact.topics, fact.topic)] = None
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
@@ -73,10 +119,19 @@ class Outputs:
     def _on_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
         self._names.pop(fact.topic_id, None)
 
-    def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
+    def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
+        appended = self._appended.get(self._names.get(fact.topic_id, ""))
+        if appended is not None:
+            key = (fact.topic_id, fact.partition)
+            for index, record_id in enumerate(fact.record_ids):
+                appended.setdefault(record_id, []).append((key, fact.base_offset + index, seq))
+
+    def _on_positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason != "none":
             place = (fact.group, (fact.topic_id, fact.partition))
             self._first[place] = min(fact.offset, self._first.get(place, fact.offset))
+            if fact.reason in RESETS:
+                self._reset[place] = seq
 
     def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         self._committed[(fact.group, fact.topic, fact.partition)] = fact.offset

@@ -22,6 +22,8 @@ class Placed:
     def __init__(self, trace: FactSource, ledger: Ledger) -> None:
         self._ledger = ledger
         self._owner: dict[PartitionKey, dict[int, Transaction]] = {}  # by offset
+        self._appended: dict[tuple[int, PartitionKey, int], list[tuple[int, int]]] = {}
+        """By the row of a transaction's begin, partition and record id: offsets, with the rows"""
         self._markers: dict[tuple[PartitionKey, int, int], facts.MarkerWritten] = {}
         self.leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._trace = trace
@@ -33,6 +35,12 @@ class Placed:
     def transaction_at(self, key: PartitionKey, offset: int) -> Transaction | None:
         """Return whose record was appended last at an offset; None for no transaction's."""
         return self._owner.get(key, {}).get(offset)
+
+    def appended(
+        self, transaction: Transaction, key: PartitionKey, record_id: int
+    ) -> list[tuple[int, int]]:
+        """Return the offsets at which a transaction's record was appended, with the rows."""
+        return self._appended.get((transaction.begun, key, record_id), [])
 
     def states(self, key: PartitionKey) -> Iterator[tuple[int, int, str]]:
         """Yield (offset, record id, state) of the records in a final leader's log.
@@ -75,7 +83,7 @@ class Placed:
             self._follows = True
             self._trace.subscribe(facts.Appended, self._on_appended)
 
-    def _on_appended(self, _seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
+    def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
         if fact.producer_id not in self._ledger.producer_ids:
             return
         key = (fact.topic_id, fact.partition)
@@ -85,6 +93,8 @@ class Placed:
             transaction = self._ledger.of_record(key, record_id, producer)
             if transaction is not None:
                 owner[fact.base_offset + index] = transaction
+                places = self._appended.setdefault((transaction.begun, key, record_id), [])
+                places.append((fact.base_offset + index, seq))
 
     def _on_marker(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
         key = (fact.topic_id, fact.partition)

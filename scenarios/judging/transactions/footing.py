@@ -1,0 +1,60 @@
+"""What an anomaly of transactions rests on: records whose legal loss explains it.
+
+A transaction spans partitions: those of its records, the group's of ``__consumer_offsets``, and its
+own of ``__transaction_state``. A loss explains an anomaly only if it took records on which the
+broken promise rested, after they had been written. The Spark checks tell the same places
+(``analysis/checks/base.py:spot``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
+from kafkasim.scenarios.judging.source import UNCLEAN, FactSource, Losses, PartitionKey
+
+END = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Records of one partition, from the row that wrote them to the row that broke the promise."""
+
+    key: PartitionKey
+    first: int = 0  # offset
+    end: int = END  # the offset after the last one
+    after: int = -1  # row
+    before: int = END  # row
+
+
+class Footing:
+    """Names the partitions of groups and transactional ids, and asks what they have lost."""
+
+    def __init__(self, trace: FactSource, losses: Losses) -> None:
+        self._losses = losses
+        self._topics: dict[str, facts.TopicCreated] = {}  # by id
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+
+    def of_group(self, group: str, after: int = -1, before: int = END) -> Spot:
+        """Return what a group has committed between two rows."""
+        key = coordinator_partition("__consumer_offsets", group, self._topics)
+        return Spot(key, after=after, before=before)
+
+    def of_id(self, transactional_id: str, after: int, before: int = END) -> Spot:
+        """Return what the coordinator of a transactional id has written between two rows."""
+        key = coordinator_partition("__transaction_state", transactional_id, self._topics)
+        return Spot(key, after=after, before=before)
+
+    def lost(self, spots: Iterable[Spot]) -> str:
+        """Return why records of one of the places were lost, which Kafka allows, or ""."""
+        for spot in spots:
+            for loss in self._losses(spot.key):
+                touched = loss.first < spot.end and spot.first < loss.end
+                if touched and spot.after < loss.seq < spot.before and loss.reason != UNCLEAN:
+                    return loss.reason
+        return ""
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._topics[fact.topic_id] = fact
