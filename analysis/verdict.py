@@ -278,6 +278,8 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         if reasons or found.place.weak or found.anomaly not in CAUSED:
             return "permitted"
+    if found.anomaly in FROM_ANY_LOSS:
+        reasons = [loss.reason for loss in losses]
     if found.anomaly in FROM_SPOTS:
         reasons = [loss.reason for loss in losses if _touches(loss, found.place)]
     legal = [reason for reason in reasons if reason != UNCLEAN]
