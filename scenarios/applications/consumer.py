@@ -29,7 +29,10 @@ from kafkasim.scenarios.applications.settings import config_of, properties
 from kafkasim.scenarios.applications.structs import (
     ConsumerRebalanceListener,
     ConsumerRecord,
-    offset_of,
+    KafkaError,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    commit_of,
     translated,
 )
 
@@ -43,8 +46,8 @@ Partitions = Iterable[TopicPartition]
 class AIOKafkaConsumer:
     """A consumer of the running application; settings are keyword arguments.
 
-    ``group_id`` is the group of the workload in whose place the application runs. Left out: offsets
-    by time, patterns, pause and resume.
+    ``group_id`` is the group of the workload in whose place the application runs. ``wakeup`` and
+    ``commit_async`` are the Java consumer's, which aiokafka does without.
 
     Raises:
         ValueError: an unknown setting, a value that is not allowed, or another group.
@@ -68,6 +71,8 @@ class AIOKafkaConsumer:
         found["group.id"] = place.group
         self._config = config_of(ConsumerConfig, found, "AIOKafkaConsumer")
         self._topics = topics
+        self._pattern: str | None = None
+        self._paused: dict[TopicPartition, None] = {}
         self._listener: ConsumerRebalanceListener | None = None
         self._deserializers = key_deserializer, value_deserializer
         self._port = place.port
@@ -88,13 +93,18 @@ class AIOKafkaConsumer:
             return
         await self._client.open()
         self._session.consumers.append(self._client.name)
-        if self._topics:
-            await self._call("subscribe", self._topics)
+        if self._topics or self._pattern is not None:
+            method, arguments = self._subscription
+            await self._call(method, *arguments)
 
     async def stop(self) -> None:
-        """Commit what was handed out if auto-commit is on, leave the group, and close."""
+        """Commit what was handed out if auto-commit is on, leave the group, and close.
+
+        The listener is told of the partitions first, and may commit.
+        """
         if self._client.name:
             self._note_processed()
+            await self._tell_of_close()
             first: dict[TopicPartition, int] = {}
             for record in self._buffer:
                 first.setdefault(TopicPartition(record.topic, record.partition), record.offset)
@@ -112,12 +122,21 @@ class AIOKafkaConsumer:
         await self.stop()
 
     def subscribe(
-        self, topics: Iterable[str], listener: ConsumerRebalanceListener | None = None
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to topics as a member of the group."""
-        self._topics, self._listener = tuple(topics), listener
+        """Subscribe as a member of the group to topics, or to all whose names match a pattern."""
+        self._topics, self._pattern, self._listener = tuple(topics), pattern, listener
         if self._client.name:
-            self._port.post(self._client.method("subscribe"), self._topics)
+            self._port.post(self._client.method(self._subscription[0]), *self._subscription[1])
+
+    @property
+    def _subscription(self) -> tuple[str, tuple[Any, ...]]:
+        if self._pattern is not None:
+            return "subscribe_pattern", (self._pattern,)
+        return "subscribe", (self._topics,)
 
     def assign(self, partitions: Partitions) -> None:
         """Read these partitions, whatever the group assigns."""
@@ -139,9 +158,9 @@ class AIOKafkaConsumer:
     async def getone(self) -> ConsumerRecord:
         """Return the next record; wait until there is one."""
         self._note_processed()
-        while not self._buffer:
+        while not self._ready():
             await self._fill(POLL_MS)
-        return self._hand_out(self._buffer.popleft())
+        return self._hand_out(self._take())
 
     async def getmany(
         self, timeout_ms: int = 0, max_records: int | None = None
@@ -149,16 +168,30 @@ class AIOKafkaConsumer:
         """Return the next records by partition; none if there is none within ``timeout_ms``."""
         self._note_processed()
         deadline = self._port.now_us + timeout_ms * 1000
-        while not self._buffer:
+        while not self._ready():
             left_ms = max(0, deadline - self._port.now_us) // 1000
             await self._fill(min(POLL_MS, left_ms))
             if self._port.now_us >= deadline:
                 break
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
-        for _ in range(min(len(self._buffer), max_records or len(self._buffer))):
-            record = self._hand_out(self._buffer.popleft())
+        for _ in range(min(self._ready(), max_records or self._ready())):
+            record = self._hand_out(self._take())
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
+
+    def _ready(self) -> int:
+        """Return how many records may be handed out now."""
+        if not self._paused:
+            return len(self._buffer)
+        return sum([(each.topic, each.partition) not in self._paused for each in self._buffer])
+
+    def _take(self) -> ConsumerRecord:
+        """Take the next record that is not of a paused partition."""
+        for place, record in enumerate(self._buffer):
+            if (record.topic, record.partition) not in self._paused:
+                del self._buffer[place]
+                return record
+        raise AssertionError("no record is ready")
 
     def _hand_out(self, record: ConsumerRecord) -> ConsumerRecord:
         self._consumed[TopicPartition(record.topic, record.partition)] = record.offset + 1
@@ -208,6 +241,15 @@ class AIOKafkaConsumer:
             for tp in partitions:
                 self._owned.pop(tp, None)
                 self._consumed.pop(tp, None)
+                self._paused.pop(tp, None)
+
+    async def _tell_of_close(self) -> None:
+        """Tell the listener what the consumer gives up by its close (ConsumerCoordinator.close)."""
+        if self._listener is None or not self._owned or not (self._topics or self._pattern):
+            return
+        async with self._lock:
+            await self._finish_poll()
+        await self._tell_listener("revoked", tuple(self._owned))
 
     def _record(
         self, tp: TopicPartition, offset: int, record_id: int, key: Any, timestamp_ms: int
@@ -228,22 +270,59 @@ class AIOKafkaConsumer:
     async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
         """Commit offsets, by default those after the records that the application has got.
 
-        ``offsets`` maps a partition to an offset or to (offset, metadata); metadata is not kept.
+        ``offsets`` maps a partition to an offset or to (offset, metadata).
 
         Raises:
             CommitFailedError: the group has gone on without this member.
             KafkaError: the commit failed.
         """
         self._note_processed()
-        wanted = dict(self._consumed) if offsets is None else offsets
+        wanted = self._wanted(offsets)
         if wanted:
-            await self._call("commit_sync", {TopicPartition(*tp): offset_of(at)
-                                             for tp, at in wanted.items()})  # fmt: skip
+            await self._call("commit_sync", wanted)
+
+    async def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, Any] | None = None,
+        callback: Callable[[dict[TopicPartition, Any], KafkaError | None], Any] | None = None,
+    ) -> None:
+        """Commit once, without waiting for the answer (Java: commitAsync).
+
+        ``callback(offsets, error)`` is called in a later poll or commit, as Java calls it. Its
+        error is a RetriableCommitError if the commit may be tried again.
+        """
+        self._note_processed()
+        wanted = self._wanted(offsets)
+        async with self._lock:
+            await self._finish_poll()
+            taken, done = self._port.call_acked(
+                self._client.method("commit_async"), wanted, callback is not None
+            )
+            await taken
+
+        def told(answer: asyncio.Future[Any]) -> None:
+            if callback is None or answer.cancelled():
+                return
+            error = answer.exception()
+            known = isinstance(error, exceptions.KafkaError)
+            callback(wanted, translated(error) if known else None)  # type: ignore[arg-type]
+
+        done.add_done_callback(told)
+
+    def _wanted(self, offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartition, Any]:
+        wanted = self._consumed if offsets is None else offsets
+        return {TopicPartition(*tp): commit_of(at) for tp, at in wanted.items()}
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the offset that the group has committed, None without one."""
         found: dict[TopicPartition, int | None] = await self._call("committed", (partition,))
         return found[TopicPartition(*partition)]
+
+    async def committed_metadata(self, partition: TopicPartition) -> OffsetAndMetadata | None:
+        """Return what the group has committed, with its metadata (Java: committed)."""
+        found = await self._call("committed", (partition,), True)
+        at = found[TopicPartition(*partition)]
+        return None if at is None else OffsetAndMetadata(*at)
 
     async def position(self, partition: TopicPartition) -> int | None:
         """Return the offset of the next record that the application gets."""
@@ -257,10 +336,57 @@ class AIOKafkaConsumer:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on from ``offset``; what was fetched of the partition is dropped."""
         tp = TopicPartition(*partition)
-        kept = [record for record in self._buffer if (record.topic, record.partition) != tp]
-        self._buffer = deque(kept)
-        self._consumed.pop(tp, None)
+        self._drop((tp,))
         self._port.post(self._client.method("seek"), tp, offset)
+
+    def _drop(self, partitions: Partitions) -> None:
+        """Forget what was fetched of partitions, and where the application stands in them."""
+        gone = dict.fromkeys(partitions)
+        kept = [each for each in self._buffer if (each.topic, each.partition) not in gone]
+        self._buffer = deque(kept)
+        for tp in gone:
+            self._consumed.pop(tp, None)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Read on from the first offsets of partitions, by default of all."""
+        await self._seek_to("seek_to_beginning", partitions)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Read on from the last offsets of partitions, by default of all."""
+        await self._seek_to("seek_to_end", partitions)
+
+    async def _seek_to(self, method: str, partitions: Partitions) -> None:
+        wanted = tuple([TopicPartition(*tp) for tp in partitions]) or tuple(self._owned)
+        await self._call(method, wanted)
+        self._drop(wanted)
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first record of each partition at a time in milliseconds, or later."""
+        found = await self._call("offsets_for_times", dict(timestamps))
+        return {tp: None if at is None else OffsetAndTimestamp(*at) for tp, at in found.items()}
+
+    # What is fetched.
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Get no records of partitions until they are resumed; the member keeps them."""
+        self._paused.update(dict.fromkeys([TopicPartition(*tp) for tp in partitions]))
+        self._port.post(self._client.method("pause"), partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Get records of partitions again."""
+        for tp in partitions:
+            self._paused.pop(TopicPartition(*tp), None)
+        self._port.post(self._client.method("resume"), partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the partitions that are paused."""
+        return set(self._paused)
+
+    def wakeup(self) -> None:
+        """Have the poll under way, or the next one, raise WakeupError (Java: wakeup)."""
+        self._port.post(self._client.method("wakeup"))
 
     # What was processed.
 

@@ -22,7 +22,7 @@ from kafkasim.scenarios.applications.producer import AIOKafkaProducer
 from kafkasim.scenarios.applications.session import CURRENT, Session, session
 from kafkasim.scenarios.applications.structs import ConsumerRebalanceListener, ConsumerRecord
 from kafkasim.scenarios.language.files.applications import split
-from kafkasim.sim.apps.loop import NotSimulated
+from kafkasim.sim.apps.refusals import NotSimulated
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ def _client_modules() -> dict[str, ModuleType]:
     for name, thing in vars(structs).items():
         if inspect.isclass(thing) and issubclass(thing, structs.KafkaError):
             setattr(errors, name, thing)
-    for thing in (structs.TopicPartition, structs.OffsetAndMetadata, structs.RecordMetadata,
+    for thing in (structs.TopicPartition, structs.OffsetAndMetadata, structs.OffsetAndTimestamp,
+                  structs.RecordMetadata,
                   ConsumerRecord):  # fmt: skip
         setattr(of_structs, thing.__name__, thing)
     aiokafka.__dict__.update(

@@ -3,7 +3,7 @@
 Time is the host's, which faults may pause, step or let drift; randomness is drawn from the run's
 seed. What would leave the simulation raises NotSimulated, named with file and line. Modules of the
 standard library that are not listed, and other packages, are Python's own: inside them only what
-Python audits is refused (sockets, subprocesses, threads, real sleeps; sim/apps/loop.py).
+Python audits is refused (sockets, subprocesses, threads, real sleeps, files; sim/apps/refusals.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from kafkasim.scenarios.applications.session import session
-from kafkasim.sim.apps.loop import NotSimulated
+from kafkasim.sim.apps.refusals import NotSimulated
 
 REFUSED_MODULES = (
     "concurrent", "ctypes", "ftplib", "http", "httpx", "multiprocessing", "requests", "sched",

@@ -18,6 +18,13 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str
 
 
+class OffsetAndTimestamp(NamedTuple):
+    """The offset of a record, and its time in milliseconds."""
+
+    offset: int
+    timestamp: int
+
+
 class RecordMetadata(NamedTuple):
     """Where a record went."""
 
@@ -82,12 +89,25 @@ class IllegalStateError(KafkaError):
     """The call does not go with the state of the client."""
 
 
+class WakeupError(KafkaError):
+    """Another task has called wakeup() (Java: WakeupException)."""
+
+
+class RetriableCommitError(KafkaError):
+    """An async commit failed for now (Java: RetriableCommitFailedException)."""
+
+
 class ProducerFenced(KafkaError):
     """Another producer has this one's transactional id."""
 
 
 class ConsumerStoppedError(KafkaError):
     """The consumer is stopped."""
+
+
+def commit_of(given: Any) -> int | tuple[int, str]:
+    """Return what a commit of one partition carries: an offset, or an offset and its metadata."""
+    return (int(given[0]), str(given[1])) if isinstance(given, tuple) else int(given)
 
 
 def offset_of(given: Any) -> int:
@@ -100,6 +120,8 @@ _CLASSES = {
     exceptions.CommitFailedError: CommitFailedError,
     exceptions.ProducerFencedError: ProducerFenced,
     exceptions.IllegalStateError: IllegalStateError,
+    exceptions.WakeupError: WakeupError,
+    exceptions.RetriableCommitFailedError: RetriableCommitError,
     exceptions.NoOffsetForPartitionError: NoOffsetForPartitionError,
     exceptions.OffsetOutOfRangeError: OffsetOutOfRangeError,
 }

@@ -181,7 +181,9 @@ class ConsumerGroupTable(Table):
     coordinator does (KIP-848). ``processing`` is the time a record takes. With ``handover`` the
     poll loop passes records to a worker and polls on, as an application with a processing thread
     does. ``commit`` is auto (enable.auto.commit), sync or async (after processing), first
-    (synchronously before processing) or none. The first member stays away from poll() for
+    (synchronously before processing) or none. The callback of async-retry commits the same offsets
+    again when an async commit has failed for now, that of async-ordered-retry only if no later
+    commit was sent since. The first member stays away from poll() for
     ``stuck-for`` (default 10 minutes) once ``stuck-at`` has passed. ``poison-record`` is the number
     of a record of producer-1, from 0, that the application cannot process: it tries again for ever
     (``on-poison`` retry), skips it, or writes it to the topic ``dead-letter``. With
@@ -202,7 +204,9 @@ class ConsumerGroupTable(Table):
     pattern: str | None = None
     subscription_pattern: str | None = None
     processing: DurationSpan = Span(0, 0)
-    commit: Literal["auto", "sync", "async", "first", "none"] = "auto"
+    commit: Literal[
+        "auto", "sync", "async", "async-retry", "async-ordered-retry", "first", "none"
+    ] = "auto"
     handover: bool = False
     stuck_at: Duration | None = None
     stuck_for: Duration | None = None

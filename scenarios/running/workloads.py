@@ -12,8 +12,10 @@ import asyncio
 import random
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from kafkasim.model.client.exceptions import RetriableCommitFailedError
 from kafkasim.model.facts import Processed
 from kafkasim.scenarios.applications.records.source import RecordSource
 from kafkasim.scenarios.applications.session import Payloads
@@ -22,6 +24,9 @@ from kafkasim.sim.apps.client_port import ClientPort
 
 POISON_BACKOFF_S = 1.0
 """How long an application waits after a record that it cannot process."""
+
+COMMITTING_LISTENER = ("sync", "async", "async-retry", "async-ordered-retry")
+"""The ways to commit whose rebalance listener commits synchronously what is processed."""
 
 POISON_SIZE = 100
 """Bytes of a record in a dead-letter topic."""
@@ -117,6 +122,7 @@ class _PollLoop:
         self.control = member.control
         self.rng = member.rng
         self.begin_us = port.now_us
+        self.last_commit = 0  # the number of the last async commit that is no retry
         self.control.stumbling.pop(self.node, None)
         self.handed_over: asyncio.Queue[tuple[Any, Any]] = asyncio.Queue()
 
@@ -153,7 +159,8 @@ class _PollLoop:
         kind, payload = await self.port.call("consumer.poll", 1000)
         while kind != "records":
             self.control.stumbling.pop(self.node, None)
-            if kind == "revoked" and self.table.commit in ("sync", "async"):
+            if kind == "revoked" and self.table.commit in COMMITTING_LISTENER:
+                self.last_commit += 1
                 await self._commit()
             kind, payload = await self.port.call("consumer.continue")
         assert isinstance(payload, dict), payload
@@ -171,6 +178,26 @@ class _PollLoop:
             await self._commit()
         elif self.table.commit == "async":
             self.port.post("consumer.commit_async", None)
+        elif self.table.commit in ("async-retry", "async-ordered-retry"):
+            self.last_commit += 1
+            offsets = {tp: batch[-1][0] + 1 for tp, batch in records.items()}
+            self._commit_async(self.last_commit, offsets)
+
+    def _commit_async(self, number: int, offsets: dict[Any, int]) -> None:
+        """Commit without waiting; the callback is told the number of the commit."""
+        _, done = self.port.call_acked("consumer.commit_async", offsets, True)
+        done.add_done_callback(partial(self._on_commit, number, offsets))
+
+    def _on_commit(self, number: int, offsets: dict[Any, int], answer: asyncio.Future[Any]) -> None:
+        """Retry a commit that failed for now: at once, or only as long as it is the last one.
+
+        The latter is the pattern of a number that each commit raises. Without it a retry may
+        arrive after a later commit, and move the group's offset back.
+        """
+        if answer.cancelled() or not isinstance(answer.exception(), RetriableCommitFailedError):
+            return
+        if self.table.commit == "async-retry" or number == self.last_commit:
+            self._commit_async(number, offsets)
 
     async def _process(self, tp: Any, batch: Any) -> None:
         if self.table.poison_record is not None:

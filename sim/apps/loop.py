@@ -32,32 +32,10 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
+from kafkasim.sim.apps.refusals import INSIDE, NotSimulated, install_audit_hook
+
 STEPS_MAX = 1_000_000
 """Most callbacks in one :meth:`HostLoop.run`; an application with more never waits."""
-
-_NEVER_SLEEPS = {
-    "time.sleep": "time.sleep(): await asyncio.sleep() instead",
-    "socket.__new__": "a socket: talk through the client port",
-    "socket.getaddrinfo": "a name lookup: talk through the client port",
-    "subprocess.Popen": "a subprocess",
-    "os.system": "a subprocess",
-    "os.fork": "a subprocess",
-    "os.exec": "a subprocess",
-    "os.posix_spawn": "a subprocess",
-    "_thread.start_new_thread": "a thread: start a task instead",
-    "_thread.start_joinable_thread": "a thread: start a task instead",
-}
-
-
-class NotSimulated(RuntimeError):
-    """An application asked for a real thread, socket, process or sleep."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(what)
-        self.what = what
-
-    def __str__(self) -> str:
-        return f"an application cannot use {self.what}"
 
 
 class _Handle:
@@ -124,7 +102,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         self.bug: BaseException | None = None  # raised by the simulator inside a call
         # What asyncio asks for all the time is answered by C functions, without a frame of ours.
         self.create_future = functools.partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
-        _install_audit_hook()
+        install_audit_hook()
 
     # What the host calls.
 
@@ -148,7 +126,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         outer = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         self._running = True
-        _inside[0] = get_ident()
+        INSIDE[0] = get_ident()
         ready, timers = self._ready, self._timers
         steps = 0
         try:
@@ -167,7 +145,7 @@ class HostLoop(asyncio.AbstractEventLoop):
         except Exception as error:  # of a callback, or of the loop that spins
             self._errors.append(error)
         finally:
-            _inside[0] = None
+            INSIDE[0] = None
             self._running = False
             asyncio._set_running_loop(outer)
         if self.bug is not None:
@@ -390,21 +368,9 @@ def _close(coroutine: Any) -> None:
 
 _discarded: list[HostLoop] = []  # whoever drops a loop does not thereby run its finally blocks
 _stubborn: list[Any] = []
-_inside: list[int | None] = [None]  # the thread that runs an application now
+
+
 _closing_generators: list[bool] = []  # not empty within generator_hooks
-_hooked: list[bool] = []
-
-
-def _audit(event: str, _: tuple[Any, ...]) -> None:
-    if _inside[0] is not None and event in _NEVER_SLEEPS and get_ident() == _inside[0]:
-        raise NotSimulated(_NEVER_SLEEPS[event])
-
-
-def _install_audit_hook() -> None:
-    """Install the audit hook, once; Python cannot remove one."""
-    if not _hooked:
-        _hooked.append(True)
-        sys.addaudithook(_audit)
 
 
 def new_loop(name: str, now: int) -> HostLoop:

@@ -37,7 +37,7 @@ async def main() -> None:
     """Book orders and offsets in one transaction: exactly once."""
     async with aiosqlite.connect("ledger.db") as ledger, consumer() as orders:
         await prepare(ledger)
-        orders.subscribe(["orders"], FromDatabase(orders, ledger))
+        orders.subscribe(["orders"], listener=FromDatabase(orders, ledger))
         while True:
             for tp, batch in (await orders.getmany(timeout_ms=1000)).items():
                 await book(ledger, batch)

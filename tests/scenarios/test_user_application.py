@@ -196,7 +196,7 @@ def test_a_listener_hears_of_rebalances_and_may_commit(write) -> None:
         async def main():
             consumer = AIOKafkaConsumer(auto_offset_reset="earliest", enable_auto_commit=False)
             listener = Listener(consumer)
-            consumer.subscribe(["orders"], listener)
+            consumer.subscribe(["orders"], listener=listener)
             await consumer.start()
             while len(listener.heard) < 2:
                 await consumer.getmany(timeout_ms=500)

@@ -14,7 +14,7 @@ from kafkasim.model.effects import Call, Process, Reply
 from kafkasim.model.facts import ApplicationFailed, HostResumed, HostStopped
 from kafkasim.sim.apps import loop as loop_module
 from kafkasim.sim.apps.client_port import Applications, launch
-from kafkasim.sim.apps.loop import NotSimulated
+from kafkasim.sim.apps.refusals import NotSimulated
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.world import World
 

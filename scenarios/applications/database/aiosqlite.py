@@ -15,7 +15,7 @@ from kafkasim.scenarios.applications.database.clock import bind
 from kafkasim.scenarios.applications.database.database import Database
 from kafkasim.scenarios.applications.session import session
 from kafkasim.scenarios.applications.stand_ins import where
-from kafkasim.sim.apps.loop import NotSimulated
+from kafkasim.sim.apps.refusals import NotSimulated
 
 
 class Cursor:

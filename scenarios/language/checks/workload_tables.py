@@ -65,7 +65,7 @@ def _check_old_consumers(place: str, table: ConsumerGroupTable, mode: str) -> No
         raise ValueError(
             f'{place}.protocol: "zookeeper" needs cluster.mode = "zookeeper"; allowed: coordinator'
         )
-    if table.commit == "async":
+    if table.commit.startswith("async"):
         raise ValueError(
             f"{place}.commit: an old consumer has no async commit; allowed: auto, sync, first, none"
         )
