@@ -309,10 +309,12 @@ class Progress:
 def _old_consumer_ms(properties: Mapping[str, object]) -> int:
     """Return how long an old consumer may be without its partitions after the group's last change.
 
-    Its session ends, and its attempts at a rebalance follow one another.
+    Its session ends, and so many attempts at a rebalance follow one another as Kafka makes by
+    default.
     """
     config = LegacyConsumerConfig.from_properties(properties)
-    attempts_ms = config.rebalance_max_retries * config.rebalance_backoff_ms
+    attempts = min(config.rebalance_max_retries, LegacyConsumerConfig.rebalance_max_retries)
+    attempts_ms = attempts * config.rebalance_backoff_ms
     return config.zookeeper_session_timeout_ms + attempts_ms + config.socket_timeout_ms
 
 

@@ -6,7 +6,7 @@ something else instead: a *chain* of events, one shortly after the other (chains
 *shape*, a few small faults that meet around one place and time (draw_shape.py, shapes/). At last
 some of the others get a second log directory that fails, a topic that grows, or records that are
 deleted. In some of those on KRaft, groups use the consumer protocol (KIP-848). Producers of some
-use transactions (draw_transactions.py).
+use transactions (draw_transactions.py). In ZooKeeper mode some groups are of old consumers.
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -30,7 +30,12 @@ from kafkasim.scenarios.searching.draw_operations import (
 )
 from kafkasim.scenarios.searching.draw_shape import play_shape
 from kafkasim.scenarios.searching.draw_transactions import transactions
-from kafkasim.scenarios.searching.draw_workload import consumer_groups, permitted, workloads
+from kafkasim.scenarios.searching.draw_workload import (
+    consumer_groups,
+    old_consumers,
+    permitted,
+    workloads,
+)
 
 MODES = ("kraft", "zookeeper")
 
@@ -55,6 +60,7 @@ def draw(seed: int) -> dict[str, Any]:
     data = _draw(seed)
     consumer_groups(random.Random(f"swarm/{seed}/consumer-groups"), data)
     transactions(random.Random(f"swarm/{seed}/transactions"), data)
+    old_consumers(random.Random(f"swarm/{seed}/old-consumers"), data)
     return data
 
 

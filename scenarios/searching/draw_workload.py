@@ -131,3 +131,71 @@ _CLASSIC_SETTINGS = ("session.timeout.ms", "heartbeat.interval.ms", "partition.a
 
 def _versions(cluster: dict[str, Any]) -> list[str | None]:
     return [node.get("kafka-version") for node in cluster.get("nodes", {}).values()]
+
+
+OF_COORDINATORS = (
+    "CoordinatorLoaded", "GroupAssigned", "GroupState", "LoadInProgress", "MemberRequest",
+    "OffsetFetched",
+)  # fmt: skip
+"""Facts that only a group with a coordinator has."""
+
+EVER = 1_000_000
+"""Milliseconds, or attempts, that no run lasts."""
+
+
+def old_consumers(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let some groups live in ZooKeeper, in ZooKeeper mode: old consumers.
+
+    They take the place of groups that nothing else in the scenario is about: no fault waits for
+    their coordinator or for what it does, and no operation names them. Their attempts at a
+    rebalance, and the wait for the first session, outlast any run. A consumer that gives up stays
+    without partitions in Kafka, too (KAFKA.md, 3.5), and one that gives up its first connection
+    ends its application.
+    """
+    share = rng.random()
+    if data["cluster"].get("mode") != "zookeeper" or share >= 0.35 or _about_groups(data):
+        return
+    groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
+    for name in dict.fromkeys([each["group"] for each in groups]):
+        if rng.random() < 0.7:
+            strategy = rng.choice(("range", "roundrobin"))
+            timing = {
+                "zookeeper.session.timeout.ms": rng.choice((2000, 3000, 6000)),
+                "auto.commit.interval.ms": rng.choice((500, 2000, 60_000)),
+                "rebalance.backoff.ms": rng.choice((200, 1000, 2000)),
+            }
+            for group in groups:
+                if group["group"] == name:
+                    _make_old(group, {**timing, "partition.assignment.strategy": strategy})
+    if any("protocol" in each for each in groups):
+        permits = data["expect"].setdefault("permits", [])
+        if "skipped-by-commit" not in permits:
+            permits.append("skipped-by-commit")  # auto-commit covers the record in hand
+
+
+def _about_groups(data: dict[str, Any]) -> bool:
+    """Return whether faults, operations or expectations are about groups and coordinators."""
+    faults, operations = data.get("faults", ()), data.get("operations", ())
+    waits = [each.get(key, {}).get("fact") for each in faults for key in ("when", "until")]
+    waits += [each.get("when", {}).get("fact") for each in operations]
+    nodes = [str(each.get("node", "")) for each in (*faults, *operations)]
+    return (
+        any(fact in OF_COORDINATORS for fact in waits)
+        or any(node.startswith("coordinator:") for node in nodes)
+        or any("group" in each or each["kind"] == "rolling-deploy" for each in operations)
+        or any(key in data["expect"] for key in ("must-see", "in-time", "never"))
+    )
+
+
+def _make_old(group: dict[str, Any], config: dict[str, Any]) -> None:
+    reset = group["config"].get("auto.offset.reset", "latest")
+    group["protocol"] = "zookeeper"
+    group["config"] = {
+        **config,
+        "auto.offset.reset": "smallest" if reset == "earliest" else "largest",
+        "rebalance.max.retries": EVER,
+        "zookeeper.connection.timeout.ms": EVER,
+        "socket.timeout.ms": 5000,
+    }
+    if group.get("commit") == "async":
+        group["commit"] = "sync"

@@ -79,6 +79,7 @@ class FetcherManager:
         self._sought = Condition(process)
         self._finder: Thread | None = None
         self._fetchers: dict[int, Fetcher] = {}
+        self._opened = 0  # connections so far
 
     def start(self, partitions: list[PartitionTopicInfo], now: int) -> None:
         """Fetch these partitions (startConnections)."""
@@ -101,10 +102,11 @@ class FetcherManager:
         self._leaderless.update(dict.fromkeys(partitions))
         self._sought.notify(now)
 
-    def open_channel(self, broker: int, address: str) -> Channel:
-        """Return a new connection to a broker (BlockingChannel)."""
+    def open_channel(self, address: str) -> Channel:
+        """Return a new connection to a broker (BlockingChannel); several may be open at a time."""
         timeout_ms = self.config.socket_timeout_ms
-        name = f"{self._name} {broker}"
+        self._opened += 1
+        name = f"{self._name} {self._opened}"
         return Channel(
             self.process, address, "fetch", LANE, timeout_ms, name=name, reconnect_backoff_ms=(0, 0)
         )
@@ -135,8 +137,8 @@ class FetcherManager:
         self.process.rng.shuffle(order)
         topics = tuple(sorted(dict.fromkeys([tp.topic for tp in self._leaderless])))
         found: dict[TopicPartition, tuple[int, str]] = {}
-        for broker, address in order:
-            channel = self.open_channel(broker, address)
+        for _, address in order:
+            channel = self.open_channel(address)
             response = yield Ask(channel, MetadataRequest(topics))
             channel.dispose()
             if not isinstance(response, MetadataResponse):
@@ -158,7 +160,7 @@ class FetcherManager:
         if fetcher is None or fetcher.address != address:
             if fetcher is not None:
                 fetcher.stop()
-            fetcher = self._fetchers[broker] = Fetcher(self, broker, address)
+            fetcher = self._fetchers[broker] = Fetcher(self, address)
         try:
             for tp in mine:
                 if self.partitions[tp].fetched_offset < 0:
@@ -172,11 +174,11 @@ class FetcherManager:
 class Fetcher:
     """Fetches the partitions that one broker leads."""
 
-    def __init__(self, manager: FetcherManager, broker: int, address: str) -> None:
+    def __init__(self, manager: FetcherManager, address: str) -> None:
         self.address = address
         self.offsets: dict[TopicPartition, None] = {}  # the partitions, in the order of fetching
         self._manager = manager
-        self._channel = manager.open_channel(broker, address)
+        self._channel = manager.open_channel(address)
         self._added = Condition(manager.process)
         now = manager.threads.now
         self._thread = manager.threads.start(self._fetch_for_ever(), now)
