@@ -114,6 +114,7 @@ class ZookeeperConsumerConnector:
         def give_up(at: int) -> None:
             if not self.zk.session_id:
                 joining.stop()
+                self.zk.close(at, lambda _at: None)
                 self._reply(call, None, KafkaTimeoutError("ZK_TIMEOUT", self.name), at)
 
         timeout_us = config.zookeeper_connection_timeout_ms * 1000
