@@ -93,6 +93,14 @@ class ClientRules:
         """
         return True
 
+    def partitions_again_for_new_batch(self) -> bool:
+        """Return whether a custom partitioner is asked again if its choice opens a new batch.
+
+        So it was until 3.9, for onNewBatch (KIP-480). RoundRobinPartitioner counts each time: of
+        two partitions it skips one for ever (KAFKA-9965).
+        """
+        return False
+
     def spares_nodes_of_buffered(self) -> bool:
         """Return whether a consumer fetches nothing from a node of which it has records buffered.
 

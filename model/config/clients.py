@@ -16,6 +16,9 @@ ASSIGNOR_CLASSES = {
 """Kafka's assignors: name in JoinGroup to class."""
 
 
+ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
+
+
 @dataclass(frozen=True)
 class ClientConfig(Config):
     """The settings that producer, consumer and admin client share (CommonClientConfigs)."""
@@ -47,6 +50,7 @@ class ProducerConfig(ClientConfig):
     max_in_flight_requests_per_connection: int = setting(5, 1)  # unanswered at a time
     retries: int = setting(MAX_INT, 0)  # of a batch
     delivery_timeout_ms: int = setting(120000, 0)  # from send() to the end of retries
+    partitioner_class: str = setting("", allowed=("", ROUND_ROBIN))  # "": by key, or sticky
     transactional_id: str | None = setting(None)  # the same over restarts of one application
     transaction_timeout_ms: int = setting(60000)  # after it the coordinator aborts a transaction
 

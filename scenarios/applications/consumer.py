@@ -17,6 +17,7 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kafkasim.model.client import exceptions
@@ -32,6 +33,7 @@ from kafkasim.scenarios.applications.structs import (
     KafkaError,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    RecordDeserializationError,
     commit_of,
     translated,
 )
@@ -165,7 +167,11 @@ class AIOKafkaConsumer:
     async def getmany(
         self, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Return the next records by partition; none if there is none within ``timeout_ms``."""
+        """Return the next records by partition; none if there is none within ``timeout_ms``.
+
+        Raises:
+            RecordDeserializationError: the next record cannot be read.
+        """
         self._note_processed()
         deadline = self._port.now_us + timeout_ms * 1000
         while not self._ready():
@@ -175,7 +181,12 @@ class AIOKafkaConsumer:
                 break
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
         for _ in range(min(self._ready(), max_records or self._ready())):
-            record = self._hand_out(self._take())
+            try:
+                record = self._hand_out(self._take())
+            except RecordDeserializationError:
+                if found:
+                    break  # what is before it first; the next call raises
+                raise
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
 
@@ -189,8 +200,9 @@ class AIOKafkaConsumer:
         """Take the next record that is not of a paused partition."""
         for place, record in enumerate(self._buffer):
             if (record.topic, record.partition) not in self._paused:
+                read = self._deserialized(record)
                 del self._buffer[place]
-                return record
+                return read
         raise AssertionError("no record is ready")
 
     def _hand_out(self, record: ConsumerRecord) -> ConsumerRecord:
@@ -217,7 +229,7 @@ class AIOKafkaConsumer:
             self._polling = None
             if kind == "records":
                 for tp, records in found.items():
-                    self._buffer.extend(self._record(tp, *record) for record in records)
+                    self._buffer.extend([self._record(tp, *record) for record in records])
                 return
             try:
                 await self._tell_listener(kind, found)
@@ -256,14 +268,31 @@ class AIOKafkaConsumer:
     ) -> ConsumerRecord:
         payload = self._session.payloads.of(record_id)
         key = key.encode() if isinstance(key, str) else key
-        of_key, of_value = self._deserializers
         return ConsumerRecord(
             tp.topic, tp.partition, offset, timestamp_ms, 0,
-            key if of_key is None or key is None else of_key(key),
-            payload.value if of_value is None or payload.value is None else of_value(payload.value),
-            None, -1 if key is None else len(key),
+            key, payload.value, None, -1 if key is None else len(key),
             -1 if payload.value is None else len(payload.value), payload.headers,
         )  # fmt: skip
+
+    def _deserialized(self, record: ConsumerRecord) -> ConsumerRecord:
+        """Return a record as its deserializers read it.
+
+        Raises:
+            RecordDeserializationError: one of them failed; the record is the next one still.
+        """
+        of_key, of_value = self._deserializers
+        if of_key is None and of_value is None:
+            return record
+        key, value = record.key, record.value
+        try:
+            return replace(
+                record,
+                key=key if of_key is None or key is None else of_key(key),
+                value=value if of_value is None or value is None else of_value(value),
+            )
+        except Exception as error:
+            tp = TopicPartition(record.topic, record.partition)
+            raise RecordDeserializationError(tp, record.offset) from error
 
     # Offsets.
 

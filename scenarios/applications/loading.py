@@ -19,6 +19,7 @@ from kafkasim.scenarios.applications import stand_ins, structs
 from kafkasim.scenarios.applications.consumer import AIOKafkaConsumer, record_processed
 from kafkasim.scenarios.applications.database import aiosqlite
 from kafkasim.scenarios.applications.producer import AIOKafkaProducer
+from kafkasim.scenarios.applications.records import serializers
 from kafkasim.scenarios.applications.session import CURRENT, Session, session
 from kafkasim.scenarios.applications.structs import ConsumerRebalanceListener, ConsumerRecord
 from kafkasim.scenarios.language.files.applications import split
@@ -78,7 +79,7 @@ class _Process:
         top = name.partition(".")[0]
         if level:
             raise ImportError(f"a relative import ({stand_ins.where()}): use the module's name")
-        if name == "kafkasim" or (top == "kafkasim" and fromlist):
+        if name == "kafkasim" and (not fromlist or "processed" in fromlist):
             session().tells = True
         known = self.modules.get(name if fromlist else top)
         if known is not None:
@@ -119,9 +120,9 @@ def _client_modules() -> dict[str, ModuleType]:
         errors=errors, structs=of_structs,
     )  # fmt: skip
     own = ModuleType("kafkasim")
-    own.__dict__.update(processed=processed)
+    own.__dict__.update(processed=processed, serializers=serializers)
     return {"aiokafka": aiokafka, "aiokafka.errors": errors, "aiokafka.structs": of_structs,
-            "kafkasim": own}  # fmt: skip
+            "kafkasim": own, "kafkasim.serializers": serializers}  # fmt: skip
 
 
 def processed(*records: ConsumerRecord) -> None:

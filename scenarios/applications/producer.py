@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from kafkasim.model.client import exceptions
+from kafkasim.model.client.producer.partitioner import Partitioner
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.config import ConfigError
 from kafkasim.model.records import TopicPartition, headers_size
@@ -28,8 +29,9 @@ Serializer = Callable[[Any], bytes]
 class AIOKafkaProducer:
     """A producer of the running application; settings are keyword arguments (``linger_ms=5``).
 
-    With ``transactional_id`` it begins, commits and aborts transactions. Left out: custom
-    partitioners (give ``partition``), partitions_for.
+    With ``transactional_id`` it begins, commits and aborts transactions. ``partitioner(key, all,
+    available)`` returns the partition of a record, from its key and the numbers of all partitions
+    and of those with a leader. Left out: partitions_for.
 
     Raises:
         ValueError: an unknown setting, or a value that is not allowed.
@@ -40,11 +42,13 @@ class AIOKafkaProducer:
         *,
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
+        partitioner: Partitioner | None = None,
         **settings: Any,
     ) -> None:
         self._session = session()
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
+        self._partitioner = partitioner
         found = {**self._session.producer_defaults, **properties(settings)}
         try:
             self._config = producer_config({"client.id": self._session.node, **found})
@@ -98,11 +102,11 @@ class AIOKafkaProducer:
         value_bytes = _bytes("value", value, self._value_serializer)
         place = self._session
         headers = tuple(headers or ())
-        payload = Payload(value_bytes, headers)
-        record_id = place.payloads.new(place.node, place.number, payload)
+        record_id = place.payloads.new(place.node, place.number, Payload(value_bytes, headers))
         size = -1 if value_bytes is None else len(value_bytes)
         taken, done = place.port.call_acked(
-            self._client.method("send"), topic, key_bytes, record_id, size, partition, True,
+            self._client.method("send"), topic, key_bytes, record_id, size,
+            self._partitioner if partition is None else partition, True,
             headers_size(headers),
         )  # fmt: skip
         try:

@@ -89,6 +89,21 @@ class IllegalStateError(KafkaError):
     """The call does not go with the state of the client."""
 
 
+class RecordDeserializationError(KafkaError):
+    """A record's key or value cannot be read (Java: RecordDeserializationException, KIP-334).
+
+    The consumer stays at the record: it raises again until it seeks past ``offset``.
+    """
+
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        super().__init__(
+            f"Error deserializing key or value for partition {partition} at offset {offset}."
+            " If needed, please seek past the record to continue consumption."
+        )
+        self.partition = partition
+        self.offset = offset
+
+
 class WakeupError(KafkaError):
     """Another task has called wakeup() (Java: WakeupException)."""
 

@@ -142,6 +142,10 @@ class Transaction41(TransactionRules):
 class Client39(ClientRules):
     """The clients of 3.9."""
 
+    def partitions_again_for_new_batch(self) -> bool:
+        """Return True: Partitioner.onNewBatch was removed in 4.0."""
+        return True
+
     def spares_nodes_of_buffered(self) -> bool:
         """Return False: buffered partitions leave a fetch session and come back (KAFKA-17182)."""
         return False

@@ -160,3 +160,52 @@ def test_files_are_refused_whichever_way_they_are_asked_for(tmp_path: Path) -> N
         """,
     )
     assert outcome.facts("ApplicationFailed").num_rows == 0, outcome.explain()
+
+
+def test_an_application_serializes_places_and_meets_a_record_it_cannot_read(
+    tmp_path: Path,
+) -> None:
+    outcome = run(
+        tmp_path,
+        """
+        import asyncio
+        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+        from aiokafka.errors import RecordDeserializationError
+        from kafkasim import serializers
+
+        ONE = TopicPartition("orders", 1)
+        PAID = serializers.avro({"type": "record", "name": "Paid", "fields": [
+            {"name": "order", "type": "long"}, {"name": "by", "type": "string"}]})
+
+        async def main():
+            reader = AIOKafkaConsumer(
+                key_deserializer=serializers.json_text.deserializer,
+                value_deserializer=PAID.deserializer)
+            await reader.start()
+            reader.assign([ONE])
+            await reader.seek_to_end(ONE)
+            await reader.getmany(timeout_ms=200)
+            writer = AIOKafkaProducer(
+                key_serializer=serializers.json_text.serializer,
+                value_serializer=lambda value: value if isinstance(value, bytes)
+                    else PAID.serializer(value),
+                partitioner=lambda key, every, available: every[-1])
+            async with writer:
+                await writer.send("orders", {"order": 1, "by": "Zoë"}, key={"b": 2, "a": 1})
+                bad = await writer.send_and_wait("orders", b"", key=3)
+                await writer.send_and_wait("orders", {"order": 2, "by": "me"}, key=[4])
+            assert bad.partition == 1, bad
+            first = await reader.getone()
+            assert (first.key, first.value) == ({"a": 1, "b": 2}, {"order": 1, "by": "Zoë"})
+            for _ in range(2):
+                try:
+                    await reader.getmany(timeout_ms=500)
+                    raise AssertionError("the record is read")
+                except RecordDeserializationError as error:
+                    assert (error.partition, error.offset) == (ONE, bad.offset), error
+            reader.seek(ONE, bad.offset + 1)
+            assert (await reader.getone()).key == [4]
+            await asyncio.sleep(100)
+        """,
+    )
+    assert outcome.facts("ApplicationFailed").num_rows == 0, outcome.explain()

@@ -118,6 +118,26 @@ class RecordAccumulator:
             self._first_sizes[sizes] = known
         return known
 
+    def takes(
+        self,
+        queue: PartitionQueue,
+        key_size: int,
+        value_size: int,
+        timestamp_ms: int,
+        headers_size: int,
+    ) -> bool:
+        """Return whether a record fits into the last batch of a partition (tryAppend).
+
+        A batch that has no room for it is full from then on.
+        """
+        batch = queue.batches[-1] if queue.batches else None
+        if batch is None or batch.full or batch.attempts:
+            return False
+        delta_ms = timestamp_ms - batch.records[0].timestamp_ms
+        size = record_size(key_size, value_size, len(batch.records), delta_ms, headers_size)
+        batch.full = batch.size + size > self._batch_size
+        return not batch.full
+
     def has_memory(self, key_size: int, value_size: int, headers_size: int) -> bool:
         """Return whether there is memory for a new batch with such a record."""
         size = record_size(key_size, value_size, 0, 0, headers_size) + BATCH_OVERHEAD

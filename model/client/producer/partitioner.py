@@ -1,6 +1,6 @@
-"""The partition of a record: by the hash of its key, or sticky by bytes (KIP-794).
+"""The partition of a record: by the hash of its key, sticky by bytes (KIP-794), or in turn.
 
-Models Utils.murmur2 and BuiltInPartitioner with adaptive partitioning.
+Models Utils.murmur2, BuiltInPartitioner with adaptive partitioning, and RoundRobinPartitioner.
 
 Not modelled: partitioner.availability.timeout.ms, partitioner.ignore.keys.
 """
@@ -8,7 +8,7 @@ Not modelled: partitioner.availability.timeout.ms, partitioner.ignore.keys.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -40,6 +40,26 @@ def positive_hash(key: bytes) -> int:
 def partition_for_key(key: bytes, partitions: int) -> int:
     """Return the partition of a keyed record (BuiltInPartitioner.partitionForKey)."""
     return positive_hash(key) % partitions
+
+
+Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
+"""A custom partitioner: from the key and the numbers of all partitions and of those with a leader
+to the partition of a record."""
+
+
+class RoundRobinPartitioner:
+    """The partitions of one topic in turn, whatever the keys are (RoundRobinPartitioner)."""
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def __call__(self, _key: bytes | None, every: Sequence[int], available: Sequence[int]) -> int:
+        """Return the next partition that has a leader, or the next of all if none has."""
+        turn = self._next
+        self._next = turn + 1
+        return available[turn % len(available)] if available else turn % len(every)
 
 
 class StickyPartitioner:

@@ -25,7 +25,11 @@ from kafkasim.model.client.exceptions import (
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
 from kafkasim.model.client.producer.accumulator import RecordAccumulator
-from kafkasim.model.client.producer.partitioner import StickyPartitioner, positive_hash
+from kafkasim.model.client.producer.partitioner import (
+    RoundRobinPartitioner,
+    StickyPartitioner,
+    positive_hash,
+)
 from kafkasim.model.client.producer.sender import Sender
 from kafkasim.model.client.producer.transaction_manager import TransactionManager
 from kafkasim.model.client.producer.transactions.calls import TransactionCalls
@@ -106,7 +110,12 @@ class KafkaProducer:
         self.accumulator = RecordAccumulator(config, self._on_release)
         self.sender = sender = Sender(config, rules, self.metadata, self.accumulator)
         self.metadata.listeners.append(self._on_metadata)
+        self._rules = rules
         self._sticky: dict[str, StickyPartitioner] = {}
+        # By topic; None unless partitioner.class is RoundRobinPartitioner.
+        self._round_robin: dict[str, RoundRobinPartitioner] | None = (
+            {} if config.partitioner_class else None
+        )
         self._keys: dict[str | bytes, tuple[int, int]] = {}  # (hash, bytes) of keys used before
         self._blocked: deque[BlockedSend] = deque()  # all, in the order of their deadlines
         self._for_metadata: list[BlockedSend] = []
@@ -135,13 +144,16 @@ class KafkaProducer:
     def send(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Take (topic, key, record_id, value_size, partition, want_ack) into the accumulator.
 
-        The key and the partition may be None. A seventh argument is the bytes of the headers with
-        their count. With ``want_ack`` the call -``call`` gets
+        The key and the partition may be None. The partition may be a custom partitioner, too
+        (``partitioner.Partitioner``). A seventh argument is the bytes of the headers with their
+        count. With ``want_ack`` the call -``call`` gets
         (partition, offset) or an error once the record has its result.
         """
         if self._closed:
             self.process.out.append(Reply(call, None, KafkaError("CLOSED", "producer is closed")))
             return
+        if self._round_robin is not None or callable(args[4]):
+            args = self._placed(args, now)
         missing = self._append(call, args, now, not self._for_memory)
         if missing is None:
             return
@@ -234,6 +246,33 @@ class KafkaProducer:
                 self.sender.run(now)
         return None
 
+    def _placed(self, args: Args, now: int) -> Args:
+        """Return the arguments of a send with the partition that its partitioner chooses.
+
+        Nothing changes without a custom partitioner, nor before the topic's partitions are known.
+        """
+        partitioner = args[4]
+        if partitioner is None and self._round_robin is not None:
+            partitioner = self._round_robin.setdefault(args[0], RoundRobinPartitioner())
+        count = self.metadata.partition_counts.get(args[0])
+        if count is None or not callable(partitioner):
+            return args
+        topic, key, record_id, value_size, _, want_ack, headers_size = _all(args)
+        data = None if key is None else key_bytes(key)
+        every, available = range(count), self._with_leader(topic, count)
+        partition = partitioner(data, every, available)
+        if self._rules.partitions_again_for_new_batch():
+            queue = self.accumulator.queue(topic, partition)
+            sizes = (-1 if data is None else len(data), value_size)
+            wall_ms = self.process.wall_ms(now)
+            if not self.accumulator.takes(queue, *sizes, wall_ms, headers_size):
+                partition = partitioner(data, every, available)
+        return topic, key, record_id, value_size, partition, want_ack, headers_size
+
+    def _with_leader(self, topic: str, count: int) -> list[int]:
+        leaders = self.metadata.leaders
+        return [p for p in range(count) if leaders[TopicPartition(topic, p)].leader >= 0]
+
     def _request_metadata(self, topic: str, now: int) -> None:
         """Ask for a topic, or again for one that does not have the partition yet."""
         self.metadata.add_topics((topic,), now)
@@ -254,9 +293,7 @@ class KafkaProducer:
             sticky.at_boundary()
             if sticky.partition >= 0:
                 return queue
-        leaders = self.metadata.leaders
-        partitions = [p for p in range(count) if leaders[TopicPartition(topic, p)].leader >= 0]
-        partitions = partitions or list(range(count))
+        partitions = self._with_leader(topic, count) or list(range(count))
         known = [queues.get((topic, p)) for p in partitions]
         chosen = sticky.choose(partitions, [len(q.batches) if q else 0 for q in known])
         return self.accumulator.queue(topic, chosen)
@@ -294,6 +331,7 @@ class KafkaProducer:
 
     def _try(self, blocked: BlockedSend, may_allocate: bool, now: int) -> None:
         """Try a blocked send again; it is done, or goes on waiting."""
+        blocked.args = self._placed(blocked.args, now)
         missing = self._append(blocked.call, blocked.args, now, may_allocate)
         if missing is None:
             blocked.waits = False
