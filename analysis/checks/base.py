@@ -21,11 +21,12 @@ JUDGED_KINDS = (
     "BrokerRegistration", "ClockDrifted", "ControllerActive", "CoordinatorLoaded", "FinalOffset",
     "FinalReplica", "FinalResults", "GroupAssigned", "GroupConverted", "GroupState",
     "HighWatermark", "IsrProposed", "KeySent", "LogLoaded", "LogStart", "MarkerWritten",
-    "MemberRequest", "OffsetCommitted", "OffsetFetched", "PartitionChanged", "Phase", "Polled",
-    "Positioned", "Processed", "ProcessorStarted", "ReadsCommitted", "SessionEnded", "TimeLimit",
-    "TopicCreated", "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
-    "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
-    "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
+    "MemberRequest", "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged",
+    "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted", "ReadsCommitted",
+    "SessionEnded", "TimeLimit", "TopicCreated", "TopicDeleted", "TransactionBegun",
+    "TransactionEnded", "TransactionEnding", "TransactionOffsets", "TransactionSent",
+    "TransactionState", "TransactionsLoaded", "ZkControllerWrite", "ZooKeeperRole",
+    "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

@@ -10,7 +10,8 @@ from kafkasim.analysis.checks.base import about, offending
 OFFSET_REGRESSION = offending(
     # A committed offset went backwards (client-caused), or the current coordinator answered an
     # OffsetFetch with less than was acknowledged (server-caused). For a topic that was deleted no
-    # offset is the right answer, since its offsets go with it.
+    # offset is the right answer, since its offsets go with it. An operator who deletes an offset
+    # takes the promise back.
     """
     SELECT * FROM (
         SELECT *, last(IF(fetched, NULL, offset), true) OVER earlier AS promised,
@@ -21,12 +22,15 @@ OFFSET_REGRESSION = offending(
             FROM OffsetCommitted
             UNION ALL
             SELECT run, seq, group, topic, partition, offset, coordinator_epoch, true
-            FROM OffsetFetched)
+            FROM OffsetFetched
+            UNION ALL
+            SELECT run, seq, group, topic, partition, -1, coordinator_epoch, false
+            FROM OffsetsDeleted)
         WINDOW earlier AS (PARTITION BY run, group, topic, partition ORDER BY seq
                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     JOIN topics USING (run, topic)
     LEFT JOIN (SELECT DISTINCT run, topic, true AS gone FROM TopicDeleted) USING (run, topic)
-    WHERE offset < promised AND coordinator_epoch >= known_epoch
+    WHERE offset < promised AND coordinator_epoch >= known_epoch AND (fetched OR offset >= 0)
           AND NOT (fetched AND offset < 0 AND coalesce(gone, false))""",
     "'offset-regression'",
     "'group %s: %s %d after %d', group, IF(fetched, 'answered', 'was set to'), offset, promised",
@@ -110,6 +114,15 @@ _CONSUMER_GROUPS = """
                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     WINDOW so_far AS (PARTITION BY run, group ORDER BY seq)"""
 
+_LIVES = """
+    SELECT *, sum(IF(assignment IS NULL, 1, 0)) OVER (PARTITION BY run, group ORDER BY seq) AS lives
+    FROM (SELECT run, seq, group, generation, member_id, assignment FROM GroupAssigned
+          UNION ALL
+          SELECT run, seq, group, generation, '', CAST(NULL AS ARRAY<STRING>) FROM GroupState
+          WHERE state = 'Dead')"""
+"""Assignments with the number of times that their group was deleted before: its generations begin
+anew then."""
+
 DOUBLE_OWNER = offending(
     # In the coordinator's view two members own one partition at a time: in one generation, or in a
     # consumer group at all, whose present coordinator's view counts. A member owns what it was
@@ -128,9 +141,10 @@ DOUBLE_OWNER = offending(
                 FROM (SELECT *, coalesce(lead(seq) OVER (
                                     PARTITION BY run, group, place, member_id ORDER BY seq),
                                 9223372036854775807) AS until
-                      FROM (SELECT run, group, format_string('generation %d', generation) AS place,
+                      FROM (SELECT run, group, concat(format_string('generation %d', generation),
+                                       repeat(', deleted before', lives)) AS place,
                                    member_id, seq, assignment
-                            FROM GroupAssigned
+                            FROM ({_LIVES}) WHERE assignment IS NOT NULL
                             UNION ALL
                             SELECT run, group, format_string('era %d', era), member_id, seq,
                                    assignment

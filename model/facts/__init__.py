@@ -62,6 +62,7 @@ from kafkasim.model.facts.groups import (
     MemberRequest,
     OffsetCommitted,
     OffsetFetched,
+    OffsetsDeleted,
 )
 from kafkasim.model.facts.metadata import (
     BrokerHeartbeat,
@@ -253,6 +254,7 @@ __all__ = [
     "MetadataSnapshot",
     "OffsetCommitted",
     "OffsetFetched",
+    "OffsetsDeleted",
     "Operated",
     "PartitionChanged",
     "PartitionOwner",

@@ -94,6 +94,19 @@ class OffsetCommitted:
 
 
 @value
+class OffsetsDeleted:
+    """The coordinator appended the tombstone of an offset that an operator deletes.
+
+    The operator deletes the group (DeleteGroups), or offsets of it (OffsetDelete).
+    """
+
+    group: str
+    topic: str
+    partition: int
+    coordinator_epoch: int  # the leader epoch of the offsets partition
+
+
+@value
 class OffsetFetched:
     """The coordinator answered an OffsetFetch, for one partition."""
 

@@ -25,7 +25,7 @@ from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import FinalOffset, LoadInProgress
+from kafkasim.model.facts import FinalOffset, LoadInProgress, OffsetsDeleted
 from kafkasim.model.group.administration import AnyGroup, GroupAdministration
 from kafkasim.model.group.classic.group import ClassicGroup
 from kafkasim.model.group.classic.membership import ClassicMembership
@@ -287,7 +287,12 @@ class GroupCoordinator:
         self, shard: GroupShard, group_id: str, gone: list[TopicPartition], now: int
     ) -> Errors:
         """Append tombstones of offsets that an operator deletes."""
-        return self.offsets.drop_offsets(shard, group_id, gone, now)
+        error = self.offsets.drop_offsets(shard, group_id, gone, now)
+        if error is Errors.NONE:
+            epoch = shard.context.epoch
+            deleted = [OffsetsDeleted(group_id, tp.topic, tp.partition, epoch) for tp in gone]
+            self.process.out.extend(deleted)
+        return error
 
     def drop_group(self, shard: GroupShard, group: AnyGroup, now: int) -> Errors:
         """Append the tombstones of an empty group that an operator deletes."""

@@ -125,10 +125,9 @@ class Delivery:
         self._processed: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
         self._first: dict[tuple[str, PartitionKey], int] = {}
         self._groups: dict[PartitionKey, dict[str, None]] = {}  # who has had a position in it
-        self._reset: dict[
-            tuple[str, PartitionKey], int
-        ] = {}  # the highest reset to latest, which skips all below
-        self._reset_seq: dict[tuple[str, PartitionKey], int] = {}  # the row of the last reset
+        # The highest reset to latest, which skips all below, and the row of the last reset.
+        self._reset: dict[tuple[str, PartitionKey], int] = {}
+        self._reset_seq: dict[tuple[str, PartitionKey], int] = {}
         # The last committed offset with its row, and the highest one.
         self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._highest: dict[tuple[str, str, int], int] = {}
@@ -147,6 +146,7 @@ class Delivery:
             (facts.Polled, self._on_polled),
             (facts.Processed, self._on_processed),
             (facts.OffsetCommitted, self._on_committed),
+            (facts.OffsetsDeleted, self._on_offsets_deleted),
             (facts.FinalReplica, self._on_final),
             (facts.LogStart, self._on_log_start),
             (facts.ApplicationFailed, self._on_application_failed),
@@ -250,14 +250,12 @@ class Delivery:
         self._committed[name] = (fact.offset, seq)
         self._highest[name] = max(self._highest.get(name, 0), fact.offset)
         if fact.offset < before:
-            self._note(
-                "offset-regression",
-                (self._topic_id(fact.topic), fact.partition),
-                f"group {fact.group} committed {fact.offset} after {before} (client-caused)",
-                seq,
-                fact.group,
-                promise=since,
-            )
+            key = (self._topic_id(fact.topic), fact.partition)
+            told = f"group {fact.group} committed {fact.offset} after {before} (client-caused)"
+            self._note("offset-regression", key, told, seq, fact.group, promise=since)
+
+    def _on_offsets_deleted(self, _s: int, _t: int, _n: str, fact: facts.OffsetsDeleted) -> None:
+        self._committed.pop((fact.group, fact.topic, fact.partition), None)
 
     def _on_application_failed(
         self, seq: int, _t: int, node: str, fact: facts.ApplicationFailed

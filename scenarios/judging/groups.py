@@ -109,6 +109,7 @@ class Groups:
         trace.subscribe(facts.TopicCreated, self._on_topic_created)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
+        trace.subscribe(facts.OffsetsDeleted, self._on_offsets_deleted)
         trace.subscribe(facts.FinalOffset, self._on_final_offset)
         trace.subscribe(facts.Phase, self._on_phase)
         trace.subscribe(facts.BrokerRegistration, self._on_registration)
@@ -399,6 +400,9 @@ class Groups:
     def _on_committed(self, seq: int, t: int, _n: str, fact: facts.OffsetCommitted) -> None:
         if fact.coordinator_epoch >= 0:  # else ZooKeeper has it
             self._committed[(fact.group, fact.topic, fact.partition)] = (seq, t)
+
+    def _on_offsets_deleted(self, _s: int, _t: int, _n: str, fact: facts.OffsetsDeleted) -> None:
+        self._committed.pop((fact.group, fact.topic, fact.partition), None)
 
     def _on_final_offset(self, _s: int, _t: int, node: str, fact: facts.FinalOffset) -> None:
         if self._coordinator.get(self._partition(fact.group), (-1, ""))[1] == node:

@@ -53,6 +53,8 @@ VERBS: Mapping[str, Verb] = {
     "remove-voter": Verb(("node",)),
     "describe-quorum": Verb(),
     "reset-offsets": Verb(("group", "topic"), ("to",)),
+    "delete-offsets": Verb(("group", "topic"), ("partition",)),
+    "delete-group": Verb(("group",)),
     "abort-hanging": Verb(("topic",), ("partition", "open-for")),
 }
 """The kinds of operations."""

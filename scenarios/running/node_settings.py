@@ -105,3 +105,12 @@ def told(config: Config, process: Started) -> Started:
     known = config.properties()
     process.out.extend([TimeLimit(key, known[key] * 1000) for key in TIME_LIMITS if key in known])
     return process
+
+
+def properties_text(config: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return properties sorted by name, with values as a properties file has them."""
+    return tuple((key, _text(value)) for key, value in sorted(config.items()))
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

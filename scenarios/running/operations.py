@@ -9,7 +9,7 @@ begins at a time, or some time after a fact (:class:`Moments`).
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
@@ -32,6 +32,7 @@ from kafkasim.scenarios.language.tables import OperationTable
 from kafkasim.scenarios.language.translate import condition
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.cluster import Cluster
+from kafkasim.scenarios.running.node_settings import properties_text
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.faults.budget import Budget
 from kafkasim.sim.faults.kinds import When
@@ -113,6 +114,8 @@ class Operations:
             "remove-voter": self._remove_voter,
             "describe-quorum": self._describe_quorum,
             "reset-offsets": self._reset_offsets,
+            "delete-offsets": self._delete_offsets,
+            "delete-group": self._delete_group,
             "abort-hanging": self._abort_hanging,
         }
 
@@ -406,6 +409,17 @@ class Operations:
         results = await port.call("admin.reset_offsets", operation.group, (operation.topic,), to)
         return [(f"{operation.group} {tp}", error, f"to {offset}") for tp, offset, error in results]
 
+    async def _delete_offsets(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
+        tps, group = tuple(self._partitions(operation)), str(operation.group)
+        error, results = await port.call("admin.delete_offsets", group, tps)
+        if error:
+            return [(group, error, "")]
+        return [(f"{group} {tp}", results[tp], "") for tp in sorted(results)]
+
+    async def _delete_group(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
+        error, _ = await port.call("admin.delete_group", operation.group)
+        return [(str(operation.group), error, "")]
+
     async def _abort_hanging(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         """Find transactions that no coordinator will end, and abort them (TransactionsCommand)."""
         open_for_ms = operation.open_for // 1000
@@ -419,15 +433,6 @@ class Operations:
             told = f"producer {producer[0]}, open since {state.current_txn_start_offset}"
             outcomes.append((str(tp), error, told))
         return outcomes or [(str(operation.topic), Errors.NONE, "no hanging transaction")]
-
-
-def properties_text(config: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return properties sorted by name, with values as a properties file has them."""
-    return tuple((key, _text(value)) for key, value in sorted(config.items()))
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _summary(target: str, outcomes: list[Outcome]) -> list[Outcome]:

@@ -39,7 +39,7 @@ from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.client_hosts import subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
-from kafkasim.scenarios.running.operations import properties_text
+from kafkasim.scenarios.running.node_settings import properties_text
 from kafkasim.scenarios.running.outside.storing import final_results
 from kafkasim.scenarios.variants.compose import compose
 from kafkasim.sim.apps.client_port import ClientPort

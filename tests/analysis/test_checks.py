@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+DELETED_OFFSET = ("broker-1", facts.OffsetsDeleted("g", "orders", 0, 1))
+DELETED_GROUP = ("broker-1", facts.GroupState("g", "Dead", 1, (), "", "deleted"))
+
 BROKERS = [registered(1), registered(2), registered(3)]
 HEALTHY = [
     topic(), *BROKERS, changed((1, 2, 3), 0, reason="created"), led(1, 1, 0),
@@ -91,6 +94,10 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "fetch nothing: the topic was deleted": (
         [topic(), committed(5), ("controller-1", facts.TopicDeleted(9, T, "orders")), fetched(-1)],
         {}),
+    "fetch nothing: an operator deleted it": (
+        [topic(), committed(5), DELETED_OFFSET, fetched(-1), committed(2)], {}),
+    "commit back after a deletion": (
+        [topic(), DELETED_OFFSET, committed(5), committed(3)], {"offset-regression": 1}),
     "not back: a deposed coordinator": ([topic(), committed(5, epoch=2), fetched(3)], {}),
     "skipped by commit": (
         [topic(), positioned(0), processed(0, 2), processed(4, 6), committed(6),
@@ -102,6 +109,11 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [topic(), positioned(0), processed(2, 4), committed(4),
          final(1, 1, 2, 3, 4, leading=True)], {"skipped-by-commit": 1}),
     "two owners": ([assigned("m1", "orders-0"), assigned("m2", "orders-0")], {"double-owner": 1}),
+    "one owner: the group was deleted between": (
+        [assigned("m1", "orders-0"), DELETED_GROUP, assigned("m2", "orders-0")], {}),
+    "two owners after a deletion": (
+        [assigned("m1", "orders-0"), DELETED_GROUP, assigned("m2", "orders-0"),
+         assigned("m3", "orders-0")], {"double-owner": 1}),
     "one owner a generation": (
         [assigned("m1", "orders-0"), assigned("m2", "orders-0", generation=2)], {}),
     "two leaders": ([led(1, 4, 0), led(2, 4, 0)], {"ONELEADER": 1}),

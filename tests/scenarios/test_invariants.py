@@ -389,6 +389,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-1", facts.FinalOffset("billing", "orders", 0, 5))],
         [("broker-2", facts.FinalOffset("billing", "orders", 0, 5))],
     ),
+    "vanished-offset an operator has deleted it": (
+        [OFFSETS, LOADED, ("broker-1", committed(5))],
+        [("broker-1", facts.OffsetsDeleted("billing", "orders", 0, 0)), END],
+        [("broker-1", facts.OffsetsDeleted("billing", "orders", 1, 0)), END],
+    ),
     "stale-coordinator it serves though it follows": (
         [*ALONE, DEPOSED],
         [_later(1), _asks("Heartbeat")],

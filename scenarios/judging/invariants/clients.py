@@ -25,6 +25,7 @@ class Clients:
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
+        trace.subscribe(facts.OffsetsDeleted, self._on_offsets_deleted)
         trace.subscribe(facts.OffsetFetched, self._on_fetched)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
 
@@ -81,8 +82,13 @@ class Clients:
     def _on_state(self, seq: int, t: int, _node: str, fact: facts.GroupState) -> None:
         """EXCL: a group has one member for each group.instance.id (KIP-345).
 
+        A group that was deleted has none.
+
         Kafka makes the member's id of the instance id and a random part.
         """
+        if fact.state == "Dead":  # its generations begin anew, if it comes again
+            for key in [key for key in self._owners if key[0] == fact.group]:
+                del self._owners[key]
         known = self._instances.get(fact.group)
         if known is None:
             return
@@ -101,6 +107,10 @@ class Clients:
         if fact.coordinator_epoch >= epoch:
             self._coordinator_epoch[fact.group] = fact.coordinator_epoch
             self._committed[(fact.group, fact.topic, fact.partition)] = (fact.offset, seq)
+
+    def _on_offsets_deleted(self, _s: int, _t: int, _n: str, fact: facts.OffsetsDeleted) -> None:
+        """Expect nothing of an offset that an operator has deleted."""
+        self._committed.pop((fact.group, fact.topic, fact.partition), None)
 
     def _on_topic_deleted(self, _seq: int, _t: int, _n: str, fact: facts.TopicDeleted) -> None:
         """Allow that committed offsets of the topic disappear, some time later."""
