@@ -114,6 +114,21 @@ def test_segment_behind_a_gap_is_what_a_power_loss_left() -> None:
     assert make_log(files, SMALL, clean=False).log_end_offset == 3
 
 
+@pytest.mark.parametrize("tail", [(), (0,), (0, 1, 2)])
+def test_a_segment_that_comes_back_from_before_the_log_start_takes_nothing(
+    tail: tuple[int, ...],
+) -> None:
+    """It was deleted, and the power loss left another tail of it than there was."""
+    files, path = stopped(), "orders-0/00000000000000000000.log"
+    files.truncate(path, 0)
+    for offset in tail:
+        files.append(path, at(offset, 1, offset), 100)
+    log = make_log(files, SMALL, clean=False, recovery_point=2, log_start_offset=2)
+    assert [offset for offset, _ in record_ids(log) if offset >= 2] == [2, 3, 4]
+    assert (log.log_start_offset, log.log_end_offset) == (2, 5)
+    assert files.exists(path) is (len(tail) < 3)
+
+
 def test_compacted_log_may_have_gaps_between_segments() -> None:
     files = stopped(6)
     files.truncate("orders-0/00000000000000000002.log", 1)

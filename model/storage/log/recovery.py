@@ -93,25 +93,50 @@ def _recover(
     # Kafka trusts later snapshots; but a power loss may bring back one that a truncation deleted.
     producers.delete_snapshots_after(local.recovery_point)
     compacted = "compact" in local.config.cleanup_policy
-    end, epoch = -1, -1
-    for index, segment in enumerate(segments):
-        is_last = index + 1 == len(segments)
-        if not is_last and segments[index + 1].base_offset <= local.recovery_point:
-            if not segment.load(now_ms):
-                _rebuild_transactions(local, index, producers, log_start_offset, now_ms)
-        elif end >= 0 and not rules.recovers_segment(segment.base_offset, end, compacted):
+    trusted = _load_flushed(local, producers, log_start_offset, now_ms)
+    end = segments[trusted].base_offset if segments else -1
+    epochs_before = [each.batches[-1].leader_epoch for each in segments[:trusted] if each.batches]
+    epoch = epochs_before[-1] if epochs_before else -1
+    for index in range(trusted, len(segments)):
+        segment = segments[index]
+        if not rules.recovers_segment(segment.base_offset, end, compacted):
             _delete_from(segments, index)
             return
-        else:
-            cut = segment.recover(now_ms, rules, epoch)
-            epochs.assign_all(_epoch_starts(segment, epochs.latest_epoch))
-            _rebuild_transactions(local, index, producers, log_start_offset, now_ms)
-            if cut:
-                _delete_from(segments, index + 1)
-                return
+        cut = segment.recover(now_ms, rules, epoch)
+        epochs.assign_all(_epoch_starts(segment, epochs.latest_epoch))
+        _rebuild_transactions(local, index, producers, log_start_offset, now_ms)
+        if cut:
+            _delete_from(segments, index + 1)
+            return
         end = segment.next_offset
         if segment.batches:
             epoch = segment.batches[-1].leader_epoch
+
+
+def _load_flushed(
+    local: LocalLog, producers: ProducerStateManager, log_start_offset: int, now_ms: int
+) -> int:
+    """Load the segments that end below the recovery point; return how many there are.
+
+    A power loss may bring back a segment that was deleted from the front of the log, with a tail
+    that had been cut. It reaches into the next segment, which was written after it. Kafka's log
+    has both until retention deletes the first, and no reader gets there; here it goes at once, with
+    those before it.
+    """
+    segments = local.segments
+    count = len([each for each in segments[1:] if each.base_offset <= local.recovery_point])
+    intact = [segment.load(now_ms) for segment in segments[:count]]
+    stale = 0
+    for index in range(count):
+        if segments[index].next_offset > segments[index + 1].base_offset:
+            stale = index + 1
+    for segment in segments[:stale]:
+        segment.delete()
+    del segments[:stale], intact[:stale]
+    for index, fine in enumerate(intact):
+        if not fine:
+            _rebuild_transactions(local, index, producers, log_start_offset, now_ms)
+    return count - stale
 
 
 def _rebuild_transactions(
