@@ -44,11 +44,15 @@ class ProducerEntry:
         self.txn_first_offset = txn_first_offset
 
     def state(self) -> tuple[int, int, tuple[BatchMetadata, ...], int, int, int]:
-        """Return the entry in the form that a snapshot stores."""
+        """Return the entry in the form that a snapshot stores: of the batches the last alone.
+
+        So a retry of an earlier batch is no duplicate to a log that was loaded from a snapshot, but
+        out of order (ProducerStateManager.writeSnapshot).
+        """
         return (
             self.producer_id,
             self.epoch,
-            tuple(self.batches),
+            tuple(self.batches[-1:]),
             self.last_timestamp_ms,
             self.coordinator_epoch,
             self.txn_first_offset,
