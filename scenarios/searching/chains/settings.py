@@ -54,7 +54,7 @@ def rack_readers(focus: Focus) -> None:
     focus.cluster["racks"] = list(RACKS)
     focus.config["replica.selector.class"] = "RackAwareReplicaSelector"
     for each in focus.data["workload"]:
-        if each["kind"] == "consumer-group":
+        if _coordinated(each):
             rack = focus.rng.choice(RACKS)
             each["rack"] = rack
             each["config"] = {**each["config"], "client.rack": rack, "metadata.max.age.ms": 1000}
@@ -64,7 +64,7 @@ def static_members(focus: Focus) -> None:
     """Each member of the groups is static (KIP-345): it has an instance id of its own."""
     workload: list[dict[str, Any]] = []
     for each in focus.data["workload"]:
-        if each["kind"] != "consumer-group":
+        if not _coordinated(each):
             workload.append(each)
             continue
         for number in range(each["count"]):
@@ -77,7 +77,7 @@ def quick_groups(focus: Focus) -> None:
     """Members have short sessions and little time between polls, and rebalance at once."""
     focus.config["group.initial.rebalance.delay.ms"] = 0
     for each in focus.data["workload"]:
-        if each["kind"] == "consumer-group":
+        if _coordinated(each):
             session = focus.rng.choice((1000, 2000))
             each["config"] = {
                 **each["config"], "session.timeout.ms": session,
@@ -101,7 +101,7 @@ def short_segments(focus: Focus) -> None:
     """
     focus.data["topics"][0]["config"]["segment.bytes"] = focus.rng.choice((400, 1000, 4000))
     for each in focus.data["workload"]:
-        if each["kind"] == "consumer-group":
+        if _coordinated(each):
             each["config"] = {**each["config"], "fetch.max.wait.ms": 30}
 
 
@@ -116,6 +116,11 @@ def retention(focus: Focus) -> None:
 def rebalanced_leaders(focus: Focus) -> None:
     """The controller moves leaderships back to preferred leaders every second."""
     focus.config["leader.imbalance.check.interval.seconds"] = 1
+
+
+def _coordinated(workload: dict[str, Any]) -> bool:
+    """Return whether a workload is a group with a coordinator, not one in ZooKeeper."""
+    return workload["kind"] == "consumer-group" and workload.get("protocol") != "zookeeper"
 
 
 SETTINGS: dict[str, tuple[tuple[Setting, float], ...]] = {
