@@ -71,6 +71,7 @@ class Channel:
         "process",
         "purpose",
         "request_timeout_us",
+        "throttled_until",
     )
 
     def __init__(
@@ -102,6 +103,7 @@ class Channel:
         # When the timer fires: at the first deadline in flight, or of a request answered since.
         self._armed_us = NEVER_US
         self.not_before = 0  # the end of the reconnect backoff
+        self.throttled_until = 0  # the owner sends nothing before (NetworkClient.maybeThrottle)
         least_ms, most_ms = reconnect_backoff_ms
         self._backoff_min_us = least_ms * 1000
         self._backoff_max_us = max(least_ms, most_ms) * 1000
@@ -154,6 +156,11 @@ class Channel:
             self.process.out.append(Send(connection, correlation, message))
         else:
             self._pending.append((correlation, message))
+
+    def throttle(self, time_ms: int, now: int) -> None:
+        """Note that the peer has asked to wait before the next request (KIP-219)."""
+        if time_ms:
+            self.throttled_until = now + time_ms * 1000
 
     def send_unanswered(self, message: Any) -> None:
         """Send a request that gets no response (Produce with acks=0) on the open connection."""

@@ -166,6 +166,7 @@ class Respond:
     connection: int
     correlation: int
     message: Any  # None: unmute and send nothing (acks=0, or a Push follows)
+    throttle_ms: int = 0  # how long the connection stays muted after it
 
 
 @value

@@ -98,6 +98,7 @@ from kafkasim.model.facts.replication import (
     ReplicaFailed,
     Replicated,
     RequestStats,
+    Throttled,
     Truncated,
 )
 from kafkasim.model.facts.transactions import (
@@ -275,6 +276,7 @@ __all__ = [
     "SendFailed",
     "SessionEnded",
     "StateChangeFailed",
+    "Throttled",
     "TimeLimit",
     "TopicCreated",
     "TopicDeleted",

@@ -193,3 +193,12 @@ class RequestStats:
     local_us: int
     remote_us: int
     total_max_us: int  # of the slowest
+
+
+@value
+class Throttled:
+    """A broker asked a client to wait, because it is above its quota."""
+
+    client_id: str
+    request: str  # Produce or Fetch
+    throttle_ms: int

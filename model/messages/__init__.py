@@ -5,13 +5,16 @@ In all of them a partition is ``tp`` (topic name and number), ``error`` is a cod
 field says nothing else. ``wire_size()`` is what a message weighs on the network, to about 10 %.
 :func:`request_name` gives Kafka's name of a request's API, by which faults and metrics select.
 
-Not modelled: several versions of a message, throttle_time_ms, authorized operations, and fields
+Not modelled: several versions of a message, throttle_time_ms of other answers than to Produce and
+Fetch, authorized operations, and fields
 that nothing here reads.
 """
 
 from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message, request_name
 from kafkasim.model.messages.clients.admin import (
     AlterableConfig,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     CreatePartitionsRequest,
@@ -230,6 +233,8 @@ __all__ = [
     "AddRaftVoterRequest",
     "AllocateProducerIdsRequest",
     "AllocateProducerIdsResponse",
+    "AlterClientQuotasRequest",
+    "AlterClientQuotasResponse",
     "AlterPartitionData",
     "AlterPartitionReassignmentsRequest",
     "AlterPartitionReassignmentsResponse",

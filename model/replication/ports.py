@@ -1,6 +1,8 @@
-"""BrokerProcess: what replication needs of the broker process that it runs in."""
+"""What replication needs of the broker process that it runs in, and of the quotas of clients."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from kafkasim.model.effects import Process
 from kafkasim.model.records import TopicPartition
@@ -41,3 +43,41 @@ class BrokerProcess(Process):
         ``failed``: the response carries an error. Times are microseconds; ``now`` is the end.
         """
         raise NotImplementedError
+
+
+class ClientQuota(Protocol):
+    """A quota of clients on their bandwidth, in one direction."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether any client has a quota."""
+        ...
+
+    def record(self, client_id: str, size: int, now: int) -> int:
+        """Count bytes; return how long the client must wait, in ms, 0 within its quota."""
+        ...
+
+    def unrecord(self, client_id: str, size: int, now: int) -> None:
+        """Take bytes back that are not sent after all."""
+        ...
+
+    def most_bytes(self, client_id: str) -> int | None:
+        """Return how many bytes fit into the quota's windows, None without a quota."""
+        ...
+
+
+class NoQuota:
+    """What a broker has before it is given quotas."""
+
+    enabled = False
+
+    def record(self, client_id: str, size: int, now: int) -> int:
+        """Return 0."""
+        return 0
+
+    def unrecord(self, client_id: str, size: int, now: int) -> None:
+        """Do nothing."""
+
+    def most_bytes(self, client_id: str) -> int | None:
+        """Return None."""
+        return None

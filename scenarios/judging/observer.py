@@ -16,6 +16,9 @@ from kafkasim.scenarios.judging.readers.old_consumers import OldConsumerObserver
 from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.judging.transactions.observations import TransactionObserver
 
+SLOW_US = 1_000_000
+"""From this latency on an acknowledgement counts as slow."""
+
 HOT_AFTER = 400
 """How many of a topic's acknowledged records decide whether a partition is hot."""
 
@@ -87,6 +90,7 @@ class Observer:
             facts.ControllerActive: self._on_controller,
             facts.Acked: self._on_acked,
             facts.SendFailed: self._on_failed,
+            facts.Throttled: self._on_throttled,
             facts.CommitResult: self._on_commit,
             facts.ControlRequest: self._on_control_request,
             facts.ZooKeeperSession: self._on_zk_session,
@@ -229,7 +233,12 @@ class Observer:
         if fact.error.startswith("NOT_ENOUGH_REPLICAS"):
             self.note("min-isr-refused", t_us)
 
-    def _on_acked(self, _seq: int, t_us: int, _node: str, fact: facts.Acked) -> None:
+    def _on_throttled(self, _seq: int, t_us: int, _node: str, fact: facts.Throttled) -> None:
+        self.note(f"throttled:{fact.client_id}", t_us)
+
+    def _on_acked(self, _seq: int, t_us: int, node: str, fact: facts.Acked) -> None:
+        if fact.latency_us >= SLOW_US:
+            self.note(f"slow-acks:{node}", t_us)
         if fact.attempts > 1:
             self.note("retried", t_us)
         acked = self._acked.setdefault(fact.topic_id, {})

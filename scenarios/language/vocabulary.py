@@ -42,6 +42,7 @@ VERBS: Mapping[str, Verb] = {
     "elect-leader": Verb((), ("election", "topic", "partition")),
     "reassign": Verb(("topic",), ("partition", "replicas", "cancel")),
     "alter-config": Verb((), ("topic", "node", "config", "remove")),
+    "alter-client-quotas": Verb((), ("client-id", "config", "remove")),
     "create-topic": Verb(("topic",), ("partitions", "replication-factor", "assignment", "config")),
     "create-partitions": Verb(("topic", "partitions"), ("assignment",)),
     "delete-topic": Verb(("topic",)),
@@ -59,7 +60,9 @@ VERBS: Mapping[str, Verb] = {
 }
 """The kinds of operations."""
 
-QUORUM_VERBS = ("add-voter", "remove-voter", "describe-quorum", "update-features")
+QUORUM_VERBS = (
+    "add-voter", "remove-voter", "describe-quorum", "update-features", "alter-client-quotas",
+)  # fmt: skip
 """Operations that address the KRaft quorum; ZooKeeper mode has none of them."""
 
 ANOMALIES: tuple[str, ...] = (
@@ -142,6 +145,9 @@ OBSERVATIONS: Mapping[str, str] = {
     "lagging": "a poll left a group 200 records or more behind the high watermark of a partition",
     "caught-up": "a group that was lagging in a partition has read to its high watermark",
     "overtaken": "a position was reset because retention had deleted the records there",
+    "throttled": "a broker asked a client above its quota to wait; detail: its client id",
+    "slow-acks": "a second or more passed from a batch's creation to its acknowledgement; detail:"
+    " the producer",
     "retried": "a batch was acknowledged after more than one attempt",
     "indeterminate": "a producer gave a batch up that may be in the log all the same",
     "hot-partition": "one partition of a topic took more than half of its first 400 records",

@@ -33,6 +33,7 @@ from kafkasim.scenarios.language.translate import condition
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.node_settings import properties_text
+from kafkasim.scenarios.running.operators.quotas import alter_client_quotas
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.faults.budget import Budget
 from kafkasim.sim.faults.kinds import When
@@ -104,6 +105,7 @@ class Operations:
             "elect-leader": self._elect_leader,
             "reassign": self._reassign,
             "alter-config": self._alter_config,
+            "alter-client-quotas": alter_client_quotas,
             "create-topic": self._create_topic,
             "create-partitions": self._create_partitions,
             "delete-topic": self._delete_topic,
@@ -438,8 +440,7 @@ class Operations:
 def _summary(target: str, outcomes: list[Outcome]) -> list[Outcome]:
     """Return the outcomes that failed, and one that sums up the successes."""
     failed = [outcome for outcome in outcomes if outcome[1] is not Errors.NONE]
-    well = [outcome for outcome in outcomes if outcome[1] is Errors.NONE]
-    if len(well) == 1:
+    if len(well := [outcome for outcome in outcomes if outcome[1] is Errors.NONE]) == 1:
         return [*failed, *well]
     return [*failed, (target, Errors.NONE, f"{len(well)} of {len(outcomes)}")] if well else failed
 

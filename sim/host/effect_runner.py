@@ -182,6 +182,9 @@ class EffectRunner:
                 if effect.message is not None:
                     transmit(socket, effect.correlation, effect.message, self._departs_us)
                 self._network.exchanges += 1
+                if effect.throttle_ms:
+                    self._unmute_later(socket, effect.throttle_ms * 1000)
+                    continue
                 socket.muted = False
                 if socket.inbox:
                     self._lanes.read_next(socket)
@@ -282,6 +285,17 @@ class EffectRunner:
         socket = self._sockets.pop(effect.connection, None)
         if socket is not None:
             self._network.finish(socket, "closed", self._departs_us)
+
+    def _unmute_later(self, socket: Socket, after_us: int) -> None:
+        """Read on from a throttled connection after a while, if it is still there."""
+
+        def unmute() -> None:
+            if self._sockets.get(socket.connection) is socket:
+                socket.muted = False
+                if socket.inbox:
+                    self._lanes.read_next(socket)
+
+        self._kernel.at(self._kernel._now + after_us, unmute)
 
     def _flush(self, effect: Flush, lane: Lane) -> None:
         self._disk.flush(effect.files, self._on_flushed, (lane, effect.handler))

@@ -4,7 +4,7 @@ Requests about records go to the ReplicaManager, requests of groups to the Group
 those of transactions to the TransactionCoordinator. Metadata, ApiVersions and FindCoordinator are
 answered here; requests that only the controller can serve are forwarded to it.
 
-Left out: the versions in ApiVersions, authorization, throttling, and the requests of parts that are
+Left out: the versions in ApiVersions, authorization, and the requests of parts that are
 not modelled.
 """
 

@@ -22,6 +22,7 @@ from kafkasim.model.broker.common.coordinators.registry import (
 )
 from kafkasim.model.broker.common.forwarding import ProducerIds
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER, LogDirFailureHandler
+from kafkasim.model.broker.common.quotas.client_quotas import ClientQuotaManager
 from kafkasim.model.broker.common.socket_server import SocketServer
 from kafkasim.model.broker.common.statistics import RequestStatistics
 from kafkasim.model.broker.common.transactions.add_partitions import AddPartitionsToTxnManager
@@ -70,8 +71,7 @@ class KafkaBroker:
     ) -> None:
         self.process = process
         self.incarnation = incarnation
-        self.config = config
-        self.image = image
+        self.config, self.image = config, image
         self._storage_rules = rules.storage
         self.replicas = ReplicaManager(
             process,
@@ -88,6 +88,7 @@ class KafkaBroker:
         )
         self._coordinate_transactions(rules.transaction, log, ProducerIds(incarnation, forwarding))
         self.add_partitions = self._verify_transactions()
+        self._limit_clients()
         self.statistics = RequestStatistics(process)
         self.apis = KafkaApis(
             process.out,
@@ -115,6 +116,15 @@ class KafkaBroker:
         self.replicas.verification.coordinators = manager
         self.replicas.markers.groups = self.coordinator
         return manager
+
+    def _limit_clients(self) -> None:
+        """Hold clients to the quotas of the metadata (KIP-13)."""
+        image, out = self.image, self.process.out
+        for key, api, handler in (
+            ("producer_byte_rate", "Produce", self.replicas.producing),
+            ("consumer_byte_rate", "Fetch", self.replicas.fetching),
+        ):
+            handler.quota = ClientQuotaManager(key, api, lambda: image.client_quotas, out)
 
     def _coordinate_transactions(
         self, rules: TransactionRules, log: ReplicatedCoordinatorLog, producer_ids: ProducerIds

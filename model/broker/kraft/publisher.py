@@ -4,7 +4,7 @@ The image is in effect already. First the partitions take their roles (ReplicaMa
 then the coordinators learn which partitions of their topics they have won or lost.
 The first publication ends the broker's start.
 
-Left out: quotas, and features other than those in the image.
+Left out: features other than those in the image.
 """
 
 from __future__ import annotations

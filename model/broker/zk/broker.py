@@ -14,7 +14,7 @@ These are the lanes. The broker registers by an ephemeral znode whose czxid is i
 When the session expires it registers again in a new session, and serves clients in between. The
 logs are loaded when the first LeaderAndIsr names them.
 
-Left out: quotas.
+Left out: quotas, which are in ZooKeeper below /config/clients.
 """
 
 from __future__ import annotations

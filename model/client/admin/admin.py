@@ -34,6 +34,7 @@ from kafkasim.model.client.net.metadata import Metadata
 from kafkasim.model.effects import Reply
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
+    AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
     CreatableTopic,
     CreatePartitionsRequest,
@@ -89,6 +90,7 @@ class KafkaAdmin:
             "alter_partition_reassignments": self._method(AlterPartitionReassignmentsRequest),
             "list_partition_reassignments": self._method(ListPartitionReassignmentsRequest),
             "incremental_alter_configs": self.alter_configs,
+            "alter_client_quotas": self._method(AlterClientQuotasRequest),
             "unregister_broker": self._method(UnregisterBrokerRequest),
             "add_raft_voter": self._method(AddRaftVoterRequest),
             "remove_raft_voter": self._method(RemoveRaftVoterRequest),

@@ -80,6 +80,8 @@ class NodeFetch:
             self._take(response, now)
         elif response.error is Errors.FETCH_SESSION_TOPIC_ID_ERROR:
             fetcher.refresh_metadata(now)
+        if type(response) is FetchResponse:
+            self.channel.throttle(response.throttle_time_ms, now)
         fetcher.poll.wake(now)
 
     def _take(self, response: FetchResponse, now: int) -> None:
@@ -175,6 +177,9 @@ class Fetcher:
         if channel.connection is None and now < channel.not_before:
             self.poll.wake_at(channel.not_before)
             return
+        if channel.throttled_until > now:
+            self.poll.wake_at(channel.throttled_until)
+            return
         node.in_flight = True
         asked, forgotten = session.next_request(wanted)
         config = self._config
@@ -191,6 +196,7 @@ class Fetcher:
                 session.epoch,
                 config.client_rack,
                 forgotten,
+                config.client_id,
             ),
             now,
             node.done,

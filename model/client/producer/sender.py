@@ -8,7 +8,7 @@ batches in the order in which they are drained, so that a drain looks at nothing
 A batch ends in one of three ways: acknowledged (fact Acked), given up after an error, or expired
 after delivery.timeout.ms (both fact SendFailed).
 
-Not modelled: partitioner.availability.timeout.ms, throttling.
+Not modelled: partitioner.availability.timeout.ms.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class InFlightProduce:
         """Hand each batch its part of the response, or the reason why there is none."""
         sender = self.sender
         if type(response) is ProduceResponse:
-            batches = self.batches
-            partitions = response.partitions
+            batches, partitions = self.batches, response.partitions
+            self.node.channel.throttle(response.throttle_time_ms, now)
             if len(batches) == 1 and len(partitions) == 1:
                 sender.on_response(batches[0], partitions[0], now)
             else:
@@ -156,8 +156,7 @@ class Sender:
 
     def _drain(self, node: Node, now: int) -> None:
         """Send requests while the node has ready batches and room for requests in flight."""
-        pending = node.pending
-        channel = node.channel
+        pending, channel = node.pending, node.channel
         while pending:
             if not channel.open:
                 if not channel.connect(now):
@@ -166,6 +165,8 @@ class Sender:
             if len(channel.in_flight) >= self._max_in_flight:
                 return
             queues, wake = self._accumulator.ready(pending, self._may_send, now)
+            if channel.throttled_until > now:
+                queues, wake = [], channel.throttled_until
             if not queues:
                 self._arm(wake)
                 return
@@ -199,6 +200,7 @@ class Sender:
             tuple(parts),
             transactional_id,
             0 if transactions is None else transactions.transaction_version,
+            client_id=self._config.client_id,
         )
         if self._acks:
             node.channel.send(request, now, InFlightProduce(self, node, batches).done)
@@ -387,8 +389,7 @@ class Sender:
     def _put_back(self, batch: ProducerBatch) -> None:
         queue = batch.queue
         queue.reenqueue(batch)
-        node = self._leaders.get(queue)
-        if node is not None:
+        if (node := self._leaders.get(queue)) is not None:
             node.pending[queue.tp] = queue
 
     def _split(self, batch: ProducerBatch) -> None:
@@ -440,11 +441,9 @@ class Sender:
         return node
 
     def _on_connected(self, node_id: int, now: int) -> None:
-        node = self._nodes.get(node_id)
-        if node is not None and node.pending:
+        if (node := self._nodes.get(node_id)) is not None and node.pending:
             self._drain(node, now)
 
     def _on_disconnected(self, node_id: int, now: int) -> None:
-        node = self._nodes.get(node_id)
-        if node is not None and node.pending:
+        if (node := self._nodes.get(node_id)) is not None and node.pending:
             self._arm(node.channel.not_before)

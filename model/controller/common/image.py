@@ -25,6 +25,7 @@ from kafkasim.model.controller.common.records import (
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     NoOpRecord,
@@ -129,6 +130,7 @@ class MetadataImage:
     __slots__ = (
         "broker_configs",
         "brokers",
+        "client_quotas",
         "configs",
         "epoch",
         "features",
@@ -146,6 +148,7 @@ class MetadataImage:
         self.topic_names: dict[str, str] = {}  # name to topic id
         self.configs: dict[str, dict[str, str]] = {}  # topic name to its own settings
         self.broker_configs: dict[int, dict[str, str]] = {}  # dynamic; −1: the default of all
+        self.client_quotas: dict[str | None, dict[str, float]] = {}  # None: the default
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
 
@@ -203,6 +206,7 @@ class MetadataImage:
         twin.topic_names = dict(self.topic_names)
         twin.configs = {name: dict(entries) for name, entries in self.configs.items()}
         twin.broker_configs = {key: dict(own) for key, own in self.broker_configs.items()}
+        twin.client_quotas = {key: dict(own) for key, own in self.client_quotas.items()}
         twin.features = dict(self.features)
         twin.next_producer_id = self.next_producer_id
         return twin
@@ -218,6 +222,7 @@ class MetadataImage:
             _settings(self.broker_configs),
             sorted(self.features.items()),
             self.next_producer_id,
+            *[(name or "", sorted(own.items())) for name, own in self.client_quotas.items()],
         )
 
     def apply(self, record: Any, offset: int, epoch: int) -> None:
@@ -302,6 +307,15 @@ class MetadataImage:
         else:
             entries[record.name] = record.value
 
+    def _client_quota(self, record: ClientQuotaRecord, offset: int) -> None:
+        entries = self.client_quotas.setdefault(record.client_id, {})
+        if record.value is None:
+            entries.pop(record.key, None)
+            if not entries:
+                del self.client_quotas[record.client_id]
+        else:
+            entries[record.key] = record.value
+
     def cleared_elrs(self, record: ClearElrRecord) -> list[PartitionChangeRecord]:
         """Return the change that a record makes to each partition with an ELR or a last known
         leader (TopicDelta.replay(ClearElrRecord))."""
@@ -343,6 +357,7 @@ _REPLAY: dict[type, Callable[[MetadataImage, Any, int], None]] = {
     PartitionChangeRecord: MetadataImage._change_partition,
     ConfigRecord: MetadataImage._config,
     BrokerConfigRecord: MetadataImage._broker_config,
+    ClientQuotaRecord: MetadataImage._client_quota,
     ClearElrRecord: MetadataImage._clear_elr,
     ProducerIdsRecord: MetadataImage._producer_ids,
     FeatureLevelRecord: MetadataImage._feature_level,

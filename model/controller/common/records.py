@@ -161,6 +161,18 @@ class ConfigRecord:
 
 
 @value
+class ClientQuotaRecord:
+    """A quota of a client id, None for the default.
+
+    ``value`` is in bytes a second; None removes it.
+    """
+
+    client_id: str | None
+    key: str
+    value: float | None
+
+
+@value
 class BrokerConfigRecord:
     """A broker's dynamic setting; ``value`` None removes it.
 

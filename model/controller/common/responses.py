@@ -12,6 +12,8 @@ from kafkasim.model.messages import (
     AddRaftVoterRequest,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AlterPartitionRequest,
@@ -47,6 +49,7 @@ from kafkasim.model.messages import (
 )
 
 _FORWARDED: dict[type, type] = {
+    AlterClientQuotasRequest: AlterClientQuotasResponse,
     AlterPartitionReassignmentsRequest: AlterPartitionReassignmentsResponse,
     CreatePartitionsRequest: CreatePartitionsResponse,
     DeleteTopicsRequest: DeleteTopicsResponse,

@@ -19,6 +19,7 @@ from kafkasim.model.controller.common.records import (
     BrokerConfigRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
@@ -138,6 +139,13 @@ class CommittedMetadata:
         name = "" if record.broker_id == EVERY_BROKER else str(record.broker_id)
         return ConfigChanged(offset, f"broker:{name}", record.name, record.value)
 
+    def _quota_changed(
+        self, record: ClientQuotaRecord, offset: int, batch: RecordBatch, before: Any
+    ) -> ConfigChanged:
+        name = "<default>" if record.client_id is None else record.client_id
+        text = None if record.value is None else f"{record.value:g}"
+        return ConfigChanged(offset, f"client-id:{name}", record.key, text)
+
     def _broker_changed(
         self, record: Any, offset: int, batch: RecordBatch, before: Any
     ) -> BrokerRegistration:
@@ -193,6 +201,7 @@ _FACTS: dict[type, Callable[[CommittedMetadata, Any, int, RecordBatch, Any], Any
     RemoveTopicRecord: CommittedMetadata._topic_deleted,
     ConfigRecord: CommittedMetadata._config_changed,
     BrokerConfigRecord: CommittedMetadata._broker_config_changed,
+    ClientQuotaRecord: CommittedMetadata._quota_changed,
     PartitionRecord: CommittedMetadata._partition_changed,
     PartitionChangeRecord: CommittedMetadata._partition_changed,
     RegisterBrokerRecord: CommittedMetadata._broker_changed,

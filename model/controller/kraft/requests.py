@@ -16,7 +16,10 @@ from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.image import MetadataImage
 from kafkasim.model.controller.common.records import ELR_FEATURE, ProducerIdsRecord
 from kafkasim.model.controller.kraft.managers.cluster import ClusterControlManager
-from kafkasim.model.controller.kraft.managers.configs import ConfigurationControlManager
+from kafkasim.model.controller.kraft.managers.configs import (
+    ConfigurationControlManager,
+    alter_client_quotas,
+)
 from kafkasim.model.controller.kraft.managers.features import FeatureControlManager
 from kafkasim.model.controller.kraft.managers.heartbeats import BrokerHeartbeatManager
 from kafkasim.model.controller.kraft.managers.log_dirs import LogDirControlManager
@@ -28,6 +31,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -227,6 +231,12 @@ class Managers:
         """Change settings of topics and brokers."""
         return ControllerResult(*self.configs.alter(request))
 
+    def on_alter_client_quotas(
+        self, request: AlterClientQuotasRequest, now: int
+    ) -> ControllerResult:
+        """Set quotas of clients."""
+        return ControllerResult(*alter_client_quotas(request, self.image))
+
     def on_update_features(self, request: UpdateFeaturesRequest, now: int) -> ControllerResult:
         """Finalize levels of features."""
         records, response = self.features.update(request)
@@ -250,6 +260,7 @@ HANDLERS: dict[type, Callable[[Managers, Any, int], ControllerResult]] = {
     ListPartitionReassignmentsRequest: Managers.on_list_reassignments,
     IncrementalAlterConfigsRequest: Managers.on_alter_configs,
     UpdateFeaturesRequest: Managers.on_update_features,
+    AlterClientQuotasRequest: Managers.on_alter_client_quotas,
     AllocateProducerIdsRequest: Managers.on_allocate_producer_ids,
 }
 """What the active controller serves; the Raft client serves all other requests."""

@@ -113,6 +113,20 @@ class IncrementalAlterConfigsResponse(Message):
 
 
 @value
+class AlterClientQuotasRequest(Message):
+    """Set quotas of client ids (KIP-546)."""
+
+    # (client id, None for the default; (key, value in bytes a second, None to remove it), …)
+    entries: tuple[tuple[str | None, tuple[tuple[str, float | None], ...]], ...]
+
+
+@value
+class AlterClientQuotasResponse(Message):
+    error: Errors
+    results: tuple[tuple[str | None, Errors, str], ...]  # (client id, error, message)
+
+
+@value
 class UnregisterBrokerRequest(Message):
     broker_id: int
 

@@ -24,6 +24,7 @@ class ProduceRequest(Message):
     transactional_id: str | None = None
     transaction_version: int = 0  # 2: partitions join the transaction implicitly (version 12)
     knows_abortable: bool = True  # the client knows TRANSACTION_ABORTABLE (version 11)
+    client_id: str = ""  # of the request's header
 
     def wire_size(self) -> int:
         return HEADER + sum([PER_PARTITION + p.batch.size for p in self.partitions])
@@ -42,6 +43,7 @@ class ProducePartitionResponse:
 @value
 class ProduceResponse(Message):
     partitions: tuple[ProducePartitionResponse, ...]
+    throttle_time_ms: int = 0  # how long the client must not send to this broker (KIP-219)
 
 
 @value
@@ -91,6 +93,7 @@ class FetchRequest(Message):
     rack_id: str = ""  # of a consumer (KIP-392)
     # (topic id, partition) of what leaves the session
     forgotten: tuple[tuple[str, TopicPartition], ...] = ()
+    client_id: str = ""  # of the request's header
 
     def wire_size(self) -> int:
         return HEADER + 60 * len(self.partitions) + 24 * len(self.forgotten)
@@ -115,6 +118,7 @@ class FetchResponse(Message):
     error: Errors
     partitions: tuple[FetchPartitionResponse, ...]  # in a session those with news
     session_id: int = 0  # 0: no session
+    throttle_time_ms: int = 0  # how long the client must not send to this broker (KIP-219)
 
     def wire_size(self) -> int:
         total = HEADER

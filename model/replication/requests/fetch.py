@@ -20,6 +20,8 @@ from kafkasim.model.messages import (
     FetchRequest,
     FetchResponse,
 )
+from kafkasim.model.messages.base import HEADER, PER_PARTITION
+from kafkasim.model.replication.ports import NoQuota
 from kafkasim.model.replication.requests.fetch_sessions import (
     CachedPartition,
     FetchSession,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.partitions.hosted import HostedPartitions
     from kafkasim.model.replication.partitions.partition import Partition
     from kafkasim.model.replication.partitions.role_locks import RoleLocks
-    from kafkasim.model.replication.ports import BrokerProcess
+    from kafkasim.model.replication.ports import BrokerProcess, ClientQuota
     from kafkasim.model.replication.requests.fetch_reader import FetchReader, FetchResult, Wanted
     from kafkasim.model.replication.requests.purgatory import Purgatory
     from kafkasim.model.replication.rules import ReplicationRules
@@ -241,6 +243,7 @@ class FetchHandler:
         self._reader = reader
         self._sessions = sessions
         self._send_delay_us = rules.fetch_send_delay_us(process.broker_id)
+        self.quota: ClientQuota = NoQuota()
 
     def serve(self, item: Request, now: int) -> None:
         """Read, then answer or wait."""
@@ -249,6 +252,9 @@ class FetchHandler:
             in_session = self._sessions.partitions_of(request.session_id)
             if self._locks.put_aside(item, in_session):
                 return
+        if self.quota.enabled and request.replica_id < 0:
+            item = self._within_quota(item)
+            request = item.message
         stale = self._reader.is_stale(request)
         context: FetchContext
         session, error = self._sessions.open(request, now)
@@ -289,9 +295,38 @@ class FetchHandler:
             return False
         return self._reader.available_bytes(request, wanted, now) >= request.min_bytes
 
+    def _within_quota(self, item: Request) -> Request:
+        """Return a consumer's fetch, of at most the bytes that its quota's windows allow."""
+        request: FetchRequest = item.message
+        most = self.quota.most_bytes(request.client_id)
+        if most is None or most >= request.max_bytes:
+            return item
+        limited = replace(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
+        return Request(item.connection, item.correlation, limited, item.received_us)
+
+    def _throttled(
+        self, item: Request, context: FetchContext, result: FetchResult, now: int
+    ) -> FetchResponse | None:
+        """Return the answer to a consumer above its quota: it is empty, and names the time.
+
+        What was read is not counted, because it is not sent (KafkaApis.handleFetchRequest).
+        """
+        size = HEADER + PER_PARTITION * len(result.reads) + result.bytes
+        client_id = item.message.client_id
+        throttle_ms = self.quota.record(client_id, size, now)
+        if not throttle_ms:
+            return None
+        self.quota.unrecord(client_id, size, now)
+        return FetchResponse(NONE, (), context.session_id, throttle_ms)
+
     def _answer(
         self, item: Request, context: FetchContext, result: FetchResult, started: int, now: int
     ) -> None:
+        if self.quota.enabled and item.message.replica_id < 0:
+            throttled = self._throttled(item, context, result, now)
+            if throttled is not None:
+                self._respond(item, throttled, started, now)
+                return
         response = FetchResponse(NONE, tuple(context.answers(result, now)), context.session_id)
         self._respond(item, response, started, now)
 
@@ -301,7 +336,8 @@ class FetchHandler:
         if follower and self._send_delay_us and response.error is NONE:
             self._send_later(item, response, now)
         else:
-            process.out.append(Respond(item.connection, item.correlation, response))
+            throttle_ms = response.throttle_time_ms
+            process.out.append(Respond(item.connection, item.correlation, response, throttle_ms))
         failed = response.error is not NONE
         for answer in response.partitions:
             if answer.error is not NONE:

@@ -5,7 +5,7 @@ markers take the same way. Coordinators append here, too, and await the high wat
 
 A transactional request is verified first (:class:`TransactionVerification`, KIP-890).
 
-Left out: quotas of clients.
+A client above its quota is told how long to wait, in the answer (KIP-219).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kafkasim.model.effects import Close, Request, Respond
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
 from kafkasim.model.records import RecordBatch, TopicPartition
+from kafkasim.model.replication.ports import NoQuota
 from kafkasim.model.replication.requests.transactions.verification import (
     NOTHING_TO_VERIFY,
     Verified,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from kafkasim.model.replication.partitions.leader_state import LeaderState
     from kafkasim.model.replication.partitions.partition import Partition
     from kafkasim.model.replication.partitions.role_locks import RoleLocks
-    from kafkasim.model.replication.ports import BrokerProcess
+    from kafkasim.model.replication.ports import BrokerProcess, ClientQuota
     from kafkasim.model.replication.requests.purgatory import Purgatory
     from kafkasim.model.replication.requests.transactions.verification import (
         TransactionVerification,
@@ -154,6 +155,7 @@ class ProduceHandler:
         self._locks = locks
         self._purgatory = purgatory
         self._verification = verification
+        self.quota: ClientQuota = NoQuota()
 
     def serve(self, item: Request, now: int) -> None:
         """Append to each partition, then answer or wait for high watermarks."""
@@ -284,14 +286,18 @@ class ProduceHandler:
         for status in statuses:
             if status.error is not NONE:
                 failed = True
-        process = self._process
-        if item.message.acks != 0:
-            response = ProduceResponse(tuple([response_of(status) for status in statuses]))
-            process.out.append(Respond(item.connection, item.correlation, response))
+        process, quota, request = self._process, self.quota, item.message
+        throttle_ms = 0
+        if quota.enabled:
+            throttle_ms = quota.record(request.client_id, request.wire_size(), now)
+        if request.acks != 0:
+            parts = tuple([response_of(status) for status in statuses])
+            response = ProduceResponse(parts, throttle_ms)
+            process.out.append(Respond(item.connection, item.correlation, response, throttle_ms))
         elif failed:
             process.out.append(Close(item.connection))
         else:
-            process.out.append(Respond(item.connection, item.correlation, None))
+            process.out.append(Respond(item.connection, item.correlation, None, throttle_ms))
         process.count_request("Produce", failed, item.received_us, started, now)
 
     def append_from_coordinator(

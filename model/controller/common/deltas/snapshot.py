@@ -19,6 +19,7 @@ from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
 from kafkasim.model.controller.common.image import MetadataImage, TopicImage
 from kafkasim.model.controller.common.records import (
     BrokerConfigRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionRecord,
@@ -96,6 +97,8 @@ def image_values(image: MetadataImage, digest: int) -> list[Any]:
         values += [ConfigRecord(name, key, entries[key]) for key in entries]
     for broker_id, entries in image.broker_configs.items():
         values += [BrokerConfigRecord(broker_id, key, entries[key]) for key in entries]
+    for client_id, quotas in image.client_quotas.items():
+        values += [ClientQuotaRecord(client_id, key, quotas[key]) for key in quotas]
     if image.next_producer_id:
         values.append(ProducerIdsRecord(-1, -1, image.next_producer_id))
     return values

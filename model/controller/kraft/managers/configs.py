@@ -15,18 +15,50 @@ from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
 from kafkasim.model.controller.common.records import (
     BrokerConfigRecord,
     ClearElrRecord,
+    ClientQuotaRecord,
     ConfigRecord,
 )
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AlterableConfig,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from kafkasim.model.messages.clients.admin import TOPIC
 
 MIN_ISR = "min.insync.replicas"
+
+
+QUOTA_KEYS = ("producer_byte_rate", "consumer_byte_rate")
+"""Quotas of client ids that are modelled; Kafka has request_percentage and others besides."""
+
+
+def alter_client_quotas(
+    request: AlterClientQuotasRequest, image: MetadataImage
+) -> tuple[list[Any], AlterClientQuotasResponse]:
+    """Return the records that set quotas (ClientQuotaControlManager.alterClientQuotas)."""
+    records: list[Any] = []
+    results = []
+    for client_id, changes in request.entries:
+        error, message = Errors.NONE, ""
+        for key, rate in changes:
+            if key not in QUOTA_KEYS:
+                error, message = Errors.INVALID_REQUEST, f"Invalid configuration key {key}"
+            elif rate is not None and rate <= 0:
+                error = Errors.INVALID_REQUEST
+                message = f"Quota {key} must be greater than 0"
+        if error is Errors.NONE:
+            known = image.client_quotas.get(client_id, {})
+            records += [
+                ClientQuotaRecord(client_id, key, rate)
+                for key, rate in changes
+                if known.get(key) != rate
+            ]
+        results.append((client_id, error, message))
+    return records, AlterClientQuotasResponse(Errors.NONE, tuple(results))
 
 
 class ConfigurationControlManager:

@@ -1,0 +1,1 @@
+"""Quotas of clients (KIP-13, KIP-219)."""

@@ -1,0 +1,1 @@
+"""Calls of an operator, each with the admin client of a run."""

@@ -1,0 +1,99 @@
+"""Quotas of clients: the rate, the throttle time, and what a broker does with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model.broker.common.quotas.client_quotas import ClientQuotaManager
+from kafkasim.model.broker.common.quotas.rate import Rate
+from kafkasim.model.controller.common.image import MetadataImage
+from kafkasim.model.controller.common.records import ClientQuotaRecord
+from kafkasim.model.controller.kraft.managers.configs import alter_client_quotas
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import Throttled
+from kafkasim.model.messages import AlterClientQuotasRequest
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
+
+SECOND = 1_000_000
+
+
+def manager(quotas: dict[str | None, dict[str, float]]) -> tuple[ClientQuotaManager, list[Any]]:
+    out: list[Any] = []
+    return ClientQuotaManager("producer_byte_rate", "Produce", lambda: quotas, out), out
+
+
+def test_a_quota_is_violated_as_in_kafkas_own_test() -> None:
+    """ClientQuotaManagerTest.testQuotaViolation: 6300 bytes in 10.5 s are 600 a second; 500 are
+    allowed, so that (600 − 500) / 500 × 10.5 s remain."""
+    quota, out = manager({None: {"producer_byte_rate": 500}})
+    for second in range(10):
+        assert quota.record("unknown", 400, second * SECOND) == 0
+    assert quota.record("unknown", 2300, 10_500_000) == 2100
+    assert out == [Throttled("unknown", "Produce", 2100)]
+    assert quota.record("unknown", 0, 30 * SECOND) == 0
+
+
+def test_a_first_burst_is_measured_over_ten_seconds() -> None:
+    rate = Rate()
+    rate.record(1000, 0)
+    assert (rate.measure(0), rate.window_ms(0)) == (100.0, 10_000)
+    assert rate.measure(5_500) == 1000 / 10.5
+    assert rate.measure(11_000) == 0.0  # the window's last record is as old as all windows
+
+
+def test_a_client_has_its_own_quota_or_the_default_or_none() -> None:
+    quotas = {None: {"producer_byte_rate": 10.0}, "a": {"consumer_byte_rate": 5.0},
+              "b": {"producer_byte_rate": 7.0}}  # fmt: skip
+    quota, _ = manager(quotas)
+    assert [quota.limit(name) for name in ("a", "b", "c")] == [10.0, 7.0, 10.0]
+    assert [quota.most_bytes(name) for name in ("a", "b")] == [100, 70]
+    quotas.pop(None)
+    assert quota.limit("a") is None
+    assert quota.record("a", 1 << 30, 0) == 0
+
+
+def test_what_is_not_sent_is_not_counted() -> None:
+    quota, _ = manager({None: {"producer_byte_rate": 10}})
+    assert quota.record("a", 200, 0) == 10_000
+    quota.unrecord("a", 200, 0)
+    assert quota.record("a", 100, 0) == 0
+
+
+def test_quotas_are_records_of_the_metadata() -> None:
+    image = MetadataImage()
+    asked = AlterClientQuotasRequest(
+        (("a", (("producer_byte_rate", 5.0),)), (None, (("consumer_byte_rate", 7.0),)),
+         ("b", (("producer_byte_rate", 0.0),)), ("c", (("request_percentage", 1.0),)))
+    )  # fmt: skip
+    records, answer = alter_client_quotas(asked, image)
+    assert records == [ClientQuotaRecord("a", "producer_byte_rate", 5.0),
+                       ClientQuotaRecord(None, "consumer_byte_rate", 7.0)]  # fmt: skip
+    assert [error for _, error, _ in answer.results] == [
+        Errors.NONE, Errors.NONE, Errors.INVALID_REQUEST, Errors.INVALID_REQUEST,
+    ]  # fmt: skip
+    before = image.copy().contents()
+    for offset, record in enumerate(records):
+        image.apply(record, offset, 1)
+    assert image.client_quotas == image.copy().client_quotas == {
+        "a": {"producer_byte_rate": 5.0}, None: {"consumer_byte_rate": 7.0},
+    }  # fmt: skip
+    assert alter_client_quotas(asked, image)[0] == []
+    for offset, name in ((2, "a"), (3, None)):
+        key = "producer_byte_rate" if name else "consumer_byte_rate"
+        image.apply(ClientQuotaRecord(name, key, None), offset, 1)
+    assert image.contents()[2:] == before[2:]
+
+
+def test_a_throttled_connection_stays_muted_and_its_client_waits() -> None:
+    scenario = {
+        "name": "quota", "claim": "Who is above a quota waits.", "duration": "5s",
+        "cluster": {"brokers": 1, "controllers": 1},
+        "topics": [{"name": "orders"}],
+        "workload": [{"kind": "producer", "rate": "40/s", "value-size": 1000}],
+        "operations": [{"kind": "alter-client-quotas", "at": "0s",
+                        "config": {"producer_byte_rate": 8000}}],
+    }  # fmt: skip
+    result = run(parse(scenario, "quota"), 1)
+    assert result.verdict == "pass"
+    assert result.observations.keys() >= {"throttled:producer-1", "slow-acks:producer-1"}
