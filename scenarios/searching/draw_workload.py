@@ -188,14 +188,18 @@ def _about_groups(data: dict[str, Any]) -> bool:
 
 
 def _make_old(group: dict[str, Any], config: dict[str, Any]) -> None:
-    reset = group["config"].get("auto.offset.reset", "latest")
+    known = group["config"]
     group["protocol"] = "zookeeper"
     group["config"] = {
         **config,
-        "auto.offset.reset": "smallest" if reset == "earliest" else "largest",
+        "auto.offset.reset": "smallest"
+        if known.get("auto.offset.reset") == "earliest"
+        else "largest",
         "rebalance.max.retries": EVER,
         "zookeeper.connection.timeout.ms": EVER,
         "socket.timeout.ms": 5000,
     }
+    if "fetch.max.wait.ms" in known:
+        group["config"]["fetch.wait.max.ms"] = known["fetch.max.wait.ms"]
     if group.get("commit") == "async":
         group["commit"] = "sync"

@@ -321,7 +321,7 @@ def short_segments(focus: Focus) -> None:
     config["segment.bytes"] = rng.choice((400, 600, 1000))
     focus.producers()
     focus.data["workload"][0]["rate"] = rng.choice(("3/s", "10/s"))
-    for each in focus.data["workload"][1:]:
+    for each in [each for each in focus.data["workload"][1:] if "protocol" not in each]:
         each["config"] |= {"fetch.max.wait.ms": 30, "auto.offset.reset": "earliest"}
     nodes = [f"broker-{broker}" for broker in focus.brokers]
     far = rng.randrange(3)
