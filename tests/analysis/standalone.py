@@ -1,7 +1,8 @@
 """A Spark standalone cluster of real processes: a master and workers with directories of their own.
 
 The processes come from the installed pyspark. A worker and its executors are one process group, so
-that killing it loses them at once, with the shuffle files that they served.
+that killing it loses them at once, with the shuffle files that they served. Executors run a Python
+without kafkasim.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import os
 import signal
 import socket
 import subprocess
+import sysconfig
 import time
+import venv
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,8 +50,7 @@ class Worker:
 @contextmanager
 def cluster(directory: Path, workers: int) -> Iterator[tuple[str, list[Worker]]]:
     """Run a master and workers; yield the master's URL and the workers."""
-    environment = {**os.environ, "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment.pop("PYTHONPATH", None)  # executors have what the driver ships, and libraries
+    environment = {**_environment(), "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
     port = _free_port()
     url = f"spark://127.0.0.1:{port}"
     where = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
@@ -70,6 +72,26 @@ def cluster(directory: Path, workers: int) -> Iterator[tuple[str, list[Worker]]]
                 process.wait()
 
 
+def bare_python(directory: Path) -> str:
+    """Make a Python with the libraries of this one and without kafkasim; return its executable.
+
+    Executors that run it have kafkasim from what the driver ships, or not at all.
+    """
+    venv.create(directory, symlinks=True, with_pip=False)
+    python = directory / "bin" / "python"
+    theirs = Path(sysconfig.get_path("purelib", vars={"base": str(directory)}))
+    for place in dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))):
+        for library in Path(place).iterdir():
+            if "kafkasim" not in library.name and library.suffix != ".pth":
+                (theirs / library.name).symlink_to(library)
+    tried = subprocess.run(
+        [python, "-c", "import pyarrow, pyspark; import kafkasim"],
+        cwd=directory, env=_environment(), capture_output=True, text=True,
+    )  # fmt: skip
+    assert "No module named 'kafkasim'" in tried.stderr, tried
+    return str(python)
+
+
 def package(target: Path) -> Path:
     """Write what a wheel of kafkasim holds as an archive for ``spark.submit.pyFiles``."""
     root = Path(kafkasim.__file__).parent
@@ -88,6 +110,11 @@ def wait_until(condition) -> None:  # type: ignore[no-untyped-def]
     while not condition():
         assert time.monotonic() < deadline, "nothing happened"
         time.sleep(0.05)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a host that knows nothing of this checkout."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def _start(

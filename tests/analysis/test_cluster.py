@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkasim.analysis.source.jobs import Configuration
-from tests.analysis.standalone import cluster, package, wait_until
+from tests.analysis.standalone import bare_python, cluster, package, wait_until
 from tests.analysis.test_source import TINY
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3_600)]
 RUNS = 12
 
 CONF = {
-    "spark.pyspark.python": sys.executable,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
@@ -63,7 +62,10 @@ def test_a_fleet_survives_a_killed_worker(spark: SparkSession, tmp_path: Path) -
 
     scenario = tmp_path / "tiny.toml"
     scenario.write_text(TINY)
-    conf = CONF | {"spark.submit.pyFiles": str(package(tmp_path / "kafkasim.zip"))}
+    conf = CONF | {
+        "spark.pyspark.python": bare_python(tmp_path / "libraries"),
+        "spark.submit.pyFiles": str(package(tmp_path / "kafkasim.zip")),
+    }
     out = tmp_path / "out"
     with cluster(tmp_path / "cluster", workers=2) as (master, workers):
         asked = ("fleet", str(scenario), "--runs", str(RUNS), "--out", out.as_uri())
