@@ -119,7 +119,7 @@ def run_fleet(
 
     Raises:
         ScenarioError: a configuration is wrong.
-        BadInput: what the executors wrote cannot be seen by all.
+        BadInput: what the executors wrote cannot be seen by all, or their code is another one.
     """
     began = time.monotonic()
     fleet = _Fleet(spark, prepare(configurations), located(spark, out))
@@ -133,6 +133,12 @@ def run_fleet(
     for number, part in enumerate(parts):
         fleet.run_batch(part, 1 + number % HASH_SEEDS, watch)
     done = fleet.finished() if total else {}
+    if len(done) < total and any(
+        job.run_name(n) not in done for job in fleet.jobs for n in numbers
+    ):
+        raise BadInput(
+            f"{fleet.out}: the code of kafkasim changed while the fleet ran; run it again"
+        )
     summary = Summary(fleet.out, total, len(todo), total - len(todo), 0.0)
     for job in fleet.jobs:
         for seed in numbers:

@@ -8,7 +8,7 @@ judged, so a truncated or foreign file gives one clear line that names it. Needs
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,6 +88,59 @@ def find_runs(directory: Path, *, skip_bad: bool = False) -> tuple[list[StoredRu
 def run_name(place: Path, directory: Path) -> str:
     """Return the name of the run at ``place``: its path below ``directory``."""
     return "/".join(place.relative_to(directory).parts) or directory.resolve().name
+
+
+def check_version(place: str | Path, run: str | None, version: str | None) -> None:
+    """Raise BadInput unless a row of a fleet's ``runs`` was written with this trace schema."""
+    if run is None or version is None:
+        raise BadInput(f"{place}: its table runs is not one of kafkasim")
+    if version != SCHEMA_VERSION:
+        raise BadInput(
+            f"{place}: {run} was written with trace schema {version}, this is {SCHEMA_VERSION};"
+            " run the fleet again with this version"
+        )
+
+
+def check_facts(batch: Path, rows: int, columns: Mapping[str, pa.DataType]) -> None:
+    """Raise BadInput unless the facts of a batch of a fleet are whole: ``rows`` of them.
+
+    Only the ends of the files are read. ``columns`` are columns that every file must have.
+    """
+    found = 0
+    for path in sorted(batch.glob("kind=*/*.parquet")):
+        try:
+            footer = pq.read_metadata(path)
+            schema = footer.schema.to_arrow_schema()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            reason = str(error).split("\n")[0][:120]
+            raise BadInput(f"{path}: not a whole Parquet file ({reason})") from None
+        for name, kind in columns.items():
+            if name not in schema.names or schema.field(name).type != kind:
+                raise BadInput(f"{path}: no facts of kafkasim (no column {name} of type {kind})")
+        found += 0 if path.parent.name == "kind=Run" else footer.num_rows
+    if found != rows:
+        raise BadInput(f"{batch}: holds {found} facts, its runs have {rows}")
+
+
+def chosen(names: Sequence[str], wanted: str, place: str | Path) -> str:
+    """Return the run that ``wanted`` names: by its name, by its seed, or with "" the first.
+
+    Raises:
+        BadInput: there is none, or several have the seed.
+    """
+    if wanted in names or (names and not wanted):
+        return wanted or names[0]
+    found = [name for name in names if _seed(name) == wanted.lstrip("0").rjust(1, "0")]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise BadInput(f"{place}: {len(found)} runs have seed {wanted}; name one, e.g. {found[0]}")
+    raise BadInput(f"{place}: holds no run {wanted}".rstrip() + " with facts")
+
+
+def _seed(name: str) -> str | None:
+    text = name.rpartition("/seed-")[2]
+    return str(int(text)) if text.isdecimal() else None
 
 
 def _checked(place: Path) -> dict[str, Any]:

@@ -13,14 +13,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafkasim.analysis.figures.timeline import OneRun
-from kafkasim.analysis.runs import TRACE, BadInput, StoredRun, find_runs
+from kafkasim.analysis.runs import (
+    TRACE,
+    BadInput,
+    StoredRun,
+    check_facts,
+    check_version,
+    chosen,
+    find_runs,
+)
 from kafkasim.analysis.source.schema import RUNS, ddl, stored_row
 from kafkasim.analysis.spark.files import local_path, located, matching
-from kafkasim.model.facts import COLUMNS, FACTS, SCHEMA_VERSION
+from kafkasim.model.facts import COLUMNS, FACTS
 
 RUNS_TABLE = "runs"
 FACTS_PLACE = "facts"
@@ -79,15 +88,13 @@ class Stored(ABC):
         return [row.asDict() for row in frame.orderBy("seq").collect()]
 
     def one(self, name: str = "") -> OneRun:
-        """Return a run by name, by default the first one that did not crash.
+        """Return a run by name or seed, by default the first one that did not crash.
 
         Raises:
             BadInput: there is no such run.
         """
-        whole = [run for run in self.runs if not run.crashed and name in ("", run.name)]
-        if not whole:
-            raise BadInput(f"{self.place}: holds no run {name}".rstrip() + " with facts")
-        run = whole[0]
+        whole = {run.name: run for run in self.runs if not run.crashed}
+        run = whole[chosen(list(whole), name, self.place)]
         return OneRun(
             run.name, run.manifest, lambda kinds, names: self.rows_of(run.name, kinds, names)
         )
@@ -190,6 +197,10 @@ def open_stored(spark: SparkSession, place: str, skip_bad: bool = False) -> Stor
     return StoredDirectories(spark, where, runs, bad)
 
 
+KEY = {"run": pa.string(), "seq": pa.int64(), "t_us": pa.int64()}
+"""The columns that every file of facts has."""
+
+
 def read_runs(spark: SparkSession, where: str) -> DataFrame:
     """Return the table ``runs`` of a fleet as it is stored."""
     return spark.read.schema(ddl({**RUNS, BATCH: "string"})).parquet(f"{where}/{RUNS_TABLE}")
@@ -199,13 +210,14 @@ def _fleet(spark: SparkSession, where: str) -> StoredFleet:
     rows = read_runs(spark, where).select(*JUDGED, BATCH).orderBy(BATCH, "run").collect()
     current = {row["run"]: row for row in rows}
     for row in current.values():
-        if row["schema_version"] != SCHEMA_VERSION:
-            raise BadInput(
-                f"{where}: {row['run']} was written with trace schema {row['schema_version']},"
-                f" this is {SCHEMA_VERSION}; run the fleet again with this version"
-            )
+        check_version(where, row["run"], row["schema_version"])
     runs = [StoredRun(name, None, current[name].asDict()) for name in sorted(current)]
     batches = sorted({row[BATCH] for row in current.values()})
+    here = local_path(where)
+    if here is not None:
+        for batch in batches:
+            mine = sum(row["rows"] for row in rows if row[BATCH] == batch)
+            check_facts(here / FACTS_PLACE / f"{BATCH}={batch}", mine, KEY)
     parts: dict[str, list[str]] = {}
     for part in matching(spark, f"{where}/{FACTS_PLACE}/{BATCH}=*/kind=*"):
         batch, kind = (piece.partition("=")[2] for piece in part.split("/")[-2:])

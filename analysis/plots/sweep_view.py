@@ -60,7 +60,7 @@ def _lines(swept: Swept, shown: Sequence[Measure]) -> Any:
         panel.set_xticks(places, [level.name for level in axis.levels])
         _turn(panel, axis)
         panel.set_xlabel(axis.name)
-        panel.set_ylabel(one.axis)
+        panel.set_ylabel(_broken(one.axis))
         panel.set_ylim(bottom=min(0.0, *low))
         panel.margins(x=0.06)
     return fig
@@ -161,7 +161,7 @@ def _dots(swept: Swept, one: Measure) -> Any:
         elif axis.low > 0 and axis.high / axis.low >= 10:
             panel.set_xscale("log")
         panel.set_xlabel(f"{axis.name} ({axis.unit})" if axis.unit else axis.name)
-        panel.set_ylabel(one.axis if place % columns == 0 else "")
+        panel.set_ylabel(_broken(one.axis) if place % columns == 0 else "")
     return fig
 
 
@@ -185,6 +185,11 @@ def _bounds(swept: Swept, one: Measure) -> tuple[float, float]:
     known = [value for value in values if not math.isnan(value)]
     low, high = min([0.0, *known]), max([0.0, *known])
     return low, high if high > low else low + 1.0
+
+
+def _broken(text: str) -> str:
+    """Return the name of an axis on two lines: what is measured, and how it is summed up."""
+    return text.replace(" (", "\n(")
 
 
 def _turn(panel: Any, axis: Axis) -> None:

@@ -89,6 +89,9 @@ RUNS: dict[str, str] = {
     "schema_version": "string",  # of the facts
     "spec": "string",  # the scenario that ran, as JSON
     "traceback": "string",  # of a crash, else null
+    "missing": "list<string>",  # what kept the run from converging
+    "violations": "string",  # of the run's own invariants, as JSON; for `kafkasim explain`
+    "delivery": "string",  # the anomalies of delivery that the run found itself, as JSON
 }
 """The columns of ``runs``, name to type. Nothing in it depends on the machine or the clock."""
 
@@ -114,6 +117,9 @@ STRUCTS = {
 }
 """The columns that are lists of structs, and the fields in the order of the manifest."""
 
+AS_JSON: dict[str, Any] = {"spec": {}, "violations": [], "delivery": []}
+"""The columns of ``runs`` that are JSON, and what a manifest without them has there."""
+
 TABLES = {"runs": RUNS, "facts": FACTS_TABLE, "fleet": FLEET}
 
 
@@ -130,11 +136,29 @@ def arrow(columns: Mapping[str, str]) -> pa.Schema:
 def stored_row(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of ``runs`` from a manifest that names run and label."""
     row = {name: manifest.get(name, _EMPTY[declared]) for name, declared in RUNS.items()}
-    row["spec"] = json.dumps(manifest.get("spec", {}), sort_keys=True)
+    for name, nothing in AS_JSON.items():
+        row[name] = json.dumps(manifest.get(name, nothing), sort_keys=True)
     row["traceback"] = manifest.get("traceback")
     for name, fields in STRUCTS.items():
         row[name] = [dict(zip(fields, one, strict=True)) for one in row[name]]
     return row
+
+
+def manifest_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest that a row of ``runs`` was made from (see :func:`stored_row`).
+
+    What is null, as in a table from before a column existed, the manifest has not.
+    """
+    manifest = {name: value for name, value in row.items() if value is not None}
+    for name in AS_JSON:
+        if name in manifest:
+            manifest[name] = json.loads(manifest[name])
+    for name, fields in STRUCTS.items():
+        manifest[name] = [[one[field] for field in fields] for one in manifest.get(name, [])]
+    for name, declared in RUNS.items():
+        if declared.startswith("map<"):
+            manifest[name] = dict(manifest.get(name, {}))
+    return manifest
 
 
 def arrow_row(row: dict[str, Any]) -> dict[str, Any]:

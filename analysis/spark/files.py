@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,19 @@ def matching(spark: SparkSession, pattern: str) -> list[str]:
     files, path = _reached(spark, pattern)
     found = files.globStatus(path) or []
     return sorted(str(one.getPath().toString()) for one in found)
+
+
+def damaged(error: BaseException) -> str | None:
+    """Return which file Spark could not read and why, None if the error is about something else."""
+    found = re.search(
+        r"\[(FAILED_READ_FILE[.A-Z_]*|UNABLE_TO_INFER_SCHEMA)\][^\n]*?file (\S+?)\.?\s", str(error)
+    )
+    if found is None:
+        return None
+    reason = (
+        "its columns have other types" if "MISMATCH" in found[1] else "not a whole Parquet file"
+    )
+    return f"{found[2]}: {reason}"
 
 
 def _reached(spark: SparkSession, place: str) -> tuple[Any, Any]:

@@ -32,12 +32,16 @@ CLEAR = 0.05
 
 @dataclass(frozen=True)
 class Compared:
-    """A measure of A, of B, and the paired difference B less A."""
+    """A measure of A, of B, and the paired difference B less A.
+
+    ``gaps`` has the difference of each pair in which both runs have the measure.
+    """
 
     measure: Measure
     a: Estimate
     b: Estimate
     difference: Difference
+    gaps: tuple[float, ...]
 
     @property
     def differs(self) -> bool:
@@ -146,7 +150,8 @@ def _compared(one: Measure, a: Sequence[Row], b: Sequence[Row]) -> Compared:
         difference = statistics.paired_proportions(hits_a, hits_b)
     else:
         difference = statistics.paired_amounts(of_a, of_b, one.summary)
-    return Compared(one, estimate(of_a, one), estimate(of_b, one), difference)
+    both = tuple(y - x for x, y in zip(of_a, of_b, strict=True) if not math.isnan(y - x))
+    return Compared(one, estimate(of_a, one), estimate(of_b, one), difference, both)
 
 
 def _columns(name: str, one: Estimate) -> dict[str, float]:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -132,29 +133,52 @@ def make_directory(path: Path) -> Path:
     return path
 
 
-def existing_directory(path: Path) -> Path:
-    """Return a directory that a command reads.
+RunName = Annotated[
+    str,
+    typer.Option(
+        "--run", metavar="NAME", help="Of a fleet: the run, e.g. split-brain/seed-000007, or its"
+        " seed. [default: the first]",
+    ),
+]  # fmt: skip
+
+
+@contextmanager
+def run_directory(place: Path, run: str = "") -> Iterator[Path]:
+    """Yield the directory of one stored run.
+
+    ``place`` is such a directory, the trace in it, a tree of them, or the place of a fleet on this
+    machine; ``run`` chooses from the last two.
 
     Raises:
-        InputError: there is no such directory.
+        InputError: there is no such directory, no finished run in it, or none of that name.
     """
+    path = place.parent if place.is_file() and place.name in (TRACE_FILE, MANIFEST_FILE) else place
     if not path.is_dir():
         raise InputError(f"{path}: no such directory; give the directory of a run (run --out DIR)")
-    return path
-
-
-def run_directory(path: Path) -> Path:
-    """Return the directory of a stored run; ``path`` may also name the trace in it.
-
-    Raises:
-        InputError: there is no such directory, or no finished run in it.
-    """
-    if path.is_file() and path.name in (TRACE_FILE, MANIFEST_FILE):
-        path = path.parent
-    existing_directory(path)
-    if not (path / MANIFEST_FILE).is_file():
+    if (path / MANIFEST_FILE).is_file():
+        if run:
+            raise InputError(f"--run: {path} holds one run only")
+        yield path
+    elif run and (path / run / MANIFEST_FILE).is_file():
+        yield path / run
+    elif any((path / "runs").glob("*.parquet")):
+        with _of_fleet(path, run) as directory:
+            yield directory
+    else:
         raise InputError(
             f"{path}: no finished run in this directory (no {MANIFEST_FILE}); give the directory of"
-            " a run (run --out DIR)"
+            " a run (run --out DIR), or of a fleet"
         )
-    return path
+
+
+@contextmanager
+def _of_fleet(place: Path, run: str) -> Iterator[Path]:
+    from kafkasim.analysis.extract import extracted
+    from kafkasim.analysis.runs import BadInput
+
+    try:
+        with extracted(place, run) as (name, directory):
+            typer.echo(f"{name} of {place}", err=True)
+            yield directory
+    except BadInput as error:
+        raise InputError(one_line(error)) from None

@@ -17,6 +17,7 @@ from kafkasim.scenarios.commands.common import (
     SAFETY,
     Crashed,
     InputError,
+    RunName,
     console,
     exit_code,
     make_directory,
@@ -304,12 +305,14 @@ def _run_twin(
 
 
 def replay(
-    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A directory of run --out.")],
+    place: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A directory of run --out, or of a fleet.")
+    ],
+    run: RunName = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
 ) -> int:
     """Run a stored run again and compare it row by row with its trace."""
-    directory = run_directory(run_dir)
-    with status(f"replaying {directory} …"):
+    with run_directory(place, run) as directory, status(f"replaying {place} …"):
         again = replaying.replay(directory)
     manifest, result = again.manifest, again.result
     if json:

@@ -48,7 +48,8 @@ def search(
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = 1,
     out: Annotated[
-        Path | None, typer.Option(help="Keep each distinct failure here: shrunk and explained.")
+        Path | None,
+        typer.Option(help="Keep each distinct failure here: shrunk, explained, reported."),
     ] = None,
     budget: Annotated[
         int, typer.Option(min=0, help="With --out: how many runs a shrink may take.")
@@ -86,9 +87,10 @@ def search(
 
 
 def _keeper(out: Path, budget: int) -> Keeper:
+    from kafkasim.scenarios.commands.spark.reports import report_run
     from kafkasim.scenarios.shrinking.keep import Keeper
 
-    return Keeper(make_directory(out), budget)
+    return Keeper(make_directory(out), budget, report_run)
 
 
 def _span(variants: list[str], mode: str | None, first: int, seeds: int) -> range:

@@ -13,7 +13,15 @@ from typing import Annotated
 
 import typer
 
-from kafkasim.scenarios.commands.common import OK, InputError, run_directory, say, say_json, status
+from kafkasim.scenarios.commands.common import (
+    OK,
+    InputError,
+    RunName,
+    run_directory,
+    say,
+    say_json,
+    status,
+)
 from kafkasim.scenarios.commands.runs import Settings, Variants, run_request
 from kafkasim.scenarios.explaining.chain import Explanation
 from kafkasim.scenarios.explaining.explain import explain as explain_run
@@ -35,7 +43,7 @@ class View(StrEnum):
 
 
 RunDirectory = Annotated[
-    Path, typer.Argument(metavar="RUN", help="The directory of a run (run --out, fleet --out).")
+    Path, typer.Argument(metavar="RUN", help="The directory of a run (run --out), or of a fleet.")
 ]
 Moment = Annotated[
     str,
@@ -44,7 +52,7 @@ Moment = Annotated[
 
 
 def describe(
-    run: RunDirectory,
+    place: RunDirectory,
     what: Annotated[View, typer.Argument(help="What to describe.")],
     at: Moment = "end",
     topic: Annotated[str | None, typer.Option(help="topics, log-dirs: only this topic.")] = None,
@@ -68,13 +76,15 @@ def describe(
     unavailable: Annotated[
         bool, typer.Option("--unavailable", help="topics: only partitions without a live leader.")
     ] = False,
+    run: RunName = "",
 ) -> int:
     """Show the cluster of a run at a moment, as Kafka's own tools do.
 
     The state is rebuilt from the trace: what the controller, the leaders and the group coordinators
     had committed by then. What a trace does not tell is shown as —.
     """
-    state = state_at(run_directory(run), at, logs=what is View.log_dirs)
+    with run_directory(place, run) as directory:
+        state = state_at(directory, at, logs=what is View.log_dirs)
     if what is View.topics:
         selection = views.Selection(
             topic, exclude_internal, under_replicated, under_min_isr, at_min_isr, unavailable
@@ -96,10 +106,10 @@ def describe(
 
 
 def explain(
-    run: Annotated[
+    place: Annotated[
         str,
         typer.Argument(
-            metavar="RUN", help="The directory of a run (run --out), or a scenario to run."
+            metavar="RUN", help="The directory of a run or a fleet (--out), or a scenario to run."
         ),
     ],
     anomaly: Annotated[
@@ -112,6 +122,7 @@ def explain(
     everywhere: Annotated[
         bool, typer.Option("--all", help="In every partition, not only in the first.")
     ] = False,
+    run: RunName = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON list only.")] = False,
 ) -> int:
     """Tell why a run went wrong: what led to each anomaly, step by step, with Kafka's rule.
@@ -119,13 +130,16 @@ def explain(
     The chain is drawn from the trace: who had the record, who was elected and why, who truncated;
     for a run without progress, what waits for what. => marks the step that decides.
     """
-    if Path(run).is_dir() or run.endswith((".parquet", ".json")):
-        explained, ready_us = explain_run(run_directory(Path(run)), anomaly)
+    if Path(place).is_dir() or place.endswith((".parquet", ".json")):
+        with run_directory(Path(place), run) as directory:
+            explained, ready_us = explain_run(directory, anomaly)
+    elif run:
+        raise InputError(f"--run {run}: {place} is no directory of a fleet")
     else:
-        asked = run_request(run, settings, variant, twin)
-        with TemporaryDirectory(prefix="kafkasim-") as place, status(f"{run}, seed {seed} …"):
-            asked.run(seed, Path(place))
-            explained, ready_us = explain_run(Path(place), anomaly)
+        asked = run_request(place, settings, variant, twin)
+        with TemporaryDirectory(prefix="kafkasim-") as scratch, status(f"{place}, seed {seed} …"):
+            asked.run(seed, Path(scratch))
+            explained, ready_us = explain_run(Path(scratch), anomaly)
     if anomaly is not None and not explained:
         raise InputError(f"{anomaly}: the run does not show it; without a name, all are explained")
     if json:

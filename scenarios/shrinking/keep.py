@@ -3,14 +3,15 @@
 Two failures count once if their anomaly breaks at the same place: the same anomaly, the same kind
 of decisive fact with its reason, and the same rule behind it
 (``explaining/chain.py:place_of``). A crash of the simulator is placed by its exception and the
-function that raised it. The first seed of a place is shrunk and explained; of later ones the seed
-is noted. ``failures.json`` lists all, also those of earlier searches into the same directory.
+function that raised it. The first seed of a place is shrunk, explained and reported; of later ones
+the seed is noted. ``failures.json`` lists all, also those of earlier searches into the directory.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +27,11 @@ from kafkasim.scenarios.shrinking.trial import Shown, examine, shown
 
 INDEX_FILE = "failures.json"
 EXPLANATION_FILE = "explanation.txt"
+REPORT_FILE = "report.html"
 RUN = "run"
+
+Report = Callable[[Path, Path], None]
+"""``report(run, page)`` writes the HTML page about the run in a directory."""
 
 
 @dataclass
@@ -43,8 +48,9 @@ class Failure:
 class Keeper:
     """The failures of a search, and the directory in which they are kept."""
 
-    def __init__(self, directory: Path, budget: int) -> None:
+    def __init__(self, directory: Path, budget: int, report: Report) -> None:
         self.directory = directory
+        self._report = report
         self.failures: dict[tuple[str, ...], Failure] = {}
         self._budget = budget
         index = directory / INDEX_FILE
@@ -69,7 +75,7 @@ class Keeper:
                 variants=variants, keep=anomaly, budget=self._budget,
             )  # fmt: skip
             known.removed = done.removed
-            _tell(done, seed, self.directory / name)
+            self._tell(done, seed, self.directory / name)
         if seed not in known.seeds:
             known.seeds.append(seed)
         self._write()
@@ -79,6 +85,16 @@ class Keeper:
         data: list[dict[str, Any]] = [asdict(each) for each in self.failures.values()]
         text = json.dumps(data, indent=2, ensure_ascii=False)
         (self.directory / INDEX_FILE).write_text(text + "\n", encoding="utf-8")
+
+    def _tell(self, done: Shrunk, seed: int, directory: Path) -> None:
+        """Leave the run of the shrunk scenario, why it shows what it shows, and its report."""
+        if done.shrunk is None or done.keep is None or done.keep.startswith("crash"):
+            return
+        run(load(done.shrunk), seed, directory / RUN)
+        explained, ready_us = explain(directory / RUN, done.keep)
+        lines = [line for each in explained for line in (*each.lines(ready_us), "")]
+        (directory / EXPLANATION_FILE).write_text("\n".join(lines), encoding="utf-8")
+        self._report(directory / RUN, directory / REPORT_FILE)
 
 
 def _place(scenario: Scenario, seed: int, variants: list[str]) -> tuple[tuple[str, ...], str]:
@@ -96,13 +112,3 @@ def _place(scenario: Scenario, seed: int, variants: list[str]) -> tuple[tuple[st
         assert anomaly is not None, f"seed {seed} fails in the search and passes here"
         explained = firsts(explain(Path(place), anomaly)[0]).get(anomaly)
         return (explained[0].place if explained else (anomaly,)), anomaly
-
-
-def _tell(done: Shrunk, seed: int, directory: Path) -> None:
-    """Leave the run of the shrunk scenario and the explanation of what it shows."""
-    if done.shrunk is None or done.keep is None or done.keep.startswith("crash"):
-        return
-    run(load(done.shrunk), seed, directory / RUN)
-    explained, ready_us = explain(directory / RUN, done.keep)
-    lines = [line for each in explained for line in (*each.lines(ready_us), "")]
-    (directory / EXPLANATION_FILE).write_text("\n".join(lines), encoding="utf-8")

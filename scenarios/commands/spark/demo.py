@@ -70,7 +70,6 @@ def _compare(spark: SparkSession, runs: int, out: Path) -> int:
     """Compare acks=all with acks=1 and return the exit code of the fleet."""
     from kafkasim.analysis.source.jobs import Configuration
     from kafkasim.analysis.sweeps.compare import compare
-    from kafkasim.analysis.sweeps.tables import write
 
     a, b = (
         Configuration(LOSS, (*CUT_OFF, f'workload.0.config.acks="{acks}"'), label=f"acks={acks}")
@@ -78,5 +77,6 @@ def _compare(spark: SparkSession, runs: int, out: Path) -> int:
     )
     with fleets.fleet_progress() as progress:
         compared = compare(spark, a, b, range(runs), str(make_directory(out)), progress)
-    sweeps.show_comparison(compared, write(compared.rows(), out / "compare"), everything=False)
+    files = sweeps.write_comparison(compared, out)
+    sweeps.show_comparison(compared, files, everything=False)
     return compared.fleet.exit_code

@@ -18,6 +18,7 @@ from kafkasim.scenarios.commands.common import (
     OK,
     SAFETY,
     InputError,
+    RunName,
     console,
     make_directory,
     one_line,
@@ -42,13 +43,6 @@ FLEET_PLACE = "kafkasim-fleet"
 StoredPlace = Annotated[
     str, typer.Argument(metavar="PLACE", help="What fleet --out or run --out wrote: path or URI.")
 ]
-RunName = Annotated[
-    str,
-    typer.Option(
-        "--run", metavar="NAME", help="Of a fleet: the run, e.g. split-brain/seed-000007. [default:"
-        " the first]",
-    ),
-]  # fmt: skip
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave damaged runs out (and say so), don't refuse.")
 ]
@@ -77,6 +71,13 @@ def input_errors() -> Iterator[None]:
         yield
     except (BadInput, JavaMissing) as error:
         raise InputError(one_line(error)) from None
+    except Exception as error:
+        from kafkasim.analysis.spark.files import damaged
+
+        unreadable = damaged(error)
+        if unreadable is None:
+            raise
+        raise InputError(unreadable) from None
 
 
 def spark_session(master: str = "", conf: Sequence[str] | None = None) -> SparkSession:

@@ -67,15 +67,24 @@ def report(
         if (Path(place) / MANIFEST_FILE).is_file():
             if run:
                 raise InputError(f"--run: {place} holds one run only")
-            parts = [_directory_part("run-1", Path(place), place)]
+            report_run(Path(place), target, place)
         else:
-            parts = _fleet_parts(place, run or [], master, conf)
-        from kafkasim.analysis.report.page import render
-
-        name = Path(place).resolve().name or place
-        target.write_text(render(f"kafkasim: {name}", "", parts), encoding="utf-8")
+            _write(target, place, _fleet_parts(place, run or [], master, conf))
     say(str(target))
     return OK
+
+
+def report_run(directory: Path, target: Path, shown: str = "") -> None:
+    """Write the page about the run in a directory; ``shown`` is how the page names that."""
+    place = shown or str(directory)
+    _write(target, place, [_directory_part("run-1", directory, place)])
+
+
+def _write(target: Path, place: str, parts: Sequence[Part]) -> None:
+    from kafkasim.analysis.report.page import render
+
+    name = Path(place).resolve().name or place
+    target.write_text(render(f"kafkasim: {name}", "", parts), encoding="utf-8")
 
 
 def _default_target(place: str) -> Path:

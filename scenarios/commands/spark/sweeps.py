@@ -222,7 +222,8 @@ def compare(
 ) -> int:
     """Run two configurations on the same seeds: paired differences, and where they differ most.
 
-    What --a or --b does not set is the scenario's. Writes compare.parquet and compare.csv.
+    What --a or --b does not set is the scenario's. Writes compare.parquet, compare.csv
+    and a picture of the differences.
     """
     if not a and not b:
         raise InputError("A and B are the same: give --a KEY=VALUE, --b KEY=VALUE, or both")
@@ -232,7 +233,6 @@ def compare(
     with _input_errors():
         from kafkasim.analysis.source.jobs import Configuration
         from kafkasim.analysis.sweeps.compare import compare as compare_both
-        from kafkasim.analysis.sweeps.tables import write
 
         name = Path(scenario).stem
         first, second = (
@@ -246,7 +246,7 @@ def compare(
         with fleet_progress() as progress:
             seeds = range(seed_from, seed_from + runs)
             compared = compare_both(spark, first, second, seeds, out, progress)
-    files = write(compared.rows(), place / "compare")
+    files = write_comparison(compared, place)
     if json:
         say_json({"pairs": compared.pairs, "measures": compared.rows(),
                   "outliers": [{"seed": one.seed, "measure": one.measure.name, "a": one.a,
@@ -254,6 +254,14 @@ def compare(
     else:
         show_comparison(compared, files, everything)
     return compared.fleet.exit_code
+
+
+def write_comparison(compared: Comparison, place: Path) -> list[Path]:
+    """Write tables and picture of a comparison, and return the files."""
+    from kafkasim.analysis.plots.compare_view import draw
+    from kafkasim.analysis.sweeps.tables import write
+
+    return [*write(compared.rows(), place / "compare"), *draw(compared, place / "compare")]
 
 
 def show_comparison(compared: Comparison, files: Sequence[Path], everything: bool) -> None:
