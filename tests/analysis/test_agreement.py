@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,35 +77,41 @@ SCRIPTS = {
 """Scenarios of transactions, each with the variants under which it runs."""
 
 
-def test_judges_of_transactions_agree(spark: SparkSession, tmp_path: Path) -> None:
+Found = dict[str, list[tuple[str, int, int]]]
+"""The anomalies of each run: name, partition, count."""
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, Found]:
+    """What the runs found of themselves, and what the checks found in their traces."""
     from kafkasim.analysis.stored import open_stored
     from kafkasim.analysis.verdict import judge
 
-    expected: dict[str, list[tuple[str, int, int]]] = {}
-    for name, variants in SCRIPTS.items():
-        result = run(library.scenario(name)[0], 1, tmp_path / name, variants)
-        found_by_run = [(a.name, a.partition, a.count) for a in result.delivery]
-        expected[name] = sorted(each for each in found_by_run if each[0] in OF_TRANSACTIONS)
-    named = {anomaly for found in expected.values() for anomaly, _, _ in found}
-    assert named >= {"torn-transaction", "hanging-transaction", "lost-output", "duplicate-output"}
-    found: dict[str, list[tuple[str, int, int]]] = {name: [] for name in SCRIPTS}
-    for one in judge(open_stored(spark, str(tmp_path))).found:
-        if one.check != "run" and one.anomaly in OF_TRANSACTIONS:
-            found[one.run].append((one.anomaly, nowhere(one.partition), one.count))
-    assert {name: sorted(rows) for name, rows in found.items()} == expected
-
-
-def test_delivery_and_checks_agree(spark: SparkSession, tmp_path: Path) -> None:
-    from kafkasim.analysis.stored import open_stored
-    from kafkasim.analysis.verdict import judge
-
-    expected = {}
+    place = tmp_path_factory.mktemp("agreement")
+    by_run: Found = {}
     for name in FAULTS:
-        result = run(parse(scenario(name), name), 1, tmp_path / name)
-        expected[name] = sorted((a.name, a.partition, a.count) for a in result.delivery)
-    assert expected["application"] == [("application-failed", -1, 2)]
-    found: dict[str, list[tuple[str, int, int]]] = {name: [] for name in FAULTS}
-    for one in judge(open_stored(spark, str(tmp_path))).found:
-        if one.check != "run" and one.anomaly in DELIVERY:
-            found[one.run].append((one.anomaly, nowhere(one.partition), one.count))
-    assert {name: sorted(rows) for name, rows in found.items()} == expected
+        result = run(parse(scenario(name), name), 1, place / name)
+        by_run[name] = sorted((a.name, a.partition, a.count) for a in result.delivery)
+    for name, variants in SCRIPTS.items():
+        result = run(library.scenario(name)[0], 1, place / name, variants)
+        found = [(a.name, a.partition, a.count) for a in result.delivery]
+        by_run[name] = sorted(each for each in found if each[0] in OF_TRANSACTIONS)
+    by_check: Found = {name: [] for name in by_run}
+    for one in judge(open_stored(spark, str(place))).found:
+        wanted = OF_TRANSACTIONS if one.run in SCRIPTS else DELIVERY
+        if one.check != "run" and one.anomaly in wanted:
+            by_check[one.run].append((one.anomaly, nowhere(one.partition), one.count))
+    return by_run, {name: sorted(rows) for name, rows in by_check.items()}
+
+
+def test_judges_of_transactions_agree(judged: tuple[Found, Found]) -> None:
+    by_run, by_check = ({name: found[name] for name in SCRIPTS} for found in judged)
+    named = {anomaly for found in by_run.values() for anomaly, _, _ in found}
+    assert named >= {"torn-transaction", "hanging-transaction", "lost-output", "duplicate-output"}
+    assert by_check == by_run
+
+
+def test_delivery_and_checks_agree(judged: tuple[Found, Found]) -> None:
+    by_run, by_check = ({name: found[name] for name in FAULTS} for found in judged)
+    assert by_run["application"] == [("application-failed", -1, 2)]
+    assert by_check == by_run

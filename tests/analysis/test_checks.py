@@ -225,7 +225,7 @@ def test_large_fleets_are_judged_by_run_with_the_same_findings(
     from kafkasim.analysis import load
 
     monkeypatch.setattr(load, "SMALL_ROWS", 0)
-    monkeypatch.setattr(load, "PARTITION_ROWS", 50)  # several partitions
+    monkeypatch.setattr(load, "PARTITION_ROWS", stored.rows // 2)  # two partitions
     with load.views(stored):
         plan = stored.spark.table("Acked")._jdf.queryExecution().toString()
     assert "hashpartitioning(run" in plan

@@ -76,8 +76,6 @@ def test_a_fleet_survives_a_killed_worker(spark: SparkSession, tmp_path: Path) -
             told = json.loads(fleet.communicate()[0])
         assert (fleet.returncode, told["ran"], told["verdicts"]) == (0, RUNS, {"pass": RUNS})
         assert 2 <= finished < RUNS, "the worker was not killed in the middle"
-        with command("check", out.as_uri(), "--master", master, "--json", conf=conf) as judged:
-            verdicts = json.loads(judged.communicate()[0])
-    assert [run["verdict"] for run in verdicts["runs"]] == ["pass"] * RUNS
+    assert [run["verdict"] for run in told["verdict"]["runs"]] == ["pass"] * RUNS
     run_fleet(spark, [Configuration(str(scenario))], range(RUNS), str(tmp_path / "local"))
     assert rows(spark, out) == rows(spark, tmp_path / "local")

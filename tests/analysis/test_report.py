@@ -7,7 +7,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,7 +29,11 @@ from kafkasim.analysis.report.run_facts import (
 )
 from kafkasim.analysis.report.run_figure import figure
 from kafkasim.analysis.runs import find_runs
+from kafkasim.analysis.source.jobs import Configuration
 from kafkasim.scenarios.cli import invoke
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FETCHING = ("src", "href", "srcset", "action", "poster", "data", "background")
 VOID = {"meta", "link", "img", "br", "input", "hr"}
@@ -185,9 +189,11 @@ def test_text_is_escaped() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_run_of_a_fleet_is_simulated_again(tmp_path: Path) -> None:
+def test_a_run_of_a_fleet_is_simulated_again(spark: SparkSession, tmp_path: Path) -> None:
+    from kafkasim.analysis.fleet import run_fleet
+
     place = str(tmp_path)
-    assert invoke(["fleet", "acks-one-loses", "--runs", "2", "--out", place]) == 0
+    run_fleet(spark, [Configuration("acks-one-loses")], range(2), place)
     assert invoke(["report", place, "--run", "acks-one-loses/seed-000001"]) == 0
     text = (tmp_path / "report.html").read_text()
     page = Structure(text)

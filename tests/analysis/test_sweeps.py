@@ -48,10 +48,15 @@ def scenario(tmp_path: Path) -> str:
 
 def test_a_sweep(scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert invoke(["sweep", scenario, "--out", str(out)]) == 0
+    # Three runs of each point are measured, then two more are added.
+    width = ["--until-width", "latency-p50-ms=1e-9", "--most-runs", "5"]
+    assert invoke(["sweep", scenario, "--out", str(out), *width]) == 0
     said = capsys.readouterr().out
     assert "Which lag time forgives the pause?" in said
-    assert "6 runs in" in said
+    assert "at 5 runs of a point: the runs are spent" in said
+    assert "5 runs of each" in said
+    assert "4 runs in" in said
+    assert "(6 were there already)" in said
     rows = {
         (row["replica.lag.time.max.ms"], row["measure"]): row
         for row in pq.read_table(out / "sweep.parquet").to_pylist()
@@ -59,15 +64,9 @@ def test_a_sweep(scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert rows["2000", "isr-changes:lag"]["low"] > 0  # the setting shrinks the ISR in every run
     assert rows["20000", "isr-changes-per-minute"]["most"] == 0
     assert rows["2000", "lost-write"]["unit"] == "probability"
-    assert {row["runs"] for key, row in rows.items() if key[1] == "acked-records"} == {3}
+    assert {row["runs"] for key, row in rows.items() if key[1] == "acked-records"} == {5}
     assert (out / "sweep.csv").read_text().startswith('"point","replica.lag.time.max.ms"')
     assert (out / "sweep.png").stat().st_size > 10_000
-    # The same command with more seeds goes on where the first one ended.
-    width = ["--until-width", "latency-p50-ms=1e-9", "--most-runs", "5"]
-    assert invoke(["sweep", scenario, "--out", str(out), *width]) == 0
-    said = capsys.readouterr().out
-    assert "the runs are spent" in said
-    assert "5 runs of each" in said
 
 
 def test_a_comparison(scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,6 +84,7 @@ def test_a_comparison(scenario: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert changes["p_value"] == pytest.approx(2 * 0.5**6)
     assert changes["b"] == 0 < changes["a"]
     assert rows["lost-write"]["p_value"] == 1.0
+    assert "ISR changes a minute (median, 1/min)" in (tmp_path / "c/compare.svg").read_text()
 
 
 @pytest.mark.parametrize(
