@@ -148,7 +148,7 @@ def run_fleet(
             if run.verdict == "crash":
                 summary.crashes.append(job.run_name(seed))
     watch.report(0, summary.verdicts)
-    _replay(summary, fleet.jobs, numbers[::REPLAY_EVERY], done)
+    _replay(summary, [(job, seed) for seed in numbers for job in fleet.jobs], done)
     summary.seconds = round(time.monotonic() - began, 3)
     return summary
 
@@ -319,11 +319,10 @@ def _finished_tasks(spark: SparkSession, group: str) -> int:
 
 
 def _replay(
-    summary: Summary, jobs: Sequence[FleetJob], numbers: Sequence[int], done: Mapping[str, Done]
+    summary: Summary, runs: Sequence[tuple[FleetJob, int]], done: Mapping[str, Done]
 ) -> None:
     """Repeat some runs in the driver, outside Spark's workers, and compare digests."""
-    chosen = [(job, seed) for seed in numbers for job in jobs][:MOST_REPLAYS]
-    for job, seed in chosen:
+    for job, seed in runs[::REPLAY_EVERY][:MOST_REPLAYS]:
         stored = done[job.run_name(seed)]
         if stored.verdict == "crash":
             continue

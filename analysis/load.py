@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kafkasim.analysis.checks.base import JUDGED_KINDS, SHARED
+from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, SHARED
 from kafkasim.analysis.checks.transactions.views import VIEWS
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import Stored
@@ -49,15 +49,26 @@ def views(
     tuning = TUNING | (SMALL_TUNING if small else {})
     if stored.rows < COMPILED_ROWS:
         tuning["spark.sql.codegen.wholeStage"] = "false"
+    asked = _asked(stored, shared)
     with tuned(spark, tuning):
         try:
             for kind in kinds:
                 frame = stored.facts(kind)
                 frame = frame.coalesce(1) if small else frame.repartition(parts, "run")
                 frame.createOrReplaceTempView(kind)
-            for name, text in shared.items():
+            for name, text in asked.items():
                 spark.sql(text).createOrReplaceTempView(name)
             yield
         finally:
-            for name in (*kinds, *shared):
+            for name in (*kinds, *asked):
                 spark.catalog.dropTempView(name)
+
+
+def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
+    """Return the shared views without those that nothing reads where there are no transactions."""
+    asked = dict(shared)
+    if not stored.has("MarkerWritten") and "contents" in asked:
+        asked["contents"] = NO_CONTENTS
+    if not stored.has("TransactionBegun") and not stored.has("ProcessorStarted"):
+        asked = {name: text for name, text in asked.items() if name not in VIEWS}
+    return asked

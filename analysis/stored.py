@@ -58,6 +58,10 @@ class Stored(ABC):
         """How many facts there are."""
         return sum(int(run.manifest.get("rows", 0)) for run in self.runs)
 
+    def has(self, kind: str) -> bool:
+        """Return whether there may be facts of a kind; False means that there are none."""
+        return True
+
     @abstractmethod
     def runs_table(self) -> DataFrame:
         """Return the table ``runs``."""
@@ -128,6 +132,10 @@ class StoredFleet(Stored):
     def kinds(self) -> list[str]:
         """The kinds of fact that have rows."""
         return sorted(kind for kind in self.parts if kind in FACTS)
+
+    def has(self, kind: str) -> bool:
+        """Return whether there may be facts of a kind; False means that there are none."""
+        return kind in self.parts
 
     def runs_table(self) -> DataFrame:
         """Return the table ``runs``, of each run the latest row."""

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkasim.analysis.checks import CHECKS, NEEDED
 from kafkasim.analysis.interval import wilson
 from kafkasim.analysis.runs import StoredRun
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from rich.table import Table
 
     from kafkasim.analysis.stored import Stored
@@ -213,16 +213,18 @@ def judge(stored: Stored) -> Verdicts:
         from kafkasim.analysis.load import views
 
         with views(stored):
-            found = check(stored.spark, stored.runs)
+            found = check(stored)
     return combine(stored.runs, found, stored.bad)
 
 
-def check(spark: SparkSession, runs: Sequence[StoredRun]) -> list[CheckFinding]:
-    """Return the findings of all checks in ``runs``, from one query over the views."""
+def check(stored: Stored) -> list[CheckFinding]:
+    """Return the findings of all checks, from one query over the views."""
+    runs = stored.runs
     manifests = {run.name: run.manifest for run in runs}
     lossy = [run.name for run in runs if run.manifest.get("losses")]
     found: dict[tuple[Any, ...], CheckFinding] = {}
-    for row in sorted(spark.sql(query(lossy)).collect(), key=lambda row: int(row["seq"])):
+    text = query(lossy, [kind for kind in set(NEEDED.values()) if not stored.has(kind)])
+    for row in sorted(stored.spark.sql(text).collect(), key=lambda row: int(row["seq"])):
         manifest = manifests[row["run"]]
         topics = manifest.get("topics", {})
         place = Place(weak=row["weak"]) if row["place"] is None else Place(*row["place"])
@@ -239,14 +241,17 @@ def check(spark: SparkSession, runs: Sequence[StoredRun]) -> list[CheckFinding]:
     return [found[key] for key in sorted(found)]
 
 
-def query(lossy: Sequence[str] = ()) -> str:
+def query(lossy: Sequence[str] = (), lacking: Sequence[str] = ()) -> str:
     """Return all checks as one query: a row per run, check, anomaly, partition and groups.
 
-    Of the runs ``lossy``, which have lost records, there is a row for each place.
+    Of the runs ``lossy``, which have lost records, there is a row for each place. Of the kinds
+    ``lacking`` there is no fact; checks that find nothing without them are left out.
     """
-    from kafkasim.analysis.checks import CHECKS
-
-    each = [f"SELECT '{name}' AS check, * FROM ({text})" for name, text in CHECKS.items()]
+    each = [
+        f"SELECT '{name}' AS check, * FROM ({text})"
+        for name, text in CHECKS.items()
+        if NEEDED.get(name) not in lacking
+    ]
     names = ", ".join(_quoted(name) for name in lossy)
     kept = f"IF(run IN ({names}), place, NULL)" if lossy else "CAST(NULL AS STRING)"
     return f"""

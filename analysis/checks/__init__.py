@@ -46,4 +46,15 @@ CHECKS: dict[str, str] = {
 }
 """Every check by the name that verdicts show."""
 
-__all__ = ["CHECKS"]
+NEEDED: dict[str, str] = {
+    "transaction-reads": "TransactionBegun",
+    "torn-transaction": "TransactionBegun",
+    "hanging-transaction": "TransactionBegun",
+    "zombie-producer": "TransactionBegun",
+    "processor-outputs": "ProcessorStarted",
+    "stored-results": "FinalResults",
+}
+"""The kind of fact without which a check finds nothing. A check is left out where no run has that
+kind: to plan the checks of transactions costs more than to judge a small fleet by all others."""
+
+__all__ = ["CHECKS", "NEEDED"]

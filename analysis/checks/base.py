@@ -199,6 +199,14 @@ CONTENTS = """
                      FROM MarkerWritten GROUP BY run, topic_id, partition, offset, leader_epoch)
               USING (run, topic_id, partition, offset, leader_epoch))"""
 
+NO_CONTENTS = """
+    -- The same where no transaction has ended: planned at once.
+    SELECT CAST(NULL AS STRING) AS run, CAST(NULL AS STRING) AS topic_id,
+           CAST(NULL AS BIGINT) AS partition, CAST(NULL AS BIGINT) AS offset,
+           CAST(NULL AS STRUCT<leader_epoch: BIGINT, seq: BIGINT>) AS age,
+           CAST(NULL AS BIGINT) AS appended, false AS marker, false AS aborted
+    WHERE false"""
+
 HOLES = """
     -- Offsets that hold nothing for readers: a marker; or an aborted record, for read_committed.
     SELECT run, topic_id, partition, offset, max_by(marker, age) AS marker,

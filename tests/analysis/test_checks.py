@@ -5,7 +5,7 @@ All cases are runs of one trace, judged by one Spark job: a check must not mix r
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -230,6 +230,23 @@ def test_large_fleets_are_judged_by_run_with_the_same_findings(
         plan = stored.spark.table("Acked")._jdf.queryExecution().toString()
     assert "hashpartitioning(run" in plan
     assert findings(stored) == found
+
+
+def test_checks_that_are_left_out_find_nothing_without_their_kind(stored: Stored) -> None:
+    from kafkasim.analysis.checks import CHECKS, NEEDED
+    from kafkasim.analysis.checks.base import NO_CONTENTS
+    from kafkasim.analysis.load import views
+    from kafkasim.analysis.stored import StoredFleet
+
+    assert isinstance(stored, StoredFleet)
+    for kind in sorted(set(NEEDED.values())):
+        parts = {other: files for other, files in stored.parts.items() if other != kind}
+        left_out = [CHECKS[name] for name, needed in NEEDED.items() if needed == kind]
+        with views(replace(stored, parts=parts)):
+            rows = stored.spark.sql(" UNION ALL ".join(left_out))
+            assert (kind, rows.collect()) == (kind, [])
+            whole, nothing = stored.spark.table("contents"), stored.spark.sql(NO_CONTENTS)
+            assert whole.dtypes == nothing.dtypes
 
 
 def test_duckdb_finds_the_rows_that_spark_finds(stored: Stored) -> None:

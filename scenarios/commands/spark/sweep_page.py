@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kafkasim.scenarios.commands.common import say
 from kafkasim.scenarios.commands.spark.fleets import spark_session
-from kafkasim.scenarios.commands.spark.sweeps import answer, show_sweep
+from kafkasim.scenarios.commands.spark.sweeps import answer, plan, show_sweep
 from kafkasim.scenarios.language import library
 
 HEAD = """\
@@ -33,12 +33,13 @@ def section(name: str) -> str:
     assert scenario.sweep is not None, name
     picture = library.SWEEPS / f"{name}.png"
     shown = f"\n![{name}]({name}.png)\n" if picture.exists() else ""
+    points = len(plan(name, [], None, [], []).points)
     return f"""
 ## {scenario.sweep.question}
 
 {textwrap.fill(scenario.claim, 100)}
 
-    kafkasim sweep {name}
+    kafkasim sweep {name}   # {points} points, {scenario.sweep.runs} seeds of each
 {shown}"""
 
 
