@@ -223,7 +223,7 @@ def check(stored: Stored) -> list[CheckFinding]:
     manifests = {run.name: run.manifest for run in runs}
     lossy = [run.name for run in runs if run.manifest.get("losses")]
     found: dict[tuple[Any, ...], CheckFinding] = {}
-    text = query(lossy, [kind for kind in set(NEEDED.values()) if not stored.has(kind)])
+    text = query(lossy, [kind for kind in sorted(set(NEEDED.values())) if not stored.has(kind)])
     for row in sorted(stored.spark.sql(text).collect(), key=lambda row: int(row["seq"])):
         manifest = manifests[row["run"]]
         topics = manifest.get("topics", {})
