@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from kafkasim.analysis.runs import MANIFEST, TRACE, BadInput, check_version, chosen
 from kafkasim.analysis.source.schema import RUNS, arrow, manifest_of
 from kafkasim.model.facts import COLUMNS, FACTS
-from kafkasim.sim.trace.store import TableWriter, arrow_schema
 
 BATCH = "batch"
 NAMES = ("run", "verdict", "schema_version", BATCH)
@@ -43,9 +42,7 @@ def extracted(place: Path, wanted: str = "") -> Iterator[tuple[str, Path]]:
             raise BadInput(
                 f"{place}: {row['run']} has {trace.num_rows} facts, its row says {row['rows']}"
             )
-        writer = TableWriter(directory / TRACE, COLUMNS)
-        writer.write(trace)
-        writer.close()
+        pq.write_table(trace, directory / TRACE)
         text = json.dumps(manifest_of(row), sort_keys=True)
         (directory / MANIFEST).write_text(text, encoding="utf-8")
         yield row["run"], directory
@@ -70,7 +67,7 @@ def _row(place: Path, wanted: str) -> tuple[dict[str, Any], str]:
 
 def _facts(batch: Path, run: str) -> pa.Table:
     """Return the facts of a run in their order, with the columns of a trace."""
-    schema = arrow_schema(COLUMNS)
+    schema = arrow(COLUMNS)
     tables = []
     for kind in FACTS:
         for path in sorted((batch / f"kind={kind}").glob("*.parquet")):

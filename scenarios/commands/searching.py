@@ -48,8 +48,7 @@ def search(
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = 1,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Keep each distinct failure here: shrunk, explained, reported."),
+        Path | None, typer.Option(help="Keep each distinct failure here: shrunk, with a report.")
     ] = None,
     budget: Annotated[
         int, typer.Option(min=0, help="With --out: how many runs a shrink may take.")

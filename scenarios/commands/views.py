@@ -51,15 +51,18 @@ Moment = Annotated[
 ]
 
 
+WithoutInternal = Annotated[
+    bool, typer.Option("--exclude-internal", help="topics: without internal topics.")
+]
+
+
 def describe(
     place: RunDirectory,
     what: Annotated[View, typer.Argument(help="What to describe.")],
     at: Moment = "end",
     topic: Annotated[str | None, typer.Option(help="topics, log-dirs: only this topic.")] = None,
     group: Annotated[str | None, typer.Option(help="groups: only this group.")] = None,
-    exclude_internal: Annotated[
-        bool, typer.Option("--exclude-internal", help="topics: without internal topics.")
-    ] = False,
+    exclude_internal: WithoutInternal = False,
     under_replicated: Annotated[
         bool,
         typer.Option("--under-replicated", help="topics: only partitions with ISR < replicas."),
@@ -80,8 +83,8 @@ def describe(
 ) -> int:
     """Show the cluster of a run at a moment, as Kafka's own tools do.
 
-    The state is rebuilt from the trace: what the controller, the leaders and the group coordinators
-    had committed by then. What a trace does not tell is shown as —.
+    The state is what the trace says the controller, leaders and group coordinators had committed by
+    then. What a trace does not tell is shown as —.
     """
     with run_directory(place, run) as directory:
         state = state_at(directory, at, logs=what is View.log_dirs)

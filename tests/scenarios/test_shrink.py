@@ -276,3 +276,4 @@ def test_a_search_keeps_each_place_once(tmp_path: Path, capsys: pytest.CaptureFi
     assert run(load(directory / "shrunk.toml"), seed).anomalies
     assert "=> controller-" in (directory / "explanation.txt").read_text()
     assert (directory / "run" / "trace.parquet").exists()
+    assert "META" in (directory / "report.html").read_text()
