@@ -23,6 +23,7 @@ from kafkasim.model.client.admin.admin import KafkaAdmin
 from kafkasim.model.client.consumer.consumer import KafkaConsumer
 from kafkasim.model.client.disk import ClientDisk
 from kafkasim.model.client.legacy.connector import ZookeeperConsumerConnector
+from kafkasim.model.client.producer.accumulator import STATED_RATIOS
 from kafkasim.model.client.producer.producer import KafkaProducer
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config import (
@@ -37,6 +38,7 @@ from kafkasim.model.effects import Call, Exit, Process, Reply
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafkasim.model.client.producer.compression import Compressor
     from kafkasim.model.storage.files import Files
 
 
@@ -58,11 +60,14 @@ class ClientProcess(Process):
         files: Files,
         rng: random.Random,
         now: int,
+        compressor: Compressor = STATED_RATIOS,
     ) -> None:
+        """``compressor`` says what producers' records compress to."""
         super().__init__(name, files, rng, now)
         self._bootstrap = bootstrap
         self._configs = dict(clients)
         self._rules = rules
+        self._compressor = compressor
         self._renewed: dict[str, int] = {}  # client -> how often it was replaced
         self.clients: dict[str, Client] = {}
         self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {"open": self._open}
@@ -76,7 +81,7 @@ class ClientProcess(Process):
         config, bootstrap, rules = self._configs[client], self._bootstrap, self._rules
         made: Client
         if isinstance(config, ProducerConfig):
-            made = KafkaProducer(self, name, config, bootstrap, rules)
+            made = KafkaProducer(self, name, config, bootstrap, rules, self._compressor)
             self._methods[f"{client}.renew"] = partial(self._renew, client)
         elif isinstance(config, ConsumerConfig):
             made = KafkaConsumer(self, name, config, bootstrap, rules)

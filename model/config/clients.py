@@ -50,6 +50,7 @@ class ProducerConfig(ClientConfig):
     max_in_flight_requests_per_connection: int = setting(5, 1)  # unanswered at a time
     retries: int = setting(MAX_INT, 0)  # of a batch
     delivery_timeout_ms: int = setting(120000, 0)  # from send() to the end of retries
+    compression_type: str = setting("none", allowed=("none", "gzip", "snappy", "lz4", "zstd"))
     partitioner_class: str = setting("", allowed=("", ROUND_ROBIN))  # "": by key, or sticky
     transactional_id: str | None = setting(None)  # the same over restarts of one application
     transaction_timeout_ms: int = setting(60000)  # after it the coordinator aborts a transaction

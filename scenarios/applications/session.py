@@ -44,6 +44,10 @@ class Payloads:
         """Keep the payload of a record that has its id."""
         self._payloads[record_id] = payload
 
+    def written(self, record_id: int) -> Payload | None:
+        """Return a record's payload, None for a record that is a size only."""
+        return self._payloads.get(record_id)
+
     def of(self, record_id: int) -> Payload:
         """Return a record's payload; without one, its id in decimal."""
         return self._payloads.get(record_id) or Payload(str(record_id).encode())

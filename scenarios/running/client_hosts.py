@@ -20,6 +20,7 @@ from kafkasim.model.config import (
 )
 from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.applications.loading import UserApplication
+from kafkasim.scenarios.applications.records.compression import PayloadCompressor
 from kafkasim.scenarios.applications.session import USERS, Payloads, Session
 from kafkasim.scenarios.language.tables import (
     ConsumerGroupTable,
@@ -66,6 +67,7 @@ class ClientHosts:
         self._bootstrap = tuple(bootstrap)
         self.members: dict[str, list[str]] = {}  # group -> hosts of its members
         self._payloads = Payloads()
+        self._compressor = PayloadCompressor(self._payloads)
         self._launched: list[Applications] = []  # of all incarnations
         self._configs: dict[str, dict[str, Config]] = {}  # by host, then by client
         self._starts: list[tuple[int, Callable[[], None]]] = []  # (µs from ready, start)
@@ -259,7 +261,9 @@ class ClientHosts:
         now: int,
     ) -> ClientProcess:
         configs = dict(self._configs[name])
-        process = ClientProcess(name, self._bootstrap, configs, self._rules, files, rng, now)
+        process = ClientProcess(
+            name, self._bootstrap, configs, self._rules, files, rng, now, self._compressor
+        )
         for config in configs.values():
             told(config, process)
         return process

@@ -12,10 +12,16 @@ from collections.abc import Callable
 
 from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.client.producer.batches import PartitionQueue, ProducerBatch
+from kafkasim.model.client.producer.compression import (
+    Compressor,
+    Packing,
+    StatedRatios,
+)
 from kafkasim.model.config import ProducerConfig
 from kafkasim.model.records import BATCH_OVERHEAD, NO_HEADERS, Record, TopicPartition, record_size
 
 NEVER = 1 << 62
+STATED_RATIOS = StatedRatios()
 
 
 class RecordAccumulator:
@@ -24,8 +30,15 @@ class RecordAccumulator:
     ``on_release(now)`` is called whenever a batch has got its result and its memory is free.
     """
 
-    def __init__(self, config: ProducerConfig, on_release: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        on_release: Callable[[int], None],
+        compressor: Compressor = STATED_RATIOS,
+    ) -> None:
         self._config = config
+        codec = config.compression_type
+        self._packing = None if codec == "none" else Packing(codec, compressor)
         self._batch_size = config.batch_size
         self._linger_us = config.linger_ms * 1000
         self._on_release = on_release
@@ -85,7 +98,8 @@ class RecordAccumulator:
             if batch is None:
                 return None
         batch.records.append(Record(key, record_id, size, timestamp_ms))
-        batch.size = total = batch.size + size
+        total = batch.size + size if batch.packing is None else batch.estimated_with(size)
+        batch.size = total
         if timestamp_ms > batch.max_timestamp_ms:
             batch.max_timestamp_ms = timestamp_ms
         if ack_call is not None:
@@ -106,6 +120,9 @@ class RecordAccumulator:
         self._free_bytes -= need
         self._last_number = number = self._last_number + 1
         batch = self.incomplete[number] = ProducerBatch(queue, number, now, need)
+        if self._packing is not None:
+            batch.packing = self._packing
+            batch.estimate = self._packing.estimate(queue.tp.topic)
         queue.batches.append(batch)
         return batch
 
@@ -191,6 +208,9 @@ class RecordAccumulator:
         Models RecordAccumulator.splitAndReenqueue without the second half. The batch has no result
         of its own any more; a flush that waits for it waits for its parts.
         """
+        if self._packing is not None:
+            ratio = (batch.size - BATCH_OVERHEAD) / max(1, batch.uncompressed)
+            self._packing.expect_no_gain(batch.queue.tp.topic, ratio)
         parts = batch.split(limit, self._last_number + 1)
         self._last_number = last = parts[-1].number
         in_flight = batch.queue.sequences.in_flight

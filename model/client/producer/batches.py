@@ -3,14 +3,14 @@
 A batch is created by the first record that is appended to it and lives until it has a result. A
 :class:`PartitionQueue` holds the batches of one partition that wait to be sent, in order; beside
 them stand the partition's producer sequences, which only the TransactionManager writes.
-
-Not modelled: compression.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
+from kafkasim.model.client.producer.compression import estimated_size
 from kafkasim.model.records import (
     BATCH_OVERHEAD,
     NO_PRODUCER_EPOCH,
@@ -22,6 +22,9 @@ from kafkasim.model.records import (
     add_sequence,
     record_size,
 )
+
+if TYPE_CHECKING:
+    from kafkasim.model.client.producer.compression import Packing
 
 
 class ProducerBatch:
@@ -35,11 +38,14 @@ class ProducerBatch:
         "base_sequence",
         "created_us",
         "done",
+        "estimate",
         "full",
         "indeterminate",
         "leader_epoch",
         "max_timestamp_ms",
         "number",
+        "packed",
+        "packing",
         "producer_epoch",
         "producer_id",
         "queue",
@@ -47,6 +53,7 @@ class ProducerBatch:
         "sequence_reset",
         "size",
         "topic_id",
+        "uncompressed",
         "wire",
     )
 
@@ -57,7 +64,11 @@ class ProducerBatch:
         self.allocated = allocated  # bytes of buffer.memory
         self.records: list[Record] = []
         self.ack_calls: list[tuple[int, int]] | None = None  # (call, index of its record)
-        self.size = BATCH_OVERHEAD  # bytes
+        self.size = BATCH_OVERHEAD  # bytes; an estimate while a compressed batch is open
+        self.packing: Packing | None = None  # None: not compressed
+        self.packed = False  # compressed: the size is what it weighs
+        self.estimate = 1.0  # compressed bytes by bytes, as expected when the batch was opened
+        self.uncompressed = 0  # bytes of the records, if they are compressed
         self.max_timestamp_ms = -1
         self.full = False
         self.done = False  # has its result, or was split
@@ -88,8 +99,17 @@ class ProducerBatch:
             self.ack_calls = []
         self.ack_calls.append((call, len(self.records) - 1))
 
+    def estimated_with(self, size: int) -> int:
+        """Return the size of the compressed batch with a record more, as it is expected to be."""
+        self.uncompressed += size
+        return estimated_size(self.uncompressed, self.estimate)
+
     def build(self, transactional: bool = False) -> RecordBatch:
         """Build the batch as it goes over the wire."""
+        if self.packing is not None and not self.packed:
+            self.packed = True
+            topic = self.queue.tp.topic
+            self.size = self.packing.pack(topic, self.records, self.uncompressed)
         self.wire = RecordBatch(
             -1,
             len(self.records) - 2,
@@ -128,6 +148,7 @@ class ProducerBatch:
             if part is None or part.size + size > limit:
                 part = ProducerBatch(self.queue, first_number + len(parts), self.created_us, 0)
                 part.indeterminate = self.indeterminate
+                part.packing = self.packing
                 part.full = True
                 base_timestamp = record.timestamp_ms
                 size = self._size_in(part, record, base_timestamp)
@@ -140,6 +161,8 @@ class ProducerBatch:
             part.max_timestamp_ms = max(part.max_timestamp_ms, record.timestamp_ms)
             if index in calls:
                 part.want_ack(calls[index])
+        for part in parts:
+            part.uncompressed = part.size - BATCH_OVERHEAD
         parts[0].allocated = self.allocated
         return parts
 

@@ -6,7 +6,7 @@ SendFailed), and a second reply for the calls that want one.
 
 A producer with a transactional.id has the calls of ``transactions/calls.py`` beside ``send``.
 
-Not modelled: interceptors, compression, idle topics leaving the metadata.
+Not modelled: interceptors, idle topics leaving the metadata.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafkasim.model.client.exceptions import (
 )
 from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
-from kafkasim.model.client.producer.accumulator import RecordAccumulator
+from kafkasim.model.client.producer.accumulator import STATED_RATIOS, RecordAccumulator
 from kafkasim.model.client.producer.partitioner import (
     RoundRobinPartitioner,
     StickyPartitioner,
@@ -40,6 +40,7 @@ from kafkasim.model.records import NO_HEADERS, TopicPartition
 
 if TYPE_CHECKING:
     from kafkasim.model.client.producer.batches import PartitionQueue
+    from kafkasim.model.client.producer.compression import Compressor
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.effects import Process
 
@@ -102,12 +103,13 @@ class KafkaProducer:
         config: ProducerConfig,
         bootstrap: tuple[str, ...],
         rules: ClientRules,
+        compressor: Compressor = STATED_RATIOS,
     ) -> None:
         self.process = process
         self.config = config
         self.connections = Connections(process, name, config, bootstrap, "produce")
         self.metadata = Metadata(self.connections, rules, auto_create=True)
-        self.accumulator = RecordAccumulator(config, self._on_release)
+        self.accumulator = RecordAccumulator(config, self._on_release, compressor)
         self.sender = sender = Sender(config, rules, self.metadata, self.accumulator)
         self.metadata.listeners.append(self._on_metadata)
         self._rules = rules
