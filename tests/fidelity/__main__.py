@@ -24,6 +24,7 @@ from tests.fidelity import (
     kafka_settings,
 )
 from tests.fidelity.conversations import all_answers
+from tests.fidelity.playing import GROUPS
 from tests.fidelity.playing.__main__ import main as schedules
 from tests.fidelity.real_kafka import VERSIONS, NoKafka, running
 from tests.fidelity.real_zookeeper import VERSION as ZOOKEEPER
@@ -78,7 +79,7 @@ def main(arguments: list[str]) -> int:
             different = settle(part, version, lines, write=write) or different
     options = ["--write"] if write else []
     played = 0
-    for mode in () if named else ([], ["--version", ZOOKEEPER]):
+    for mode in () if named else ([], ["--version", ZOOKEEPER], ["--version", GROUPS]):
         played = max(played, schedules([*options, *mode]))
     return max(played, 1 if different else 0)
 

@@ -191,7 +191,7 @@ class Codec:
                 return None
             return [self._read(read, _element(field), kind[2:]) for _ in range(size)]
         if "nullableVersions" in field and self.version in Versions(field["nullableVersions"]):
-            if struct.unpack(">b", read.read(1))[0] < 0:
+            if struct.unpack(">b", read.read(1))[0] <= 0:  # −1; in a tagged field 0
                 return None
         return self.read_struct(read, self._fields_of(field, kind))
 

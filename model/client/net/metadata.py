@@ -82,8 +82,7 @@ class Metadata:
         new = [topic for topic in topics if topic not in self.topics]
         self.topics.update(dict.fromkeys(new))
         if new:
-            self._skips_backoff = True
-            self.request_update(now)
+            self.request_update_for_new_topics(now)
 
     def set_topics(self, topics: tuple[str, ...], now: int) -> None:
         """Ask for exactly these topics from now on."""
@@ -110,6 +109,11 @@ class Metadata:
         pattern = self.pattern
         known = pattern is not None and topic not in COORDINATOR_TOPICS
         return known and pattern is not None and pattern.fullmatch(topic) is not None
+
+    def request_update_for_new_topics(self, now: int) -> None:
+        """Refresh the metadata at once, without backoff."""
+        self._skips_backoff = True
+        self.request_update(now)
 
     def request_update(self, now: int) -> None:
         """Refresh the metadata as soon as the backoff allows (requestUpdate)."""

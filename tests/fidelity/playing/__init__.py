@@ -16,11 +16,18 @@ HERE = Path(__file__).parent.parent
 ZOOKEEPER = "3.9.1-zookeeper"
 """The version of the schedules in ZooKeeper mode."""
 
+GROUPS = "4.0.0-groups"
+"""The version of the schedules with consumer groups."""
+
 
 def names(version: str = "") -> list[str]:
-    """Return the names of all schedules in KRaft mode, or in ZooKeeper mode."""
-    place = HERE / "schedules" / ("zookeeper" if version == ZOOKEEPER else "")
-    return sorted(file.stem for file in place.glob("*.toml"))
+    """Return the names of all schedules in KRaft mode, in ZooKeeper mode, or with groups."""
+    return sorted(file.stem for file in place(version).glob("*.toml"))
+
+
+def place(version: str) -> Path:
+    """Return the directory of the schedules of a version."""
+    return HERE / "schedules" / version.partition("-")[2]
 
 
 def load(name: str, version: str = "4.0.0") -> Scenario:
@@ -29,11 +36,11 @@ def load(name: str, version: str = "4.0.0") -> Scenario:
     Without a word of its own it has no eligible leader replicas, which are 4.1's default.
     """
     if version == ZOOKEEPER:
-        return spec.load(HERE / "schedules" / "zookeeper" / f"{name}.toml")
-    file = HERE / "schedules" / f"{name}.toml"
+        return spec.load(place(version) / f"{name}.toml")
+    file = place(version) / f"{name}.toml"
     data = spec.read_toml(file)
     cluster = data["cluster"]
-    cluster["kafka-version"] = version.rpartition(".")[0]
+    cluster["kafka-version"] = version.partition("-")[0].rpartition(".")[0]
     cluster["features"] = {ELR_FEATURE: 0} | cluster.get("features", {})
     return spec.parse(data, str(file))
 

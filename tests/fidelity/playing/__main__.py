@@ -17,7 +17,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.fidelity.playing import ZOOKEEPER, load, names, stored
+from tests.fidelity.playing import GROUPS, ZOOKEEPER, load, names, stored
+from tests.fidelity.playing.groups.real import RealGroupPlay
+from tests.fidelity.playing.groups.simulated import SimulatedGroupPlay
 from tests.fidelity.playing.nodes import class_archive
 from tests.fidelity.playing.real import Disturbed, RealPlay
 from tests.fidelity.playing.simulated import SimulatedPlay
@@ -26,13 +28,17 @@ from tests.fidelity.real_kafka import VERSIONS, NoKafka
 
 ATTEMPTS = 3
 
+PLAYS = {ZOOKEEPER: (RealZooKeeperPlay, SimulatedZooKeeperPlay),
+         GROUPS: (RealGroupPlay, SimulatedGroupPlay)}  # fmt: skip
+"""How the schedules of a version are played that are not those of KRaft mode."""
+
 
 def real_history(name: str, version: str) -> list[str]:
     """Return the history of a schedule on real Kafka, asked again where it was disturbed."""
     for attempt in range(ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix="kafkasim-fidelity-") as scratch:
             try:
-                play = RealZooKeeperPlay if version == ZOOKEEPER else RealPlay
+                play, _ = PLAYS.get(version, (RealPlay, SimulatedPlay))
                 return play(load(name, version), version, Path(scratch)).play()
             except Disturbed as reason:
                 print(f"{name}: {reason}", file=sys.stderr)
@@ -58,7 +64,7 @@ def settle(name: str, version: str, *, write: bool) -> bool:
 
 def simulated(name: str, version: str) -> SimulatedPlay:
     """Return the model's play of a schedule."""
-    play = SimulatedZooKeeperPlay if version == ZOOKEEPER else SimulatedPlay
+    _, play = PLAYS.get(version, (RealPlay, SimulatedPlay))
     return play(load(name, version))
 
 
@@ -66,7 +72,7 @@ def main(arguments: list[str]) -> int:
     """Compare or write; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.fidelity.playing")
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--version", default=VERSIONS[0], choices=(*VERSIONS, ZOOKEEPER))
+    parser.add_argument("--version", default=VERSIONS[0], choices=(*VERSIONS, *PLAYS))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--model", action="store_true")

@@ -44,9 +44,11 @@ class MetadataReader:
     def entries(self, data_dir: Path) -> list[Entry]:
         """Return the records of a controller's log."""
         found: list[Entry] = []
-        for base, epoch, control, values in _batches(data_dir):
+        for base, epoch, control, values in batches(data_dir / LOG):
             for delta, (key, data) in enumerate(values):
+                assert data is not None, "a metadata record has a value"
                 if control:
+                    assert key is not None, "a control record has a key"
                     found += _control(base + delta, epoch, key, data)
                 else:
                     kind, fields = self._decode(data)
@@ -63,7 +65,7 @@ class MetadataReader:
             io.BytesIO(data[3:]), schema["fields"]
         )
         absent = {each["name"]: default_of(each) for each in schema["fields"]}
-        return schema["name"], _uncapitalised(absent | fields)
+        return schema["name"], uncapitalised(absent | fields)
 
 
 def end_of_log(data_dir: Path) -> tuple[int, int]:
@@ -72,14 +74,15 @@ def end_of_log(data_dir: Path) -> tuple[int, int]:
     The controller with the greatest one has all that is committed.
     """
     last = (0, 0)
-    for base, epoch, _, values in _batches(data_dir):
+    for base, epoch, _, values in batches(data_dir / LOG):
         last = (epoch, base + len(values))
     return last
 
 
-def _batches(data_dir: Path) -> Iterator[tuple[int, int, bool, list[tuple[bytes, bytes]]]]:
-    """Yield (base offset, epoch, whether it is a control batch, keys and values)."""
-    file = data_dir / LOG
+def batches(
+    file: Path,
+) -> Iterator[tuple[int, int, bool, list[tuple[bytes | None, bytes | None]]]]:
+    """Yield (base offset, epoch, whether it is a control batch, keys and values) of a segment."""
     data = file.read_bytes() if file.exists() else b""
     at = 0
     while at + _HEADER.size <= len(data):
@@ -91,15 +94,19 @@ def _batches(data_dir: Path) -> Iterator[tuple[int, int, bool, list[tuple[bytes,
         at += 12 + size
 
 
-def _record(read: io.BytesIO) -> tuple[bytes, bytes]:
+def _record(read: io.BytesIO) -> tuple[bytes | None, bytes | None]:
     """Return key and value of the next record (DefaultRecord)."""
     end = _varint(read) + read.tell()
     read.read(1)
     _varint(read), _varint(read)
-    key = read.read(max(_varint(read), 0))
-    found = read.read(max(_varint(read), 0))
+    key, found = _field(read), _field(read)
     read.seek(end)
     return key, found
+
+
+def _field(read: io.BytesIO) -> bytes | None:
+    size = _varint(read)
+    return None if size < 0 else read.read(size)
 
 
 def _varint(read: io.BytesIO) -> int:
@@ -120,9 +127,10 @@ def _control(offset: int, epoch: int, key: bytes, data: bytes) -> Iterator[Entry
         yield Entry(offset, epoch, "Voters", {})
 
 
-def _uncapitalised(node: Any) -> Any:
+def uncapitalised(node: Any) -> Any:
+    """Return decoded fields under names with small first letters."""
     if isinstance(node, list):
-        return [_uncapitalised(each) for each in node]
+        return [uncapitalised(each) for each in node]
     if not isinstance(node, dict):
         return node
-    return {name[:1].lower() + name[1:]: _uncapitalised(found) for name, found in node.items()}
+    return {name[:1].lower() + name[1:]: uncapitalised(found) for name, found in node.items()}

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kafkasim.model.records import GROUP_METADATA_TOPIC
 from kafkasim.scenarios.language.tables import FaultTable, OperationTable, Scenario
 from kafkasim.scenarios.language.units import Span
 from tests.fidelity.playing.history import History
@@ -87,6 +88,7 @@ class RealPlay:
         producers = [
             ProducerThread(self.operator, workload, self.scenario)
             for workload in self.scenario.workload
+            if workload.kind == "producer"
         ]
         self._began = time.monotonic()
         for producer in producers:
@@ -149,6 +151,8 @@ class RealPlay:
     def _place(self, name: str) -> str:
         if name == "active-controller":
             return self.nodes.active_controller()
+        if name.startswith("coordinator:"):
+            return f"broker-{self.operator.leader(f'{GROUP_METADATA_TOPIC}-0')}"
         if name.startswith("leader:"):
             return f"broker-{self.operator.leader(name.partition(':')[2])}"
         return name

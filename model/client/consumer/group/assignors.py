@@ -2,9 +2,6 @@
 
 The half of Kafka's ConsumerCoordinator that chooses the rebalance protocol, writes subscriptions,
 assigns (onLeaderElected), and watches the topics that it has assigned (MetadataSnapshot).
-
-Not modelled: a leader waits for the metadata of other members' topics; here it assigns without the
-topics that it does not know, and rebalances when it does.
 """
 
 from __future__ import annotations
@@ -70,15 +67,26 @@ class GroupAssignors:
 
     # As the leader of the group.
 
-    def assign(self, response: JoinGroupResponse, now: int) -> tuple[tuple[str, Partitions], ...]:
+    def watch(self, response: JoinGroupResponse, now: int) -> bool:
+        """Ask for the topics of all members; return whether some are not the leader's own.
+
+        It waits for the next metadata then (updateGroupSubscription).
+        """
+        wanted = _topics_of(response)
+        self._metadata.add_topics(wanted, now)
+        if all(topic in self._subscription.topics for topic in wanted):
+            return False
+        self._metadata.request_update_for_new_topics(now)
+        return True
+
+    def assign(self, response: JoinGroupResponse) -> tuple[tuple[str, Partitions], ...]:
         """Assign the partitions of all members' topics.
 
         Raises:
             AssignorError: the assignor failed, or gives away partitions that are still owned.
         """
         assert response.protocol_name is not None, response
-        wanted = tuple(sorted({t: None for m in response.members for t in m.subscription.topics}))
-        self._metadata.add_topics(wanted, now)
+        wanted = _topics_of(response)
         self._assigned = self._known(wanted)
         if response.skip_assignment:
             return ()
@@ -116,6 +124,11 @@ class GroupAssignors:
         if self._rack is None:
             return {topic: self._metadata.partition_counts.get(topic, 0) for topic in topics}
         return {topic: self._metadata.replica_racks(topic) for topic in topics}
+
+
+def _topics_of(response: JoinGroupResponse) -> tuple[str, ...]:
+    """Return the topics that the members of a group subscribe to, sorted."""
+    return tuple(sorted({t: None for m in response.members for t in m.subscription.topics}))
 
 
 def _validate_cooperative(assignment: Assignment, members: Members) -> None:

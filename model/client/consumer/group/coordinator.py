@@ -78,6 +78,7 @@ class ConsumerCoordinator:
         )
         self._assignors = GroupAssignors(config, metadata, subscription, membership)
         self._join = GroupJoin(config, lookup, membership, heartbeat, self, self._assignors, poll)
+        metadata.listeners.append(self._join.on_metadata)
         self._rejoin_needed = True
         self._rejoin_reason = ""
         self._needs_prepare = True

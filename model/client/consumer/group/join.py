@@ -1,7 +1,8 @@
 """A member's way into a generation: JoinGroup and SyncGroup, as AbstractCoordinator sends them.
 
-A JoinGroup response is handled inside poll() only. After an error the member joins again: at once
-if the coordinator asked for that, else after a backoff.
+A JoinGroup response is handled inside poll() only. A leader that has to assign topics which it does
+not read itself waits for their metadata first. After an error the member joins again: at once if
+the coordinator asked for that, else after a backoff.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class GroupJoin:
         self.protocol_name = ""  # the assignor of the last generation that was synced
         self._in_flight = False  # JoinGroup or SyncGroup
         self._response: Any = None  # of a JoinGroup, arrived while no poll() was outstanding
+        self._leading: JoinGroupResponse | None = None  # whose topics' metadata is awaited
         self._attempts = 0
         self._not_before = 0
         self._started_us: int | None = None  # when the first JoinGroup of the rebalance was sent
@@ -67,7 +69,7 @@ class GroupJoin:
     @property
     def under_way(self) -> bool:
         """Whether a response is expected, or waits for the next poll()."""
-        return self._in_flight or self._response is not None
+        return self._in_flight or self._response is not None or self._leading is not None
 
     def take_assignment(self) -> Partitions | None:
         """Return the assignment that has arrived, once."""
@@ -136,13 +138,30 @@ class GroupJoin:
             return
         membership.joined(response.generation_id, response.member_id)
         self._heartbeat.enable(now)
-        assignments: tuple[tuple[str, Partitions], ...] = ()
-        if response.leader == response.member_id:
-            try:
-                assignments = self._assignors.assign(response, now)
-            except AssignorError as error:
-                self._fail(error.error, error)
-                return
+        if response.leader != response.member_id:
+            self._sync(response, (), now)
+        elif self._assignors.watch(response, now):
+            self._leading = response
+        else:
+            self._assign(response, now)
+
+    def on_metadata(self, now: int) -> None:
+        """Assign, if that waited for metadata."""
+        response, self._leading = self._leading, None
+        if response is not None:
+            if self._membership.generation_id == response.generation_id:
+                self._assign(response, now)
+            self._poll.wake(now)
+
+    def _assign(self, response: JoinGroupResponse, now: int) -> None:
+        try:
+            self._sync(response, self._assignors.assign(response), now)
+        except AssignorError as error:
+            self._fail(error.error, error)
+
+    def _sync(
+        self, response: JoinGroupResponse, assignments: tuple[tuple[str, Partitions], ...], now: int
+    ) -> None:
         if self._lookup.channel is None:
             self._retry("CoordinatorNotAvailableException", now)
             return

@@ -1,0 +1,152 @@
+"""A schedule of groups on the model: an ordinary run, and the log of its group coordinators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafkasim.model import facts
+from kafkasim.model.group import records as classic
+from kafkasim.model.group.modern.log import records as modern
+from kafkasim.model.group.modern.state.member import ClassicMemberMetadata
+from kafkasim.model.messages import Subscription
+from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
+from tests.fidelity.playing.groups.history import GroupHistory
+from tests.fidelity.playing.groups.log import Entry
+from tests.fidelity.playing.simulated import SimulatedPlay
+
+
+class SimulatedGroupPlay(SimulatedPlay):
+    """One schedule on the model; its history ends with the schedule, before all is healed."""
+
+    _lines: list[str]
+
+    def _entries(self) -> list[Entry]:
+        return [
+            _as_kafka(batch.base_offset + delta, batch.leader_epoch, record.key, record.value)
+            for batch in self._log().batches_from(0)
+            if not batch.control
+            for delta, record in enumerate(batch.records)
+        ]
+
+    def _on_phase(self, _seq: int, _t: int, _node: str, fact: facts.Phase) -> None:
+        if fact.phase == "liveness":
+            created = self.run.progress.topics
+            ends = {}
+            for each in created.values():
+                for number in range(each.partitions):
+                    log = self._replica(each.topic, number)
+                    if log is not None:  # else the topic is deleted
+                        ends[each.topic, number] = log.log_end_offset
+            topics = {topic_id: each.topic for topic_id, each in created.items()}
+            self._lines = GroupHistory(topics, ends).lines(self._entries())
+
+    def _history(self) -> list[str]:
+        return self._lines
+
+    def _log(self) -> Any:
+        """Return the log of the only partition of the coordinators' topic."""
+        return self._replica(GROUP_METADATA_TOPIC, 0)
+
+    def _replica(self, topic: str, number: int) -> Any:
+        """Return the log of a partition that has all that is committed, None without replicas."""
+        tp = TopicPartition(topic, number)
+        brokers = [self.run.cluster.broker_process(h.name) for h in self.run.cluster.brokers]
+        hosted = [broker.replicas.partitions.get(tp) for broker in brokers if broker is not None]
+        logs = [each.log for each in hosted if each is not None]
+        key = lambda log: (log.epochs.latest_epoch, log.log_end_offset)  # noqa: E731
+        return max(logs, key=key, default=None)
+
+
+def _as_kafka(offset: int, epoch: int, key: Any, found: Any) -> Entry:
+    """Return a record under Kafka's names."""
+    kind = type(key).__name__.removesuffix("Key")
+    fields = None if found is None else _FIELDS[kind](found)
+    return Entry(offset, epoch, kind, _camelled(key), fields)
+
+
+def _camelled(found: Any) -> dict[str, Any]:
+    """Return the fields of a value whose names are Kafka's, but for their form."""
+    fields = {_camel(name): getattr(found, name) for name in type(found).__dataclass_fields__}
+    return {_KEYS.get(name, name): field for name, field in fields.items()}
+
+
+_KEYS = {"regex": "regularExpression"}
+
+
+def _group(found: classic.GroupMetadataValue) -> dict[str, Any]:
+    return _camelled(found) | {"members": [_member(each) for each in found.members]}
+
+
+def _member(found: classic.MemberMetadata) -> dict[str, Any]:
+    return {
+        "memberId": found.member_id,
+        "groupInstanceId": found.instance_id,
+        "clientId": found.client_id,
+        "rebalanceTimeout": found.rebalance_timeout_ms,
+        "sessionTimeout": found.session_timeout_ms,
+        "subscription": _subscription(found.subscription),
+        "assignment": _partitions(found.assignment),
+    }
+
+
+def _subscription(found: Subscription) -> dict[str, Any]:
+    return _camelled(found) | {"ownedPartitions": _partitions(found.owned_partitions)}
+
+
+def _partitions(found: Iterable[TopicPartition]) -> list[tuple[str, int]]:
+    return [(tp.topic, tp.partition) for tp in found]
+
+
+def _topics(found: modern.ConsumerGroupPartitionMetadataValue) -> dict[str, Any]:
+    return {
+        "topics": [
+            {"topicId": each.topic_id, "topicName": name, "numPartitions": each.partitions}
+            for name, each in found.topics
+        ]
+    }
+
+
+def _consumer(found: modern.ConsumerGroupMemberMetadataValue) -> dict[str, Any]:
+    return _camelled(found) | {
+        "subscribedTopicNames": found.topics,
+        "subscribedTopicRegex": found.regex,
+        "classicMemberMetadata": None if found.classic is None else _classic(found.classic),
+    }
+
+
+def _classic(found: ClassicMemberMetadata) -> dict[str, Any]:
+    return {
+        "sessionTimeoutMs": found.session_timeout_ms,
+        "supportedProtocols": [{"name": name} for name, _ in found.protocols],
+    }
+
+
+def _current(found: modern.ConsumerGroupCurrentMemberAssignmentValue) -> dict[str, Any]:
+    return _camelled(found) | {
+        "assignedPartitions": _assigned(found.assigned),
+        "partitionsPendingRevocation": _assigned(found.revoking),
+    }
+
+
+def _assigned(found: Any) -> list[dict[str, Any]]:
+    return [{"topicId": each, "partitions": list(numbers)} for each, numbers in found.items()]
+
+
+_FIELDS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "OffsetCommit": _camelled,
+    "GroupMetadata": _group,
+    "ConsumerGroupMetadata": _camelled,
+    "ConsumerGroupPartitionMetadata": _topics,
+    "ConsumerGroupMemberMetadata": _consumer,
+    "ConsumerGroupRegularExpression": _camelled,
+    "ConsumerGroupTargetAssignmentMetadata": _camelled,
+    "ConsumerGroupTargetAssignmentMember": lambda found: {"topicPartitions": _assigned(found)},
+    "ConsumerGroupCurrentMemberAssignment": _current,
+}
+"""What the value of each kind of record is in Kafka's schema."""
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
