@@ -23,6 +23,7 @@ CHECKS: dict[str, str] = {
     "skipped-by-commit": groups.SKIPPED_BY_COMMIT,
     "lost-to-retention": groups.LOST_TO_RETENTION,
     "double-owner": groups.DOUBLE_OWNER,
+    "early-handover": groups.EARLY_HANDOVER,
     "one-leader-per-epoch": replication.ONE_LEADER,
     "clean-leader-holds-exposed": replication.CLEAN_LEADER_HOLDS_EXPOSED,
     "high-watermark-min-isr": replication.HIGH_WATERMARK_NEEDS_MIN_ISR,

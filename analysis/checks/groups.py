@@ -1,6 +1,7 @@
 """Do commits and assignments hold, and does a group get what it has not read yet?
 
-The checks offset-regression, skipped-by-commit, double-owner and lost-to-retention.
+The checks offset-regression, skipped-by-commit, double-owner, early-handover and
+lost-to-retention.
 """
 
 from __future__ import annotations
@@ -164,6 +165,53 @@ DOUBLE_OWNER = offending(
     WHERE taken > seq GROUP BY run, group, place, tp""",
     "'double-owner'",
     "'%s has two owners in group %s (%s)', tp, group, place",
+    "array(group)",
+    about(promise="promise"),
+)
+
+EARLY_HANDOVER = offending(
+    # A generation gives a partition to a member while another one has told in its JoinGroup that
+    # it owns it (KIP-429): that one has not revoked it yet. A claim counts if it is of the latest
+    # generation that any claim is of, and the only one of its partition. A static member's new id
+    # takes over what the old one had. (judging/invariants/handover.py)
+    r"""
+    SELECT assigned.run, CAST(NULL AS STRING) AS topic_id,
+           CAST(regexp_extract(assigned.tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
+           assigned.seq, assigned.tp, assigned.group, assigned.generation, claim.member_id AS owner,
+           claim.seq AS promise
+    FROM (SELECT run, node, group, generation, seq, member_id, tp FROM GroupAssigned
+          LATERAL VIEW explode(assignment) AS tp) AS assigned
+    JOIN (SELECT run, node, group, generation, tp, any_value(claim) AS claim, formed, next
+          FROM (SELECT *, max(claim.generation) OVER (PARTITION BY run, node, group, formed)
+                           AS newest
+                FROM (SELECT run, node, group, formed, any_value(next) AS next,
+                             any_value(generation) AS generation, max(claim) AS claim
+                      FROM (SELECT rounds.*, struct(asked.seq, asked.generation, asked.owned,
+                                                    asked.member_id, asked.instance_id) AS claim
+                            FROM (SELECT run, node, group, generation, member_ids, seq AS formed,
+                                         lag(seq, 1, -1) OVER by_group AS since,
+                                         lead(seq, 1, 1L << 62) OVER by_group AS next
+                                  FROM GroupState WHERE state = 'CompletingRebalance'
+                                  WINDOW by_group AS (PARTITION BY run, node, group ORDER BY seq))
+                                AS rounds
+                            JOIN (SELECT * FROM MemberRequest WHERE api = 'JoinGroup') AS asked
+                                ON asked.run = rounds.run AND asked.node = rounds.node
+                                   AND asked.group = rounds.group AND asked.seq > since
+                                   AND asked.seq < formed
+                                   AND array_contains(member_ids, asked.member_id))
+                      GROUP BY run, node, group, formed, claim.member_id)
+                WHERE size(claim.owned) > 0)
+          LATERAL VIEW explode(claim.owned) AS tp
+          WHERE claim.generation = newest
+          GROUP BY run, node, group, generation, formed, next, tp HAVING count(1) = 1) AS owners
+        ON owners.run = assigned.run AND owners.node = assigned.node
+           AND owners.group = assigned.group AND owners.generation = assigned.generation
+           AND owners.tp = assigned.tp AND assigned.seq > formed AND assigned.seq < next
+    WHERE claim.member_id != assigned.member_id
+        AND NOT startswith(assigned.member_id, coalesce(claim.instance_id || '-', '/'))""",
+    "'early-handover'",
+    "'group %s gives %s away in generation %d, and %s has not revoked it', group, tp, generation,"
+    " owner",
     "array(group)",
     about(promise="promise"),
 )

@@ -101,6 +101,13 @@ class ClientRules:
         """
         return False
 
+    def withholds_owned_partitions(self) -> bool:
+        """Return whether the cooperative assignor gives away nothing that a member still owns.
+
+        The next owner gets it in the rebalance after its revocation (KIP-429).
+        """
+        return True
+
     def spares_nodes_of_buffered(self) -> bool:
         """Return whether a consumer fetches nothing from a node of which it has records buffered.
 

@@ -150,6 +150,13 @@ class OffsetsExpireAtOnce(GroupRules):
         return True
 
 
+class HandsOverAtOnce(ClientRules):
+    """The cooperative assignor gives a partition to its next owner while the last one has it."""
+
+    def withholds_owned_partitions(self) -> bool:
+        return False
+
+
 class NeverResigns(GroupRules):
     """A coordinator goes on when another broker leads its partition."""
 
@@ -306,6 +313,11 @@ MUTATIONS: tuple[Variant, ...] = (
         (KeepsLostPartitions,),
         "EXCL", "zk-consumer-zombie",
         "An old consumer whose session has expired deletes no owner's znode that it had before.",
+    ),
+    Variant(
+        "M61-hands-over-at-once", "KIP-429", (HandsOverAtOnce,),
+        "early-handover", "cooperative-rebalance",
+        "A cooperative member's partition is given to another one only after it was revoked.",
     ),
     *HARM,
 )  # fmt: skip

@@ -31,11 +31,6 @@ class At:
     fact: Any
 
 
-def timed(story: Sequence[tuple[float, str, Any]]) -> Case:
-    """Return a story of (seconds, node, fact) as a case."""
-    return [(node, At(seconds, fact)) for seconds, node, fact in story]
-
-
 def passing(story: Case) -> Case:
     """Return a story at one instant, in which a number in the place of a fact lets time pass."""
     now, case = 0.0, []

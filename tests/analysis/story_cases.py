@@ -6,32 +6,30 @@ find what the judge finds, and nothing where the judge finds nothing.
 
 from __future__ import annotations
 
-from tests.analysis.analysis_rows import Case, passing, timed
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tests.analysis.analysis_rows import Case, passing
 from tests.scenarios.test_consumer_group_judge import STORIES as CONSUMER_GROUPS
-from tests.scenarios.test_harm import STORIES as HARM
+from tests.scenarios.test_invariants import STORIES as INVARIANTS
 
-CHECKED = {"EXCL": "double-owner"}
-"""What the judges of the run and the checks name differently, where stories are told to both."""
+Told = Mapping[str, tuple[Sequence[Any], Sequence[Any], Sequence[Any]]]
 
 
-def _of_harm() -> dict[str, tuple[Case, dict[str, int]]]:
+def _cases(
+    stories: Told, as_case: Callable[[Sequence[Any]], Case], names: Mapping[str, str]
+) -> dict[str, tuple[Case, dict[str, int]]]:
+    """Return the stories about the invariants ``names``, which the checks call by their values."""
     cases: dict[str, tuple[Case, dict[str, int]]] = {}
-    for story, (before, good, bad) in HARM.items():
-        name = story.split()[0]
-        if name in CHECKED:
-            cases[f"{story}: good"] = timed([*before, *good]), {}
-            cases[f"{story}: bad"] = timed([*before, *bad]), {CHECKED[name]: 1}
+    for story, (before, good, bad) in stories.items():
+        name = names.get(story.split()[0])
+        if name is not None:
+            cases[f"{story}: good"] = as_case([*before, *good]), {}
+            cases[f"{story}: bad"] = as_case([*before, *bad]), {name: 1}
     return cases
 
 
-def _of_consumer_groups() -> dict[str, tuple[Case, dict[str, int]]]:
-    cases: dict[str, tuple[Case, dict[str, int]]] = {}
-    for story, (before, good, bad) in CONSUMER_GROUPS.items():
-        name = story.split()[0]
-        if name in CHECKED:
-            cases[f"KIP-848, {story}: good"] = passing([*before, *good]), {}
-            cases[f"KIP-848, {story}: bad"] = passing([*before, *bad]), {CHECKED[name]: 1}
-    return cases
-
-
-STORY_CASES = {**_of_harm(), **_of_consumer_groups()}
+STORY_CASES = {
+    **_cases(INVARIANTS, passing, {"early-handover": "early-handover"}),
+    **_cases(CONSUMER_GROUPS, passing, {"EXCL": "double-owner"}),
+}

@@ -97,6 +97,14 @@ def _group(
     return node, facts.GroupState("billing", state, generation, members, "range", reason, leader)
 
 
+def _owns(member: str, generation: int, *owned: str, instance: str | None = None) -> Row:
+    """The JoinGroup of a cooperative member that keeps partitions."""
+    return "broker-1", facts.MemberRequest(
+        "billing", member, instance, "JoinGroup", generation, ("orders",), ("cooperative-sticky",),
+        6000, 10_000, owned,
+    )  # fmt: skip
+
+
 OFFSETS: Row = ("controller-1", facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 1, 3, 1))
 LOADED: Row = ("broker-1", facts.CoordinatorLoaded(0, 1, True))
 ALONE: list[Row] = [  # a group of one member in its first generation
@@ -321,6 +329,25 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-9", facts.LogStart(T, P, 1, "leader", 2, 2)),
          ("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
         [("broker-9", final([batch(0, [10]), batch(1, [11])], epochs=(0, 1)))],
+    ),
+    "early-handover a member still owns it": (
+        [OFFSETS, LOADED, _owns("m1", 1, "orders-0"), _owns("m2", 1, "orders-1"),
+         _group("CompletingRebalance", 2, "m1", "m2")],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m1", ()))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0", "orders-1")))],
+    ),
+    "early-handover an older claim does not count": (
+        [OFFSETS, LOADED, _owns("m1", 1, "orders-0")],
+        [_owns("m2", 2, "orders-1"), _group("CompletingRebalance", 3, "m1", "m2"),
+         ("broker-1", facts.GroupAssigned("billing", 3, "m2", ("orders-0",)))],
+        [_owns("m2", 1, "orders-1"), _group("CompletingRebalance", 3, "m1", "m2"),
+         ("broker-1", facts.GroupAssigned("billing", 3, "m2", ("orders-0",)))],
+    ),
+    "early-handover a static member that comes back takes what it had": (
+        [OFFSETS, LOADED, _owns("i-1", 1, "orders-0", instance="i"),
+         _group("CompletingRebalance", 2, "i-1")],
+        [("broker-1", facts.GroupAssigned("billing", 2, "i-2", ("orders-0",)))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "j-2", ("orders-0",)))],
     ),
     "needless-rebalance a follower asks for the answer that it has missed": (
         [*ALONE, _group("Stable", 1, "m1", "m2"), _asks("JoinGroup", "m2"),

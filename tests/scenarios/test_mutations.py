@@ -39,6 +39,7 @@ SEEDS = {
     "M44-coordinator-never-resigns": 1,
     "M51-decisions-forgotten": 2,
     "M60-keeps-lost-partitions": 1,
+    "M61-hands-over-at-once": 1,
 }
 TWINS = (
     "M09-commits-alone",

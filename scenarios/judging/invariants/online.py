@@ -14,6 +14,7 @@ from kafkasim.scenarios.judging.groups import GroupLimits, Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.clients import Clients
 from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
+from kafkasim.scenarios.judging.invariants.handover import Handovers
 from kafkasim.scenarios.judging.invariants.logs import Logs
 from kafkasim.scenarios.judging.invariants.metadata import Metadata
 from kafkasim.scenarios.judging.invariants.owners import Owners
@@ -32,7 +33,7 @@ INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
     "NODUP", "ORDER", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE", "PIDSTATE", *HARM,
     "needless-rebalance", "long-rebalance", "needless-eviction", "vanished-offset",
-    "stale-coordinator",
+    "stale-coordinator", "early-handover",
 )  # fmt: skip
 
 
@@ -52,6 +53,7 @@ class Invariants:
         self._metadata = Metadata(self.cluster)
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)
+        Handovers(self.cluster)
         self.owners = Owners(self.cluster)
         Harm(self.cluster)
         consumer_groups = ConsumerGroups(self.cluster, limits.consumer_session_us)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafkasim.model.client.exceptions import AssignorError
 from kafkasim.model.group.assignors import RebalanceProtocol, assignor_class, rebalance_protocol
+from kafkasim.model.group.assignors.sticky.assignor import CooperativeStickyAssignor
 from kafkasim.model.messages import JoinGroupResponse, Subscription
 from kafkasim.model.records import TopicPartition
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.consumer.group.membership import Membership
     from kafkasim.model.client.consumer.subscription import SubscriptionState
     from kafkasim.model.client.net.metadata import Metadata
+    from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
     from kafkasim.model.group.assignors import Assignment, Members, Topics
 
@@ -31,6 +33,7 @@ class GroupAssignors:
     def __init__(
         self,
         config: ConsumerConfig,
+        rules: ClientRules,
         metadata: Metadata,
         subscription: SubscriptionState,
         membership: Membership,
@@ -38,6 +41,9 @@ class GroupAssignors:
         classes = [assignor_class(name) for name in config.partition_assignment_strategy]
         self.protocol = rebalance_protocol(classes)
         self._assignors = {each.name: each() for each in classes}
+        built_in = self._assignors.get(BUILT_IN_COOPERATIVE)
+        if isinstance(built_in, CooperativeStickyAssignor):
+            built_in.withholds = rules.withholds_owned_partitions()
         self._rack = config.client_rack or None
         self._metadata = metadata
         self._subscription = subscription

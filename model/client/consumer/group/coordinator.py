@@ -76,7 +76,7 @@ class ConsumerCoordinator:
         self.committed = CommittedOffsets(
             config, rules, lookup, subscription, membership, metadata, offset_fetcher, poll
         )
-        self._assignors = GroupAssignors(config, metadata, subscription, membership)
+        self._assignors = GroupAssignors(config, rules, metadata, subscription, membership)
         self._join = GroupJoin(config, lookup, membership, heartbeat, self, self._assignors, poll)
         metadata.listeners.append(self._join.on_metadata)
         self._rejoin_needed = True

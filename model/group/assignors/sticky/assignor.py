@@ -99,6 +99,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
     def __init__(self) -> None:
         super().__init__()
         self._generation = NO_GENERATION
+        self.withholds = True  # what another member still owns
 
     def user_data(self) -> int:
         """Return the generation of the last assignment, for leaders before Kafka 3.5."""
@@ -121,7 +122,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         assignment, transferred = self._assign(topics, members)
         if transferred is None:
             transferred = _transferred(assignment, members)
-        for tp, member_id in transferred.items():
+        for tp, member_id in transferred.items() if self.withholds else ():
             assignment[member_id].remove(tp)
         return {member_id: tuple(tps) for member_id, tps in assignment.items()}
 

@@ -1,0 +1,73 @@
+"""early-handover: a cooperative group gives a partition to nobody before its owner has revoked it.
+
+A member tells in its JoinGroup what it owns (KIP-429). A generation that gives such a partition to
+another member does so while the owner still has it: that one revokes only when it hears of the
+assignment, and then joins again. A claim is out of date if another member tells of a later
+generation, or of the same partition (KAFKA-12984). The bound is an order of rows, no time: nothing
+that hosts or the network do explains it. Of consumer groups (KIP-848) EXCL says the same, because
+their coordinator itself knows who has not revoked yet.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+
+Claim = tuple[int, facts.MemberRequest]
+"""The row of a JoinGroup, and what it says."""
+
+
+class Handovers:
+    """Follows the classic groups at every coordinator."""
+
+    def __init__(self, cluster: TracedCluster) -> None:
+        self.cluster = cluster
+        # All by node and group.
+        self._claims: dict[tuple[str, str], dict[str, Claim]] = {}
+        self._formed: dict[tuple[str, str], int] = {}  # the row of the last generation
+        self._owners: dict[tuple[str, str], tuple[int, dict[str, Claim]]] = {}
+        """The generation, and who owned which partition when it was formed"""
+        cluster.trace.subscribe(facts.MemberRequest, self._on_request)
+        cluster.trace.subscribe(facts.GroupState, self._on_state)
+        cluster.trace.subscribe(facts.GroupAssigned, self._on_assigned)
+
+    def _on_request(self, seq: int, _t: int, node: str, fact: facts.MemberRequest) -> None:
+        if fact.api == "JoinGroup":
+            self._claims.setdefault((node, fact.group), {})[fact.member_id] = (seq, fact)
+
+    def _on_state(self, seq: int, _t: int, node: str, fact: facts.GroupState) -> None:
+        """Take the claims of the members that have joined since the last generation."""
+        if fact.state != "CompletingRebalance":
+            return
+        place = (node, fact.group)
+        since = self._formed.get(place, -1)
+        self._formed[place] = seq
+        claims = self._claims.get(place, {})
+        joined = [claims[each] for each in fact.member_ids if each in claims]
+        telling = [each for each in joined if each[0] > since and each[1].owned]
+        newest = max([request.generation for _, request in telling], default=-1)
+        owners: dict[str, list[Claim]] = {}
+        for claim in telling:
+            if claim[1].generation == newest:
+                for name in claim[1].owned:
+                    owners.setdefault(name, []).append(claim)
+        alone = {name: each[0] for name, each in owners.items() if len(each) == 1}
+        self._owners[place] = (fact.generation, alone)
+
+    def _on_assigned(self, seq: int, t: int, node: str, fact: facts.GroupAssigned) -> None:
+        generation, owners = self._owners.get((node, fact.group), (-1, {}))
+        if generation != fact.generation:
+            return
+        for name in fact.assignment:
+            row, owner = owners.get(name, (-1, None))
+            if owner is None or owner.member_id == fact.member_id:
+                continue
+            if owner.instance_id and fact.member_id.startswith(f"{owner.instance_id}-"):
+                continue  # a static member's new id takes over what the old one had (KIP-345)
+            key = self.cluster.group_key(fact.group)
+            self.cluster.violated(
+                "early-handover", seq, t, key,
+                f"group {fact.group} gives {name} to {fact.member_id} in generation {generation},"
+                f" and {owner.member_id} has not revoked it",
+                self.cluster.lost_between(key, row, seq),
+            )  # fmt: skip
