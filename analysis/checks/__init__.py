@@ -2,6 +2,7 @@
 
 from kafkasim.analysis.checks import (
     applications,
+    coordinators,
     delivery,
     groups,
     harm,
@@ -23,6 +24,7 @@ CHECKS: dict[str, str] = {
     "skipped-by-commit": groups.SKIPPED_BY_COMMIT,
     "lost-to-retention": groups.LOST_TO_RETENTION,
     "double-owner": groups.DOUBLE_OWNER,
+    "stale-coordinator": coordinators.STALE_COORDINATOR,
     "early-handover": groups.EARLY_HANDOVER,
     "one-leader-per-epoch": replication.ONE_LEADER,
     "clean-leader-holds-exposed": replication.CLEAN_LEADER_HOLDS_EXPOSED,

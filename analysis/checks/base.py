@@ -16,17 +16,16 @@ small fleet.
 from __future__ import annotations
 
 JUDGED_KINDS = (
-    "Acked", "Appended", "ApplicationFailed", "AuditCounted",
-    "AuditPublished", "BecameLeader", "BrokerHeartbeat",
-    "BrokerRegistration", "ClockDrifted", "ControllerActive", "CoordinatorLoaded", "FinalOffset",
-    "FinalReplica", "FinalResults", "GroupAssigned", "GroupConverted", "GroupState",
-    "HighWatermark", "IsrProposed", "KeySent", "LogLoaded", "LogStart", "MarkerWritten",
-    "MemberRequest", "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged",
-    "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted", "ReadsCommitted",
-    "SessionEnded", "TimeLimit", "TopicCreated", "TopicDeleted", "TransactionBegun",
-    "TransactionEnded", "TransactionEnding", "TransactionOffsets", "TransactionSent",
-    "TransactionState", "TransactionsLoaded", "ZkControllerWrite", "ZooKeeperRole",
-    "ZooKeeperSession",
+    "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished", "BecameFollower",
+    "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "ClockDrifted", "ControllerActive",
+    "CoordinatorLoaded", "FinalOffset", "FinalReplica", "FinalResults", "GroupAssigned",
+    "GroupConverted", "GroupState", "HighWatermark", "HostPaused", "HostStarted", "IsrProposed",
+    "KeySent", "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "OffsetCommitted",
+    "OffsetFetched", "OffsetsDeleted", "PartitionChanged", "Phase", "Polled", "Positioned",
+    "Processed", "ProcessorStarted", "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated",
+    "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
+    "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
+    "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

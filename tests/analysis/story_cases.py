@@ -30,6 +30,6 @@ def _cases(
 
 
 STORY_CASES = {
-    **_cases(INVARIANTS, passing, {"early-handover": "early-handover"}),
+    **_cases(INVARIANTS, passing, {each: each for each in ("early-handover", "stale-coordinator")}),
     **_cases(CONSUMER_GROUPS, passing, {"EXCL": "double-owner"}),
 }
