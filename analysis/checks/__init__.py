@@ -2,7 +2,6 @@
 
 from kafkasim.analysis.checks import (
     applications,
-    coordinators,
     delivery,
     groups,
     harm,
@@ -24,7 +23,7 @@ CHECKS: dict[str, str] = {
     "skipped-by-commit": groups.SKIPPED_BY_COMMIT,
     "lost-to-retention": groups.LOST_TO_RETENTION,
     "double-owner": groups.DOUBLE_OWNER,
-    "stale-coordinator": coordinators.STALE_COORDINATOR,
+    "stale-coordinator": harm.STALE_COORDINATOR,
     "early-handover": groups.EARLY_HANDOVER,
     "one-leader-per-epoch": replication.ONE_LEADER,
     "clean-leader-holds-exposed": replication.CLEAN_LEADER_HOLDS_EXPOSED,

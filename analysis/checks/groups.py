@@ -173,7 +173,7 @@ EARLY_HANDOVER = offending(
     # A generation gives a partition to a member while another one has told in its JoinGroup that
     # it owns it (KIP-429): that one has not revoked it yet. A claim counts if it is of the latest
     # generation that any claim is of, and the only one of its partition. A static member's new id
-    # takes over what the old one had. (judging/invariants/handover.py)
+    # takes over what the old one had. (judging/readers/handover.py)
     r"""
     SELECT assigned.run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(assigned.tp, r'-(\d+)$', 1) AS BIGINT) AS partition,

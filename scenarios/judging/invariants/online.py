@@ -14,12 +14,12 @@ from kafkasim.scenarios.judging.groups import GroupLimits, Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.clients import Clients
 from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
-from kafkasim.scenarios.judging.invariants.handover import Handovers
 from kafkasim.scenarios.judging.invariants.logs import Logs
 from kafkasim.scenarios.judging.invariants.metadata import Metadata
 from kafkasim.scenarios.judging.invariants.owners import Owners
 from kafkasim.scenarios.judging.invariants.traced import LogView, TracedCluster, Violation
 from kafkasim.scenarios.judging.invariants.zookeeper import ZooKeeperWrites
+from kafkasim.scenarios.judging.readers.handover import Handovers
 from kafkasim.scenarios.judging.source import (
     UNCLEAN,
     AllowsUnclean,
