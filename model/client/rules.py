@@ -74,6 +74,13 @@ class ClientRules:
         """
         return leader_epoch > attempt_epoch
 
+    def knows_abortable(self) -> bool:
+        """Return whether a client knows TRANSACTION_ABORTABLE (KIP-890; Produce 11, since 3.8).
+
+        Else a broker that cannot verify its transaction answers INVALID_TXN_STATE.
+        """
+        return True
+
     def known_not_appended(self, error: Errors, acks: int) -> bool:
         """Return whether an attempt that failed with ``error`` is known to have left no record."""
         return error in BEFORE_APPEND or (acks != -1 and error in LEADER_ERRORS)

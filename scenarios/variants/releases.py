@@ -162,6 +162,10 @@ class Client28(Client39):
         """Return False: a retry waits for retry.backoff.ms, however new the leader is."""
         return False
 
+    def knows_abortable(self) -> bool:
+        """Return False: Produce 11 and TxnOffsetCommit 4 came with 3.8."""
+        return False
+
 
 class Replication28(ReplicationRules):
     """The brokers of 2.8."""

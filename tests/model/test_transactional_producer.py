@@ -17,6 +17,7 @@ from kafkasim.model.client.exceptions import (
 )
 from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.client.producer.transactions.states import SOURCES, State
+from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import (
     Acked,
@@ -37,6 +38,7 @@ from kafkasim.model.messages import (
     TxnOffsetCommitRequest,
 )
 from kafkasim.model.values import value
+from kafkasim.scenarios.variants.releases import RULES
 from tests.model.client_harness import Harness
 from tests.model.transactional_broker import (
     TID,
@@ -487,6 +489,21 @@ def test_a_record_that_expires_lets_the_transaction_fail() -> None:
     (failed,) = h.of(SendFailed)
     assert (failed.error, failed.indeterminate) == ("TIMED_OUT", True)
     assert h.result("abort_transaction") is None
+
+
+@pytest.mark.parametrize(("release", "knows"), [("2.8-zk", False), ("4.0", True)])
+def test_old_clients_do_not_ask_for_transaction_abortable(release: str, knows: bool) -> None:
+    """Produce 11 and TxnOffsetCommit 4 (KIP-890) came with 3.8."""
+    cluster = TransactionalCluster(version=1)
+    rules = RULES.get(release, {}).get("client", ClientRules)()
+    h = Harness(producer_config({"transactional.id": TID}), cluster, rules)
+    h.result("init_transactions")
+    h.result("begin_transaction")
+    send(h, 1, 0)
+    h.run(50)
+    h.result("send_offsets_to_transaction", OFFSETS, Group())
+    asked = [*cluster.requests(ProduceRequest), *cluster.requests(TxnOffsetCommitRequest)]
+    assert [request.knows_abortable for request in asked] == [knows, knows]
 
 
 def test_calls_that_do_not_fit_the_state() -> None:

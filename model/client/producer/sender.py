@@ -194,13 +194,11 @@ class Sender:
             batches.append(batch)
             wire = batch.wire or batch.build(transactional_id is not None)
             parts.append(ProducePartition(tp, wire))
+        timeout_ms, client = self._config.request_timeout_ms, self._config.client_id
+        version = 0 if transactions is None else transactions.transaction_version
+        abortable = self._rules.knows_abortable()
         request = ProduceRequest(
-            self._acks,
-            self._config.request_timeout_ms,
-            tuple(parts),
-            transactional_id,
-            0 if transactions is None else transactions.transaction_version,
-            client_id=self._config.client_id,
+            self._acks, timeout_ms, tuple(parts), transactional_id, version, abortable, client
         )
         if self._acks:
             node.channel.send(request, now, InFlightProduce(self, node, batches).done)

@@ -104,6 +104,7 @@ class TxnOffsetCommitRequest(Message):
     # (partition, offset, leader epoch of the last record read or −1, metadata)
     offsets: tuple[tuple[TopicPartition, int, int, str], ...]
     transaction_version: int = 0
+    knows_abortable: bool = True  # the client knows TRANSACTION_ABORTABLE (version 4)
 
 
 @value

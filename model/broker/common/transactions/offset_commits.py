@@ -84,8 +84,7 @@ class TxnOffsetCommits:
             request.producer_id,
             request.producer_epoch,
             {partition: NO_SEQUENCE},
-            # Clients know TRANSACTION_ABORTABLE since 3.8 (version 4).
-            operation_of(request.transaction_version, knows_abortable=True),
+            operation_of(request.transaction_version, request.knows_abortable),
             verified,
             now,
         )

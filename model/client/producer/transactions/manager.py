@@ -76,6 +76,7 @@ class TransactionalManager:
         self.last_error: KafkaError | None = None
         self.coordinators: dict[CoordinatorType, tuple[int, str]] = {}  # (node id, address)
         self.pending_offsets: dict[TopicPartition, tuple[int, int, str]] = {}
+        self.knows_abortable = sequences.knows_abortable
         self.transaction_version = 0  # in use; that of the last ApiVersions comes with the next one
         self.finalized_version = 0  # as the last ApiVersions response had it
         self._timeout_ms = config.transaction_timeout_ms

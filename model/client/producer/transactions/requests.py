@@ -96,6 +96,7 @@ class Transactions(Protocol):
     """What a request may read and cause."""
 
     transactional_id: str
+    knows_abortable: bool  # the client knows TRANSACTION_ABORTABLE
     pending_offsets: dict[TopicPartition, tuple[int, int, str]]
 
     @property
@@ -374,6 +375,7 @@ class TxnOffsetCommit(TxnRequest):
             group.group_instance_id,
             tuple([(tp, *offset) for tp, offset in owner.pending_offsets.items()]),
             self._version,
+            owner.knows_abortable,
         )
 
     def handle(self, response: Any) -> None:
