@@ -148,7 +148,7 @@ class ClientRules:
     def stops_fetchers_before_release(self) -> bool:
         """Return whether an old consumer takes no more records before it gives partitions up.
 
-        Otherwise it goes on with what it has fetched while the next owner begins (KAFKA-228).
+        Otherwise it goes on with what it has fetched while the next owner begins (B85, KAFKA-228).
         """
         return True
 
@@ -156,7 +156,7 @@ class ClientRules:
         """Return whether an old consumer commits before it gives partitions up.
 
         That is part of auto-commit: an application that commits by itself has not processed what it
-        has got (KAFKA-919).
+        has got (B86, KAFKA-919).
         """
         return auto_commit
 

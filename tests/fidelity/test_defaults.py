@@ -142,6 +142,15 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     ("3.9.1 4.0.0 4.1.0", "consumer", "valid values", "group.protocol", "in lower case"),
     (
+        EVERY, "producer", "valid values", "partitioner.class",
+        "Kafka takes any class; the model has Kafka's own, an application brings another",
+    ),
+    (
+        "2.8.2", "producer", "default", "partitioner.class",
+        '2.8 names the class of its default partitioner, which the model has for ""',
+    ),
+    ("2.8.2", "producer", "valid values", "compression.type", "2.8 finds out when it compresses"),
+    (
         "2.8.2", "consumer", "no such key", "group.protocol group.remote.assignor",
         "2.8 has no consumer groups (KIP-848)",
     ),

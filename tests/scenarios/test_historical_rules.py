@@ -61,11 +61,21 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B43": ("raft.pre_vote", "raft.pre_vote_grant"),
     "B44": ("controller.may_unfence",),
     "B45": ("client.is_another_topic",),
+    "B46": ("replication.verifies_transactions",),
+    "B47": ("storage.is_verified",),
+    "B48": ("transaction.timeout_fences_producer",),
+    "B49": ("storage.marker_refreshes_producer",),
+    "B51": ("transaction.completes_in_one_step",),
+    "B52": ("transaction.fencing_epoch",),
+    "B54": ("storage.check_marker",),
     "B50": ("storage.forgets_producers_of_deleted_records",),
     "B58": ("client.new_epoch_waits_for_in_flight",),
     "B59": ("storage.find_duplicate", "storage.check_sequence"),
+    "B60": ("storage.check_unverified_sequence",),
+    "B61": ("group.checks_transactional_commit",),
     "B63": ("group.check_generation", "group.check_committer", "client.retries_async_commit"),
     "B65": ("client.pauses_pending_revocation",),
+    "B67": ("group.update_partition_epochs", "group.reconcile"),
     "B68": ("group.replaces_static_member",),
     "B69": ("group.static_rejoin_rebalances",),
     "B70": ("group.persists_static_replacement",),
@@ -78,6 +88,8 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B82": ("replication.accepts_fetch_reply",),
     "B83": ("storage.follower_accepts", "replication.fetch_send_delay_us"),
     "B84": ("controller.fences_previous_incarnation",),
+    "B85": ("client.stops_fetchers_before_release",),
+    "B86": ("client.commits_at_rebalance",),
 }
 
 SAME: dict[str, str] = {"B02": "B01"}
@@ -89,11 +101,8 @@ SETTINGS: dict[str, str] = {
 }
 """Designs that no release changed: what an operator or an application sets decides."""
 
-TRANSACTIONS = ("B46", "B47", "B48", "B49", "B51", "B52", "B54", "B55", "B60", "B61")
-
 WAITING: dict[str, str] = {
-    **dict.fromkeys(TRANSACTIONS, "the model has no transactions yet"),
-    "B67": "the model has no consumer group protocol of KIP-848 yet",
+    "B55": "the model has no log cleaner yet",
     "B80": "the model has no log cleaner yet",
     "B57": "a race: here an append and the producer state are one handler, and a failed write"
     " takes the log directory offline within it",

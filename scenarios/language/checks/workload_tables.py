@@ -102,7 +102,7 @@ def _check_producer(place: str, table: ProducerTable) -> None:
     texts = {f"headers.{name}": text for name, text in table.headers.items()}
     if table.value is not None:
         texts["value"] = table.value
-        if "value_size" in table.model_fields_set:
+        if table.value_size != ProducerTable.model_fields["value_size"].default:
             raise ValueError(f"{place}.value-size: the value has the size of its text")
     for name, text in texts.items():
         _check_text(f"{place}.{name}", text)
