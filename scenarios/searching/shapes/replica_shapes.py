@@ -255,10 +255,11 @@ def reassignment(focus: Focus) -> None:
 def partition_churn(focus: Focus) -> None:
     """A replica with a slow link comes back while the controller keeps changing its partition.
 
-    The changes bring no new leader epoch, so the replica must get into the ISR in between.
+    The changes bring no new leader epoch, so the replica must get into the ISR in between. The
+    controller refuses its return until the session is over; five seconds are left after that.
     """
     rng = focus.rng
-    focus.prepare(3, 7000)
+    focus.prepare(3, 9500)
     focus.config["replica.lag.time.max.ms"] = 10_000
     focus.data["topics"][0]["config"].pop("segment.bytes", None)  # a fetch reads one segment
     one, other, far = rng.sample(focus.brokers, 3)
