@@ -39,6 +39,9 @@ class Changes(NamedTuple):
     """(topic id, partition) of what leaves the session; Kafka's toForget and toReplace."""
 
 
+NO_CHANGES = Changes((), ())
+
+
 class FetchSessionHandler:
     """One session with one node."""
 

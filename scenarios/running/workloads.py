@@ -17,7 +17,7 @@ from typing import Any
 
 from kafkasim.model.client.exceptions import RetriableCommitFailedError
 from kafkasim.model.facts import Processed
-from kafkasim.scenarios.applications.records.source import RecordSource
+from kafkasim.scenarios.applications.records.source import NextRecord, RecordSource
 from kafkasim.scenarios.applications.session import Payloads
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
 from kafkasim.sim.apps.client_port import ClientPort
@@ -49,6 +49,76 @@ class Control:
         self.failures: dict[str, str] = {}  # node -> the last exception that was handled
         self.ended: dict[str, None] = {}  # nodes whose application raised: it ended its process
 
+    def number_record(self, node: str) -> int:
+        """Return the number of a producer's next record; no other record of it has this number."""
+        number = self.next_record.get(node, 0)
+        self.next_record[node] = number + 1
+        return number
+
+
+class Pace:
+    """When a producer's next record is due: ``table.rate`` records a second, at a constant rate.
+
+    Sends that a pause or a full buffer delayed are not made up for. Times are seconds.
+    """
+
+    def __init__(
+        self, table: ProducerTable, control: Control, port: ClientPort, rng: random.Random,
+        begin: float | None = None,
+    ) -> None:  # fmt: skip
+        """``begin``: when the application started, if that was before the pace begins."""
+        self._control = control
+        self._port = port
+        self._period = 1 / table.rate
+        now = self._now()
+        begin = now if begin is None else begin
+        self._stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
+        self.due = now + self._period * rng.random()  # producers of one rate do not send in step
+
+    def _now(self) -> float:
+        return self._port.now_us / 1e6
+
+    def runs(self) -> bool:
+        """Return whether more records are to be sent."""
+        return self._control.producing and (self._stop is None or self.due < self._stop)
+
+    async def next_due(self) -> bool:
+        """Wait until a record is due; return whether it is still to be sent."""
+        if not self.runs():
+            return False
+        now = self._now()
+        if self.due > now:
+            await asyncio.sleep(self.due - now)
+        return self._control.producing
+
+    def sent(self) -> None:
+        """A record was sent: set when the next one is due."""
+        self.due = max(self.due + self._period, self._now())
+
+
+def next_record(records: RecordSource, control: Control, node: str, port: ClientPort) -> NextRecord:
+    """Return a producer's next record, and tell the trace of its key where it has a real one."""
+    record = records.next(control.number_record(node))
+    key_sent = records.fact(record)
+    if key_sent is not None:
+        port.record(key_sent)
+    return record
+
+
+async def poll(port: ClientPort) -> dict[Any, Any]:
+    """Poll for a second, without a rebalance listener; return the records by partition."""
+    kind, payload = await port.call("consumer.poll", 1000)
+    while kind != "records":
+        kind, payload = await port.call("consumer.continue")
+    assert isinstance(payload, dict), payload
+    return payload
+
+
+def processed(group: str, node: str, control: Control, tp: Any, batch: Any) -> Processed:
+    """Return the fact that a member has processed a batch of records as polled."""
+    topic_id = control.topic_ids[tp.topic]
+    return Processed(group, node, topic_id, tp.partition, batch[0][0], batch[-1][0] + 1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerApplication:
@@ -67,21 +137,9 @@ class ProducerApplication:
         table, control, node = self.table, self.control, self.node
         control.flushed[node] = False
         records = RecordSource(table, node, self.number, self.rng, self.payloads)
-        period = 1 / table.rate
-        begin = now = port.now_us / 1e6
-        stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
-        due = begin + period * self.rng.random()  # producers of one rate do not send in step
-        while control.producing and (stop is None or due < stop):
-            if due > now:
-                await asyncio.sleep(due - now)
-                if not control.producing:
-                    break
-            number = control.next_record.get(node, 0)
-            control.next_record[node] = number + 1
-            record = records.next(number)
-            key_sent = records.fact(record)
-            if key_sent is not None:
-                port.record(key_sent)
+        pace = Pace(table, control, port, self.rng)
+        while await pace.next_due():
+            record = next_record(records, control, node, port)
             try:
                 await port.call(
                     "producer.send", self.topic, record.key, record.record_id, record.value_size,
@@ -89,9 +147,7 @@ class ProducerApplication:
                 )  # fmt: skip
             except Exception as error:  # no metadata or no memory within max.block.ms
                 control.failures[node] = str(error)
-            # The rate is constant: sends that a pause or a full buffer delayed are not made up for.
-            now = port.now_us / 1e6
-            due = max(due + period, now)
+            pace.sent()
         await port.call("producer.flush")
         control.flushed[node] = True
 
@@ -207,11 +263,7 @@ class _PollLoop:
         if self.table.processing.high:
             busy = sum(self.table.processing.draw(self.rng) for _ in batch)
             await asyncio.sleep(busy / 1e6)
-        topic_id = self.control.topic_ids[tp.topic]
-        base, last = batch[0][0], batch[-1][0]
-        self.port.record(
-            Processed(self.table.group, self.node, topic_id, tp.partition, base, last + 1)
-        )
+        self.port.record(processed(self.table.group, self.node, self.control, tp, batch))
 
     async def _without_poison(self, tp: Any, batch: Any) -> Any:
         """Return what of a batch can be processed, once the poison record is dealt with.

@@ -23,7 +23,12 @@ from kafkasim.model.client.exceptions import KafkaError, OffsetOutOfRangeError
 from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.errors import INVALID_METADATA, Errors
 from kafkasim.model.facts import Polled, ReadReplica
-from kafkasim.model.fetch_session import FINAL_EPOCH, FetchSessionHandler
+from kafkasim.model.fetch_session import (
+    FINAL_EPOCH,
+    NO_CHANGES,
+    Changes,
+    FetchSessionHandler,
+)
 from kafkasim.model.messages import FetchPartition, FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
@@ -181,25 +186,27 @@ class Fetcher:
             self.poll.wake_at(channel.throttled_until)
             return
         node.in_flight = True
-        asked, forgotten = session.next_request(wanted)
-        config = self._config
         channel.send(
-            FetchRequest(
-                -1,
-                -1,
-                config.fetch_max_wait_ms,
-                config.fetch_min_bytes,
-                config.fetch_max_bytes,
-                self._isolation_level,
-                asked,
-                session.id,
-                session.epoch,
-                config.client_rack,
-                forgotten,
-                config.client_id,
-            ),
+            self._request(session, session.next_request(wanted), session.epoch),
             now,
             node.done,
+        )
+
+    def _request(self, session: FetchSessionHandler, changes: Changes, epoch: int) -> FetchRequest:
+        config = self._config
+        return FetchRequest(
+            -1,
+            -1,
+            config.fetch_max_wait_ms,
+            config.fetch_min_bytes,
+            config.fetch_max_bytes,
+            self._isolation_level,
+            changes.asked,
+            session.id,
+            epoch,
+            config.client_rack,
+            changes.forgotten,
+            config.client_id,
         )
 
     def close(self, now: int, done: Callable[[], None]) -> None:
@@ -216,21 +223,9 @@ class Fetcher:
             if not waiting:
                 done()
 
-        config = self._config
         for node in waiting:
             node.channel.send(
-                FetchRequest(
-                    -1,
-                    -1,
-                    config.fetch_max_wait_ms,
-                    config.fetch_min_bytes,
-                    config.fetch_max_bytes,
-                    self._isolation_level,
-                    (),
-                    node.session.id,
-                    FINAL_EPOCH,
-                    config.client_rack,
-                ),
+                self._request(node.session, NO_CHANGES, FINAL_EPOCH),
                 now,
                 partial(closed, node),
             )

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.facts import AuditCounted, AuditPublished, Processed
+from kafkasim.model.facts import AuditCounted, AuditPublished
 from kafkasim.scenarios.applications.records.source import RecordSource
 from kafkasim.scenarios.applications.session import Payloads
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
-from kafkasim.scenarios.running.workloads import Control
+from kafkasim.scenarios.running.workloads import Control, Pace, next_record, poll, processed
 from kafkasim.sim.apps.client_port import ClientPort
 
 EVENT_SIZE = 60
@@ -67,30 +67,21 @@ class _Sender:
         )
 
     async def run(self) -> None:
-        """Keep the rate; what a full buffer or a pause has delayed is not made up for."""
+        """Send at the table's rate, and publish each window that is complete."""
         of, port = self._of, self._port
-        table, control = of.table, of.control
-        control.flushed[of.node] = False
-        period = 1 / table.rate
-        begin = now = port.now_us / 1e6
-        stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
-        due = begin + period * of.rng.random()
-        while control.producing and (stop is None or due < stop):
-            if due > now:
-                await asyncio.sleep(due - now)
-            if not control.producing:
-                break
+        of.control.flushed[of.node] = False
+        pace = Pace(of.table, of.control, port, of.rng)
+        while await pace.next_due():
             window = self._window()
             self._sent.setdefault(window, []).append(self._send(window))
             for complete in [each for each in self._sent if each < window]:
                 await self._publish(complete)
-            now = port.now_us / 1e6
-            due = max(due + period, now)
+            pace.sent()
         await port.call("producer.flush")
         for window in list(self._sent):
             await self._publish(window)
         await port.call("producer.flush")
-        control.flushed[of.node] = True
+        of.control.flushed[of.node] = True
 
     def _window(self) -> int:
         return (self._port.now_us - self._begin_us) // self._of.table.audit_window
@@ -98,10 +89,7 @@ class _Sender:
     def _send(self, window: int) -> asyncio.Task[bool]:
         """Send a record of a window; the task says whether it was acknowledged."""
         of = self._of
-        record = self._records.next(self._next_number())
-        key_sent = self._records.fact(record)
-        if key_sent is not None:
-            self._port.record(key_sent)
+        record = next_record(self._records, of.control, of.node, self._port)
         value = record.record_id
         of.control.generated[value] = (self._source, window)
         send = (of.topic, record.key, value, record.value_size, None, True, record.headers_size)
@@ -121,7 +109,7 @@ class _Sender:
         of = self._of
         acknowledged = sum([await sent for sent in self._sent.pop(window)])
         while True:
-            value = of.number << 32 | self._next_number()
+            value = of.number << 32 | of.control.number_record(of.node)
             of.control.events[value] = Event(self._source, of.topic, window, acknowledged)
             send = (of.table.audit, None, value, EVENT_SIZE, None, True)
             try:
@@ -129,11 +117,6 @@ class _Sender:
                 return
             except KafkaError as error:
                 of.control.failures[of.node] = str(error)
-
-    def _next_number(self) -> int:
-        number = self._of.control.next_record.get(self._of.node, 0)
-        self._of.control.next_record[self._of.node] = number + 1
-        return number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,10 +134,7 @@ class AuditingApplication:
         assert self.table.audit is not None, self.table
         await port.call("consumer.subscribe", (*self.topics, self.table.audit))
         while True:
-            kind, records = await port.call("consumer.poll", 1000)
-            while kind != "records":
-                kind, records = await port.call("consumer.continue")
-            for tp, batch in records.items():
+            for tp, batch in (await poll(port)).items():
                 self._count(port, tp, batch)
             try:
                 await port.call("consumer.commit_sync", None)
@@ -175,6 +155,4 @@ class AuditingApplication:
                 counted[place] = counted.get(place, 0) + 1
         for (source, window), records in counted.items():
             port.record(AuditCounted(group, source, tp.topic, window, records))
-        base, end = batch[0][0], batch[-1][0] + 1
-        topic_id = control.topic_ids[tp.topic]
-        port.record(Processed(group, self.node, topic_id, tp.partition, base, end))
+        port.record(processed(group, self.node, control, tp, batch))

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.facts import FinalResults, Processed
+from kafkasim.model.facts import FinalResults
 from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.applications.database.database import Database, image, rows, wal
 from kafkasim.scenarios.language.tables import ConsumerGroupTable
-from kafkasim.scenarios.running.workloads import Control
+from kafkasim.scenarios.running.workloads import Control, processed
 from kafkasim.sim.apps.client_port import ClientPort
 
 DATABASE = "results.db"
@@ -105,11 +105,7 @@ class _StoreLoop:
             await self._insert(tp, batch)
         await self._database.commit()
         for tp, batch in records.items():
-            topic_id = self._control.topic_ids[tp.topic]
-            base, end = batch[0][0], batch[-1][0] + 1
-            self._port.record(
-                Processed(self._table.group, self._node, topic_id, tp.partition, base, end)
-            )
+            self._port.record(processed(self._table.group, self._node, self._control, tp, batch))
         if not self._own_offsets:
             try:
                 await self._port.call("consumer.commit_sync", None)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasim.model.client.exceptions import KafkaError
-from kafkasim.model.facts import Processed, ProcessorStarted
+from kafkasim.model.facts import ProcessorStarted
 from kafkasim.scenarios.language.tables import ProcessorTable
 from kafkasim.scenarios.running.transactional.handling import Fenced, Transactions
-from kafkasim.scenarios.running.workloads import Control
+from kafkasim.scenarios.running.workloads import Control, poll, processed
 from kafkasim.sim.apps.client_port import ClientPort
 
 
@@ -64,7 +64,7 @@ class _ProcessLoop:
                 await self._transactions.initialize()
             await self._port.call("consumer.subscribe", self._topics)
             while True:
-                records = await self._poll()
+                records = await poll(self._port)
                 if records:
                     busy[self._node] += 1
                     await self._handle(records)
@@ -72,13 +72,6 @@ class _ProcessLoop:
         except Fenced as error:
             busy[self._node] = 0
             self._control.failures[self._node] = str(error)
-
-    async def _poll(self) -> dict[Any, Any]:
-        kind, payload = await self._port.call("consumer.poll", 1000)
-        while kind != "records":
-            kind, payload = await self._port.call("consumer.continue")
-        assert isinstance(payload, dict), payload
-        return payload
 
     async def _exactly_once(self, records: dict[Any, Any]) -> None:
         """Process one poll's records in one transaction with their offsets (KIP-447)."""
@@ -153,11 +146,7 @@ class _ProcessLoop:
             if self._table.processing.high:
                 busy = sum(self._table.processing.draw(self._rng) for _ in batch)
                 await asyncio.sleep(busy / 1e6)
-            topic_id = self._control.topic_ids[tp.topic]
-            base, last = batch[0][0], batch[-1][0]
-            self._port.record(
-                Processed(self._table.group, self._node, topic_id, tp.partition, base, last + 1)
-            )
+            self._port.record(processed(self._table.group, self._node, self._control, tp, batch))
 
     async def _rewind(self, records: dict[Any, Any]) -> None:
         """Move the positions of the partitions that were polled back to what is committed."""

@@ -11,7 +11,7 @@ from kafkasim.scenarios.applications.records.source import RecordSource
 from kafkasim.scenarios.applications.session import Payloads
 from kafkasim.scenarios.language.tables import ProducerTable
 from kafkasim.scenarios.running.transactional.handling import Fenced, Transactions
-from kafkasim.scenarios.running.workloads import Control
+from kafkasim.scenarios.running.workloads import Control, Pace, next_record
 from kafkasim.sim.apps.client_port import ClientPort
 
 MICROSECOND = 1e-6
@@ -45,25 +45,23 @@ class TransactionalProducerApplication:
     async def _send(self, port: ClientPort, transactions: Transactions, begin: float) -> None:
         table, control = self.table, self.control
         records = RecordSource(table, self.node, self.number, self.rng, self.payloads)
-        period = 1 / table.rate
         now = port.now_us / 1e6
-        stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
-        due = now + period * self.rng.random()
+        pace = Pace(table, control, port, self.rng, begin)
         sent = 0  # records of the open transaction
         until = 0.0  # when it is ended at the latest
-        while control.producing and (stop is None or due < stop):
-            wake = min(due, until) if sent else due
+        while pace.runs():
+            wake = min(pace.due, until) if sent else pace.due
             if wake > now:
                 await asyncio.sleep(max(wake - now, MICROSECOND))  # less is rounded to nothing
             now = port.now_us / 1e6
             try:
-                if now >= due and control.producing:
+                if now >= pace.due and control.producing:
                     if not sent:
                         await transactions.begin()
                         until = now + table.transaction_time / 1e6
                     sent += 1
                     await self._send_one(port, records)
-                    due = max(due + period, now)
+                    pace.sent()
                 if sent >= table.transaction_records or (sent and now >= until):
                     sent = 0
                     await transactions.end(self.rng.random() >= table.abort_share)
@@ -78,12 +76,7 @@ class TransactionalProducerApplication:
                 await transactions.recover(error)
 
     async def _send_one(self, port: ClientPort, records: RecordSource) -> None:
-        number = self.control.next_record.get(self.node, 0)
-        self.control.next_record[self.node] = number + 1
-        record = records.next(number)
-        key_sent = records.fact(record)
-        if key_sent is not None:
-            port.record(key_sent)
+        record = next_record(records, self.control, self.node, port)
         await port.call(
             "producer.send", self.topic, record.key, record.record_id, record.value_size, None,
             False, record.headers_size,
