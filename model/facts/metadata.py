@@ -129,6 +129,11 @@ class PartitionChanged:
     unclean, dir-offline, preferred, registered, unregistered, deletion (a ZooKeeper controller
     takes the replicas of a topic offline first), or loaded: a ZooKeeper controller found the
     partition when it was elected.
+
+    A ZooKeeper controller writes the assignment into another znode than the state. Then the fact
+    repeats the state that the controller knows. A leader that writes its ISR itself (before
+    inter.broker.protocol.version 2.7) may have changed it meanwhile, so a reader of leader and ISR
+    ignores a partition epoch that is not above the last one.
     """
 
     offset: int

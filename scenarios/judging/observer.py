@@ -126,6 +126,9 @@ class Observer:
 
     def _on_partition(self, _seq: int, t_us: int, _node: str, fact: facts.PartitionChanged) -> None:
         key = (fact.topic_id, fact.partition)
+        known = self._state.get(key)
+        if known is not None and fact.partition_epoch < known.partition_epoch:
+            return  # a newer state was told before
         before, self._isr[key] = self._isr.get(key), fact.isr
         if before is not None:
             if any(replica not in fact.isr for replica in before):
@@ -142,7 +145,7 @@ class Observer:
                 self.note(f"leader-change:{fact.reason}", t_us)
         if fact.unclean:
             self.note("unclean-election", t_us)
-        known, self._state[key] = self._state.get(key), fact
+        self._state[key] = fact
         if known is not None and fact.partition_epoch > known.partition_epoch:
             self._note_replicas(t_us, known, fact)
 

@@ -22,6 +22,9 @@ from kafkasim.sim.trace.store import read_manifest
 Row = dict[str, Any]
 Key = tuple[str, int]  # topic id, partition
 
+ASSIGNMENT = ("offset", "replicas", "adding_replicas", "removing_replicas")
+"""What a PartitionChanged says anew if a ZooKeeper controller wrote the assignment alone."""
+
 
 class MomentError(ValueError):
     """``--at`` names no moment of the run; the message is one line."""
@@ -183,6 +186,8 @@ class ClusterState:
         key = (row["topic_id"], row["partition"])
         known = self.partitions.get(key)
         if known is None or row["offset"] > known["offset"]:
+            if known is not None and row["partition_epoch"] < known["partition_epoch"]:
+                row = known | {field: row[field] for field in ASSIGNMENT}
             self.partitions[key] = row
 
     def _on_broker_registration(self, row: Row) -> None:

@@ -55,6 +55,7 @@ class Budget:
         self._brokers = dict(brokers)
         # With the eligible leader replicas and the last known leader: whoever may come to lead.
         self._isr: dict[Partition, tuple[int, ...]] = {}
+        self._epochs: dict[Partition, int] = {}  # the partition epoch of that ISR
         self._up: dict[int, bool] = dict.fromkeys(brokers.values(), False)
         # By partition: the brokers that lost data and are still in the ISR, and their witnesses.
         self._losses: dict[Partition, dict[int, list[int]]] = {}
@@ -128,6 +129,9 @@ class Budget:
 
     def _on_partition_changed(self, _: int, t_us: int, __: str, fact: PartitionChanged) -> None:
         partition = (fact.topic_id, fact.partition)
+        if fact.partition_epoch < self._epochs.get(partition, -1):
+            return  # a newer ISR was told before
+        self._epochs[partition] = fact.partition_epoch
         members = self._isr[partition] = fact.isr + fact.elr + fact.last_known_elr
         losses = self._losses.get(partition)
         if not losses:

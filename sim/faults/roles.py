@@ -41,8 +41,16 @@ class Roles:
 
     def _on_partition(self, _: int, __: int, ___: str, fact: PartitionChanged) -> None:
         topic = self.topics.get(fact.topic_id)
-        if topic is not None:
-            self._partitions[f"{topic}-{fact.partition}"] = fact
+        if topic is None:
+            return
+        name = f"{topic}-{fact.partition}"
+        known = self._partitions.get(name)
+        if (
+            known is None
+            or known.topic_id != fact.topic_id
+            or fact.partition_epoch >= known.partition_epoch
+        ):
+            self._partitions[name] = fact
 
     def _on_controller(self, _: int, __: int, node: str, fact: ControllerActive) -> None:
         if fact.active:

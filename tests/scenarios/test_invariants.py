@@ -309,6 +309,14 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("controller-1", changed(4, (1,)))],
         [("controller-1", changed(4, (1,), partition_epoch=3))],
     ),
+    "META a ZooKeeper controller's assignment repeats a state that its leader has replaced": (
+        [*ALIVE, ("broker-1", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1)),
+         ("broker-1", changed(3, (1, 2))), ("broker-1", changed(4, (1, 2, 3)))],
+        [("broker-1", facts.ZkControllerWrite(5, 1, "/brokers/topics/orders", 1)),
+         ("broker-1", changed(5, (1, 2), partition_epoch=3))],
+        [("broker-1", facts.ZkControllerWrite(5, 1, "/state", 4)),
+         ("broker-1", changed(5, (1, 2), partition_epoch=4))],
+    ),
     "LOGORDER high watermark above the end": (
         [],
         [("broker-9", final([batch(0, [10])]))],

@@ -439,6 +439,17 @@ def test_a_bounce_that_no_controller_remembers_is_outside(zookeeper, elected):
     assert (P0 in budget.outside) is (zookeeper and elected)
 
 
+def test_budget_keeps_the_isr_of_the_highest_partition_epoch():
+    trace = Trace()
+    budget = Budget(trace, BROKERS)
+    trace.record(0, "broker-1", HostStarted(0))
+    newest, older = partition_changed(1, (1,)), partition_changed(1, (1, 2))
+    trace.record(1, "broker-1", replace(newest, partition_epoch=2))
+    trace.record(2, "broker-3", replace(older, partition_epoch=1))
+    trace.record(3, "broker-1", HostStopped("power-loss"))
+    assert budget.outside == {P0: "power loss of broker-1 at 3 µs, ISR [1]"}
+
+
 def test_reason_names_the_fault_and_the_isr():
     assert budget_after((1,), "!broker-1").outside == {
         P0: "power loss of broker-1 at 2 µs, ISR [1]"

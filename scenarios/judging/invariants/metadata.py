@@ -11,7 +11,9 @@ ISRELIG judges less in ZooKeeper mode, for four reasons:
 - Which brokers are shutting down is in one controller's memory. Its successor does not know.
 - What a deposed controller records about brokers counts no more.
 
-In ZooKeeper mode a metadata offset is a zxid; see also ``zookeeper.py``.
+In ZooKeeper mode a metadata offset is a zxid; see also ``zookeeper.py``. A partition's assignment
+is in the topic's znode there, which has a version of its own. When the controller writes it, the
+fact repeats the state that the controller knew, so that state is not judged again.
 """
 
 from __future__ import annotations
@@ -104,14 +106,13 @@ class Metadata:
             return
         if fact.offset < offset:
             return  # a later controller replays what an earlier one committed
-        # In ZooKeeper mode the assignment is in the topic's znode, which has a version of its own.
-        assigned = fact.offset in self._assigned and fact.partition_epoch == partition_epoch
-        if fact.partition_epoch <= partition_epoch and not assigned:
+        if fact.offset in self._assigned:
+            return  # the state is not new, and may be older than what the leader wrote meanwhile
+        if fact.partition_epoch <= partition_epoch:
             self.cluster.violated(
                 "META", seq, t, key,
                 f"partition epoch {fact.partition_epoch} at metadata offset {fact.offset} is not"
-                f" above"
-                f" {partition_epoch} at offset {offset}",
+                f" above {partition_epoch} at offset {offset}",
             )  # fmt: skip
         self._epochs[key] = (fact.partition_epoch, fact.offset)
         before, self._isr[key] = self._isr.get(key), fact
