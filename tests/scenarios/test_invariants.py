@@ -50,6 +50,13 @@ DELETED: list[Row] = [  # broker-2 was down, and continues at the leader's log s
 ]  # fmt: skip
 LOST = [row for row in DELETED if getattr(row[1], "reason", "") != "delete-records"]
 """The same, though nobody has deleted the records that broker-2 skips."""
+DIVERGED: list[Row] = [  # broker-2 has other records than the next leader had and deleted
+    *START, ("broker-2", appended(0, (90,))), ("broker-1", led(1)),
+    ("broker-1", appended(0, (10,), 1)), ("broker-1", appended(1, (11,), 1)),
+    ("broker-1", high_watermark(2, epoch=1)),
+    ("broker-1", facts.LogStart(T, P, 2, "delete-records", 2, 2)),
+    ("broker-1", appended(2, (12,), 1)),
+]  # fmt: skip
 ALIVE: list[Row] = [("controller-1", registration(broker, broker)) for broker in (1, 2)]
 SEQUENCED = [batch(0, [10], pid=5, seq=0), batch(1, [11], pid=5, seq=1)]
 
@@ -181,6 +188,31 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*ALIVE, *DELETED],
         [("broker-2", appended(2, (12,)))],
         [("broker-2", appended(2, (99,)))],
+    ),
+    "MATCH a replica that was truncated within a batch below the leader's log start": (
+        [*DIVERGED, ("broker-2", appended(1, (91, 92))),
+         ("broker-2", facts.Truncated(T, P, 1, 3, 2))],
+        [("broker-2", appended(2, (12,), 1))],
+        [("broker-2", appended(2, (99,), 1))],
+    ),
+    "MATCH a replica whose log ended at the leader's log start": (
+        [*DIVERGED, ("broker-2", appended(1, (91,)))],
+        [("broker-2", appended(2, (12,), 1))],
+        [("broker-2", appended(2, (99,), 1))],
+    ),
+    "MATCH a leader that came back with the records it had deleted": (
+        [*START, ("broker-1", appended(0, (10,))), ("broker-2", appended(0, (10,))),
+         ("broker-1", appended(1, (11,))), ("broker-1", high_watermark(2)),
+         ("broker-1", facts.LogStart(T, P, 2, "delete-records", 2, 2)),
+         ("broker-1", facts.LogLoaded(T, P, 0, 2, 0, False)), ("broker-1", led(1, 2)),
+         ("broker-2", appended(1, (11,))), ("broker-1", appended(2, (12,), 1))],
+        [("broker-2", appended(2, (12,), 1))],
+        [("broker-2", appended(2, (99,), 1))],
+    ),
+    "ISRDATA a joiner whose log ends where the leader's starts": (
+        [*ALIVE, ("controller-1", changed(3, (1,))), *DIVERGED[:-1]],
+        [("broker-2", appended(1, (91,))), ("controller-1", changed(4, (1, 2), epoch=1))],
+        [("controller-1", changed(4, (1, 2), epoch=1))],
     ),
     "ISRDATA a joiner that was reset to the leader's log start": (
         [*ALIVE, *DELETED, ("broker-1", high_watermark(3))],

@@ -290,7 +290,7 @@ class Logs:
     ) -> None:
         if replica.suspect or int(node.rpartition("-")[2]) not in state.isr:
             return
-        if not replica.holds(state.exposed, state.exposed_hash):
+        if not state.holds_exposed(replica):
             self.cluster.violated(
                 "ISRDATA", seq, t, state.key,
                 f"{node} {what} of leader epoch {state.leader_epoch} without the records below high"
@@ -305,12 +305,12 @@ class Logs:
         if fact.leader_epoch <= state.unclean_epoch or led < state.unclean_epoch:
             # After an unclean election, a clean leader must hold what the unclean one had.
             # A partition outside the budget elects its last-known leader uncleanly (KIP-966).
-            lacks = not replica.holds(state.exposed, state.exposed_hash)
+            lacks = not state.holds_exposed(replica)
             state.lose(replica, seq, t, self._unclean_excuse(state) if lacks else "")
             return
         if fact.leader_epoch < led:  # it applied its election late; others have led since
             return
-        lacks = not replica.holds(state.exposed, state.exposed_hash)
+        lacks = not state.holds_exposed(replica)
         again = self.cluster.zookeeper and fact.leader_epoch == led
         reason = ""
         if lacks or (again and state.was_longer(replica, led)):

@@ -138,14 +138,24 @@ class TracedPartition:
         """Add a batch to a replica's log; return whether it agrees with all other replicas.
 
         It agrees if every replica that held a batch with this end offset and leader epoch held
-        the same batch after the same prefix.
+        the same batch after the same prefix. A follower that continues at the leader's log start
+        may differ below it (see :meth:`cut`).
         """
-        _, end, epoch, _ = batch
+        base, end, epoch, _ = batch
         prefix = hash((replica.hashes[-1] if replica.hashes else replica.start_hash, batch))
+        known = self.canonical.setdefault((end, epoch), prefix)
+        if prefix != known and base <= self.deleted:
+            prefix = hash((self._prefix(base), batch))
         replica.nexts.append(end)
         replica.epochs.append(epoch)
         replica.hashes.append(prefix)
-        return self.canonical.setdefault((end, epoch), prefix) == prefix
+        return prefix == known
+
+    def holds_exposed(self, replica: TracedLog) -> bool:
+        """Return whether a replica holds all that leaders have exposed and not deleted."""
+        if replica.holds(self.exposed, self.exposed_hash):
+            return True
+        return self.exposed <= min(self.deleted, replica.log_end_offset)
 
     def was_longer(self, leader: TracedLog, epoch: int) -> bool:
         """Return whether a batch of a leader epoch is known that lies beyond a leader's log."""
@@ -170,17 +180,20 @@ class TracedPartition:
         return next((loss.reason for loss in self.losses if loss.covers(offset)), "")
 
     def cut(self, replica: TracedLog, offset: int) -> None:
-        """Drop every batch of a replica that reaches beyond ``offset``.
+        """Drop every batch of a replica that reaches beyond ``offset``; its log ends there.
 
         A replica that has only deleted records left may have got other ones from a deposed leader:
-        its epoch tells the present leader nothing, whose log starts above (KAFKA.md, 1.2).
+        its epoch tells the present leader nothing, whose log starts above (KAFKA.md, 1.2). A cut
+        within a batch drops the whole batch, and yet the log ends at ``offset``
+        (LocalLog.truncateTo).
         """
+        end = min(offset, replica.log_end_offset)
         replica.cut(offset)
         if offset < replica.start:
             self.restart(replica, offset)
-        elif replica.nexts and replica.log_end_offset <= self.deleted:
+        elif replica.start < end <= self.deleted and replica.prefix(end) != self._prefix(end):
             trimmed = replica.trimmed
-            self.restart(replica, replica.log_end_offset)
+            self.restart(replica, end)
             replica.trimmed = trimmed
 
     def restart(self, replica: TracedLog, offset: int) -> None:
