@@ -28,7 +28,7 @@ from kafkasim.analysis.runs import (
     find_runs,
 )
 from kafkasim.analysis.source.schema import RUNS, ddl, stored_row
-from kafkasim.analysis.spark.files import local_path, located, matching
+from kafkasim.analysis.spark.files import empty, local_path, located, matching
 from kafkasim.model.facts import COLUMNS, FACTS
 
 RUNS_TABLE = "runs"
@@ -210,7 +210,13 @@ KEY = {"run": pa.string(), "seq": pa.int64(), "t_us": pa.int64()}
 
 
 def read_runs(spark: SparkSession, where: str) -> DataFrame:
-    """Return the table ``runs`` of a fleet as it is stored."""
+    """Return the table ``runs`` of a fleet as it is stored.
+
+    Raises:
+        BadInput: a file of it is empty; its runs would be missing without a word.
+    """
+    for path in empty(spark, f"{where}/{RUNS_TABLE}/*.parquet"):
+        raise BadInput(f"{path}: not a whole Parquet file (it is empty)")
     return spark.read.schema(ddl({**RUNS, BATCH: "string"})).parquet(f"{where}/{RUNS_TABLE}")
 
 

@@ -49,6 +49,13 @@ def matching(spark: SparkSession, pattern: str) -> list[str]:
     return sorted(str(one.getPath().toString()) for one in found)
 
 
+def empty(spark: SparkSession, pattern: str) -> list[str]:
+    """Return the sorted files that match a glob pattern and have no bytes; Spark skips such."""
+    files, path = _reached(spark, pattern)
+    found = files.globStatus(path) or []
+    return sorted(str(one.getPath().toString()) for one in found if not one.getLen())
+
+
 def damaged(error: BaseException) -> str | None:
     """Return which file Spark could not read and why, None if the error is about something else."""
     found = re.search(

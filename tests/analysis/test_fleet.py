@@ -152,6 +152,7 @@ def foreign(path: Path) -> None:
         (FACTS, foreign, "parquet: no facts of kafkasim"),
         (FACTS, Path.unlink, "batch=000001: holds"),
         ("runs", lambda path: cut(path, 0.5), "parquet: not a whole Parquet file"),
+        ("runs", lambda path: cut(path, 0), "parquet: not a whole Parquet file (it is empty)"),
         ("runs", foreign, "its table runs is not one of kafkasim"),
     ],
 )
@@ -163,6 +164,17 @@ def test_one_line_names_a_damaged_file(
     errors = capsys.readouterr().err
     assert said in errors
     assert errors.count("\n") == 1
+
+
+def test_a_fleet_with_an_empty_file_of_runs_keeps_its_facts(
+    spark: SparkSession, tiny: Configuration, copied: Path
+) -> None:
+    from kafkasim.analysis.fleet import run_fleet
+
+    cut(next((copied / "runs").glob("*.parquet")), 0)
+    with pytest.raises(BadInput, match=r"not a whole Parquet file \(it is empty\)"):
+        run_fleet(spark, [tiny], [1, 2, 3], str(copied))
+    assert list((copied / FACTS).glob("*.parquet"))
 
 
 def test_a_run_of_a_fleet_is_replayed_described_and_explained(
