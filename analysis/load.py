@@ -13,6 +13,9 @@ from kafkasim.analysis.stored import Stored
 JUDGED_VIEWS = SHARED | VIEWS
 """The views that the checks read beside those of the kinds."""
 
+RUNS_VIEW = "runs"
+"""The view of the runs and what ran in each (``spec``)."""
+
 SMALL_ROWS = 5_000_000
 """Up to so many rows each view is one partition: then no check shuffles, and each is one task.
 From there on each view is partitioned by run, which serves every step of every check."""
@@ -56,11 +59,14 @@ def views(
                 frame = stored.facts(kind)
                 frame = frame.coalesce(1) if small else frame.repartition(parts, "run")
                 frame.createOrReplaceTempView(kind)
+            whole = stored.runs_table().select("run", "spec")
+            whole = whole.coalesce(1) if small else whole.repartition(parts, "run")
+            whole.createOrReplaceTempView(RUNS_VIEW)
             for name, text in asked.items():
                 spark.sql(text).createOrReplaceTempView(name)
             yield
         finally:
-            for name in (*kinds, *asked):
+            for name in (*kinds, *asked, RUNS_VIEW):
                 spark.catalog.dropTempView(name)
 
 

@@ -4,11 +4,12 @@ from kafkasim.analysis.checks import (
     applications,
     delivery,
     groups,
-    harm,
     liveness,
     order,
     replication,
 )
+from kafkasim.analysis.checks.harm import brokers as harm
+from kafkasim.analysis.checks.harm import groups as group_harm
 from kafkasim.analysis.checks.transactions import queries as transactions
 
 CHECKS: dict[str, str] = {
@@ -25,6 +26,7 @@ CHECKS: dict[str, str] = {
     "double-owner": groups.DOUBLE_OWNER,
     "stale-coordinator": harm.STALE_COORDINATOR,
     "early-handover": groups.EARLY_HANDOVER,
+    "vanished-offset": group_harm.VANISHED_OFFSET,
     "one-leader-per-epoch": replication.ONE_LEADER,
     "clean-leader-holds-exposed": replication.CLEAN_LEADER_HOLDS_EXPOSED,
     "high-watermark-min-isr": replication.HIGH_WATERMARK_NEEDS_MIN_ISR,
@@ -49,6 +51,7 @@ CHECKS: dict[str, str] = {
 """Every check by the name that verdicts show."""
 
 NEEDED: dict[str, str] = {
+    "vanished-offset": "OffsetCommitted",
     "transaction-reads": "TransactionBegun",
     "torn-transaction": "TransactionBegun",
     "hanging-transaction": "TransactionBegun",

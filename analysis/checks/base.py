@@ -15,17 +15,20 @@ small fleet.
 
 from __future__ import annotations
 
+from kafkasim.analysis.checks.limits import BROKER_LIMITS
+
 JUDGED_KINDS = (
-    "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished", "BecameFollower",
-    "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "ClockDrifted", "ControllerActive",
-    "CoordinatorLoaded", "FinalOffset", "FinalReplica", "FinalResults", "GroupAssigned",
-    "GroupConverted", "GroupState", "HighWatermark", "HostPaused", "HostStarted", "IsrProposed",
-    "KeySent", "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "OffsetCommitted",
-    "OffsetFetched", "OffsetsDeleted", "PartitionChanged", "Phase", "Polled", "Positioned",
-    "Processed", "ProcessorStarted", "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated",
-    "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
-    "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
-    "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
+    "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished",
+    "BecameFollower", "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "ClockDrifted",
+    "ControllerActive", "CoordinatorLoaded", "FinalOffset", "FinalReplica", "FinalResults",
+    "GroupAssigned", "GroupConverted", "GroupState", "HighWatermark", "HostPaused",
+    "HostStarted", "HostStopped", "IsrProposed", "KeySent", "LogLoaded", "LogStart",
+    "MarkerWritten", "MemberRequest", "OffsetCommitted", "OffsetFetched", "OffsetsDeleted",
+    "PartitionChanged", "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted",
+    "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated", "TopicDeleted",
+    "TransactionBegun", "TransactionEnded", "TransactionEnding", "TransactionOffsets",
+    "TransactionSent", "TransactionState", "TransactionsLoaded", "ZkControllerWrite",
+    "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 
@@ -261,6 +264,7 @@ DECIDERS = f"""
     JOIN ({_COORDINATED}) USING (run) WHERE topic = '__transaction_state'"""
 
 SHARED = {
+    "broker_limits": BROKER_LIMITS,
     "final_leaders": FINAL_LEADERS,
     "final_records": FINAL_RECORDS,
     "acked_records": ACKED_RECORDS,
@@ -277,4 +281,5 @@ SHARED = {
     "homes": HOMES,
     "deciders": DECIDERS,
 }
-"""Views that several checks read, by name, each after those it reads itself."""
+"""Views that several checks read, by name, each after those it reads itself. ``runs`` is the table
+of that name, as far as one of them asks for it."""

@@ -69,10 +69,12 @@ def write_fleet(
     place: Path,
     cases: Mapping[str, Case],
     losses: Mapping[str, list[tuple[Any, ...]]] | None = None,
+    spec: Mapping[str, Any] | None = None,
 ) -> None:
     """Leave the tables of a fleet, of one batch, with a run for each case.
 
     ``losses`` are those of some cases, as (topic id, partition, first, end, row, µs, reason).
+    ``spec`` is the scenario of them all.
     """
     facts_of_all = pa.concat_tables(list(case_tables(cases)))
     for kind in facts.FACTS:
@@ -85,7 +87,7 @@ def write_fleet(
         arrow_row(stored_row({
             "run": name, "label": "by-hand", "scenario": "by-hand", "seed": seed, "digest": name,
             "verdict": "pass", "rows": len(case), "schema_version": facts.SCHEMA_VERSION,
-            "losses": (losses or {}).get(name, []),
+            "losses": (losses or {}).get(name, []), "spec": dict(spec or {}),
         })) | {"batch": "000001"}
         for seed, (name, case) in enumerate(cases.items())
     ]  # fmt: skip

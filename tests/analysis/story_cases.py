@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.analysis.analysis_rows import Case, passing
 from tests.scenarios.test_consumer_group_judge import STORIES as CONSUMER_GROUPS
+from tests.scenarios.test_invariants import LIMITS
 from tests.scenarios.test_invariants import STORIES as INVARIANTS
 
 Told = Mapping[str, tuple[Sequence[Any], Sequence[Any], Sequence[Any]]]
@@ -29,7 +30,12 @@ def _cases(
     return cases
 
 
+SPEC = {"cluster": {"config": {"offsets.retention.minutes": LIMITS.retention_us // 60_000_000}}}
+"""The scenario of the cases: the limits that the judges of the stories have."""
+
+OF_GROUPS = ("early-handover", "stale-coordinator", "vanished-offset")
+
 STORY_CASES = {
-    **_cases(INVARIANTS, passing, {each: each for each in ("early-handover", "stale-coordinator")}),
+    **_cases(INVARIANTS, passing, {each: each for each in OF_GROUPS}),
     **_cases(CONSUMER_GROUPS, passing, {"EXCL": "double-owner"}),
 }

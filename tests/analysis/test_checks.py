@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkasim.model import facts
+from kafkasim.model.config import BrokerConfig
 from tests.analysis.analysis_rows import (
     Case,
     T,
@@ -37,7 +38,7 @@ from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.analysis.key_cases import KEY_CASES
 from tests.analysis.reader_cases import AUDIT_CASES, RESULT_CASES, RETENTION_CASES
-from tests.analysis.story_cases import STORY_CASES
+from tests.analysis.story_cases import SPEC, STORY_CASES
 from tests.scenarios.transaction_cases import EXCUSES, RESTING, STORIES, excused
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sto
     from kafkasim.analysis.stored import open_stored
 
     target = tmp_path_factory.mktemp("checks")
-    write_fleet(target, {name: case for name, (case, _) in CASES.items()}, LOSSES)
+    write_fleet(target, {name: case for name, (case, _) in CASES.items()}, LOSSES, SPEC)
     return open_stored(spark, str(target))
 
 
@@ -265,6 +266,15 @@ def test_duckdb_finds_the_rows_that_spark_finds(stored: Stored) -> None:
 @pytest.mark.parametrize("name", list(CASES))
 def test_check(found: Found, name: str) -> None:
     assert found[name] == CASES[name][1]
+
+
+def test_limits_that_no_scenario_sets_are_those_of_the_brokers() -> None:
+    from kafkasim.analysis.checks.limits import SETTINGS
+
+    known = BrokerConfig().properties()
+    assert {name: default for name, default, _ in SETTINGS.values()} == {
+        name: known[name] for name, _, _ in SETTINGS.values()
+    }
 
 
 def test_every_check_has_a_case_that_violates_it() -> None:

@@ -461,6 +461,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-1", facts.OffsetsDeleted("billing", "orders", 0, 0)), END],
         [("broker-1", facts.OffsetsDeleted("billing", "orders", 1, 0)), END],
     ),
+    "vanished-offset it has expired": (
+        [OFFSETS, LOADED, ("broker-1", committed(5))],
+        [_later(60), END],
+        [_later(59), END],
+    ),
     "stale-coordinator it serves though it follows": (
         [*ALONE, DEPOSED],
         [_later(1), _asks("Heartbeat")],

@@ -1,0 +1,1 @@
+"""Checks of needless harm (scenarios/judging/README.md)."""
