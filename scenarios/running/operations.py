@@ -34,6 +34,7 @@ from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.node_settings import properties_text
 from kafkasim.scenarios.running.operators.quotas import alter_client_quotas
+from kafkasim.scenarios.running.operators.quorum import describe_quorum
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.faults.budget import Budget
 from kafkasim.sim.faults.kinds import When
@@ -114,7 +115,7 @@ class Operations:
             "update-features": self._update_features,
             "add-voter": self._add_voter,
             "remove-voter": self._remove_voter,
-            "describe-quorum": self._describe_quorum,
+            "describe-quorum": describe_quorum,
             "reset-offsets": self._reset_offsets,
             "delete-offsets": self._delete_offsets,
             "delete-group": self._delete_group,
@@ -205,10 +206,13 @@ class Operations:
             self._stopping[node] = host.process
             host.stop()
 
-    def _start(self, _: OperationTable, node: str) -> None:
+    def _start(self, operation: OperationTable, node: str) -> None:
+        """Start a node; while its process still shuts down, wait, as systemd's start jobs do."""
         host = self.world.hosts[node]
         if not host.alive:
             host.boot()
+        elif host.process is self._stopping.get(node):
+            self.world.at(self.world.now + POLL_US, self._start, operation, node)
 
     def _restart(self, operation: OperationTable, node: str) -> None:
         self._stop(operation, node)
@@ -394,16 +398,6 @@ class Operations:
         directory_id = known.get(voter, directory_id)
         answer = await port.call("admin.remove_raft_voter", voter, directory_id)
         return [(operation.node, answer.error, f"voter {voter}")]
-
-    async def _describe_quorum(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
-        answer = await port.call("admin.describe_quorum")
-        voters, observers = (
-            ", ".join(f"{replica.id} at {replica.log_end_offset}" for replica in replicas)
-            for replicas in (answer.voters, answer.observers)
-        )
-        told = f"leader {answer.leader_id} of epoch {answer.leader_epoch}; high watermark"
-        told += f" {answer.high_watermark}; voters {voters}; observers {observers or 'none'}"
-        return [("quorum", answer.error, told)]
 
     async def _reset_offsets(self, port: ClientPort, operation: OperationTable) -> list[Outcome]:
         to = OFFSETS.get(str(operation.to))

@@ -152,3 +152,21 @@ def test_a_replaced_disk_is_filled_again_and_an_unregistered_broker_comes_back()
     ]
     assert not run.faults.budget.outside  # the others had it all
     assert run.observer.seen["isr-shrink:controlled-shutdown"]
+
+
+def test_a_start_waits_for_the_end_of_the_shutdown() -> None:
+    spec = scenario(
+        {"kind": "stop", "at": "2s", "node": "broker-2"},
+        {"kind": "start", "at": "2001ms", "node": "broker-2"},
+    )
+    run = ScenarioRun(spec, 1, None, [])
+    broker: list[str] = []
+
+    def on_host(_seq: int, t_us: int, node: str, fact: Any) -> None:
+        if node == "broker-2" and 0 < run.ready_us <= t_us < run.ready_us + spec.duration:
+            broker.append(type(fact).__name__)
+
+    for kind in (facts.HostStopped, facts.HostStarted):
+        run.trace.subscribe(kind, on_host)
+    run.execute()
+    assert broker == ["HostStopped", "HostStarted"]
