@@ -33,8 +33,8 @@ from kafkasim.scenarios.language.translate import condition
 from kafkasim.scenarios.language.vocabulary import ALL_BROKERS
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.node_settings import properties_text
-from kafkasim.scenarios.running.operators.quotas import alter_client_quotas
 from kafkasim.scenarios.running.operators.quorum import describe_quorum
+from kafkasim.scenarios.running.operators.quotas import alter_client_quotas
 from kafkasim.sim.apps.client_port import ClientPort
 from kafkasim.sim.faults.budget import Budget
 from kafkasim.sim.faults.kinds import When

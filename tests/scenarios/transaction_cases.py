@@ -160,6 +160,9 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
     "whole, with offsets": (
         [*OPEN, *offsets(5), *ending(True), *decided(), *ended("committed"), *marker(2, True),
          *committed(5), *LOG], {}),
+    "read where a truncated log had a record of a transaction": (
+        [*OPEN, *appended(0, 900, pid=-1), *ending(False), *polled(0, 900), *ended("aborted"),
+         *final((0, (900,), -1))], {}),
     "hanging": ([*OPEN, *final((0, (100, 101), 7))], {"hanging-transaction": 2}),
     "two producers under one epoch": (
         [*TOPICS, *initialized(), *READER, *begun(), *sent(100, 101), *appended(0, 100, 101),

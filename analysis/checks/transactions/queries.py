@@ -34,8 +34,8 @@ READS = offending(
                  max_by(begun, appended) AS begun
           FROM polled_records
           JOIN committed_only USING (run, node, group)
-          JOIN (SELECT run, topic_id, partition, offset, appended, begun FROM placed_records)
-              USING (run, topic_id, partition, offset)
+          JOIN (SELECT run, topic_id, partition, offset, record_id, appended, begun
+                FROM placed_records) USING (run, topic_id, partition, offset, record_id)
           WHERE appended < seq
           GROUP BY run, topic_id, partition, seq, offset, record_id, group)
     JOIN transactions USING (run, begun)

@@ -116,9 +116,9 @@ FINAL_FATES = """
     -- The same with the transactions to which the records belong.
     SELECT run, topic_id, partition, record_id, offset, state, begun
     FROM final_states
-    JOIN (SELECT run, topic_id, partition, offset, max_by(begun, appended) AS begun
-          FROM placed_records GROUP BY run, topic_id, partition, offset)
-        USING (run, topic_id, partition, offset)"""
+    JOIN (SELECT run, topic_id, partition, offset, record_id, max_by(begun, appended) AS begun
+          FROM placed_records GROUP BY run, topic_id, partition, offset, record_id)
+        USING (run, topic_id, partition, offset, record_id)"""
 
 VIEWS = {
     "transaction_rows": TRANSACTION_ROWS,

@@ -117,7 +117,7 @@ class Transactions:
             return
         key = (fact.topic_id, fact.partition)
         for offset, record_id in zip(fact.offsets, fact.record_ids):
-            transaction = self._placed.transaction_at(key, offset)
+            transaction = self._placed.transaction_at(key, offset, record_id)
             if transaction is not None:
                 decided = max(self._loaded, self._decided.get(transaction.transactional_id, -1))
                 self._reads.append(
@@ -197,7 +197,7 @@ class Transactions:
             for offset, record_id, state in self._placed.states(key):
                 if state == COMMITTED:
                     seen[offset] = record_id
-                transaction = self._placed.transaction_at(key, offset)
+                transaction = self._placed.transaction_at(key, offset, record_id)
                 if transaction is None:
                     continue
                 fate = fates.setdefault(transaction.begun, {})

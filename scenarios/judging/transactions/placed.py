@@ -1,8 +1,9 @@
 """Where the records of transactions are: which offset is whose, and what the markers say of it.
 
-An append tells the producer id and epoch of its records, so an offset belongs to the last
-transaction that has sent the record under them. At the end of the run a leader's log and the
-markers in it say of each offset whether it is committed, aborted or open.
+An append tells the producer id and epoch of its records, so a record at an offset belongs to the
+last transaction that has sent it under them. Another leader may append another record there, after
+a truncation. At the end of the run a leader's log and the markers in it say of each offset whether
+it is committed, aborted or open.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class Placed:
 
     def __init__(self, trace: FactSource, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._owner: dict[PartitionKey, dict[int, Transaction]] = {}  # by offset
+        self._owner: dict[PartitionKey, dict[tuple[int, int], Transaction]] = {}
+        """By offset and record id"""
         self._appended: dict[tuple[int, PartitionKey, int], list[tuple[int, int]]] = {}
         """By the row of a transaction's begin, partition and record id: offsets, with the rows"""
         self._markers: dict[tuple[PartitionKey, int, int], facts.MarkerWritten] = {}
@@ -32,9 +34,9 @@ class Placed:
         trace.subscribe(facts.MarkerWritten, self._on_marker)
         trace.subscribe(facts.FinalReplica, self._on_final)
 
-    def transaction_at(self, key: PartitionKey, offset: int) -> Transaction | None:
-        """Return whose record was appended last at an offset; None for no transaction's."""
-        return self._owner.get(key, {}).get(offset)
+    def transaction_at(self, key: PartitionKey, offset: int, record_id: int) -> Transaction | None:
+        """Return the transaction of a record that was appended at an offset; None without one."""
+        return self._owner.get(key, {}).get((offset, record_id))
 
     def appended(
         self, transaction: Transaction, key: PartitionKey, record_id: int
@@ -92,7 +94,7 @@ class Placed:
         for index, record_id in enumerate(fact.record_ids):
             transaction = self._ledger.of_record(key, record_id, producer)
             if transaction is not None:
-                owner[fact.base_offset + index] = transaction
+                owner[fact.base_offset + index, record_id] = transaction
                 places = self._appended.setdefault((transaction.begun, key, record_id), [])
                 places.append((fact.base_offset + index, seq))
 
