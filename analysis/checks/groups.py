@@ -128,7 +128,7 @@ DOUBLE_OWNER = offending(
     # In the coordinator's view two members own one partition at a time: in one generation, or in a
     # consumer group at all, whose present coordinator's view counts. A member owns what it was
     # assigned last: a static member's new id takes it from the old one (KIP-345). A coordinator
-    # that loads a consumer group forgets the members that its log lacks.
+    # that loads a consumer group tells anew what each member owns.
     rf"""
     SELECT run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
@@ -157,8 +157,7 @@ DOUBLE_OWNER = offending(
                             FROM ({_CONSUMER_GROUPS}) AS told
                             JOIN (SELECT DISTINCT run, group, member_id FROM GroupAssigned)
                                 AS members USING (run, group)
-                            WHERE what = 'loaded' AND by_heartbeat
-                                AND NOT array_contains(member_ids, members.member_id)))
+                            WHERE what = 'loaded' AND by_heartbeat AND node = coordinator.node))
                 LATERAL VIEW explode(assignment) AS tp)
           LEFT JOIN (SELECT run, topic, collect_list(seq) AS deletions FROM TopicDeleted
                      GROUP BY run, topic) USING (run, topic))
@@ -173,7 +172,8 @@ EARLY_HANDOVER = offending(
     # A generation gives a partition to a member while another one has told in its JoinGroup that
     # it owns it (KIP-429): that one has not revoked it yet. A claim counts if it is of the latest
     # generation that any claim is of, and the only one of its partition. A static member's new id
-    # takes over what the old one had. (judging/readers/handover.py)
+    # takes over what the old one had. What a coordinator heard before it loads the group counts no
+    # more. (judging/readers/handover.py)
     r"""
     SELECT assigned.run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(assigned.tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
@@ -191,7 +191,13 @@ EARLY_HANDOVER = offending(
                             FROM (SELECT run, node, group, generation, member_ids, seq AS formed,
                                          lag(seq, 1, -1) OVER by_group AS since,
                                          lead(seq, 1, 1L << 62) OVER by_group AS next
-                                  FROM GroupState WHERE state = 'CompletingRebalance'
+                                  FROM (SELECT run, node, group, generation, member_ids, seq
+                                        FROM GroupState WHERE state = 'CompletingRebalance'
+                                        UNION ALL
+                                        SELECT loads.run, node, group, NULL, NULL, seq
+                                        FROM CoordinatorLoaded AS loads
+                                        JOIN homes ON homes.run = loads.run
+                                            AND homes.partition = loads.partition)
                                   WINDOW by_group AS (PARTITION BY run, node, group ORDER BY seq))
                                 AS rounds
                             JOIN (SELECT * FROM MemberRequest WHERE api = 'JoinGroup') AS asked

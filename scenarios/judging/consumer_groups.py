@@ -147,9 +147,8 @@ class ConsumerGroups:
         before = self._views.get(key)
         if before is None or fact.reason in ("loaded", "reverted"):
             before = None
-            owners = self._owners.get(fact.group, {})
-            for name in [name for name, (who, _) in owners.items() if who not in fact.member_ids]:
-                del owners[name]
+            if fact.reason == "loaded" and self._coordinates(node, fact.group):
+                self._owners.pop(fact.group, None)
         elif node not in self._drifting:
             self._check_members(seq, t, fact, before)
             self._check_epoch(seq, t, fact, before)
@@ -202,10 +201,13 @@ class ConsumerGroups:
         )  # fmt: skip
 
     def _on_assigned(self, seq: int, t: int, node: str, fact: facts.GroupAssigned) -> None:
-        """EXCL: a partition has one owner, in the committed view of the present coordinator."""
+        """EXCL: a partition has one owner, in the committed view of the present coordinator.
+
+        A coordinator that loads a group tells all that its members own, once that is committed. The
+        log may hold more than the previous coordinator could tell: what it had not committed.
+        """
         group = fact.group
-        place = self.cluster.group_key(group)[1]
-        if group not in self._groups or self._coordinators.get(place, (-1, ""))[1] != node:
+        if group not in self._groups or not self._coordinates(node, group):
             return
         owners = self._owners.setdefault(group, {})
         for name in [name for name, (who, _) in owners.items() if who == fact.member_id]:
@@ -221,6 +223,10 @@ class ConsumerGroups:
                 )  # fmt: skip
 
     # Who serves.
+
+    def _coordinates(self, node: str, group: str) -> bool:
+        """Return whether a node is the present coordinator of a group."""
+        return self._coordinators.get(self.cluster.group_key(group)[1], (-1, ""))[1] == node
 
     def _on_loaded(self, _s: int, _t: int, node: str, fact: facts.CoordinatorLoaded) -> None:
         if fact.loaded:

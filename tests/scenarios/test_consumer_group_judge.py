@@ -51,6 +51,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [beats("m2", 0, ("orders",)), group("Stable", 3, "m2"), owns("m2", 3, "orders-0")],
         [group("Stable", 3, "m1", "m2"), owns("m1", 2, "orders-0"), owns("m2", 3, "orders-0")],
     ),
+    "EXCL a coordinator loads what the previous one had not committed": (
+        [*ALONE, group("Stable", 4, "m2", "m1", reason="loaded")],
+        [owns("m2", 3, "orders-0", "orders-1"), owns("m1", 4)],
+        [owns("m2", 3, "orders-0", "orders-1"), owns("m1", 4, "orders-1")],
+    ),
     "needless-rebalance the epoch rises for nothing": (
         [*ALONE, later(60)],
         [("controller-1", facts.TopicCreated(9, T, "orders", 4, 3, 1)), group("Stable", 2, "m1")],

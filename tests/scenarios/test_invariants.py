@@ -383,6 +383,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [_owns("m2", 1, "orders-1"), _group("CompletingRebalance", 3, "m1", "m2"),
          ("broker-1", facts.GroupAssigned("billing", 3, "m2", ("orders-0",)))],
     ),
+    "early-handover a coordinator that is elected again heard its members in another history": (
+        [OFFSETS, LOADED, _owns("m1", 1, "orders-0"), _group("CompletingRebalance", 2, "m1")],
+        [LOADED, ("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
+    ),
     "early-handover a static member that comes back takes what it had": (
         [OFFSETS, LOADED, _owns("i-1", 1, "orders-0", instance="i"),
          _group("CompletingRebalance", 2, "i-1")],

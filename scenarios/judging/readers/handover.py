@@ -4,11 +4,14 @@ A member tells in its JoinGroup what it owns (KIP-429). A generation that gives 
 another member does so while the owner still has it: that one revokes only when it hears of the
 assignment, and then joins again. A claim is out of date if another member tells of a later
 generation, or of the same partition (KAFKA-12984). The bound is an order of rows, no time: nothing
-that hosts or the network do explains it. Of consumer groups (KIP-848) EXCL says the same, because
-their coordinator itself knows who has not revoked yet.
+that hosts or the network do explains it. A coordinator that loads a group knows only what the log
+holds, so the claims of its earlier tenure count no more. Of consumer groups (KIP-848) EXCL says the
+same, because their coordinator itself knows who has not revoked yet.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
@@ -30,6 +33,7 @@ class Handovers:
         cluster.trace.subscribe(facts.MemberRequest, self._on_request)
         cluster.trace.subscribe(facts.GroupState, self._on_state)
         cluster.trace.subscribe(facts.GroupAssigned, self._on_assigned)
+        cluster.trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
 
     def _on_request(self, seq: int, _t: int, node: str, fact: facts.MemberRequest) -> None:
         if fact.api == "JoinGroup":
@@ -53,6 +57,14 @@ class Handovers:
                     owners.setdefault(name, []).append(claim)
         alone = {name: each[0] for name, each in owners.items() if len(each) == 1}
         self._owners[place] = (fact.generation, alone)
+
+    def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.CoordinatorLoaded) -> None:
+        """Forget what the node knew of the partition's groups in an earlier tenure."""
+        tables: tuple[dict[tuple[str, str], Any], ...] = (self._claims, self._formed, self._owners)
+        for known in tables:
+            for place in [place for place in known if place[0] == node]:
+                if self.cluster.group_key(place[1])[1] == fact.partition:
+                    del known[place]
 
     def _on_assigned(self, seq: int, t: int, node: str, fact: facts.GroupAssigned) -> None:
         generation, owners = self._owners.get((node, fact.group), (-1, {}))
