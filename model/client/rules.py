@@ -100,6 +100,14 @@ class ClientRules:
         """
         return True
 
+    def sticks_by_bytes(self) -> bool:
+        """Return whether records without a key change partition by bytes sent (KIP-794).
+
+        Else they do so with each batch, from 2.4 to 3.2 (KIP-480): a broker that is slow gets
+        larger batches, and so more records (KAFKA-10888).
+        """
+        return True
+
     def partitions_again_for_new_batch(self) -> bool:
         """Return whether a custom partitioner is asked again if its choice opens a new batch.
 

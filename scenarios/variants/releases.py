@@ -152,7 +152,11 @@ class Client39(ClientRules):
 
 
 class Client28(Client39):
-    """The clients of 2.8: without KIP-951, which came with 3.7."""
+    """The clients of 2.8: without KIP-794 of 3.3 and KIP-951 of 3.7."""
+
+    def sticks_by_bytes(self) -> bool:
+        """Return False: each batch of records without a key is of another partition."""
+        return False
 
     def takes_named_leader(self) -> bool:
         """Return False: brokers of 2.8 name no leader in their responses."""

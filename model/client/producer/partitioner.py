@@ -1,6 +1,7 @@
-"""The partition of a record: by the hash of its key, sticky by bytes (KIP-794), or in turn.
+"""The partition of a record: by the hash of its key, sticky, or in turn.
 
-Models Utils.murmur2, BuiltInPartitioner with adaptive partitioning, and RoundRobinPartitioner.
+Models Utils.murmur2, BuiltInPartitioner with adaptive partitioning (KIP-794), DefaultPartitioner
+with StickyPartitionCache (KIP-480), the default from 2.4 to 3.2, and RoundRobinPartitioner.
 
 Not modelled: partitioner.availability.timeout.ms, partitioner.ignore.keys.
 """
@@ -60,6 +61,40 @@ class RoundRobinPartitioner:
         turn = self._next
         self._next = turn + 1
         return available[turn % len(available)] if available else turn % len(every)
+
+
+class DefaultPartitioner:
+    """The partitions of one topic: by the key, and without one sticky until a batch is closed.
+
+    It was the default from 2.4 to 3.2 (DefaultPartitioner, StickyPartitionCache; KIP-480).
+    """
+
+    __slots__ = ("_rng", "_sticky")
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._sticky = -1  # −1: none is chosen
+
+    def __call__(self, key: bytes | None, every: Sequence[int], available: Sequence[int]) -> int:
+        """Return the partition of a record."""
+        if key is not None:
+            return partition_for_key(key, len(every))
+        if self._sticky < 0:
+            self._choose(every, available)
+        return self._sticky
+
+    def on_new_batch(self, left: int, every: Sequence[int], available: Sequence[int]) -> None:
+        """Choose another partition if a record opens a new batch of the sticky one, ``left``.
+
+        The choice is uniform among the others that have a leader; a slow broker gets its share of
+        batches, however many of its own wait (KAFKA-10888).
+        """
+        if left == self._sticky:
+            self._choose(every, available)
+
+    def _choose(self, every: Sequence[int], available: Sequence[int]) -> None:
+        others = [p for p in available if p != self._sticky] or available or every
+        self._sticky = others[self._rng.randrange(len(others))]
 
 
 class StickyPartitioner:

@@ -26,6 +26,8 @@ from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import Metadata
 from kafkasim.model.client.producer.accumulator import STATED_RATIOS, RecordAccumulator
 from kafkasim.model.client.producer.partitioner import (
+    DefaultPartitioner,
+    Partitioner,
     RoundRobinPartitioner,
     StickyPartitioner,
     positive_hash,
@@ -114,10 +116,12 @@ class KafkaProducer:
         self.metadata.listeners.append(self._on_metadata)
         self._rules = rules
         self._sticky: dict[str, StickyPartitioner] = {}
-        # By topic; None unless partitioner.class is RoundRobinPartitioner.
-        self._round_robin: dict[str, RoundRobinPartitioner] | None = (
-            {} if config.partitioner_class else None
-        )
+        self._partitioners: dict[str, Partitioner] = {}  # by topic
+        self._new_partitioner: Callable[[], Partitioner] | None = None  # None: the built-in one
+        if config.partitioner_class:
+            self._new_partitioner = RoundRobinPartitioner
+        elif not rules.sticks_by_bytes():
+            self._new_partitioner = partial(DefaultPartitioner, process.rng)
         self._keys: dict[str | bytes, tuple[int, int]] = {}  # (hash, bytes) of keys used before
         self._blocked: deque[BlockedSend] = deque()  # all, in the order of their deadlines
         self._for_metadata: list[BlockedSend] = []
@@ -154,7 +158,7 @@ class KafkaProducer:
         if self._closed:
             self.process.out.append(Reply(call, None, KafkaError("CLOSED", "producer is closed")))
             return
-        if self._round_robin is not None or callable(args[4]):
+        if self._new_partitioner is not None or callable(args[4]):
             args = self._placed(args, now)
         missing = self._append(call, args, now, not self._for_memory)
         if missing is None:
@@ -251,11 +255,13 @@ class KafkaProducer:
     def _placed(self, args: Args, now: int) -> Args:
         """Return the arguments of a send with the partition that its partitioner chooses.
 
-        Nothing changes without a custom partitioner, nor before the topic's partitions are known.
+        Nothing changes with the built-in one, nor before the topic's partitions are known.
         """
         partitioner = args[4]
-        if partitioner is None and self._round_robin is not None:
-            partitioner = self._round_robin.setdefault(args[0], RoundRobinPartitioner())
+        if partitioner is None and self._new_partitioner is not None:
+            partitioner = self._partitioners.get(args[0])
+            if partitioner is None:
+                self._partitioners[args[0]] = partitioner = self._new_partitioner()
         count = self.metadata.partition_counts.get(args[0])
         if count is None or not callable(partitioner):
             return args
@@ -268,6 +274,8 @@ class KafkaProducer:
             sizes = (-1 if data is None else len(data), value_size)
             wall_ms = self.process.wall_ms(now)
             if not self.accumulator.takes(queue, *sizes, wall_ms, headers_size):
+                if isinstance(partitioner, DefaultPartitioner):
+                    partitioner.on_new_batch(partition, every, available)
                 partition = partitioner(data, every, available)
         return topic, key, record_id, value_size, partition, want_ack, headers_size
 
