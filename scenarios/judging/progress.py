@@ -282,12 +282,18 @@ class Progress:
         self._transactional[fact.producer_id] = None
 
     def _on_appended(self, _seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
-        if fact.producer_id in self._transactional and fact.record_ids:
+        if fact.producer_id in self._transactional and fact.record_ids and self._lasts(fact):
             place = ((fact.topic_id, fact.partition), fact.producer_id)
             self._open.setdefault(place, fact.base_offset)
 
     def _on_marker(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
-        self._open.pop(((fact.topic_id, fact.partition), fact.producer_id), None)
+        if self._lasts(fact):
+            self._open.pop(((fact.topic_id, fact.partition), fact.producer_id), None)
+
+    def _lasts(self, fact: facts.Appended | facts.MarkerWritten) -> bool:
+        """Return whether no later leader has begun: a deposed one truncates what it still gets."""
+        leading = self.leading.get((fact.topic_id, fact.partition), (-1, ""))[0]
+        return fact.leader_epoch >= leading
 
     def _on_high_watermark(self, _seq: int, _t: int, _n: str, fact: facts.HighWatermark) -> None:
         key = (fact.topic_id, fact.partition)

@@ -6,7 +6,17 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
-from tests.scenarios.fact_makers import FakeTrace, P, Row, T, changed, created, led, registration
+from tests.scenarios.fact_makers import (
+    FakeTrace,
+    P,
+    Row,
+    T,
+    appended,
+    changed,
+    created,
+    led,
+    registration,
+)
 
 SHORT: list[Row] = [
     ("controller-1", created()),
@@ -139,3 +149,28 @@ def test_a_group_waits_for_a_partition_whose_creation_was_not_answered() -> None
     ):
         progress = _after([*SHORT, *rows], zookeeper=True)
         assert progress.stall_excuse(progress.lag("billing", [T]), _nothing_lost) == excuse
+
+
+def _marker(offset: int, epoch: int) -> facts.MarkerWritten:
+    return facts.MarkerWritten(T, P, 5, 0, True, offset, epoch, 0)
+
+
+OPEN: list[Row] = [
+    *SHORT,
+    ("producer-1", facts.TransactionBegun("tid", 1, 5, 0)),
+    ("broker-1", appended(0, (10,), pid=5, seq=0)),
+]
+HELD_BACK = ["orders-0 has an open transaction of producer id 5 from offset 0 on"]
+
+
+def test_a_transaction_is_open_until_its_marker() -> None:
+    assert _after(OPEN).open_transactions() == HELD_BACK
+    assert _after([*OPEN, ("broker-1", _marker(1, 0))]).open_transactions() == []
+
+
+def test_a_deposed_leader_opens_and_ends_no_transaction() -> None:
+    deposed: list[Row] = [*OPEN, ("broker-2", led(1, 1))]
+    assert _after([*deposed, ("broker-1", _marker(1, 0))]).open_transactions() == HELD_BACK
+    ended: list[Row] = [*deposed, ("broker-2", _marker(1, 1))]
+    late = ("broker-1", appended(1, (11,), pid=5, seq=1))
+    assert _after([*ended, late]).open_transactions() == []
