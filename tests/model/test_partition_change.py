@@ -125,6 +125,18 @@ def test_the_isr_may_be_empty_and_the_last_leader_is_remembered() -> None:
     assert record == change(isr=(), leader=-1, elr=(1, 2), last_known_elr=(1,))
 
 
+def test_a_leader_that_leaves_an_isr_behind_is_remembered() -> None:  # KAFKA.md, 0.1 f
+    before = partition(isr=(1,))  # the log directory of broker 1 is offline
+    record = build(before, (), elr_enabled=True, min_isr=1)
+    assert record == change(leader=-1, last_known_elr=(1,))
+
+
+def test_the_leader_is_remembered_when_the_isr_becomes_empty_later() -> None:
+    before = partition(isr=(1,), leader=-1, last_known_elr=(1,))
+    record = build(before, (), target_isr=(), elr_enabled=True)
+    assert record == change(isr=(), elr=(1,))
+
+
 def test_an_eligible_replica_is_elected_cleanly() -> None:
     before = partition(isr=(), leader=-1, elr=(1, 2), last_known_elr=(1,))
     record = build(before, (2,), elr_enabled=True)

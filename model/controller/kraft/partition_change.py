@@ -119,7 +119,7 @@ class PartitionChangeBuilder:
                 recovery = RECOVERING
         if not isr and not self.elr_enabled:
             isr = before.isr  # without ELR the last member stays, even if it is dead
-        last_known = self._next_last_known(leader, isr)
+        last_known = self._next_last_known(leader)
         record = PartitionChangeRecord(
             topic_id,
             partition,
@@ -181,20 +181,18 @@ class PartitionChangeBuilder:
             if replica not in out and replica in self.target_replicas
         )
 
-    def _next_last_known(self, leader: int, isr: tuple[int, ...]) -> tuple[int, ...]:
+    def _next_last_known(self, leader: int) -> tuple[int, ...]:
         """Return the last known leader, () if there is a leader (maybeUpdateLastKnownLeader).
 
-        A partition whose ISR becomes empty notes the leader that it had. Any change that gives or
-        leaves it a leader clears the note, also an election from the ELR.
+        A partition that loses its leader notes it, also if its ISR is not empty (KAFKA.md, 0.1 f).
+        Any change that gives or leaves it a leader clears the note, also an election from the ELR.
         """
         if not self.elr_enabled:
             return self.partition.last_known_elr
         if leader != NO_LEADER:
             return ()
-        known = self.partition.last_known_elr
-        if not isr and self.partition.leader != NO_LEADER:
-            return (self.partition.leader,)
-        return known
+        lost = self.partition.leader
+        return self.partition.last_known_elr if lost == NO_LEADER else (lost,)
 
     def _elect(self) -> tuple[int, bool]:
         """Return the leader, −1 for none, and whether its election is unclean."""
