@@ -47,14 +47,13 @@ class _Partition:
         found = self.content(offset)
         if found is None:
             return None
-        markers = self._markers.get(found[1], [])
-        index = bisect_right(markers, offset)
-        while index < len(markers):
-            at = markers[index]
-            committed = self.markers.get((at, self._content[at][0]))
-            if committed is not None:
-                return committed
-            index += 1  # that marker was truncated
+        producer = found[1]
+        markers = self._markers.get(producer, [])
+        for index in range(bisect_right(markers, offset), len(markers)):
+            epoch, by = self._content[markers[index]]
+            committed = self.markers.get((markers[index], epoch))
+            if by == producer and committed is not None:
+                return committed  # otherwise that marker was truncated
         return None
 
     def is_marker(self, offset: int) -> bool:
@@ -69,9 +68,11 @@ class _Partition:
                 known = content.get(offset)
                 if known is None or known[0] <= epoch:
                     content[offset] = (epoch, producer)
-            if (base, epoch) in self.markers:
+            if (base, epoch) in self.markers and content[base] == (epoch, producer):
                 markers = self._markers.setdefault(producer, [])
-                markers[bisect_right(markers, base) :] = [base]
+                index = bisect_right(markers, base)
+                if markers[index - 1 : index] != [base]:
+                    markers.insert(index, base)
         self._read = len(self.appended)
 
 
