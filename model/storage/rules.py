@@ -127,6 +127,14 @@ class StorageRules:
         """
         return False
 
+    def counts_batches_before_append(self) -> bool:
+        """Return whether batches count for their producers before they are written (B57).
+
+        Then the snapshot of a roll has the batch behind its offset. A log that loads this snapshot
+        without the batch takes the producer's retry for a duplicate (KAFKA-6683).
+        """
+        return False
+
     # ---------------------------------------------------------------------- leader-epoch cache
 
     def assigns_epoch_on_append(self, batch_epoch: int, latest_epoch: int) -> bool:

@@ -74,7 +74,6 @@ class TransactionCoordinator:
             runtime, self.owned, config, rules, transaction_version
         )
         self.markers = TransactionMarkerChannelManager(
-            process.out,
             self.manager,
             rules,
             destinations,
@@ -167,13 +166,17 @@ class TransactionCoordinator:
 
     def _abort_timed_out_transactions(self, now: int) -> None:
         for metadata in self.manager.timed_out(self.runtime.wall_ms(now)):
-            self._abort_timed_out(metadata, now)
+            epoch: int | None = metadata.producer_epoch
+            if self.rules.timeout_fences_producer():
+                epoch = self.rules.fencing_epoch(
+                    metadata.producer_epoch, metadata.has_failed_epoch_fence
+                )
+            if epoch is None:
+                return  # the exception ends this scan
+            self._abort_timed_out(metadata, epoch, now)
 
-    def _abort_timed_out(self, metadata: TransactionMetadata, now: int) -> None:
+    def _abort_timed_out(self, metadata: TransactionMetadata, epoch: int, now: int) -> None:
         """Abort a transaction, and fence its producer (abortTimedOutTransactions)."""
-        epoch = metadata.producer_epoch
-        if self.rules.timeout_fences_producer():
-            epoch = self.rules.fencing_epoch(epoch, metadata.has_failed_epoch_fence)
         transit = metadata.prepare_fence_producer_epoch(epoch)
         self.ending.abort_fenced(metadata.transactional_id, transit, "timeout", _ignore, now)
 

@@ -14,11 +14,12 @@ REFUSED_FOR_GOOD = (Errors.INVALID_PRODUCER_EPOCH, Errors.TRANSACTION_COORDINATO
 class TransactionRules:
     """What Kafka 4.0 decides; a variant overrides single methods."""
 
-    def fencing_epoch(self, epoch: int, has_failed_epoch_fence: bool) -> int:
+    def fencing_epoch(self, epoch: int, has_failed_epoch_fence: bool) -> int | None:
         """Return the epoch under which an open transaction is aborted against its producer.
 
         It is the next one, unless the record of such an abort failed before: the epoch in memory
-        is raised already, and no producer has seen it (B52, KAFKA-9666).
+        is raised already, and no producer has seen it (B52, KAFKA-9666). None: the epochs are
+        exhausted, and the abort fails (IllegalStateException).
         """
         return epoch if has_failed_epoch_fence else min(epoch + 1, MAX_EPOCH)
 
@@ -33,13 +34,13 @@ class TransactionRules:
         """
         return True
 
-    def completes_in_one_step(self) -> bool:
-        """Return whether one answer alone finds that the last marker is written (B51).
+    def second_completion_us(self) -> int | None:
+        """Return how much later a second thread appends the completion, too (B51, KAFKA-10080).
 
-        If not, the completion is another input of the sender's thread, which another answer may
-        overtake.
+        It has found the last marker written when the first thread did, and then it slept. None:
+        whoever removes the transaction from the map appends its completion, once.
         """
-        return True
+        return None
 
     def gives_up_marker(self, error: Errors) -> bool:
         """Return whether a marker was refused for good, so that its transaction stays decided.

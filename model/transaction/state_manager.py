@@ -171,7 +171,7 @@ class TransactionStateManager:
         if found is None or found.coordinator_epoch != coordinator_epoch:
             return Errors.NOT_COORDINATOR
         before = found.metadata.state
-        if found.metadata.pending is not transit.state and not self._rules.completes_in_one_step():
+        if found.metadata.pending is not transit.state and self._rules.second_completion_us():
             return Errors.UNKNOWN_SERVER_ERROR  # IllegalStateException; the record is in the log
         found.metadata.complete_transition_to(transit)
         self.runtime.out.append(

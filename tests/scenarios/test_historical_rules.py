@@ -65,10 +65,11 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B47": ("storage.is_verified",),
     "B48": ("transaction.timeout_fences_producer",),
     "B49": ("storage.marker_refreshes_producer",),
-    "B51": ("transaction.completes_in_one_step",),
+    "B51": ("transaction.second_completion_us",),
     "B52": ("transaction.fencing_epoch",),
     "B54": ("storage.check_marker",),
     "B50": ("storage.forgets_producers_of_deleted_records",),
+    "B57": ("storage.counts_batches_before_append",),
     "B58": ("client.new_epoch_waits_for_in_flight",),
     "B59": ("storage.find_duplicate", "storage.check_sequence"),
     "B60": ("storage.check_unverified_sequence",),
@@ -104,9 +105,7 @@ SETTINGS: dict[str, str] = {
 WAITING: dict[str, str] = {
     "B55": "the model has no log cleaner yet",
     "B80": "the model has no log cleaner yet",
-    "B57": "a race: here an append and the producer state are one handler, and a failed write"
-    " takes the log directory offline within it",
-    "B79": "a race within one append, as B57",
+    "B79": "a race within one append: here an append is one handler",
 }
 """Entries without a method, each with the reason."""
 

@@ -92,6 +92,7 @@ class UnifiedLog:
             files, directory, producer_id_expiration_ms, rules, verifies_transactions
         )
         self.transactions = self.producers.transactions
+        self._counts_early = rules.counts_batches_before_append()
         metadata = write_topic_id(files, directory, topic_id, tp)
         if metadata is not None:
             local.flush_then_advance((metadata,), 0)
@@ -269,7 +270,8 @@ class UnifiedLog:
                 epoch = batch.leader_epoch
                 if self.rules.assigns_epoch_on_append(epoch, self.epochs.latest_epoch):
                     self.epochs.assign(epoch, batch.base_offset)
-        local = self.local
+        local, producers = self.local, self.producers
+        early = [producers.update(batch) for batch in batches] if self._counts_early else None
         segment = local.segments[-1]
         position = segment.size
         if position and segment.should_roll(
@@ -277,12 +279,12 @@ class UnifiedLog:
         ):
             segment = self.roll(batches[0].base_offset)
             position = 0
-        producers = self.producers
         for batch in batches:
             local.append(batch, now_ms)
-            completed = producers.update(batch)
+            completed = producers.update(batch) if early is None else early.pop(0)
             if completed is not None:
                 self.transactions.index(completed, segment.transactions)
+        producers.map_end_offset = last.last_offset + 1  # a roll has moved it back
         segment.index(last.last_offset, position, size)
         local.force_if_due()
 

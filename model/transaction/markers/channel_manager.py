@@ -16,7 +16,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import WritableTxnMarker, WriteTxnMarkersRequest
 from kafkasim.model.records import TopicPartition
@@ -49,14 +48,12 @@ class TransactionMarkerChannelManager:
 
     def __init__(
         self,
-        out: list[Any],
         manager: TransactionStateManager,
         rules: TransactionRules,
         destinations: MarkerDestinations,
         request_timeout_ms: int,
         halt: Callable[[str], None],
     ) -> None:
-        self._out = out
         self._manager = manager
         self._rules = rules
         self._destinations = destinations
@@ -179,15 +176,13 @@ class TransactionMarkerChannelManager:
         pending = self._with_pending_markers.get(transactional_id)
         if pending is None or pending.metadata.partitions:
             return
-        if self._rules.completes_in_one_step():
-            del self._with_pending_markers[transactional_id]
-            self._write_completion(pending, now)
-        else:
-            self._out.append(Post(LANE, self._complete_later, pending))
-
-    def _complete_later(self, pending: PendingCompleteTxn, now: int) -> None:
-        self.remove_markers_for_txn(pending)
+        del self._with_pending_markers[transactional_id]
         self._write_completion(pending, now)
+        delay_us = self._rules.second_completion_us()
+        if delay_us is not None:
+            key = ("second-completion", transactional_id)
+            again = partial(self._write_completion, pending)
+            self._manager.runtime.arm(key, now + delay_us, again)
 
     def _write_completion(self, pending: PendingCompleteTxn, now: int) -> None:
         found = self._manager.get(pending.transactional_id)

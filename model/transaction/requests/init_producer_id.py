@@ -142,6 +142,8 @@ class InitProducerId:
         epoch = metadata.producer_epoch
         if metadata.state is ONGOING:
             fencing = self._rules.fencing_epoch(epoch, metadata.has_failed_epoch_fence)
+            if fencing is None:
+                return Errors.UNKNOWN_SERVER_ERROR
             return metadata.prepare_fence_producer_epoch(fencing)
         assert metadata.state in AT_REST, (metadata.transactional_id, metadata.state)
         now_ms = self._manager.runtime.wall_ms(now)

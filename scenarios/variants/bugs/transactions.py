@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.transaction.metadata import MAX_EPOCH
 from kafkasim.model.transaction.rules import TransactionRules
 from kafkasim.scenarios.variants.variant import Variant
 
@@ -38,6 +40,41 @@ class LaterBatchesOvertake(StorageRules):
 
     def check_unverified_sequence(self, known: Any, entry: Any, sequence: int) -> Errors:
         return Errors.NONE
+
+
+class MarkersDoNotRefresh(StorageRules):
+    """A producer's state expires by the time of its last data, whatever markers have come since."""
+
+    def marker_refreshes_producer(self) -> bool:
+        return False
+
+
+class CountsBeforeAppend(StorageRules):
+    """A log counts batches for their producers before it rolls and writes them."""
+
+    def counts_batches_before_append(self) -> bool:
+        return True
+
+
+class TwoThreadsComplete(TransactionRules):
+    """A second thread appends the completion again, 300 ms after the first."""
+
+    def second_completion_us(self) -> int:
+        return 300_000
+
+
+class EveryFenceRaisesEpoch(TransactionRules):
+    """Each attempt to fence raises the epoch in memory, until none is left."""
+
+    def fencing_epoch(self, epoch: int, has_failed_epoch_fence: bool) -> int | None:
+        return epoch + 1 if epoch < MAX_EPOCH else None
+
+
+class NewEpochAtOnce(ClientRules):
+    """A partition takes a new producer epoch while batches of the old one are in flight."""
+
+    def new_epoch_waits_for_in_flight(self) -> bool:
+        return False
 
 
 class RetriedMarkerIsOld(StorageRules):
@@ -82,9 +119,36 @@ TRANSACTIONS: tuple[Variant, ...] = (
         "A transaction that its coordinator has aborted cannot be committed by its producer.",
     ),
     Variant(
+        "B49-marker-does-not-refresh", "KAFKA-9144", (MarkersDoNotRefresh,),
+        "aborted-read", "B49-marker-does-not-refresh",
+        "A log knows the epoch of the coordinator that wrote its last marker for"
+        " producer.id.expiration.ms.",
+    ),
+    Variant(
+        "B51-double-completion", "KAFKA-10080", (TwoThreadsComplete,),
+        "hanging-transaction", "B51-double-completion",
+        "A transaction is completed once, and its completion does not end the next one.",
+    ),
+    Variant(
+        "B52-epoch-raised-by-failed-fence", "KAFKA-9666", (EveryFenceRaisesEpoch,),
+        "hanging-transaction", "B52-epoch-raised-by-failed-fence",
+        "A coordinator that cannot write its log goes on once it can: the attempts have cost one"
+        " epoch.",
+    ),
+    Variant(
         "B54-tv2-marker-retry-equal-epoch", "KAFKA-19999", (RetriedMarkerIsOld,),
         "LIVE", "B54-tv2-marker-retry-equal-epoch",
         "A marker that is sent again after a failover is taken again, and its transaction ends.",
+    ),
+    Variant(
+        "B57-state-before-append", "KAFKA-6683", (CountsBeforeAppend,),
+        "ORDER", "B57-state-before-append",
+        "A retried batch that is not in the log is no duplicate.",
+    ),
+    Variant(
+        "B58-new-epoch-overtakes", "KAFKA-5494", (NewEpochAtOnce,),
+        "duplicate", "B58-new-epoch-overtakes",
+        "Batches in flight keep their epoch and sequences when their producer gets a new epoch.",
     ),
     Variant(
         "B60-verification-error-seq-loop", "KAFKA-14920", (LaterBatchesOvertake,),
