@@ -297,6 +297,19 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [*STOPPING, paused(8, "broker-2")],
         [reported(25, 1, 3, stops=True)], [reported(28, 1, 3, stops=True)],
     ),
+    "SHUTDOWNENDS another broker heartbeats on and its disk is slow": (
+        [*STOPPING, (9, "controller-1", facts.BrokerRegistration(4, 1, 1, "", False, True, None)),
+         (9, "world", facts.FaultStarted("slow-disk", "broker-2"))],
+        [item for t in (12, 18, 24, 30)
+         for item in (reported(t, 2, 3), reported(t + 1, 1, 4, stops=True))],
+        [item for t in (12, 18, 24, 30)
+         for item in (reported(t, 2, 4), reported(t + 1, 1, 4, stops=True))],
+    ),
+    "SHUTDOWNENDS another broker heartbeats on and does not replay": (
+        [*STOPPING, (9, "controller-1", facts.BrokerRegistration(4, 1, 1, "", False, True, None))],
+        [reported(10, 2, 3), reported(14, 1, 4, stops=True)],
+        [reported(10, 2, 3), reported(15, 1, 4, stops=True)],
+    ),
     "SHUTDOWNENDS the controller is paused": (
         STOPPING, [paused(10, "controller-1"), reported(28, 1, 3, stops=True)],
         [reported(28, 1, 3, stops=True)],

@@ -11,7 +11,8 @@ broker has told that it replayed X (BrokerHeartbeatManager). So the wait is at m
 from the time at which every leadership of the broker has a successor: an active member of its ISR.
 What strikes the broker or a controller explains any wait until connections have healed. What
 strikes another broker explains a wait until that one is back or fenced: a session, an eighth of it
-until the next check, and a heartbeat.
+until the next check, and a heartbeat. One that is struck and heartbeats on is not fenced: a broker
+with a slow disk does not get on with the metadata log, and holds the shutdown back until it does.
 
 In ZooKeeper mode the broker asks controlled.shutdown.max.retries times and stops by itself.
 """
@@ -39,6 +40,8 @@ class ShutdownEnds:
         self._waiting: dict[int, int] = {}  # broker -> since when it waits with successors
         self._state: dict[PartitionKey, facts.PartitionChanged] = {}
         self._inactive: dict[int, bool] = {}
+        self._moved: dict[int, int] = {}  # broker -> the metadata offset at which it began to stop
+        self._replayed: dict[int, int] = {}  # broker -> the offset that its last heartbeat told
         trace = cluster.trace
         trace.subscribe(facts.BrokerState, self._on_state)
         trace.subscribe(facts.HostStopped, self._on_stopped)
@@ -61,6 +64,7 @@ class ShutdownEnds:
             self._waiting.pop(broker_of(node), None)
 
     def _on_heartbeat(self, seq: int, t: int, _node: str, fact: facts.BrokerHeartbeat) -> None:
+        self._replayed[fact.broker] = fact.offset
         if (
             fact.want_shut_down
             and fact.broker in self._waiting
@@ -83,6 +87,10 @@ class ShutdownEnds:
         self, _seq: int, t: int, _node: str, fact: facts.BrokerRegistration
     ) -> None:
         self._inactive[fact.broker] = fact.fenced or fact.shutting_down
+        if fact.shutting_down:
+            self._moved.setdefault(fact.broker, fact.offset)
+        else:
+            self._moved.pop(fact.broker, None)
         self._look_for_successors(t)
 
     def _look_for_successors(self, t: int) -> None:
@@ -96,12 +104,23 @@ class ShutdownEnds:
                     self._waiting[broker] = t
                     break
 
+    def _look_for_laggards(self, t: int) -> None:
+        """Begin a wait anew while a struck broker heartbeats on and has not replayed its start."""
+        for broker in self._waiting:
+            start = self._moved.get(broker, -1)
+            for other, replayed in self._replayed.items():
+                holds = replayed < start and not self._inactive.get(other, True)
+                if holds and self._disturbances.struck([node_of(other)], t, t, healing=True):
+                    self._waiting[broker] = t
+                    break
+
     def _judge(self, seq: int, t: int, broker: int) -> bool:
         """Judge a wait that goes on or ends now; return whether it was too long."""
         since, node = self._waiting[broker], node_of(broker)
         interval = self._nodes.limit_us(node, INTERVAL)
         session = self._nodes.limit_us(node, SESSION)
         self._look_for_successors(t)
+        self._look_for_laggards(t)
         if interval is None or session is None or self._waiting[broker] != since:
             return False
         bound = 2 * interval + SPREAD_US
