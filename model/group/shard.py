@@ -152,6 +152,7 @@ class GroupShard:
         Return the groups that it had changed, as they were then.
         """
         changes, undone = self._unflushed, {}
+        changes.of_batch(self.context.pending_base)
         for group_id, (classic, modern) in changes.groups.items():
             now_classic = self.groups.pop(group_id, None)
             now_modern = self.consumer_groups.pop(group_id, None)

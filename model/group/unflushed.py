@@ -33,10 +33,17 @@ class UnflushedChanges:
         """Return whether changes have to be noted now: a batch is open."""
         if not self._context.pending:
             return False
-        if self._base != self._context.pending_base:
-            self.forget()
-            self._base = self._context.pending_base
+        self.of_batch(self._context.pending_base)
         return True
+
+    def of_batch(self, base: int) -> None:
+        """Forget the changes of an earlier batch than the one that begins at ``base``.
+
+        That one is in the log: a revert ends at the base of the batch that failed.
+        """
+        if self._base != base:
+            self.forget()
+            self._base = base
 
     def forget(self) -> None:
         """Forget the changes: they are undone, or another batch is open."""

@@ -10,6 +10,8 @@ from kafkasim.scenarios.judging.source import FactSource
 NEW_MEMBER_SESSION_US = 300_000_000
 """The session of a member before its first generation (classicGroupNewMemberJoinTimeoutMs)."""
 
+NEVER = 1 << 62
+
 SAME_SUBSCRIPTION = "same"
 OTHER_GENERATION = "generation"
 OTHER_SUBSCRIPTION = "subscription"
@@ -91,6 +93,48 @@ class GroupMembers:
         member = self.member(fact.group, fact.member_id)
         if not set(member.owned).issubset(fact.assignment):
             member.to_revoke = fact.generation
+
+
+class BlankMetadata:
+    """Whose metadata was without any topic, and until when.
+
+    A client's after it has rebootstrapped. A ZooKeeper broker's from its start until it accepts the
+    first UpdateMetadata; it registers, and serves clients, before that.
+    """
+
+    def __init__(self, trace: FactSource) -> None:
+        self._clients: dict[str, int] = {}  # host -> when
+        self._brokers: dict[str, int] = {}  # broker -> until when, since its last start
+        trace.subscribe(facts.Rebootstrapped, self._on_rebootstrapped)
+        trace.subscribe(facts.HostStarted, self._on_started)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
+        trace.subscribe(facts.ControlRequest, self._on_control)
+
+    def client(self, host: str, since_us: int) -> bool:
+        """Return whether the client on a host has had no metadata since then."""
+        return self._clients.get(host, -1) >= max(since_us, 0)
+
+    def broker(self, since_us: int) -> bool:
+        """Return whether any broker in ZooKeeper mode has had no metadata since then."""
+        return any(until >= since_us for until in self._brokers.values())
+
+    def _on_rebootstrapped(self, _s: int, t: int, node: str, _fact: facts.Rebootstrapped) -> None:
+        self._clients[node] = t
+
+    def _on_started(self, _s: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        if node.startswith("broker-"):
+            self._brokers[node] = NEVER
+
+    def _on_stopped(self, _s: int, t: int, node: str, _fact: facts.HostStopped) -> None:
+        self._end(node, t)
+
+    def _on_control(self, _s: int, t: int, node: str, fact: facts.ControlRequest) -> None:
+        if fact.api == "UpdateMetadata" and fact.error == "NONE":
+            self._end(node, t)
+
+    def _end(self, node: str, t: int) -> None:
+        if self._brokers.get(node) == NEVER:
+            self._brokers[node] = t
 
 
 class Excuses:

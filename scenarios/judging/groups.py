@@ -21,6 +21,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import (
     OTHER_SUBSCRIPTION,
     SAME_SUBSCRIPTION,
+    BlankMetadata,
     GroupMembers,
 )
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
@@ -81,11 +82,10 @@ class Groups:
         self._sizes: dict[str, int] = {}  # topic id -> partitions
         self._racks_changed = False  # replicas moved, or a broker went or came, with clients there
         self._replicas: dict[tuple[str, int], tuple[int, ...]] = {}
-        self._prepared: dict[str, int] = {}  # group -> the last generation that a rebalance ended
+        self._prepared: dict[str, int] = {}  # group -> the last generation that any rebalance ended
         self._drifting: dict[str, None] = {}  # hosts
         self._formed: dict[tuple[str, int], int] = {}  # (group, generation) -> when it began
-        self._started: dict[str, int] = {}  # broker -> when its process last started
-        self._rebootstrapped: dict[str, int] = {}  # client host -> when it last forgot its metadata
+        self._blank = BlankMetadata(cluster.trace)
         # (offsets partition, node) -> when the node learned that another broker leads it
         self._deposed: dict[tuple[int, str], int] = {}
         self._coordinator: dict[int, tuple[int, str]] = {}  # partition -> (leader epoch, node)
@@ -101,7 +101,6 @@ class Groups:
         trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
         trace.subscribe(facts.BecameFollower, self._on_follower)
         trace.subscribe(facts.BecameLeader, self._on_leader)
-        trace.subscribe(facts.Rebootstrapped, self._on_rebootstrapped)
         trace.subscribe(facts.HostPaused, self._on_paused)
         trace.subscribe(facts.HostStarted, self._on_started)
         trace.subscribe(facts.HostStopped, self._on_stopped)
@@ -143,9 +142,6 @@ class Groups:
                 tenure.heard[member_id] = t
         tenure.last = (t, fact, told)
 
-    def _on_rebootstrapped(self, _s: int, t: int, node: str, _fact: facts.Rebootstrapped) -> None:
-        self._rebootstrapped[node] = t
-
     # What it does.
 
     def _on_converted(self, _s: int, t: int, node: str, fact: facts.GroupConverted) -> None:
@@ -164,7 +160,10 @@ class Groups:
             if fact.state == PREPARING and before.state in (STABLE, COMPLETING):
                 self._check_reason(seq, t, fact, before)
         if fact.state == PREPARING:
-            self._prepared[fact.group] = fact.generation
+            known = self._prepared.get(fact.group, -1)
+            self._prepared[fact.group] = max(known, fact.generation)
+        elif fact.state == "Dead":  # its generations begin anew, if it comes again
+            self._prepared.pop(fact.group, None)
         self._tenures[key] = self._next(t, fact, before)
         self._formed.setdefault((fact.group, fact.generation), t)
 
@@ -264,8 +263,8 @@ class Groups:
         leads = request.member_id == before.leader and before.state == STABLE
         if before.loaded and len(request.protocols) > 1:
             return "protocols"  # the log holds the chosen one alone (GroupMetadataValue)
-        if before.loaded and self._prepared.get(fact.group) == before.generation:
-            return "forgotten"  # a rebalance that this coordinator's predecessor has begun
+        if before.loaded and self._prepared.get(fact.group, -1) >= before.generation:
+            return "forgotten"  # a rebalance of another coordinator, which has not stored its end
         if told != SAME_SUBSCRIPTION or leads:
             if told == OTHER_SUBSCRIPTION:
                 return "subscription"
@@ -286,14 +285,12 @@ class Groups:
         The leader then finds other partitions than it had assigned
         (ConsumerCoordinator.rejoinNeededOrPending). Either its client has rebootstrapped, or it
         asked a ZooKeeper broker that has restarted: such a broker's metadata cache is empty until
-        the controller's UpdateMetadata, and it answers Metadata without any topic.
+        it hears UpdateMetadata of the controller, and it answers Metadata without any topic.
         """
         since = self._formed.get((fact.group, fact.generation), 0) - STALE_METADATA_US
-        if self._rebootstrapped.get(self._known.member(fact.group, leader).host, -1) >= max(
-            since, 0
-        ):
+        if self._blank.client(self._known.member(fact.group, leader).host, since):
             return True
-        return self.cluster.zookeeper and any(t >= since for t in self._started.values())
+        return self.cluster.zookeeper and self._blank.broker(since)
 
     def _topics(self, fact: facts.GroupState) -> dict[str, None]:
         return {
@@ -352,9 +349,7 @@ class Groups:
         for key in [key for key in self._deposed if key[1] == node]:
             self._deposed[key] += fact.duration_us
 
-    def _on_started(self, _s: int, t: int, node: str, _fact: facts.HostStarted) -> None:
-        if node.startswith("broker-"):
-            self._started[node] = t
+    def _on_started(self, _s: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         for key in [key for key in self._deposed if key[1] == node]:
             del self._deposed[key]
 

@@ -142,6 +142,20 @@ def test_a_group_whose_creation_is_lost_answers_its_parked_join() -> None:
     assert bench.group.shards[0].groups == {}
 
 
+def test_a_group_stays_if_the_batch_after_its_creation_is_lost() -> None:
+    bench = lingering()
+    member = bench.member_id("a")
+    asked = bench.ask(join(member, client="a"))
+    bench.wait(5)
+    generation = bench.answers[asked].generation_id
+    bench.log.error = Errors.KAFKA_STORAGE_ERROR
+    asked = bench.ask(sync(member, generation, ((member, (T0,)),)))
+    bench.wait(LINGER_S)
+    assert bench.answers[asked].error is Errors.NOT_COORDINATOR
+    assert list(bench.group.shards[0].groups[GROUP].members) == [member]
+    assert bench.seen(facts.GroupState)[-1].state == "PreparingRebalance"
+
+
 def test_an_empty_group_whose_deletion_is_lost_is_there_again() -> None:
     bench = lingering()
     bench.ask(commit(5, tp=T0))
