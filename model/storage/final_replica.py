@@ -12,10 +12,14 @@ from kafkasim.model.storage.log.unified_log import UnifiedLog
 def final_replica(log: UnifiedLog, leading: bool, leader_epoch: int) -> FinalReplica:
     """Return the content of ``log``; ``leading`` is what the replica believes of itself."""
     batches = [batch for segment in log.segments for batch in segment.batches]
-    record_ids = [
-        [record.value for record in batch.records if isinstance(record.value, int)]
-        for batch in batches
-    ]
+    record_ids: list[int] = []
+    counts: list[int] = []
+    for batch in batches:
+        before = len(record_ids)
+        for record in batch.records:
+            if type(record.value) is int:  # else it is a tombstone, or of an internal topic
+                record_ids.append(record.value)
+        counts.append(len(record_ids) - before)
     return FinalReplica(
         log.topic_id,
         log.tp.partition,
@@ -31,6 +35,6 @@ def final_replica(log: UnifiedLog, leading: bool, leader_epoch: int) -> FinalRep
         tuple([batch.leader_epoch for batch in batches]),
         tuple([batch.producer_id for batch in batches]),
         tuple([batch.base_sequence for batch in batches]),
-        tuple([len(of_batch) for of_batch in record_ids]),
-        tuple([record_id for of_batch in record_ids for record_id in of_batch]),
+        tuple(counts),
+        tuple(record_ids),
     )

@@ -86,11 +86,12 @@ def _check_sequences(
 class _Replay:
     """One producer as a replay of a log's batches gives it."""
 
-    __slots__ = ("epoch", "open", "sequence")
+    __slots__ = ("epoch", "last", "open", "sequence")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.sequence: int | None = None  # the last one of this epoch; None: not in the log
+        self.last: Any = None  # the last batch with data of this epoch
+        self.sequence: int | None = None  # its last one, −1 without it; None: not in the log
         self.open = -1  # where its open transaction began, −1 without one
 
 
@@ -105,17 +106,22 @@ def _replay(log: Any) -> tuple[dict[int, _Replay], int, int]:
     for batch in log.batches_from(log.log_start_offset):
         if batch.producer_id < 0:
             continue
-        state = producers.setdefault(batch.producer_id, _Replay(batch.producer_epoch))
-        if state.epoch != batch.producer_epoch:
-            state.epoch, state.sequence = batch.producer_epoch, -1
+        state = producers.get(batch.producer_id)
+        if state is None:
+            state = producers[batch.producer_id] = _Replay(batch.producer_epoch)
+        elif state.epoch != batch.producer_epoch:
+            state.epoch, state.last, state.sequence = batch.producer_epoch, None, -1
         if batch.control:
             if state.open >= 0 and batch.base_offset >= log.high_watermark:
                 stable = min(stable, state.open)  # decided, but the marker is not replicated
             state.open = -1
         else:
-            state.sequence = batch.last_sequence
+            state.last = batch
             if batch.transactional and state.open < 0:
                 state.open = batch.base_offset
+    for state in producers.values():
+        if state.last is not None:
+            state.sequence = state.last.last_sequence
     opened = [state.open for state in producers.values() if state.open >= 0]
     highest = min([log.high_watermark, *opened])
     return producers, min(stable, highest), highest
