@@ -9,7 +9,7 @@ one, and the next fetch is full, too. The broker's side is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from kafkasim.model.errors import Errors
 
@@ -31,15 +31,11 @@ class Fetched(Protocol):
     asked: FetchPartition  # for the next fetch
 
 
-class Changes(NamedTuple):
-    """What a request names."""
+Changes: TypeAlias = "tuple[tuple[FetchPartition, ...], tuple[tuple[str, TopicPartition], ...]]"
+"""What a request names: what it fetches, and (topic id, partition) of what leaves the session;
+Kafka's toSend, and its toForget and toReplace."""
 
-    asked: tuple[FetchPartition, ...]
-    forgotten: tuple[tuple[str, TopicPartition], ...]
-    """(topic id, partition) of what leaves the session; Kafka's toForget and toReplace."""
-
-
-NO_CHANGES = Changes((), ())
+NO_CHANGES: Changes = ((), ())
 
 
 class FetchSessionHandler:
@@ -57,12 +53,14 @@ class FetchSessionHandler:
         known = self.partitions
         if self.epoch == INITIAL_EPOCH:
             self.partitions = dict(wanted)
-            return Changes(tuple(wanted.values()), ())
+            return tuple(wanted.values()), ()
         asked: list[FetchPartition] = []
         forgotten: list[tuple[str, TopicPartition]] = []
         for tp, now in wanted.items():
             before = known.get(tp)
-            if before is now or before == now:
+            if before is now:
+                continue
+            if before is not None and before.fetch_offset == now.fetch_offset and before == now:
                 continue
             if before is not None and before.topic_id != now.topic_id:
                 forgotten.append((before.topic_id, tp))
@@ -71,7 +69,7 @@ class FetchSessionHandler:
         if len(known) > len(wanted):
             for tp in [tp for tp in known if tp not in wanted]:
                 forgotten.append((known.pop(tp).topic_id, tp))
-        return Changes(tuple(asked), tuple(forgotten))
+        return tuple(asked), tuple(forgotten)
 
     def next_request_of(
         self, fetching: Mapping[TopicPartition, Fetched], changed: Iterable[TopicPartition]
@@ -91,7 +89,7 @@ class FetchSessionHandler:
             if state is not None:
                 known[tp] = state.asked
                 asked.append(state.asked)
-        return Changes(tuple(asked), tuple(forgotten))
+        return tuple(asked), tuple(forgotten)
 
     def connection_lost(self) -> None:
         """Open a session with the next request, which closes the old one if the node has it."""

@@ -6,7 +6,7 @@ The eviction cases are those of FetchSessionTest.testPrivilegedSessionHandling a
 from __future__ import annotations
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.fetch_session import INITIAL_EPOCH, Changes, FetchSessionHandler
+from kafkasim.model.fetch_session import INITIAL_EPOCH, FetchSessionHandler
 from kafkasim.model.messages import FetchPartition, FetchPartitionResponse, FetchRequest
 from kafkasim.model.messages import FetchResponse as Answer
 from kafkasim.model.records import TopicPartition
@@ -128,17 +128,17 @@ def continued(*partitions: FetchPartition) -> FetchSessionHandler:
 def test_a_request_names_what_is_new_moved_or_gone() -> None:
     handler = continued(asked(T0), asked(T1))
     wanted = {T0: asked(T0), T2: asked(T2)}
-    assert handler.next_request(wanted) == Changes((asked(T2),), (("id-t", T1),))
+    assert handler.next_request(wanted) == ((asked(T2),), (("id-t", T1),))
     moved = {T0: asked(T0, 5), T2: asked(T2)}
-    assert handler.next_request(moved) == Changes((asked(T0, 5),), ())
-    assert handler.next_request(dict(moved)) == Changes((), ())
+    assert handler.next_request(moved) == ((asked(T0, 5),), ())
+    assert handler.next_request(dict(moved)) == ((), ())
 
 
 def test_a_topic_that_was_created_again_replaces_its_partition() -> None:
     """Builder.build: toReplace; the old topic id leaves the session as the new one comes."""
     handler = continued(asked(T0))
     again = asked(T0, topic_id="id-2")
-    assert handler.next_request({T0: again}) == Changes((again,), (("id-t", T0),))
+    assert handler.next_request({T0: again}) == ((again,), (("id-t", T0),))
 
 
 def test_a_full_answer_that_lacks_partitions_is_not_used() -> None:

@@ -77,16 +77,16 @@ class NodeFetch:
     def _on_response(self, response: Any, now: int) -> None:
         self.in_flight = False
         fetcher, session = self.fetcher, self.session
-        if type(response) is not FetchResponse:
+        if type(response) is FetchResponse:
+            if session.accept(response):
+                self._take(response, now)
+            elif response.error is Errors.FETCH_SESSION_TOPIC_ID_ERROR:
+                fetcher.refresh_metadata(now)
+            self.channel.throttle(response.throttle_time_ms, now)
+        else:
             session.connection_lost()
             for state in self.requested.values():
                 fetcher.use_leader(state)
-        elif session.accept(response):
-            self._take(response, now)
-        elif response.error is Errors.FETCH_SESSION_TOPIC_ID_ERROR:
-            fetcher.refresh_metadata(now)
-        if type(response) is FetchResponse:
-            self.channel.throttle(response.throttle_time_ms, now)
         fetcher.poll.wake(now)
 
     def _take(self, response: FetchResponse, now: int) -> None:
@@ -194,6 +194,7 @@ class Fetcher:
 
     def _request(self, session: FetchSessionHandler, changes: Changes, epoch: int) -> FetchRequest:
         config = self._config
+        asked, forgotten = changes
         return FetchRequest(
             -1,
             -1,
@@ -201,11 +202,11 @@ class Fetcher:
             config.fetch_min_bytes,
             config.fetch_max_bytes,
             self._isolation_level,
-            changes.asked,
+            asked,
             session.id,
             epoch,
             config.client_rack,
-            changes.forgotten,
+            forgotten,
             config.client_id,
         )
 

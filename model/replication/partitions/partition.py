@@ -85,7 +85,7 @@ class Partition:
     def leadership(self) -> LeaderState | None:
         """The leader's state while this replica leads and its epoch is durable, else None."""
         role = self.role
-        return role if isinstance(role, LeaderState) and role.leading else None
+        return role if type(role) is LeaderState and role.leading else None
 
     @property
     def leading(self) -> bool:
@@ -365,7 +365,7 @@ class Partition:
             and asked.current_leader_epoch == leader.leader_epoch
             and asked.topic_id == self.topic_id
             and (last < 0 or last == log.epochs.latest_epoch)
-            and log.log_start_offset <= asked.fetch_offset <= log.log_end_offset
+            and log.log_start_offset <= asked.fetch_offset <= log.local.log_end_offset
             and (replica < 0 or replica in leader.remotes)
         ):
             return None  # what most fetches come to

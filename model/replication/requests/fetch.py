@@ -144,9 +144,11 @@ class SessionFetch:
 
     def park(self, operation: DelayedFetch, result: FetchResult) -> None:
         """Wait for every partition of the session, clean ones too."""
-        for entry in list(self._session.dirty):
-            entry.mark_clean_if_idle()
-        self._session.parked = operation
+        session = self._session
+        if session.replica_id >= 0:  # a consumer's entries are never clean
+            for entry in list(session.dirty):
+                entry.mark_clean_if_idle()
+        session.parked = operation
 
     def unpark(self, operation: DelayedFetch) -> None:
         """Wait for no partition any more."""
@@ -178,8 +180,9 @@ class SessionFetch:
                 if answer.batches and len(dirty) > 1:
                     del dirty[entry]  # served partitions go to the tail
                     dirty[entry] = None
-        for entry in list(dirty):
-            entry.mark_clean_if_idle()
+        if session.replica_id >= 0:  # a consumer's entries are never clean
+            for entry in list(dirty):
+                entry.mark_clean_if_idle()
         if session.evicted:
             session.close()
         elif not self.session_id:
@@ -252,7 +255,7 @@ class FetchHandler:
             in_session = self._sessions.partitions_of(request.session_id)
             if self._locks.put_aside(item, in_session):
                 return
-        if self.quota.enabled and request.replica_id < 0:
+        if request.replica_id < 0 and self.quota.enabled:
             item = self._within_quota(item)
             request = item.message
         stale = self._reader.is_stale(request)
@@ -322,7 +325,7 @@ class FetchHandler:
     def _answer(
         self, item: Request, context: FetchContext, result: FetchResult, started: int, now: int
     ) -> None:
-        if self.quota.enabled and item.message.replica_id < 0:
+        if item.message.replica_id < 0 and self.quota.enabled:
             throttled = self._throttled(item, context, result, now)
             if throttled is not None:
                 self._respond(item, throttled, started, now)

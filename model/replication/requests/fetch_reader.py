@@ -74,7 +74,7 @@ class FetchReader:
         allows: the high watermark or the last stable offset.
         """
         if request.replica_id >= 0:
-            return partition.log.log_end_offset
+            return partition.log.local.log_end_offset
         return self._rules.consumer_bound(partition.log, request.isolation_level)
 
     def is_stale(self, request: FetchRequest) -> bool:
@@ -110,7 +110,7 @@ class FetchReader:
                 answer = self._unresolved(asked) or answer
                 reads.append((asked, partition, high_watermark, answer))
                 continue
-            leader_end = partition.log.log_end_offset
+            leader_end = partition.log.local.log_end_offset
             answer = self._read_partition(partition, asked, request, result, now)
             reads.append((asked, partition, high_watermark, answer))
             leader = partition.leadership if first and replica >= 0 else None

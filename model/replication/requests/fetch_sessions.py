@@ -98,12 +98,15 @@ class CachedPartition:
         if partition is None:
             return
         log, asked = partition.log, self.asked
+        if (
+            asked.fetch_offset != log.local.log_end_offset
+            or self.sent_high_watermark != log.high_watermark
+            or self.sent_log_start != log.log_start_offset
+        ):
+            return
         leader = partition.leadership
         if (
             leader is not None
-            and asked.fetch_offset == log.log_end_offset
-            and self.sent_high_watermark == log.high_watermark
-            and self.sent_log_start == log.log_start_offset
             and asked.current_leader_epoch == leader.leader_epoch
             and self.session.replica_id in leader.maximal_isr
         ):
@@ -115,7 +118,6 @@ class FetchSession:
     """The session of a follower or a consumer."""
 
     __slots__ = (
-        "cached_size",
         "created_us",
         "dirty",
         "entries",
@@ -142,7 +144,6 @@ class FetchSession:
         self.parked: FetchWaiter | None = None
         self.last_fetch_us = now
         self.created_us = self.last_used_us = now  # created and touched in the cache
-        self.cached_size = 0  # of entries, when it was touched
 
     @property
     def privileged(self) -> bool:
@@ -204,7 +205,7 @@ class FetchSessionCache:
     draws them.)
     """
 
-    __slots__ = ("_last_id", "_offers", "_rules", "_shards", "_slots", "sessions")
+    __slots__ = ("_keeps_epoch", "_last_id", "_offers", "_shards", "_slots", "sessions")
 
     def __init__(self, slots: int, rules: ReplicationRules, first_id: int) -> None:
         """``slots`` is max.incremental.fetch.session.cache.slots."""
@@ -214,7 +215,7 @@ class FetchSessionCache:
         self._shards: list[dict[int, FetchSession]] = [{} for _ in range(shards)]
         self._offers = 0  # sessions that wanted to be in the cache
         self._last_id = first_id
-        self._rules = rules
+        self._keeps_epoch = rules.session_keeps_epoch()
 
     def partitions_of(self, session_id: int) -> Iterable[TopicPartition]:
         """Return what a session fetches without naming it; nothing for an unknown session."""
@@ -247,9 +248,9 @@ class FetchSessionCache:
         if not found.entries:
             self._remove(found)
             return None, NONE
-        self._touch(found, now)
+        found.last_used_us = now
         found.epoch += 1
-        if not self._rules.session_keeps_epoch():
+        if not self._keeps_epoch:
             found.forget_epochs()
         return found, NONE
 
@@ -262,13 +263,9 @@ class FetchSessionCache:
             session.close()
             return
         self._last_id += 1
-        session.id, session.shard, session.created_us = self._last_id, number, now
+        session.id, session.shard = self._last_id, number
+        session.created_us = session.last_used_us = now
         shard[session.id] = self.sessions[session.id] = session
-        self._touch(session, now)
-
-    def _touch(self, session: FetchSession, now: int) -> None:
-        session.last_used_us = now
-        session.cached_size = len(session.entries)
 
     def _evict(self, shard: dict[int, FetchSession], new: FetchSession, now: int) -> bool:
         """Make room for ``new`` if a session is stale, or less valuable (tryEvict).
@@ -283,7 +280,7 @@ class FetchSessionCache:
             self._push_out(oldest)
             return True
         evictable = [
-            ((each.privileged, each.cached_size, each.id), each)
+            ((each.privileged, len(each.entries), each.id), each)
             for each in shard.values()
             if each.last_used_us - each.created_us > EVICTION_US
             or (new.privileged and not each.privileged)
@@ -313,4 +310,4 @@ class FetchSessionCache:
 
 def _uses_topic_ids(request: FetchRequest) -> bool:
     """Return whether a request names topics by their ids, as it does from version 13 on."""
-    return all(asked.topic_id for asked in request.partitions)
+    return "" not in [asked.topic_id for asked in request.partitions]
