@@ -10,6 +10,7 @@ from kafkasim.analysis.checks import (
 )
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import groups as group_harm
+from kafkasim.analysis.checks.harm import members
 from kafkasim.analysis.checks.transactions import queries as transactions
 
 CHECKS: dict[str, str] = {
@@ -26,6 +27,8 @@ CHECKS: dict[str, str] = {
     "double-owner": groups.DOUBLE_OWNER,
     "stale-coordinator": harm.STALE_COORDINATOR,
     "early-handover": groups.EARLY_HANDOVER,
+    "needless-eviction": members.NEEDLESS_EVICTION,
+    "long-rebalance": members.LONG_REBALANCE,
     "vanished-offset": group_harm.VANISHED_OFFSET,
     "one-leader-per-epoch": replication.ONE_LEADER,
     "clean-leader-holds-exposed": replication.CLEAN_LEADER_HOLDS_EXPOSED,
@@ -51,6 +54,8 @@ CHECKS: dict[str, str] = {
 """Every check by the name that verdicts show."""
 
 NEEDED: dict[str, str] = {
+    "needless-eviction": "GroupState",
+    "long-rebalance": "GroupState",
     "vanished-offset": "OffsetCommitted",
     "transaction-reads": "TransactionBegun",
     "torn-transaction": "TransactionBegun",

@@ -15,6 +15,7 @@ small fleet.
 
 from __future__ import annotations
 
+from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
 from kafkasim.analysis.checks.limits import BROKER_LIMITS
 
 JUDGED_KINDS = (
@@ -280,6 +281,7 @@ SHARED = {
     "topics": TOPICS,
     "homes": HOMES,
     "deciders": DECIDERS,
+    **GROUP_VIEWS,
 }
 """Views that several checks read, by name, each after those it reads itself. ``runs`` is the table
 of that name, as far as one of them asks for it."""

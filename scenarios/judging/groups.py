@@ -170,14 +170,16 @@ class Groups:
     def _next(self, t: int, fact: facts.GroupState, before: _Tenure | None) -> _Tenure:
         """Return the tenure in its new state."""
         fresh = before is None or fact.reason == "loaded" or fact.generation > before.generation
+        begins = fresh or before is None or fact.state != before.state
         heard = {} if before is None else before.heard
         waits = [self._known.member(fact.group, each).rebalance_us for each in fact.member_ids]
         return _Tenure(
             fact.state,
             fact.generation,
             fact.member_ids,
-            t if before is None or fact.state != before.state or fresh else before.since_us,
+            t if before is None or begins else before.since_us,
             leader=fact.group_leader,
+            paused_us=0 if before is None or begins else before.paused_us,
             longest_us=max(waits, default=0),
             heard={each: t if fresh else heard.get(each, t) for each in fact.member_ids},
             loaded=fact.reason == "loaded" or (not fresh and before is not None and before.loaded),

@@ -18,24 +18,34 @@ Told = Mapping[str, tuple[Sequence[Any], Sequence[Any], Sequence[Any]]]
 
 
 def _cases(
-    stories: Told, as_case: Callable[[Sequence[Any]], Case], names: Mapping[str, str]
+    stories: Told, as_case: Callable[[Sequence[Any]], Case], names: Mapping[str, str], of: str = ""
 ) -> dict[str, tuple[Case, dict[str, int]]]:
-    """Return the stories about the invariants ``names``, which the checks call by their values."""
+    """Return the stories about the invariants ``names``, which the checks call by their values.
+
+    ``of`` tells the cases from those of other stories.
+    """
     cases: dict[str, tuple[Case, dict[str, int]]] = {}
     for story, (before, good, bad) in stories.items():
         name = names.get(story.split()[0])
         if name is not None:
-            cases[f"{story}: good"] = as_case([*before, *good]), {}
-            cases[f"{story}: bad"] = as_case([*before, *bad]), {name: 1}
+            cases[f"{of}{story}: good"] = as_case([*before, *good]), {}
+            cases[f"{of}{story}: bad"] = as_case([*before, *bad]), {name: 1}
     return cases
 
 
 SPEC = {"cluster": {"config": {"offsets.retention.minutes": LIMITS.retention_us // 60_000_000}}}
 """The scenario of the cases: the limits that the judges of the stories have."""
 
-OF_GROUPS = ("early-handover", "stale-coordinator", "vanished-offset")
+OF_GROUPS = (
+    "early-handover", "stale-coordinator", "vanished-offset", "needless-eviction", "long-rebalance",
+)  # fmt: skip
 
 STORY_CASES = {
     **_cases(INVARIANTS, passing, {each: each for each in OF_GROUPS}),
-    **_cases(CONSUMER_GROUPS, passing, {"EXCL": "double-owner"}),
+    **_cases(
+        CONSUMER_GROUPS,
+        passing,
+        {"EXCL": "double-owner", "needless-eviction": "needless-eviction"},
+        "KIP-848: ",
+    ),
 }

@@ -452,6 +452,13 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [_later(14), END],
         [_later(14.1), END],
     ),
+    "long-rebalance the coordinator was paused before another member joined": (
+        [*ALONE, _asks("JoinGroup", "m2", -1), _group("PreparingRebalance", 1, "m1", "m2"),
+         ("broker-1", facts.HostPaused(5_000_000)), _later(5), _asks("JoinGroup", "m3", -1),
+         _group("PreparingRebalance", 1, "m1", "m2", "m3")],
+        [_later(14), _group("CompletingRebalance", 2, "m1", "m2", "m3")],
+        [_later(14.1), _group("CompletingRebalance", 2, "m1", "m2", "m3")],
+    ),
     "needless-eviction a member that is heard": (
         [*ALONE, _later(4), _asks("Heartbeat")],
         [_later(6), _group("PreparingRebalance", 1)],

@@ -1,0 +1,182 @@
+"""Groups as their coordinators have them, step by step: the views of the checks of groups.
+
+A *tenure* is a group in the hands of one coordinator, from loading to resignation. A *step* is a
+state of the group there (``GroupState``) and lasts to the next one, or to the end of the run.
+"""
+
+from __future__ import annotations
+
+GROUP_ROWS = """
+    -- What a coordinator did with a group and heard of it, with its tenure and step. The group is
+    -- of the consumer protocol (KIP-848) from a heartbeat of it or a conversion on, and a JoinGroup
+    -- makes an empty one classic.
+    WITH places AS (SELECT DISTINCT run, node, group FROM GroupState),
+    told AS (
+        SELECT run, node, group, seq, t_us, 'state' AS what, generation, state, member_ids, reason,
+               group_leader, CAST(NULL AS STRING) AS api, CAST(NULL AS STRING) AS member_id,
+               CAST(NULL AS STRING) AS instance_id, CAST(NULL AS BIGINT) AS rebalance_us,
+               CAST(NULL AS BOOLEAN) AS turns, 0L AS paused_us
+        FROM GroupState
+        UNION ALL
+        SELECT run, node, group, seq, t_us, 'request', generation, NULL, NULL, NULL, NULL, api,
+               member_id, instance_id, rebalance_timeout_ms * 1000,
+               IF(api = 'ConsumerGroupHeartbeat', true, NULL), 0L
+        FROM MemberRequest
+        UNION ALL
+        SELECT run, node, group, seq, t_us, what, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+               NULL, turns, paused_us
+        FROM (
+            SELECT run, node, group, seq, t_us, 'gone' AS what, protocol = 'consumer' AS turns,
+                   0L AS paused_us
+            FROM GroupConverted
+            UNION ALL
+            SELECT run, node, group, loads.seq, loads.t_us, 'gone', NULL, 0L
+            FROM places JOIN homes USING (run, group)
+            JOIN (SELECT run, node, partition, seq, t_us FROM CoordinatorLoaded WHERE NOT loaded)
+                AS loads USING (run, node, partition)
+            UNION ALL
+            SELECT run, node, group, hosts.seq, hosts.t_us, what, NULL, paused_us
+            FROM places
+            JOIN (SELECT run, node, seq, t_us, 'gone' AS what, 0L AS paused_us FROM HostStopped
+                  UNION ALL
+                  SELECT run, node, seq, t_us, 'pause', duration_us FROM HostPaused) AS hosts
+                USING (run, node)
+            UNION ALL
+            SELECT run, places.node, group, phases.seq, phases.t_us, 'end', NULL, 0L
+            FROM places JOIN Phase AS phases USING (run) WHERE phase = 'end'))
+    SELECT *, coalesce(last(CASE WHEN turns IS NOT NULL THEN turns
+                                 WHEN api = 'JoinGroup' AND coalesce(members, 0) = 0 THEN false END,
+                            true) OVER (PARTITION BY run, group ORDER BY seq), false) AS consumer
+    FROM (SELECT *, sum(IF(what IN ('state', 'end'), 1, 0)) OVER tenure AS step,
+                 last(size(member_ids), true) OVER tenure AS members,
+                 sum(paused_us) OVER tenure AS paused
+          FROM (SELECT * EXCEPT (member_ids), IF(what = 'state', member_ids, NULL) AS member_ids,
+                       sum(IF(what = 'gone', 1, 0)) OVER (
+                           PARTITION BY run, node, group ORDER BY seq) AS tenure
+                FROM told)
+          WINDOW tenure AS (PARTITION BY run, node, group, tenure ORDER BY seq))"""
+
+STEP_ROWS = """
+    -- The steps, and the ends of runs, with what the coordinator was asked for in each step.
+    SELECT run, node, group, tenure, step, min(seq) AS seq, min(t_us) AS t_us,
+           min_by(what, seq) AS what, min_by(consumer, seq) AS consumer,
+           min_by(generation, seq) AS generation, min_by(paused, seq) AS paused,
+           any_value(state, true) AS state, any_value(member_ids, true) AS member_ids,
+           any_value(reason, true) AS reason, any_value(group_leader, true) AS group_leader,
+           collect_set(IF(api = 'LeaveGroup'
+                          OR (api = 'ConsumerGroupHeartbeat' AND generation = -1),
+                          member_id, NULL)) AS left_ids,
+           collect_set(IF(instance_id IS NOT NULL AND (api = 'JoinGroup'
+                          OR (api = 'ConsumerGroupHeartbeat' AND generation = 0)),
+                          struct(member_id, instance_id), NULL)) AS joins,
+           collect_set(IF(api = 'SyncGroup', generation, NULL)) AS synced,
+           max_by(struct(seq, t_us, api, member_id), IF(what = 'request', seq, NULL)) AS asked,
+           max(IF(api = 'JoinGroup', rebalance_us, NULL)) AS joined_us
+    FROM group_rows WHERE step > 0 AND what IN ('state', 'end', 'request')
+    GROUP BY run, node, group, tenure, step"""
+
+GROUP_STEPS = """
+    -- The steps, each with the one before and the one after; next_what is state or end, and NULL
+    -- where the tenure ends before. begun_us is when the phase of the rebalance began, unrest_us
+    -- since when a consumer group has had members that are not at their target. A step is fresh
+    -- where sessions begin anew: with a generation, or as the group is loaded. What a step goes
+    -- over to is judged, unless the coordinator loaded it or took back what it had not stored.
+    SELECT *, next_t_us - begun_us - (next_paused - begun_paused) AS lasted,
+           coalesce(next_reason, '') NOT IN ('loaded', 'reverted') AS judged,
+           min(IF(settled, NULL, t_us)) OVER stretch AS unrest_us,
+           min(IF(settled, NULL, paused)) OVER stretch AS unrest_paused
+    FROM (
+        SELECT *, last(IF(begins, t_us, NULL), true) OVER tenure AS begun_us,
+               last(IF(begins, paused, NULL), true) OVER tenure AS begun_paused,
+               last(IF(fresh, reason = 'loaded', NULL), true) OVER tenure AS loaded,
+               sum(IF(settled OR anew, 1, 0)) OVER tenure AS stretch
+        FROM (
+            SELECT *, fresh OR state != before_state AS begins,
+                   state IN ('Stable', 'Empty') AS settled,
+                   before_state IS NULL OR reason IN ('loaded', 'reverted') AS anew
+            FROM (
+                SELECT *, lag(state) OVER tenure AS before_state,
+                       lag(member_ids) OVER tenure AS before_ids,
+                       lag(seq) OVER tenure IS NULL OR reason = 'loaded'
+                           OR generation > lag(generation) OVER tenure AS fresh,
+                       lead(what) OVER tenure AS next_what, lead(seq) OVER tenure AS next_seq,
+                       lead(t_us) OVER tenure AS next_t_us, lead(state) OVER tenure AS next_state,
+                       lead(generation) OVER tenure AS next_generation,
+                       lead(member_ids) OVER tenure AS next_ids,
+                       lead(reason) OVER tenure AS next_reason,
+                       lead(paused) OVER tenure AS next_paused
+                FROM step_rows
+                WINDOW tenure AS (PARTITION BY run, node, group, tenure ORDER BY seq)))
+        WHERE what = 'state'
+        WINDOW tenure AS (PARTITION BY run, node, group, tenure ORDER BY seq))
+    WINDOW stretch AS (PARTITION BY run, node, group, tenure, stretch ORDER BY seq)"""
+
+MEMBERS_TOLD = """
+    -- What members told of themselves. A static member asks first without an id; the id that it
+    -- gets begins with its group.instance.id.
+    SELECT told.*, CASE WHEN api = 'JoinGroup' AND instance_id IS NOT NULL
+                        THEN concat('i:', instance_id)
+                        WHEN static IS NOT NULL THEN concat('i:', static)
+                        ELSE concat('m:', member_id) END AS key
+    FROM (SELECT *, regexp_replace(member_id, '-?[^-]*$', '') AS prefix FROM MemberRequest
+          WHERE api = 'JoinGroup' OR (api = 'ConsumerGroupHeartbeat' AND generation >= 0)) AS told
+    LEFT JOIN group_statics ON told.run = group_statics.run AND told.group = group_statics.group
+        AND prefix = static"""
+
+GROUP_STATICS = """
+    SELECT DISTINCT run, group, instance_id AS static FROM MemberRequest
+    WHERE api = 'JoinGroup' AND instance_id IS NOT NULL"""
+
+STEP_MEMBERS = """
+    -- The members of steps that lasted for more than a second in a rebalance, or after which some
+    -- member is gone, with what they had told when the step began. longest_us is how long the step
+    -- waits for members: the longest rebalance timeout of its members and of whoever joined then.
+    WITH asked AS (
+        SELECT steps.*, IF(static IS NULL, concat('m:', member_id), concat('i:', static)) AS key
+        FROM (SELECT *, regexp_replace(member_id, '-?[^-]*$', '') AS prefix
+              FROM (SELECT *, explode(member_ids) AS member_id FROM group_steps
+                    WHERE judged AND (next_what = 'state'
+                            AND size(array_except(member_ids, next_ids)) > 0
+                        OR state IN ('PreparingRebalance', 'CompletingRebalance')
+                            AND NOT consumer AND lasted > 1000000))) AS steps
+        LEFT JOIN group_statics ON steps.run = group_statics.run
+            AND steps.group = group_statics.group AND prefix = static)
+    SELECT * EXCEPT (own), greatest(coalesce(max(rebalance_us) OVER step, 0),
+                                    coalesce(own.joined_us, 0)) AS longest_us,
+           max(instance_id IS NOT NULL) OVER step AS any_static,
+           max(classic_session_us) OVER step AS longest_session_us, own.*
+    FROM (
+        SELECT run, group, own,
+               last(instance_id, true) OVER told AS instance_id,
+               coalesce(last(own_session_us, true) OVER told, 300000000) AS classic_session_us,
+               last(session_us, true) OVER told AS session_us,
+               last(rebalance_us, true) OVER told AS rebalance_us
+        FROM (
+            SELECT run, group, key, seq, CAST(NULL AS STRING) AS instance_id,
+                   CAST(NULL AS BIGINT) AS own_session_us, CAST(NULL AS BIGINT) AS session_us,
+                   CAST(NULL AS BIGINT) AS rebalance_us,
+                   struct(node, tenure, step, member_id, seq, t_us, state, generation, consumer,
+                          next_what, next_seq, next_t_us, next_ids, next_reason, left_ids, joins,
+                          joined_us, begun_us, lasted,
+                          next_t_us - unrest_us - (next_paused - unrest_paused) AS unrest) AS own
+            FROM asked
+            UNION ALL
+            SELECT run, group, key, seq, instance_id,
+                   IF(api = 'JoinGroup', session_timeout_ms * 1000, NULL),
+                   IF(api = 'JoinGroup', nullif(session_timeout_ms, 0) * 1000, -1),
+                   IF(api = 'JoinGroup', rebalance_timeout_ms, nullif(rebalance_timeout_ms, 0))
+                   * 1000, NULL
+            FROM members_told)
+        WINDOW told AS (PARTITION BY run, group, key ORDER BY seq))
+    WHERE own IS NOT NULL
+    WINDOW step AS (PARTITION BY run, group, own.node, own.tenure, own.step)"""
+
+VIEWS = {
+    "group_rows": GROUP_ROWS,
+    "step_rows": STEP_ROWS,
+    "group_steps": GROUP_STEPS,
+    "group_statics": GROUP_STATICS,
+    "members_told": MEMBERS_TOLD,
+    "step_members": STEP_MEMBERS,
+}
+"""Views for the checks of groups, by name, each after those it reads itself."""
