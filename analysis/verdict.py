@@ -55,15 +55,13 @@ FROM_OFFSETS = (
 an older commit or where auto.offset.reset says, and its generations start from 1 again."""
 
 
-FROM_ANY_LOSS = ("lost-result", "duplicate-result", "audit-missing", "audit-surplus")
-"""Anomalies of what many partitions add up to: results outside of Kafka, and the audit. A legal
-loss in any of them may have cost a part."""
-
 FROM_SPOTS = (
     "torn-transaction", "hanging-transaction", "zombie-producer", "lost-output", "duplicate-output",
+    "lost-result", "duplicate-result", "audit-missing", "audit-surplus",
 )  # fmt: skip
-"""Anomalies of transactions, which span partitions: those of their records, of the groups' offsets
-and of __transaction_state. The check tells which records they rest on (``Place.spots``)."""
+"""Anomalies of what spans partitions: transactions, results outside of Kafka, and the audit. They
+rest on records, and on what __consumer_offsets and __transaction_state hold. The check tells on
+which (``Place.spots``)."""
 
 
 class Loss(NamedTuple):
@@ -284,8 +282,6 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         if reasons or found.place.weak or found.anomaly not in CAUSED:
             return "permitted"
-    if found.anomaly in FROM_ANY_LOSS:
-        reasons = [loss.reason for loss in losses]
     if found.anomaly in FROM_SPOTS:
         reasons = [loss.reason for loss in losses if _touches(loss, found.place)]
     legal = [reason for reason in reasons if reason != UNCLEAN]

@@ -62,6 +62,7 @@ NEEDED: dict[str, str] = {
     "hanging-transaction": "TransactionBegun",
     "zombie-producer": "TransactionBegun",
     "processor-outputs": "ProcessorStarted",
+    "audit": "AuditPublished",
     "stored-results": "FinalResults",
 }
 """The kind of fact without which a check finds nothing. A check is left out where no run has that

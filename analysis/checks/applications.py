@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import offending
+from kafkasim.analysis.checks.base import AT_END, NO_SPOTS, about, offending, spot
 
 FAILED = offending(
     """
@@ -15,11 +15,62 @@ FAILED = offending(
     r"filter(array(regexp_extract(reason, '^GROUP_ID_NOT_FOUND: group (.*)$', 1)), g -> g <> '')",
 )
 
+_MOVED = """
+    -- Each auto.offset.reset of a group, as where to and the row.
+    SELECT run, topic_id, partition, group, collect_list(struct(offset AS to, seq AS row)) AS moves
+    FROM Positioned WHERE reason IN ('earliest', 'latest', 'truncation')
+    GROUP BY run, topic_id, partition, group"""
+
+_HOME = """
+    LEFT JOIN (SELECT run, group, topic_id AS home, partition AS home_partition FROM homes)
+        USING (run, group)"""
+
+
+def _reset(missing: str, after: str, shown: str) -> str:
+    """Return the SQL of the last row in which a group's reset explains what became of an offset.
+
+    Of a ``missing`` record it passed over the offset; otherwise it led back to it. It lies between
+    the rows ``after`` and ``shown``.
+    """
+    return (
+        f"array_max(transform(filter(moves, m -> {after} < m.row AND m.row < {shown} AND"
+        f" (m.to > offset) = ({missing})), m -> m.row))"
+    )
+
+
+def _rests_on(*spots: tuple[str, str]) -> str:
+    """Return the SQL of an array of spots, each with the condition under which it counts."""
+    given = ", ".join(f"IF({condition}, {one}, NULL)" for condition, one in spots)
+    return f"filter(array({given}), one -> one IS NOT NULL)"
+
+
+_ON_RESET = (
+    ("reset IS NOT NULL", spot("topic_id", "partition", before="reset")),
+    ("reset IS NOT NULL AND home IS NOT NULL", spot("home", "home_partition", before="reset")),
+)
+
 RESULTS = offending(
     # A database that has two results of a record, or none although the group is past it: a later
     # record of the partition has one, or the group has committed a later offset.
-    """
-    SELECT run, topic_id, partition, group, offset, times, 0 AS seq FROM (
+    f"""
+    SELECT run, topic_id, partition, group, offset, times, seq, {
+        _rests_on(
+            *_ON_RESET,
+            (
+                "times > 1 AND got < again",
+                spot("topic_id", "partition", "offset", "offset + 1", after="got", before="again"),
+            ),
+            (
+                "times > 1 AND got < again AND home IS NOT NULL",
+                spot("home", "home_partition", before="again"),
+            ),
+            ("times = 0 AND coalesce(only, false)", spot("topic_id", "partition", "offset")),
+        )
+    } AS spots
+    FROM (SELECT *, {
+        _reset("times = 0", "IF(times = 0, -1, got)", f"IF(times = 0, {AT_END}, again)")
+    } AS reset
+    FROM (SELECT run, topic_id, partition, group, offset, times, 0 AS seq FROM (
         SELECT run, topic_id, partition, group, offset, count(stored) AS times FROM (
             SELECT run, topic_id, partition, group, offset, 1 AS stored
             FROM FinalResults LATERAL VIEW explode(offsets) AS offset
@@ -44,32 +95,82 @@ RESULTS = offending(
                       USING (run, group, topic, partition))
             LATERAL VIEW explode(sequence(low, greatest(low, high - 1))) AS offset
             WHERE low < high)
-        GROUP BY run, topic_id, partition, group, offset)
+        GROUP BY run, topic_id, partition, group, offset))
     LEFT JOIN (SELECT run, topic_id, partition, offset, marker, aborted FROM holes)
         USING (run, topic_id, partition, offset)
     LEFT JOIN committed_parts USING (run, topic_id, partition, group)
+    LEFT JOIN (SELECT run, topic_id, partition, group, offset, min(seq) AS got, max(seq) AS again
+               FROM polled_records LEFT SEMI JOIN FinalResults USING (run, group)
+               GROUP BY run, topic_id, partition, group, offset)
+        USING (run, topic_id, partition, group, offset)
+    LEFT JOIN ({_MOVED}) USING (run, topic_id, partition, group) {_HOME}
     WHERE times > 1 OR times = 0
-          AND NOT coalesce(marker OR (aborted AND coalesce(only, false)), false)""",
+          AND NOT coalesce(marker OR (aborted AND coalesce(only, false)), false))""",
     "IF(times > 1, 'duplicate-result', 'lost-result')",
     "'group %s stored %d results of offset %d', group, times, offset",
     "array(group)",
+    about("offset", shown=AT_END, spots="spots"),
 )
+
+_ODD_WINDOWS = """
+    SELECT run, group, topic, source, window, seq, published, coalesce(counted, 0) AS counted,
+           first_record, last_record, published > coalesce(counted, 0) AS missing,
+           IF(published > coalesce(counted, 0), -1, first_count) AS after,
+           IF(published > coalesce(counted, 0), 1L << 62, last_count) AS shown
+    FROM (SELECT run, group, topic, source, window, min(seq) AS seq,
+                 max_by(records, seq) AS published, max(first_record) AS first_record,
+                 max(last_record) AS last_record
+          FROM AuditPublished GROUP BY run, group, topic, source, window)
+    LEFT JOIN (SELECT run, group, topic, source, window, sum(records) AS counted,
+                      min(seq) AS first_count, max(seq) AS last_count
+               FROM AuditCounted GROUP BY run, group, topic, source, window)
+        USING (run, group, topic, source, window)
+    WHERE published != coalesce(counted, 0)"""
 
 AUDIT = offending(
     # A window of a producer in which an auditing group has not got as many records as the
     # producer's monitoring event says. A window without an event is not judged.
-    """
+    f"""
+    WITH odd AS ({_ODD_WINDOWS}),
+    rests_on AS (
+        SELECT run, group, topic, source, window, flatten(collect_list({
+        _rests_on(
+            (
+                "true",
+                spot(
+                    "topic_id",
+                    "partition",
+                    "offset",
+                    "offset + 1",
+                    after="appended",
+                    before="shown",
+                ),
+            ),
+            *_ON_RESET,
+        )
+    })) AS places
+        FROM (SELECT *, {_reset("missing", "after", "shown")} AS reset
+              FROM (SELECT run, topic_id, topic, partition, seq AS appended,
+                           base_offset + place AS offset, record_id
+                    FROM Appended JOIN (SELECT run, topic_id, topic FROM topics)
+                        USING (run, topic_id)
+                    LEFT SEMI JOIN odd USING (run, topic)
+                    LATERAL VIEW posexplode(record_ids) AS place, record_id)
+              JOIN odd USING (run, topic)
+              LEFT JOIN ({_MOVED}) USING (run, topic_id, partition, group) {_HOME}
+              WHERE record_id BETWEEN first_record AND last_record)
+        GROUP BY run, group, topic, source, window)
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
-           topic, source, window, published, coalesce(counted, 0) AS counted
-    FROM (SELECT run, group, topic, source, window, min(seq) AS seq,
-                 max_by(records, seq) AS published
-          FROM AuditPublished GROUP BY run, group, topic, source, window)
-    LEFT JOIN (SELECT run, group, topic, source, window, sum(records) AS counted
-               FROM AuditCounted GROUP BY run, group, topic, source, window)
-        USING (run, group, topic, source, window)
-    WHERE published != coalesce(counted, 0)""",
+           topic, source, window, published, counted,
+           concat(coalesce(places, {NO_SPOTS}), {
+        _rests_on(
+            ("NOT missing AND home IS NOT NULL", spot("home", "home_partition", before="shown")),
+        )
+    }) AS spots
+    FROM odd LEFT JOIN rests_on USING (run, group, topic, source, window) {_HOME}""",
     "IF(counted < published, 'audit-missing', 'audit-surplus')",
     "'group %s counted %d records of window %d of %s in %s, which says %d',"
     " group, counted, window, source, topic, published",
     "array(group)",
+    about(shown=AT_END, spots="spots"),
 )

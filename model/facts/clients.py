@@ -156,6 +156,8 @@ class AuditPublished:
     topic: str
     window: int  # number of the window, from the producer's start
     records: int
+    first_record: int  # the ids of the first and the last record that the producer sent in it
+    last_record: int
 
 
 @value

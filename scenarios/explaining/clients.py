@@ -121,6 +121,22 @@ def overtaken(facts: Facts, key: Key, found: Found) -> Chain:
     return chain
 
 
+def moved(facts: Facts, key: Key, found: Found) -> Chain:
+    """Return how far a group had read when a reset moved it, and who led or stopped before."""
+    chain = Chain()
+    reset = facts.row(found["seq"])
+    before = reset["seq"]
+    chain.add(
+        facts.last(["Polled"], key, group=found["group"], before=before),
+        facts.last(["ReadReplica"], key, group=found["group"], before=before),
+        facts.last(["BecameLeader"], key, before=before),
+        facts.last(["Truncated", "LogLoaded"], key, before=before),
+        reset,
+    )
+    chain.turns(reset, f"{found['detail']}, although nothing was lost there")
+    return chain
+
+
 def audited(facts: Facts, _key: Key, found: Found) -> Chain:
     """Return the monitoring events of a group's windows, and what it counted of the first odd one.
 

@@ -28,10 +28,12 @@ from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, limit_us
-from kafkasim.scenarios.judging.readers.audit import Audit
+from kafkasim.scenarios.judging.readers.commits import CommitOrder
 from kafkasim.scenarios.judging.readers.key_order import KeyOrder
+from kafkasim.scenarios.judging.readers.outside.audit import Audit
+from kafkasim.scenarios.judging.readers.outside.results import StoredResults
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
-from kafkasim.scenarios.judging.readers.results import StoredResults
+from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
@@ -83,9 +85,11 @@ class ScenarioRun:
         self.delivery = Delivery(self.trace, self.invariants.losses)
         self.transactions = Transactions(self.trace, self.invariants.losses)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
-        self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.legal_loss)
+        self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.losses)
+        self.resets = NeedlessResets(self.trace, self.invariants.losses)
+        self.commits = CommitOrder(self.trace)
         self.key_order = KeyOrder(self.trace, self.delivery.holes)
-        self.audit = Audit(self.trace, self.invariants.legal_loss)
+        self.audit = Audit(self.trace, self.invariants.losses, _audited(scenario))
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
         self.stall_excuse = ""  # why Kafka would not reach what is missing either
@@ -254,6 +258,8 @@ class ScenarioRun:
                 *self.transactions.finish(),
                 *self.retention.finish(),
                 *self.results.finish(),
+                *self.resets.finish(),
+                *self.commits.finish(),
                 *self.key_order.finish(),
                 *self.audit.finish(),
             ],
@@ -329,6 +335,15 @@ class ScenarioRun:
             "delivery": [asdict(anomaly) for anomaly in result.delivery],
             "spec": self.scenario.model_dump(mode="json", by_alias=True),
         }
+
+
+def _audited(scenario: Scenario) -> tuple[str, ...]:
+    """Return the topics of which producers publish how many records they have sent."""
+    return tuple(
+        workload.topic or scenario.topics[0].name
+        for workload in scenario.workload
+        if workload.kind == "producer" and workload.audit is not None
+    )
 
 
 def run(

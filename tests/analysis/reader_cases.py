@@ -1,4 +1,7 @@
-"""What groups lose to retention, and results outside of Kafka: both judges are held to these."""
+"""Retention that overtakes groups, results outside of Kafka, the audit: for both judges.
+
+``RESULT_EXCUSES`` and ``AUDIT_EXCUSES`` add what a legal loss explains, and what it does not.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from tests.analysis.analysis_rows import (
     processed,
     topic,
 )
+from tests.scenarios.transaction_cases import COORDINATORS, OFFSETS, OUT, Losses, loss
+from tests.scenarios.transaction_cases import appended as written
 
 
 def starts(offset: int, reason: str = "retention") -> tuple[str, facts.LogStart]:
@@ -70,8 +75,9 @@ RESULT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
 
 
 def published(window: int, records: int) -> tuple[str, facts.AuditPublished]:
-    """An auditing group gets the event of a window."""
-    return ("consumer-1", facts.AuditPublished("g", "producer-1@5", "orders", window, records))
+    """An auditing group gets the event of a window, whose records have the ids 100 and 101."""
+    event = facts.AuditPublished("g", "producer-1@5", "orders", window, records, 100, 101)
+    return ("consumer-1", event)
 
 
 def counted(window: int, records: int) -> tuple[str, facts.AuditCounted]:
@@ -88,4 +94,65 @@ AUDIT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "a window with too few records": ([counted(0, 3), published(0, 4)], {"audit-missing": 1}),
     "a window of which nothing came": ([published(0, 4)], {"audit-missing": 1}),
     "a window with too many records": ([counted(0, 5), published(0, 4)], {"audit-surplus": 1}),
+}  # fmt: skip
+
+Excused = tuple[Case, dict[str, int], Losses, Losses]
+"""A case, what it shows, the losses of which each explains it, and those of which none does."""
+
+UNCLEAN = loss(reason="unclean-election")
+KNOWN = ("broker-1", facts.GroupState("g", "Empty", 1, (), "", "loaded"))  # names the group
+TWICE = [positioned(0), polled([0, 1], [100, 101])]  # rows 3 and 4
+
+RESULT_EXCUSES: dict[str, Excused] = {
+    "stored twice: it was delivered twice": (
+        [*COORDINATORS, topic(), *TWICE, positioned(0, "committed"), polled([0, 1], [100, 101]),
+         LED, stored(0, 0, 1), KNOWN],
+        {"duplicate-result": 1, "duplicate": 1},
+        [(OFFSETS, loss(seq=5)), ((T, 0), loss(0, 1, seq=5))],
+        [(OFFSETS, loss(seq=7)), ((T, 0), loss(0, 1, seq=3)), ((T, 0), loss(0, 1, seq=7)),
+         ((T, 0), loss(1, 2, seq=5)), ((OUT, 0), loss(seq=5)), (OFFSETS, UNCLEAN)]),
+    "stored twice: a reset led back to it": (
+        [*COORDINATORS, topic(), *TWICE, positioned(0, "earliest"), polled([0, 1], [100, 101]),
+         LED, stored(0, 0, 1), KNOWN],
+        {"duplicate-result": 1, "duplicate": 1},
+        [(OFFSETS, loss(seq=4)), ((T, 0), loss(5, 9, seq=4))],
+        [((T, 0), loss(5, 9, seq=6)), ((OUT, 0), loss(seq=4))]),
+    "stored twice: it was delivered once": (
+        [*COORDINATORS, topic(), *TWICE, LED, stored(0, 0, 1), KNOWN], {"duplicate-result": 1},
+        [], [(OFFSETS, loss(seq=2)), (OFFSETS, loss()), ((T, 0), loss(0, 1, seq=5))]),
+    "no result: a reset passed over it": (
+        [*COORDINATORS, topic(), positioned(0), polled([0], [100]), positioned(2, "latest"),
+         polled([2], [102]), LED, stored(0, 2), KNOWN],
+        {"lost-result": 1},
+        [(OFFSETS, loss(seq=4)), ((T, 0), loss(1, 2, seq=4))],
+        [(OFFSETS, loss(seq=6)), ((T, 0), loss(1, 2, seq=6)), ((OUT, 0), loss(seq=4))]),
+    "no result: the group got the record": (
+        [*COORDINATORS, topic(), positioned(0), polled([0, 1, 2], [100, 101, 102]), LED,
+         stored(0, 2), KNOWN],
+        {"lost-result": 1}, [], [(OFFSETS, loss()), ((T, 0), loss(1, 2))]),
+    "no result: its marker was lost": (
+        [*COORDINATORS, topic(), READ_COMMITTED, positioned(0), LED, stored(0, 2), KNOWN],
+        {"lost-result": 1}, [((T, 0), loss(2, 3))], [((T, 0), loss(0, 1)), (OFFSETS, loss())]),
+}  # fmt: skip
+
+SENT = [*COORDINATORS, topic(), *written(0, 100), *written(1, 101)]  # rows 3 and 4
+
+AUDIT_EXCUSES: dict[str, Excused] = {
+    "a window with too few records": (
+        [*SENT, counted(0, 1), published(0, 2), KNOWN], {"audit-missing": 1},
+        [((T, 0), loss(1, 2)), ((T, 0), loss(0, 1))],
+        [((T, 0), loss(2, 9)), ((T, 0), loss(1, 2, seq=4)), (OFFSETS, loss()), ((OUT, 0), loss()),
+         ((T, 0), UNCLEAN)]),
+    "a window with too few records: a reset passed over it": (
+        [*SENT, positioned(2, "latest"), published(0, 2), KNOWN], {"audit-missing": 1},
+        [(OFFSETS, loss(seq=4)), ((T, 0), loss(5, 9, seq=4))],
+        [(OFFSETS, loss(seq=6)), ((T, 0), loss(5, 9, seq=6))]),
+    "a window with too many records": (
+        [*SENT, counted(0, 2), counted(0, 1), published(0, 2), KNOWN], {"audit-surplus": 1},
+        [(OFFSETS, loss(seq=5)), ((T, 0), loss(1, 2, seq=5))],
+        [(OFFSETS, loss(seq=7)), ((T, 0), loss(1, 2, seq=7)), ((T, 0), loss(5, 9, seq=5))]),
+    "a window with too many records: a reset led back to it": (
+        [*SENT, counted(0, 2), positioned(0, "earliest"), counted(0, 1), published(0, 2), KNOWN],
+        {"audit-surplus": 1},
+        [((T, 0), loss(5, 9, seq=5))], [((T, 0), loss(5, 9, seq=7))]),
 }  # fmt: skip

@@ -37,7 +37,13 @@ from tests.analysis.analysis_rows import (
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.analysis.key_cases import KEY_CASES
-from tests.analysis.reader_cases import AUDIT_CASES, RESULT_CASES, RETENTION_CASES
+from tests.analysis.reader_cases import (
+    AUDIT_CASES,
+    AUDIT_EXCUSES,
+    RESULT_CASES,
+    RESULT_EXCUSES,
+    RETENTION_CASES,
+)
 from tests.analysis.story_cases import SPEC, STORY_CASES
 from tests.scenarios.transaction_cases import EXCUSES, RESTING, STORIES, excused
 
@@ -189,6 +195,15 @@ for story, (good, bad) in EXCUSES.items():
         if number < len(good):
             shown = {name: 1 for name in shown if name == "duplicate"}  # it rests on nothing lost
         CASES[case] = excused(story), shown
+        LOSSES[case] = [(topic_id, partition, *astuple(loss))]
+
+for story, (rows, expected, good, bad) in (RESULT_EXCUSES | AUDIT_EXCUSES).items():
+    for number, ((topic_id, partition), loss) in enumerate([*good, *bad]):
+        case = f"excused, {story}: {number}"
+        rests = {name: 1 for name in expected if name == "duplicate"}
+        if topic_id == T and "reset" in story:
+            rests = {}  # lost positions explain a second delivery, too
+        CASES[case] = rows, rests if number < len(good) else expected
         LOSSES[case] = [(topic_id, partition, *astuple(loss))]
 
 Found = dict[str, dict[str, int]]

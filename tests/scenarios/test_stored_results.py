@@ -10,10 +10,11 @@ import pytest
 import kafkasim
 from kafkasim.model.storage.files import Corrupt
 from kafkasim.scenarios.applications.database.database import _difference, image, rows
-from kafkasim.scenarios.judging.readers.results import StoredResults
+from kafkasim.scenarios.judging.readers.outside.results import StoredResults
+from kafkasim.scenarios.judging.source import Loss, PartitionKey
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.language.spec import ScenarioError
-from tests.analysis.reader_cases import RESULT_CASES
+from tests.analysis.reader_cases import RESULT_CASES, RESULT_EXCUSES
 from tests.scenarios.fact_makers import FakeTrace
 
 LEDGER = Path(__file__).parents[1] / "example_project" / "ledger.py"
@@ -41,16 +42,23 @@ def test_a_database_is_what_its_whole_commits_give() -> None:
 def test_results(name: str) -> None:
     found, expected = RESULT_CASES[name]
     trace = FakeTrace()
-    judge = StoredResults(trace, Holes(trace), lambda: "")
+    judge = StoredResults(trace, Holes(trace), lambda _key: [])
     trace.record(list(found))
     assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
 
 
-def test_a_legal_loss_of_the_brokers_excuses_results() -> None:
-    trace = FakeTrace()
-    judge = StoredResults(trace, Holes(trace), lambda: "last-replica-standing")
-    trace.record(list(RESULT_CASES["stored twice"][0]))
-    assert [anomaly.expected for anomaly in judge.finish()] == ["last-replica-standing"]
+@pytest.mark.parametrize("name", RESULT_EXCUSES)
+def test_a_legal_loss_explains_the_results_that_rested_on_it_alone(name: str) -> None:
+    rows, _, good, bad = RESULT_EXCUSES[name]
+
+    def excuses(key: PartitionKey, loss: Loss) -> list[str]:
+        trace = FakeTrace()
+        judge = StoredResults(trace, Holes(trace), lambda of: [loss] if of == key else [])
+        trace.record(list(rows))
+        return [anomaly.expected for anomaly in judge.finish()]
+
+    assert [excuses(*each) for each in good] == [["last-replica-standing"]] * len(good)
+    assert [excuses(*each) for each in bad] == [[""]] * len(bad)
 
 
 def test_a_ledger_that_keeps_its_offsets_books_each_order_once() -> None:

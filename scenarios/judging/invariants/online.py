@@ -21,7 +21,6 @@ from kafkasim.scenarios.judging.invariants.traced import LogView, TracedCluster,
 from kafkasim.scenarios.judging.invariants.zookeeper import ZooKeeperWrites
 from kafkasim.scenarios.judging.readers.handover import Handovers
 from kafkasim.scenarios.judging.source import (
-    UNCLEAN,
     AllowsUnclean,
     Excuse,
     FactSource,
@@ -68,11 +67,6 @@ class Invariants:
     def losses(self, key: PartitionKey) -> list[Loss]:
         """Return what a partition has legally lost, the earliest loss first."""
         return self.cluster.losses(key)
-
-    def legal_loss(self) -> str:
-        """Return why some partition has lost records, which the claim does not cover, or ""."""
-        every = [loss for key in self.cluster.partitions for loss in self.losses(key)]
-        return next((loss.reason for loss in every if loss.reason != UNCLEAN), "")
 
     def reopened(self) -> list[PartitionKey]:
         """Return the partitions with a leader that lost records and went on in its old epoch."""

@@ -4,7 +4,8 @@ As LinkedIn built it for the original Kafka (Kreps, Narkhede and Rao, 2011, sect
 carries when and by whom it was generated. A producer publishes a monitoring event for each window
 of time, with the number of its records that were acknowledged, to a topic of their own. An auditing
 group counts what it gets of each producer and window. The check is the judge's
-(judging/readers/audit.py). A producer that restarts is another source, because its counts are gone.
+(judging/readers/outside/audit.py). A producer that restarts is another source, because its counts
+are gone.
 """
 
 from __future__ import annotations
@@ -28,12 +29,17 @@ EVENT_SIZE = 60
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a monitoring event says: how many records of a window were acknowledged."""
+    """What a monitoring event says: how many records of a window were acknowledged.
+
+    The ids of the window's first and last record are for the judges.
+    """
 
     source: str  # the producer and when it started
     topic: str
     window: int
     records: int
+    first_record: int
+    last_record: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +67,8 @@ class _Sender:
         self._of = producer
         self._begin_us = port.now_us
         self._source = f"{producer.node}@{port.now_us}"
-        self._sent: dict[int, list[asyncio.Task[bool]]] = {}  # by window
+        # By window: the records' ids, and whether each was acknowledged.
+        self._sent: dict[int, list[tuple[int, asyncio.Task[bool]]]] = {}
         self._records = RecordSource(
             producer.table, producer.node, producer.number, producer.rng, producer.payloads
         )
@@ -86,8 +93,8 @@ class _Sender:
     def _window(self) -> int:
         return (self._port.now_us - self._begin_us) // self._of.table.audit_window
 
-    def _send(self, window: int) -> asyncio.Task[bool]:
-        """Send a record of a window; the task says whether it was acknowledged."""
+    def _send(self, window: int) -> tuple[int, asyncio.Task[bool]]:
+        """Send a record of a window; the task with its id says whether it was acknowledged."""
         of = self._of
         record = next_record(self._records, of.control, of.node, self._port)
         value = record.record_id
@@ -102,15 +109,18 @@ class _Sender:
                 return False
             return True
 
-        return asyncio.ensure_future(acknowledged())
+        return value, asyncio.ensure_future(acknowledged())
 
     async def _publish(self, window: int) -> None:
         """Publish a window's event once each of its records is acknowledged or has failed."""
         of = self._of
-        acknowledged = sum([await sent for sent in self._sent.pop(window)])
+        sent = self._sent.pop(window)
+        acknowledged = sum([await each for _, each in sent])
+        ids = [record_id for record_id, _ in sent]
+        event = Event(self._source, of.topic, window, acknowledged, min(ids), max(ids))
         while True:
             value = of.number << 32 | of.control.number_record(of.node)
-            of.control.events[value] = Event(self._source, of.topic, window, acknowledged)
+            of.control.events[value] = event
             send = (of.table.audit, None, value, EVENT_SIZE, None, True)
             try:
                 await self._port.call_acked("producer.send", *send)[1]
@@ -147,9 +157,10 @@ class AuditingApplication:
         for _offset, value, _key, _timestamp in batch:
             event = control.events.get(value)
             if event is not None:
-                port.record(
-                    AuditPublished(group, event.source, event.topic, event.window, event.records)
-                )
+                port.record(AuditPublished(
+                    group, event.source, event.topic, event.window, event.records,
+                    event.first_record, event.last_record,
+                ))  # fmt: skip
             elif value in control.generated:
                 place = control.generated[value]
                 counted[place] = counted.get(place, 0) + 1

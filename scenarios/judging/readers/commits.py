@@ -1,0 +1,107 @@
+"""Commits that a member sent out of order: it went back behind a commit of its own.
+
+A consumer commits the positions that it has reached, one request after the other, and sends a
+commit again only while it waits for it (KafkaConsumer.commitSync, ConsumerCoordinator
+.doCommitOffsetsAsync: an async commit is not retried). So the coordinator stores a lower offset
+after a higher one of the same member and generation in two cases only. The position went back in
+between. Or the client had given the earlier commit up, with its connection, and the request arrived
+late; its application was not told that it succeeded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+
+Committer = tuple[str, str, int, str, int]
+"""Group, member, generation, topic name, partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A commit that the coordinator stored after a higher one of the same member."""
+
+    offset: int
+    after: int  # the higher offset
+    seq: int
+
+
+class CommitOrder:
+    """Follows one run; :meth:`finish` returns an anomaly for each partition and group.
+
+    A generation of −1 is a commit without a group membership, or an old consumer's: not judged.
+    """
+
+    def __init__(self, trace: FactSource) -> None:
+        self._topics: dict[str, str] = {}  # topic id -> name
+        self._ids: dict[str, str] = {}  # and back
+        self._last: dict[tuple[str, str, int], tuple[Committer, int]] = {}  # of each partition
+        self._stored: dict[tuple[Committer, int], int] = {}  # how often each offset was stored
+        self._told: dict[tuple[Committer, int], int] = {}  # how often a commit of it succeeded
+        self._position: dict[tuple[str, str, PartitionKey], int] = {}  # the highest one
+        self._lowest: dict[tuple[str, str, PartitionKey], int] = {}  # to which it has gone back
+        self._found: dict[Committer, list[_Stored]] = {}
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.Positioned, self._on_positioned)
+        trace.subscribe(facts.Polled, self._on_polled)
+        trace.subscribe(facts.OffsetCommitted, self._on_committed)
+        trace.subscribe(facts.CommitResult, self._on_result)
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._topics[fact.topic_id] = fact.topic
+        self._ids[fact.topic] = fact.topic_id
+
+    def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
+        if fact.reason != "none":
+            reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
+            if fact.offset < self._position.get(reader, -1):
+                self._lowest[reader] = min(fact.offset, self._lowest.get(reader, fact.offset))
+
+    def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
+        reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
+        self._position[reader] = max(fact.position, self._position.get(reader, -1))
+
+    def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
+        if fact.generation < 0:
+            return
+        place = (fact.group, fact.topic, fact.partition)
+        committer = (fact.group, fact.member_id, fact.generation, fact.topic, fact.partition)
+        before, offset = self._last.get(place, (committer, -1))
+        self._last[place] = (committer, fact.offset)
+        stored = (committer, fact.offset)
+        self._stored[stored] = self._stored.get(stored, 0) + 1
+        if committer == before and fact.offset < offset:
+            self._found.setdefault(committer, []).append(_Stored(fact.offset, offset, seq))
+
+    def _on_result(self, _seq: int, _t: int, _node: str, fact: facts.CommitResult) -> None:
+        topic = self._topics.get(fact.topic_id)
+        if fact.error == "NONE" and topic is not None:
+            committer = (fact.group, fact.member_id, fact.generation, topic, fact.partition)
+            told = (committer, fact.offset)
+            self._told[told] = self._told.get(told, 0) + 1
+
+    def finish(self) -> list[Anomaly]:
+        """Return the anomalies of the run, in the order in which they showed."""
+        found = []
+        for committer, each in self._found.items():
+            group, member, _, topic, partition = committer
+            key = (self._ids.get(topic, topic), partition)
+            lowest = self._lowest.get((group, member, key), 1 << 62)
+            bad = [
+                one
+                for one in each
+                if one.offset < lowest
+                and self._told.get((committer, one.offset), 0)
+                >= self._stored[committer, one.offset]
+            ]
+            if bad:
+                first = bad[0]
+                detail = f"{member} of group {group} committed {first.offset} after {first.after}"
+                found.append(
+                    Anomaly("reordered-commit", *key, len(bad), f"{detail}, and was told so",
+                            offset=first.offset, group=group, seq=first.seq)
+                )  # fmt: skip
+        return found

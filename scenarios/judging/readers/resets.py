@@ -1,0 +1,98 @@
+"""Needless resets: a group's position was moved although its records are where they were.
+
+A consumer gives its position up for auto.offset.reset, or for where the leader's log has diverged,
+in three cases (SubscriptionState.requestOffsetReset, maybeCompleteValidation): the group has no
+committed offset; the leader answers OFFSET_OUT_OF_RANGE; or OffsetsForLeaderEpoch tells of a
+truncation below the position (KIP-320). Only committed records reach a consumer. So a position up
+to which the group has read is out of range, or truncated, only after the partition has lost records
+below it, or its log start has risen above it. A replica that lags is no reason: its answer sends
+the consumer back to the leader (FetchCollector.handleInitializeErrors, KIP-392), and epochs keep it
+from a deposed leader.
+
+A member without a position is not judged: what the coordinator answers it is OFFSET's matter. Nor
+are old consumers, whose fetches carry no epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.delivery import RESETS, Anomaly
+from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
+
+
+@dataclass(frozen=True, slots=True)
+class _Reset:
+    before: int  # the position
+    seq: int
+    told: str
+
+
+class NeedlessResets:
+    """Follows one run; :meth:`finish` returns an anomaly for each partition and group.
+
+    Losses explain a reset whatever their reason is: an unclean election also cuts what was read.
+    """
+
+    def __init__(self, trace: FactSource, losses: Losses) -> None:
+        self._losses = losses
+        self._positions: dict[tuple[str, str, PartitionKey], int] = {}  # by group and member
+        self._read: dict[tuple[str, PartitionKey], int] = {}  # how far a group has got
+        self._start: dict[PartitionKey, int] = {}  # the highest log start of any replica
+        self._gone: dict[str, None] = {}  # topics that were deleted, and groups of old consumers
+        self._found: dict[tuple[str, PartitionKey], list[_Reset]] = {}
+        trace.subscribe(facts.Positioned, self._on_positioned)
+        trace.subscribe(facts.Polled, self._on_polled)
+        trace.subscribe(facts.LogStart, self._on_log_start)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.PartitionOwner, self._on_owner)
+
+    def _on_positioned(self, seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
+        key = (fact.topic_id, fact.partition)
+        reader = (fact.group, fact.member_id, key)
+        if fact.reason == "none":
+            self._positions.pop(reader, None)
+            return
+        before, self._positions[reader] = self._positions.get(reader, -1), fact.offset
+        if fact.reason not in RESETS or not 0 <= before <= self._read.get((fact.group, key), -1):
+            return
+        if before >= self._start.get(key, 0) and not {fact.group, fact.topic_id} & {*self._gone}:
+            told = f"{node} was moved from offset {before} to {fact.offset} ({fact.reason})"
+            self._found.setdefault((fact.group, key), []).append(_Reset(before, seq, told))
+
+    def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
+        key = (fact.topic_id, fact.partition)
+        self._positions[fact.group, fact.member_id, key] = fact.position
+        place = (fact.group, key)
+        if fact.position > self._read.get(place, -1):
+            self._read[place] = fact.position
+
+    def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
+        key = (fact.topic_id, fact.partition)
+        self._start[key] = max(fact.offset, self._start.get(key, 0))
+
+    def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        self._gone[fact.topic_id] = None
+
+    def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
+        self._gone[fact.group] = None
+
+    def finish(self) -> list[Anomaly]:
+        """Return the anomalies of the run, sorted by partition and group."""
+        found = []
+        for (group, key), resets in sorted(self._found.items(), key=lambda each: each[0][::-1]):
+            needless = [
+                reset
+                for reset in resets
+                if not any(
+                    loss.seq < reset.seq and loss.first < reset.before for loss in self._losses(key)
+                )
+            ]
+            if needless:
+                first = needless[0]
+                found.append(
+                    Anomaly("needless-reset", *key, len(needless), first.told, offset=first.before,
+                            group=group, seq=first.seq)
+                )  # fmt: skip
+        return found
