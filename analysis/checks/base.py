@@ -15,21 +15,22 @@ small fleet.
 
 from __future__ import annotations
 
+from kafkasim.analysis.checks.harm.disturbances import VIEWS as WAIT_VIEWS
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
 from kafkasim.analysis.checks.limits import BROKER_LIMITS
 
 JUDGED_KINDS = (
     "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished",
-    "BecameFollower", "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "ClockDrifted",
-    "ControllerActive", "CoordinatorLoaded", "FinalOffset", "FinalReplica", "FinalResults",
-    "GroupAssigned", "GroupConverted", "GroupState", "HighWatermark", "HostPaused",
-    "HostStarted", "HostStopped", "IsrProposed", "KeySent", "LogLoaded", "LogStart",
-    "MarkerWritten", "MemberRequest", "OffsetCommitted", "OffsetFetched", "OffsetsDeleted",
-    "PartitionChanged", "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted",
-    "ReadsCommitted", "SessionEnded", "TimeLimit", "TopicCreated", "TopicDeleted",
-    "TransactionBegun", "TransactionEnded", "TransactionEnding", "TransactionOffsets",
-    "TransactionSent", "TransactionState", "TransactionsLoaded", "ZkControllerWrite",
-    "ZooKeeperRole", "ZooKeeperSession",
+    "BecameFollower", "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "BrokerState",
+    "ClockDrifted", "ControllerActive", "CoordinatorLoaded", "FaultEnded", "FaultStarted",
+    "FinalOffset", "FinalReplica", "FinalResults", "GroupAssigned", "GroupConverted",
+    "GroupState", "HighWatermark", "HostPaused", "HostResumed", "HostStarted", "HostStopped",
+    "IsrProposed", "KeySent", "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest",
+    "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged", "Phase", "Polled",
+    "Positioned", "Processed", "ProcessorStarted", "ReadsCommitted", "SessionEnded",
+    "TimeLimit", "TopicCreated", "TopicDeleted", "TransactionBegun", "TransactionEnded",
+    "TransactionEnding", "TransactionOffsets", "TransactionSent", "TransactionState",
+    "TransactionsLoaded", "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 
@@ -282,6 +283,7 @@ SHARED = {
     "homes": HOMES,
     "deciders": DECIDERS,
     **GROUP_VIEWS,
+    **WAIT_VIEWS,
 }
 """Views that several checks read, by name, each after those it reads itself. ``runs`` is the table
 of that name, as far as one of them asks for it."""

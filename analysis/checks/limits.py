@@ -1,7 +1,7 @@
 """The settings of brokers on which bounds depend, as a view with a row for each run.
 
 The run's scenario (``runs.spec``) says what its cluster sets; of the rest Kafka's defaults count.
-The run's own judges read the same settings (``scenarios/judging/groups.py:GroupLimits``).
+The run's own judges read the same settings (``scenarios/judging/source.py:BrokerLimits``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ SETTINGS: dict[str, tuple[str, int, int]] = {
     "commit_timeout_us": ("offsets.commit.timeout.ms", 5000, 1000),
     "initial_delay_us": ("group.initial.rebalance.delay.ms", 3000, 1000),
     "retention_us": ("offsets.retention.minutes", 10080, 60_000_000),
+    "shutdown_retries": ("controlled.shutdown.max.retries", 3, 1),
+    "shutdown_backoff_us": ("controlled.shutdown.retry.backoff.ms", 5000, 1000),
     "consumer_session_us": ("group.consumer.session.timeout.ms", 45000, 1000),
 }
 """Column to Kafka's setting, its default, and how many µs its unit has."""

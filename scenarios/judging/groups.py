@@ -25,6 +25,7 @@ from kafkasim.scenarios.judging.group_members import (
     GroupMembers,
 )
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.source import BrokerLimits
 
 PREPARING, COMPLETING, STABLE = "PreparingRebalance", "CompletingRebalance", "Stable"
 
@@ -32,16 +33,6 @@ SLACK_US = 1_000_000
 """What a host may need beyond a deadline: its lanes are busy, or its disk stalls."""
 STALE_METADATA_US = 10_000_000
 """How old a leader's metadata may be when it assigns: a retry after each failed request."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
-    """What the brokers' configuration says of groups; times in µs."""
-
-    commit_timeout_us: int  # offsets.commit.timeout.ms
-    initial_delay_us: int  # group.initial.rebalance.delay.ms
-    retention_us: int  # offsets.retention.minutes
-    consumer_session_us: int = 45_000_000  # group.consumer.session.timeout.ms
 
 
 @dataclass(slots=True)
@@ -67,7 +58,7 @@ class Groups:
     """Follows every group at every coordinator."""
 
     def __init__(
-        self, cluster: TracedCluster, limits: GroupLimits, elsewhere: Callable[[str], bool]
+        self, cluster: TracedCluster, limits: BrokerLimits, elsewhere: Callable[[str], bool]
     ) -> None:
         """``elsewhere(group)`` says that a group is of the consumer protocol (KIP-848).
 

@@ -45,6 +45,19 @@ Its configuration allows them, now or later in the run, or an operator asks for 
 DELETING = ("delete-records", "retention")
 """Reasons of a log start that say who deleted the records below it; other reasons follow these."""
 
+
+@dataclass(frozen=True, slots=True)
+class BrokerLimits:
+    """What the brokers' configuration says of waits that judges limit; times in µs."""
+
+    commit_timeout_us: int  # offsets.commit.timeout.ms
+    initial_delay_us: int  # group.initial.rebalance.delay.ms
+    retention_us: int  # offsets.retention.minutes
+    consumer_session_us: int = 45_000_000  # group.consumer.session.timeout.ms
+    shutdown_retries: int = 3  # controlled.shutdown.max.retries
+    shutdown_backoff_us: int = 5_000_000  # controlled.shutdown.retry.backoff.ms
+
+
 Handler = Callable[[int, int, str, Any], None]
 """``handler(seq, t_us, node, fact)``: row number, simulated time in µs, host, fact."""
 

@@ -6,9 +6,8 @@ import random
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.scenarios.judging.groups import GroupLimits
 from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.source import PartitionKey
+from kafkasim.scenarios.judging.source import BrokerLimits, PartitionKey
 from kafkasim.scenarios.language.nodes import log_dirs_of, node_names
 from kafkasim.scenarios.language.tables import FaultTable, Scenario
 from kafkasim.scenarios.language.translate import translate
@@ -36,11 +35,13 @@ class FaultSchedule:
         self.budget = Budget(trace, brokers)
         self.injector = Injector(world, trace, self.budget)
         properties = BrokerConfig.from_properties(self.scenario.cluster.config)
-        self.group_limits = GroupLimits(
+        self.broker_limits = BrokerLimits(
             properties.offsets_commit_timeout_ms * 1000,
             properties.group_initial_rebalance_delay_ms * 1000,
             properties.offsets_retention_minutes * 60_000_000,
             properties.group_consumer_session_timeout_ms * 1000,
+            properties.controlled_shutdown_max_retries,
+            properties.controlled_shutdown_retry_backoff_ms * 1000,
         )
         self.operations = Operations(
             world, trace, cluster=cluster, progress=progress, budget=self.budget,

@@ -80,7 +80,7 @@ class ScenarioRun:
             self.cluster.log,
             self.faults.excuse,
             self.faults.allows_unclean,
-            self.faults.group_limits,
+            self.faults.broker_limits,
         )
         self.delivery = Delivery(self.trace, self.invariants.losses)
         self.transactions = Transactions(self.trace, self.invariants.losses)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.controller.zk.rules import ZkControllerRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.zookeeper.rules import ZooKeeperRules
 from kafkasim.scenarios.variants.variant import Variant
@@ -62,6 +63,13 @@ class WaitsForOneMore(ReplicationRules):
         return last_offset + 2
 
 
+class KeepsLeaderships(ZkControllerRules):
+    """The controller answers a broker that wants to stop without electing successors."""
+
+    def moves_leaderships(self) -> bool:
+        return False
+
+
 HARM: tuple[Variant, ...] = (
     Variant(
         "M30-shrinks-whoever-lags", "ReplicaState.isCaughtUp", (ShrinksWhoeverLags,),
@@ -97,5 +105,10 @@ HARM: tuple[Variant, ...] = (
         "M36-waits-for-one-more", "DelayedProduce.tryComplete", (WaitsForOneMore,),
         "ACKLATE", "steady",
         "acks=all is answered once the high watermark has passed the batch.",
+    ),
+    Variant(
+        "M37-zk-keeps-leaderships", "KafkaController.doControlledShutdown", (KeepsLeaderships,),
+        "SHUTDOWNENDS", "zk-rolling-restart",
+        "A broker in controlled shutdown hands its leaderships over with its first request.",
     ),
 )  # fmt: skip

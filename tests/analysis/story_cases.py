@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.analysis.analysis_rows import Case, passing
+from tests.analysis.analysis_rows import At, Case, passing
 from tests.scenarios.test_consumer_group_judge import STORIES as CONSUMER_GROUPS
+from tests.scenarios.test_harm import STORIES as HARM
 from tests.scenarios.test_invariants import LIMITS
 from tests.scenarios.test_invariants import STORIES as INVARIANTS
 
@@ -40,7 +41,16 @@ OF_GROUPS = (
     "early-handover", "stale-coordinator", "vanished-offset", "needless-eviction", "long-rebalance",
 )  # fmt: skip
 
+
+def _at(story: Sequence[tuple[float, str, Any]]) -> Case:
+    """Return a story that tells the time of each fact, in seconds."""
+    return [(node, At(seconds, fact)) for seconds, node, fact in story]
+
+
+OF_BROKERS = ("SHUTDOWNENDS",)
+
 STORY_CASES = {
+    **_cases(HARM, _at, {each: each for each in OF_BROKERS}),
     **_cases(INVARIANTS, passing, {each: each for each in OF_GROUPS}),
     **_cases(
         CONSUMER_GROUPS,

@@ -11,6 +11,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.source import BrokerLimits
 from tests.scenarios.fact_makers import (
     FakeTrace,
     P,
@@ -136,6 +137,14 @@ STOPPING: list[Timed] = [
     (1, "controller-1", registration(1, 1)), (1, "controller-1", registration(2, 2)),
     (2, "controller-1", changed(3, (1, 2))),
     (9, "broker-1", facts.BrokerState("PENDING_CONTROLLED_SHUTDOWN")),
+]  # fmt: skip
+
+STOPS_TOO = facts.BrokerRegistration(4, 2, 1, "shutting-down", False, True, None)
+STOPPING_ZK: list[Timed] = [  # the same in ZooKeeper mode, where broker-2 is the controller
+    *[row for row in STOPPING[:-1] if row[1] != "controller-1"],
+    (1, "broker-2", facts.ZkControllerWrite(1, 1, "/controller_epoch", 1)),
+    (1, "broker-2", registration(1, 1)), (1, "broker-2", registration(2, 2)),
+    (2, "broker-2", changed(3, (1, 2))), STOPPING[-1],
 ]  # fmt: skip
 
 STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
@@ -310,6 +319,30 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [reported(10, 2, 3), reported(14, 1, 4, stops=True)],
         [reported(10, 2, 3), reported(15, 1, 4, stops=True)],
     ),
+    "SHUTDOWNENDS a ZooKeeper controller agrees to the first request": (
+        STOPPING_ZK, [(10.5, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+        [(10.6, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+    ),
+    "SHUTDOWNENDS a ZooKeeper controller agrees once there is a successor": (
+        [*STOPPING_ZK, (9, "broker-2", STOPS_TOO),
+         (12, "broker-2", registration(5, 2))],
+        [(18.5, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+        [(18.6, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+    ),
+    "SHUTDOWNENDS in ZooKeeper mode a broker stops after its last attempt": (
+        [*STOPPING_ZK, (9, "broker-2", STOPS_TOO)],
+        [(23.5, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+        [(23.6, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+    ),
+    "SHUTDOWNENDS in ZooKeeper mode any server may be the controller": (
+        STOPPING_ZK,
+        [paused(9.5, "broker-2"), (12, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+        [paused(9.5, "producer-1"), (12, "broker-1", facts.BrokerState("SHUTTING_DOWN"))],
+    ),
+    "SHUTDOWNENDS in ZooKeeper mode it is seen at the end": (
+        STOPPING_ZK,
+        [(10, "world", facts.Phase("end", ""))], [(12, "world", facts.Phase("end", ""))],
+    ),
     "SHUTDOWNENDS the controller is paused": (
         STOPPING, [paused(10, "controller-1"), reported(28, 1, 3, stops=True)],
         [reported(28, 1, 3, stops=True)],
@@ -321,7 +354,7 @@ def judge(rows: Sequence[Timed]) -> list[str]:
     """Return the invariants that the facts break."""
     trace = FakeTrace()
     cluster = TracedCluster(trace, lambda *_: None, lambda *_: "", lambda _topic: False)
-    Harm(cluster)
+    Harm(cluster, BrokerLimits(5_000_000, 3_000_000, 60_000_000))
     trace.subscribe(facts.TopicCreated, lambda *fact: cluster.topics.update({T: fact[3]}))
     for t, node, fact in rows:
         trace.record([(node, fact)], int(t * SECOND))

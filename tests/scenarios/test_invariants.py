@@ -10,10 +10,10 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.model.coordinator.hashing import partition_for
-from kafkasim.scenarios.judging.groups import GroupLimits
 from kafkasim.scenarios.judging.harm.judges import HARM
 from kafkasim.scenarios.judging.invariants.final import disagreements
 from kafkasim.scenarios.judging.invariants.online import INVARIANTS, Invariants
+from kafkasim.scenarios.judging.source import BrokerLimits
 from tests.scenarios.fact_makers import (
     FakeLog,
     FakeTrace,
@@ -33,7 +33,7 @@ from tests.scenarios.fact_makers import (
     registration,
 )
 
-LIMITS = GroupLimits(5_000_000, 3_000_000, 60_000_000)
+LIMITS = BrokerLimits(5_000_000, 3_000_000, 60_000_000)
 LAST = "last-replica-standing"
 LOG = FakeLog([batch(0, [10])])
 TWICE = FakeLog([batch(0, [10], pid=5, seq=0), batch(1, [10], pid=5, seq=0)])

@@ -70,6 +70,11 @@ class ZkControllerRules:
         the ISR (KAFKA-15665, B29, was the same rule of the KRaft controller)."""
         return all(replica in isr for replica in targets)
 
+    def moves_leaderships(self) -> bool:
+        """Return whether a broker that wants to stop hands its leaderships over before the answer
+        (KafkaController.doControlledShutdown)."""
+        return True
+
     # ------------------------------------------------------------------ brokers, control requests
 
     def accepts_controller_epoch(self, epoch: int, largest: int) -> bool:

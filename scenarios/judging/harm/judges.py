@@ -13,6 +13,7 @@ from kafkasim.scenarios.judging.harm.truth.logs import Logs
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.harm.watermark import WatermarkStalls
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.source import BrokerLimits
 
 HARM = ("LAGREASON", "FENCEREASON", "SHUTDOWNENDS", "STALESERVE", "HWSTALL", "ACKLATE")
 """The invariants that only these judges have."""
@@ -21,7 +22,7 @@ HARM = ("LAGREASON", "FENCEREASON", "SHUTDOWNENDS", "STALESERVE", "HWSTALL", "AC
 class Harm:
     """The judges of needless harm, and what they share."""
 
-    def __init__(self, cluster: TracedCluster) -> None:
+    def __init__(self, cluster: TracedCluster, limits: BrokerLimits) -> None:
         trace = cluster.trace
         nodes, disturbances = Nodes(trace), Disturbances(trace)
         stalls = WatermarkStalls(cluster, nodes, disturbances)
@@ -29,6 +30,6 @@ class Harm:
         LagReason(cluster, nodes, logs)
         LateAnswers(cluster, nodes, logs, disturbances)
         FenceReason(cluster, nodes)
-        ShutdownEnds(cluster, nodes, disturbances)
+        ShutdownEnds(cluster, nodes, disturbances, limits)
         StaleService(cluster, disturbances)
         OffsetOrder(cluster)

@@ -1,8 +1,9 @@
-"""SHUTDOWNENDS: a controlled shutdown with successors ends in bounded time (KRaft).
+"""SHUTDOWNENDS: a controlled shutdown ends in bounded time.
 
-The broker's next heartbeat says that it wants to stop, and the controller moves its leaderships at
-once, to metadata offset X. It lets the broker stop at the first heartbeat after every other active
-broker has told that it replayed X (BrokerHeartbeatManager). So the wait is at most
+KRaft: the broker's next heartbeat says that it wants to stop, and the controller moves its
+leaderships at once, to metadata offset X. It lets the broker stop at the first heartbeat after
+every other active broker has told that it replayed X (BrokerHeartbeatManager). So the wait is at
+most
 
     2 × broker.heartbeat.interval.ms   the others' next heartbeat, then the broker's own
   + 0.5 s                              the wait of a metadata fetch
@@ -14,7 +15,13 @@ strikes another broker explains a wait until that one is back or fenced: a sessi
 until the next check, and a heartbeat. One that is struck and heartbeats on is not fenced: a broker
 with a slow disk does not get on with the metadata log, and holds the shutdown back until it does.
 
-In ZooKeeper mode the broker asks controlled.shutdown.max.retries times and stops by itself.
+ZooKeeper: the controller elects the successors before it answers, and a broker that leads nothing
+any more may stop (KafkaController.doControlledShutdown). So with successors the answer to the
+broker's first request lets it go, within the 1.5 s that ways, disks and threads may take. If they
+came later, the broker asks again after controlled.shutdown.retry.backoff.ms. Whatever the answers
+are, the broker stops after controlled.shutdown.max.retries requests (KafkaServer), each with an
+answer and each but the last with the backoff. Any server may be the controller, so what strikes
+one explains any wait.
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster, broker_of, node_of
-from kafkasim.scenarios.judging.source import PartitionKey
+from kafkasim.scenarios.judging.source import BrokerLimits, PartitionKey
 
 INTERVAL = "broker.heartbeat.interval.ms"
 SESSION = "broker.session.timeout.ms"
@@ -33,8 +40,18 @@ SPREAD_US = 1_500_000
 class ShutdownEnds:
     """Follows the brokers that wait for the controller to let them stop."""
 
-    def __init__(self, cluster: TracedCluster, nodes: Nodes, disturbances: Disturbances) -> None:
+    def __init__(
+        self,
+        cluster: TracedCluster,
+        nodes: Nodes,
+        disturbances: Disturbances,
+        limits: BrokerLimits,
+    ) -> None:
         self.cluster = cluster
+        self._limits = limits
+        self._zookeeper = False  # whether a ZooKeeper controller has written something
+        self._begun: dict[int, int] = {}  # broker -> when its last wait began
+        self._blocked: dict[int, None] = {}  # the brokers that wait without successors
         self._nodes = nodes
         self._disturbances = disturbances
         self._waiting: dict[int, int] = {}  # broker -> since when it waits with successors
@@ -49,12 +66,15 @@ class ShutdownEnds:
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.BrokerRegistration, self._on_registration)
         trace.subscribe(facts.BrokerHeartbeat, self._on_heartbeat)
+        trace.subscribe(facts.ZkControllerWrite, self._on_zk_write)
+        trace.subscribe(facts.Phase, self._on_phase)
 
     def _on_state(self, seq: int, t: int, node: str, fact: facts.BrokerState) -> None:
         if not node.rpartition("-")[2].isdigit():
             return  # a second process of a broker
         if fact.state == "PENDING_CONTROLLED_SHUTDOWN":
-            self._waiting[broker_of(node)] = t
+            self._waiting[broker_of(node)] = self._begun[broker_of(node)] = t
+            self._blocked.pop(broker_of(node), None)
         elif fact.state == "SHUTTING_DOWN" and broker_of(node) in self._waiting:
             self._judge(seq, t, broker_of(node))
             del self._waiting[broker_of(node)]
@@ -62,6 +82,16 @@ class ShutdownEnds:
     def _on_stopped(self, _seq: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
         if node.startswith("broker-") and node.rpartition("-")[2].isdigit():
             self._waiting.pop(broker_of(node), None)
+
+    def _on_zk_write(self, _s: int, _t: int, _n: str, _fact: facts.ZkControllerWrite) -> None:
+        self._zookeeper = True
+
+    def _on_phase(self, seq: int, t: int, _node: str, fact: facts.Phase) -> None:
+        """Judge the waits that go on: no heartbeats tell of those in ZooKeeper mode."""
+        if fact.phase in ("liveness", "end"):
+            for broker in list(self._waiting):
+                if self._judge(seq, t, broker):
+                    del self._waiting[broker]
 
     def _on_heartbeat(self, seq: int, t: int, _node: str, fact: facts.BrokerHeartbeat) -> None:
         self._replayed[fact.broker] = fact.offset
@@ -94,15 +124,19 @@ class ShutdownEnds:
         self._look_for_successors(t)
 
     def _look_for_successors(self, t: int) -> None:
-        """Begin a wait anew while a leadership has nobody to go to."""
+        """Begin a wait anew once no leadership is left that has nobody to go to."""
         for broker in self._waiting:
-            for state in self._state.values():
-                others = [each for each in (*state.isr, *state.elr) if each != broker]
-                if state.leader == broker and all(
-                    self._inactive.get(each, True) for each in others
-                ):
-                    self._waiting[broker] = t
-                    break
+            blocked = any(
+                state.leader == broker
+                and all(self._inactive.get(each, True) for each in _others(state, broker))
+                for state in self._state.values()
+            )
+            if blocked:
+                self._blocked[broker] = None
+                self._waiting[broker] = t
+            elif broker in self._blocked:
+                del self._blocked[broker]
+                self._waiting[broker] = t
 
     def _look_for_laggards(self, t: int) -> None:
         """Begin a wait anew while a struck broker heartbeats on and has not replayed its start."""
@@ -116,6 +150,8 @@ class ShutdownEnds:
 
     def _judge(self, seq: int, t: int, broker: int) -> bool:
         """Judge a wait that goes on or ends now; return whether it was too long."""
+        if self._zookeeper:
+            return self._judge_zookeeper(seq, t, broker)
         since, node = self._waiting[broker], node_of(broker)
         interval = self._nodes.limit_us(node, INTERVAL)
         session = self._nodes.limit_us(node, SESSION)
@@ -132,9 +168,30 @@ class ShutdownEnds:
         waited = t - since
         if waited <= bound or struck(core, since, t, healing=True):
             return False
+        self._violated(seq, t, node, waited, bound)
+        return True
+
+    def _judge_zookeeper(self, seq: int, t: int, broker: int) -> bool:
+        """Judge a wait by the broker's attempts, and by those since it had successors."""
+        self._look_for_successors(t)
+        begun, since = self._begun[broker], self._waiting[broker]
+        retries, backoff = self._limits.shutdown_retries, self._limits.shutdown_backoff_us
+        attempts = retries * SPREAD_US + max(retries - 1, 0) * backoff
+        asked = SPREAD_US + (backoff if since > begun else 0)
+        for first, bound in ((begun, attempts), (since, asked)):
+            servers = self._disturbances.servers
+            if t - first > bound and not self._disturbances.struck(servers, first, t, healing=True):
+                self._violated(seq, t, node_of(broker), t - first, bound)
+                return True
+        return False
+
+    def _violated(self, seq: int, t: int, node: str, waited: int, bound: int) -> None:
         self.cluster.violated(
             "SHUTDOWNENDS", seq, t, ("", -1),
             f"{node} waits {waited / 1e6:.3f} s for the controller to let it stop; the others need"
             f" {bound / 1e6:.3f} s to take over",
         )  # fmt: skip
-        return True
+
+
+def _others(state: facts.PartitionChanged, broker: int) -> list[int]:
+    return [each for each in (*state.isr, *state.elr) if each != broker]

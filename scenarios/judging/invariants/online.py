@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.consumer_groups import ConsumerGroups
-from kafkasim.scenarios.judging.groups import GroupLimits, Groups
+from kafkasim.scenarios.judging.groups import Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.clients import Clients
 from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
@@ -22,6 +22,7 @@ from kafkasim.scenarios.judging.invariants.zookeeper import ZooKeeperWrites
 from kafkasim.scenarios.judging.readers.handover import Handovers
 from kafkasim.scenarios.judging.source import (
     AllowsUnclean,
+    BrokerLimits,
     Excuse,
     FactSource,
     Loss,
@@ -45,7 +46,7 @@ class Invariants:
         view: LogView,
         excuse: Excuse,
         allows_unclean: AllowsUnclean,
-        limits: GroupLimits,
+        limits: BrokerLimits,
     ) -> None:
         self.cluster = TracedCluster(trace, view, excuse, allows_unclean)
         self._logs = Logs(self.cluster)
@@ -54,7 +55,7 @@ class Invariants:
         self.clients = Clients(self.cluster)
         Handovers(self.cluster)
         self.owners = Owners(self.cluster)
-        Harm(self.cluster)
+        Harm(self.cluster, limits)
         consumer_groups = ConsumerGroups(self.cluster, limits.consumer_session_us)
         self._groups = Groups(self.cluster, limits, consumer_groups.has)
         trace.subscribe(facts.FinalReplica, self._on_final)

@@ -61,7 +61,8 @@ class ControlledShutdown:
             if leadership is not None and self._has_others(tp):
                 (led if leadership.state.leader == broker else followed).append(tp)
         self.store.because("controlled-shutdown")
-        yield from self.partitions.to_online(led, Strategy.CONTROLLED_SHUTDOWN)
+        if self.rules.moves_leaderships():
+            yield from self.partitions.to_online(led, Strategy.CONTROLLED_SHUTDOWN)
         self.batch.new_batch()
         for tp in followed:
             self.batch.add_stop_replica(broker, tp, delete=False)
