@@ -27,6 +27,17 @@ COMPILED_ROWS = 1_000_000
 """From so many rows on Spark compiles the query. For a few hundred short runs the compilation of
 seventeen checks takes longer than their interpretation (200 runs: 187 CPU s against 137)."""
 
+KEPT = {
+    "contents": "MarkerWritten",
+    "holes": "MarkerWritten",
+    "homes": "GroupState",
+    "deciders": "TransactionBegun",
+    **dict.fromkeys(VIEWS, "TransactionBegun"),
+}
+"""Shared views that are computed once and kept, where there are facts of a kind. They stand upon
+each other, and several checks read each of them: Spark would plan and compute all that is below
+each time anew, 300 scans for the checks of transactions."""
+
 TUNING = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",  # both sides lie together by run already
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",  # default 128
@@ -63,7 +74,11 @@ def views(
             whole = whole.coalesce(1) if small else whole.repartition(parts, "run")
             whole.createOrReplaceTempView(RUNS_VIEW)
             for name, text in asked.items():
-                spark.sql(text).createOrReplaceTempView(name)
+                frame = spark.sql(text)
+                if name in KEPT and stored.has(KEPT[name]):
+                    with tuned(spark, {"spark.sql.adaptive.enabled": "false"}):
+                        frame = frame.localCheckpoint(eager=False)
+                frame.createOrReplaceTempView(name)
             yield
         finally:
             for name in (*kinds, *asked, RUNS_VIEW):

@@ -11,9 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -161,6 +163,17 @@ class StoredFleet(Stored):
 class StoredDirectories(Stored):
     """Directories of ``run --out``, each with a trace of all kinds."""
 
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of fact that have rows."""
+        columns = (pq.read_table(run.place / TRACE, columns=["kind"])["kind"]
+                   for run in self.runs if not run.crashed)  # fmt: skip
+        return frozenset(kind for column in columns for kind in column.unique().to_pylist())
+
+    def has(self, kind: str) -> bool:
+        """Return whether there are facts of a kind."""
+        return kind in self.kinds
+
     def runs_table(self) -> DataFrame:
         """Return the table ``runs``."""
         rows = [stored_row({"run": run.name, "label": label(run), **run.manifest})
@@ -169,7 +182,7 @@ class StoredDirectories(Stored):
 
     def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
         whole = [run for run in self.runs if not run.crashed]
-        if not whole:
+        if not self.has(kind):
             return None
         stored = {name: declared for name, declared in columns.items() if name != "run"}
         files = [str(run.place / TRACE) for run in whole]

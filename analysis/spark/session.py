@@ -103,7 +103,7 @@ def _settings(where: Path, java_options: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
-        f" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {java_options}",
+        f" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m {java_options}",
         "spark.sql.execution.arrow.pyspark.enabled": "false",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # walks the stack a column
         "spark.python.daemon.module": "kafkasim.analysis.spark.daemon",

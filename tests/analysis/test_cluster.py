@@ -1,4 +1,7 @@
-"""A fleet on a Spark standalone cluster that loses a worker has the rows of a local fleet."""
+"""A fleet on a Spark standalone cluster that loses a worker has the rows of a local fleet.
+
+The worker that is left judges the stored fleet as ``kafkasim check --master`` asks it to.
+"""
 
 from __future__ import annotations
 
@@ -76,6 +79,11 @@ def test_a_fleet_survives_a_killed_worker(spark: SparkSession, tmp_path: Path) -
             told = json.loads(fleet.communicate()[0])
         assert (fleet.returncode, told["ran"], told["verdicts"]) == (0, RUNS, {"pass": RUNS})
         assert 2 <= finished < RUNS, "the worker was not killed in the middle"
+        done = workers[0].finished_tasks()
+        with command("check", out.as_uri(), "--master", master, "--json", conf=conf) as check:
+            judged = json.loads(check.communicate()[0])
+        assert (check.returncode, judged) == (0, told["verdict"])
+        assert workers[0].finished_tasks() > done, "the cluster has judged nothing"
     assert [run["verdict"] for run in told["verdict"]["runs"]] == ["pass"] * RUNS
     run_fleet(spark, [Configuration(str(scenario))], range(RUNS), str(tmp_path / "local"))
     assert rows(spark, out) == rows(spark, tmp_path / "local")
