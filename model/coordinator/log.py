@@ -22,13 +22,18 @@ class CoordinatorLog(Protocol):
         now: int,
         transaction_version: int = 0,
         guard: Any = None,
+        acks: int = -1,
     ) -> tuple[Errors, int]:
         """Append a batch as the partition's leader; return the error and the offset after it.
 
         On an error nothing was appended, and the offset is meaningless. The batch is committed when
         the high watermark has reached that offset. ``transaction_version`` counts for a marker,
-        ``guard`` for a batch of a transaction.
+        ``guard`` for a batch of a transaction. With ``acks`` 0 too small an ISR is no error.
         """
+        ...
+
+    def is_online(self, tp: TopicPartition) -> bool:
+        """Return whether this broker has a replica whose log directory has not failed."""
         ...
 
     def start(self, tp: TopicPartition) -> int:
@@ -63,6 +68,7 @@ class MemoryCoordinatorLog:
         now: int,
         transaction_version: int = 0,
         guard: Any = None,
+        acks: int = -1,
     ) -> tuple[Errors, int]:
         """Append a batch, or refuse it with ``error``."""
         if self.error is not Errors.NONE:
@@ -70,6 +76,10 @@ class MemoryCoordinatorLog:
         batch = assigned(batch, self.end(tp), 0)
         self.batches.setdefault(tp, []).append(batch)
         return Errors.NONE, batch.next_offset
+
+    def is_online(self, tp: TopicPartition) -> bool:
+        """Return whether the log directory is in order, as ``error`` says."""
+        return self.error is not Errors.KAFKA_STORAGE_ERROR
 
     def start(self, tp: TopicPartition) -> int:
         """Return 0."""

@@ -138,6 +138,18 @@ class CoordinatorRuntime:
             context.last_written = end_offset
         return error
 
+    def append_unacknowledged(
+        self, context: CoordinatorContext, records: tuple[Record, ...], now: int
+    ) -> None:
+        """Append records with acks=0, as the Scala coordinator its tombstones: errors are ignored.
+
+        min.insync.replicas does not count.
+        """
+        assert not context.pending, context.tp
+        error, end_offset = self.log.append(context.tp, batch_of(records), now, acks=0)
+        if error is Errors.NONE:
+            context.last_written = end_offset
+
     def defer(
         self,
         context: CoordinatorContext,

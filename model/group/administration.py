@@ -8,13 +8,17 @@ are described as they are, while Kafka describes them as of the last committed r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import OffsetsDeleted
 from kafkasim.model.group.classic.group import CONSUMER, ClassicGroup, ClassicGroupState
+from kafkasim.model.group.classic.membership import ClassicMembership
+from kafkasim.model.group.modern.heartbeat import ConsumerGroupHeartbeats
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup, ConsumerGroupState
+from kafkasim.model.group.offsets import OffsetMetadataManager
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import (
     DeleteGroupsRequest,
@@ -34,31 +38,73 @@ from kafkasim.model.records import TopicPartition
 DEAD, STABLE = ClassicGroupState.DEAD, ClassicGroupState.STABLE
 EMPTY = (ClassicGroupState.EMPTY, ConsumerGroupState.EMPTY)
 CLASSIC = "classic"  # Group.GroupType
+DELETED = "deleted"  # why a group is dead, as facts say it
 
 AnyGroup = ClassicGroup | ConsumerGroup
 Find = Callable[[str], GroupShard | Errors]
 """The active shard of a group id, or why there is none."""
 
 
-class Deletion(Protocol):
-    """What the coordinator does for a deletion."""
+class GroupDeletion:
+    """Deletes groups and offsets, and writes the facts about it to ``out``."""
+
+    def __init__(
+        self,
+        out: list[Any],
+        offsets: OffsetMetadataManager,
+        membership: ClassicMembership,
+        consumer_groups: ConsumerGroupHeartbeats,
+    ) -> None:
+        self._out = out
+        self._offsets = offsets
+        self._membership = membership
+        self._consumer_groups = consumer_groups
+        self._cleanup = offsets.cleanup
 
     def drop_offsets(
         self, shard: GroupShard, group_id: str, gone: list[TopicPartition], now: int
     ) -> Errors:
         """Append tombstones of offsets; on an error nothing has changed."""
-        ...
+        error = self._offsets.drop_offsets(shard, group_id, gone, now)
+        if error is Errors.NONE:
+            self._record(shard, group_id, gone)
+        return error
 
     def drop_group(self, shard: GroupShard, group: AnyGroup, now: int) -> Errors:
         """Append the tombstones of an empty group; on an error nothing has changed."""
-        ...
+        if isinstance(group, ClassicGroup):
+            return self._membership.delete(shard, group, DELETED, now)
+        deleted = self._consumer_groups.delete_if_empty(shard, group, now)
+        return Errors.NONE if deleted else Errors.COORDINATOR_NOT_AVAILABLE
+
+    def clean(
+        self,
+        shard: GroupShard,
+        group: ClassicGroup,
+        gone: list[TopicPartition],
+        whole: bool,
+        now: int,
+    ) -> None:
+        """Remove offsets as the Scala coordinator does; ``whole``: the group, too."""
+        if whole:
+            self._cleanup.end(group, DELETED, now)
+        self._record(shard, group.group_id, gone)
+        self._cleanup.clean(shard, group, gone, DELETED, now)
+
+    def _record(self, shard: GroupShard, group_id: str, gone: list[TopicPartition]) -> None:
+        epoch = shard.context.epoch
+        self._out.extend([OffsetsDeleted(group_id, tp.topic, tp.partition, epoch) for tp in gone])
 
 
 class GroupAdministration:
     """Serves operators' requests about the groups of one broker."""
 
     def __init__(
-        self, runtime: CoordinatorRuntime, find: Find, deletion: Deletion, new_coordinator: bool
+        self,
+        runtime: CoordinatorRuntime,
+        find: Find,
+        deletion: GroupDeletion,
+        new_coordinator: bool,
     ) -> None:
         self._runtime = runtime
         self._find = find
@@ -122,7 +168,10 @@ class GroupAdministration:
     # Deleting.
 
     def on_delete(self, parked: Parked, request: DeleteGroupsRequest, now: int) -> None:
-        """Delete empty groups with their offsets; answer once that is committed."""
+        """Delete empty groups with their offsets; answer once that is committed.
+
+        The Scala coordinator answers at once.
+        """
         results: dict[str, Errors] = {}
         written: dict[int, list[str]] = {}  # partition -> its groups
         for group_id in dict.fromkeys(request.group_ids):
@@ -131,7 +180,8 @@ class GroupAdministration:
                 results[group_id] = shard
             else:
                 results[group_id] = self._delete(shard, group_id, now)
-                written.setdefault(shard.context.partition, []).append(group_id)
+                if self._new_coordinator:
+                    written.setdefault(shard.context.partition, []).append(group_id)
         waiting = dict.fromkeys(written)
 
         def on_written(partition: int, error: Errors, _now: int) -> None:
@@ -150,12 +200,16 @@ class GroupAdministration:
 
     def _delete(self, shard: GroupShard, group_id: str, now: int) -> Errors:
         group = _group(shard, group_id)
-        if group is None:
+        if group is None or group.state is DEAD:
             return Errors.GROUP_ID_NOT_FOUND
         if group.members or group.state not in EMPTY:
             return Errors.NON_EMPTY_GROUP
-        gone = [*shard.stored(group_id), *shard.pending.partitions(group_id)]
-        error = self._deletion.drop_offsets(shard, group_id, list(dict.fromkeys(gone)), now)
+        known = [*shard.stored(group_id), *shard.pending.partitions(group_id)]
+        gone = list(dict.fromkeys(known))
+        if isinstance(group, ClassicGroup) and not self._new_coordinator:
+            self._deletion.clean(shard, group, gone, True, now)
+            return Errors.NONE
+        error = self._deletion.drop_offsets(shard, group_id, gone, now)
         if not error:
             error = self._deletion.drop_group(shard, group, now)
         return client_error(error) if error else error
@@ -163,11 +217,14 @@ class GroupAdministration:
     def on_delete_offsets(
         self, shard: GroupShard, parked: Parked, request: OffsetDeleteRequest, now: int
     ) -> None:
-        """Delete offsets of topics that no member subscribes to; answer once that is committed."""
+        """Delete offsets of topics that no member subscribes to; answer once that is committed.
+
+        The Scala coordinator answers at once.
+        """
         group_id = request.group_id
         group = _group(shard, group_id)
         error = Errors.NONE
-        if group is None:
+        if group is None or group.state is DEAD:
             error = Errors.GROUP_ID_NOT_FOUND
         elif isinstance(group, ClassicGroup) and group.state not in EMPTY:
             error = Errors.NONE if group.protocol_type == CONSUMER else Errors.NON_EMPTY_GROUP
@@ -183,8 +240,13 @@ class GroupAdministration:
             results.append((tp, Errors.NONE))
             if shard.latest(group_id, tp) is not None or shard.pending.has(group_id, tp):
                 gone.append(tp)
-        error = self._deletion.drop_offsets(shard, group_id, gone, now)
         answer = OffsetDeleteResponse(Errors.NONE, tuple(results))
+        if isinstance(group, ClassicGroup) and not self._new_coordinator:
+            if any(error is Errors.NONE for _, error in results):
+                self._deletion.clean(shard, group, gone, False, now)
+            self._runtime.respond(parked, answer)
+            return
+        error = self._deletion.drop_offsets(shard, group_id, gone, now)
 
         def on_written(_: None, error: Errors, _now: int) -> None:
             failed = OffsetDeleteResponse(client_error(error))

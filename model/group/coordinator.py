@@ -25,9 +25,8 @@ from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import FinalOffset, LoadInProgress, OffsetsDeleted
-from kafkasim.model.group.administration import AnyGroup, GroupAdministration
-from kafkasim.model.group.classic.group import ClassicGroup
+from kafkasim.model.facts import FinalOffset, LoadInProgress
+from kafkasim.model.group.administration import GroupAdministration, GroupDeletion
 from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.classic.responses import join_error, sync_error
@@ -120,14 +119,16 @@ class GroupCoordinator:
         self.transactional = TransactionalOffsets(
             self.runtime, rules, config.offset_metadata_max_bytes, new_coordinator
         )
-        self.consumer_groups = ConsumerGroupHeartbeats(
+        self.consumer_groups = groups = ConsumerGroupHeartbeats(
             self.runtime, config, rules, image, trace, rebalance, new_coordinator
         )
-        groups = self.consumer_groups
         self.classic_members = ClassicMembers(
             self.runtime, config, groups.writer, groups.departures, groups.steps, ids
         )
-        self.administration = GroupAdministration(self.runtime, self._find, self, new_coordinator)
+        deletion = GroupDeletion(process.out, self.offsets, self.membership, groups)
+        self.administration = GroupAdministration(
+            self.runtime, self._find, deletion, new_coordinator
+        )
         self.owned: OwnedShards[GroupShard] = OwnedShards(
             self.runtime,
             GROUP_METADATA_TOPIC,
@@ -282,24 +283,6 @@ class GroupCoordinator:
 
     def _find(self, group_id: str) -> GroupShard | Errors:
         return self._active(self.partition_for(group_id))
-
-    def drop_offsets(
-        self, shard: GroupShard, group_id: str, gone: list[TopicPartition], now: int
-    ) -> Errors:
-        """Append tombstones of offsets that an operator deletes."""
-        error = self.offsets.drop_offsets(shard, group_id, gone, now)
-        if error is Errors.NONE:
-            epoch = shard.context.epoch
-            deleted = [OffsetsDeleted(group_id, tp.topic, tp.partition, epoch) for tp in gone]
-            self.process.out.extend(deleted)
-        return error
-
-    def drop_group(self, shard: GroupShard, group: AnyGroup, now: int) -> Errors:
-        """Append the tombstones of an empty group that an operator deletes."""
-        if isinstance(group, ClassicGroup):
-            return self.membership.delete(shard, group, "deleted", now)
-        deleted = self.consumer_groups.delete_if_empty(shard, group, now)
-        return Errors.NONE if deleted else Errors.COORDINATOR_NOT_AVAILABLE
 
     def _describe(self, parked: Parked, request: ConsumerGroupDescribeRequest) -> None:
         """Answer ConsumerGroupDescribe, of each group by its own shard.

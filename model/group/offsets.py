@@ -16,6 +16,7 @@ from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import FinalOffset, OffsetCommitted, OffsetFetched
+from kafkasim.model.group.classic.cleanup import ScalaCleanup
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState
 from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
@@ -51,6 +52,7 @@ class OffsetMetadataManager:
         self.new_coordinator = new_coordinator  # not the Scala coordinator of ZooKeeper mode
         self.rebalance = rebalance
         self.membership = membership
+        self.cleanup = ScalaCleanup(runtime, rebalance)
         self.rules = rebalance.rules
         self.metadata_max_bytes = config.offset_metadata_max_bytes
         self.retention_ms = config.offsets_retention_minutes * 60_000
@@ -237,7 +239,15 @@ class OffsetMetadataManager:
                 for tp in stored
                 if self._expired(shard, group, tp, now_ms) and not shard.pending.has(group_id, tp)
             ]
-            self._drop(shard, group, expired, len(stored), now)
+            if self.new_coordinator:
+                self._drop(shard, group, expired, len(stored), now)
+            else:  # removeExpiredOffsets leaves those that wait for replicas
+                settled = [
+                    tp
+                    for tp in expired
+                    if shard.committed(group_id, tp) is shard.latest(group_id, tp)
+                ]
+                self.cleanup.clean(shard, group, settled, "expired", now)
 
     def expire_in_consumer_groups(self, shard: GroupShard, now: int) -> list[ConsumerGroup]:
         """Append tombstones of the expired offsets of consumer groups (KIP-848).
@@ -267,16 +277,16 @@ class OffsetMetadataManager:
         """Append tombstones of the offsets in deleted topics, and of no group.
 
         Models OffsetMetadataManager.onPartitionsDeleted; a group that is left without offsets goes
-        with the next scan. The Scala coordinator drops it at once (cleanupGroupMetadata).
+        with the next scan. The Scala coordinator cleans every group up at once
+        (handleDeletedPartitions).
         """
         for group_id in [*shard.groups, *shard.consumer_groups]:
-            stored = shard.stored(group_id)
-            pending = shard.pending.partitions(group_id) if self.new_coordinator else []
-            gone = [tp for tp in dict.fromkeys([*stored, *pending]) if tp.topic in topics]
-            if gone and self.new_coordinator:
-                self._drop_offsets(shard, group_id, gone, now)
+            known = [*shard.stored(group_id), *shard.pending.partitions(group_id)]
+            gone = [tp for tp in dict.fromkeys(known) if tp.topic in topics]
+            if not self.new_coordinator:
+                self.cleanup.clean(shard, shard.groups[group_id], gone, "expired", now)
             elif gone:
-                self._drop(shard, shard.groups[group_id], gone, len(stored), now)
+                self._drop_offsets(shard, group_id, gone, now)
 
     def _drop(
         self,

@@ -73,6 +73,19 @@ class GroupShard:
         slot = self.offsets.get(group_id, {})
         return [tp for tp in slot if self.latest(group_id, tp) is not None]
 
+    def has_offsets(self, group_id: str) -> bool:
+        """Return whether a group has offsets, or an open transaction has committed some of it."""
+        return bool(self.stored(group_id)) or self.pending.has_open_transaction(group_id)
+
+    def forget_offsets(self, group_id: str, gone: list[TopicPartition]) -> None:
+        """Forget offsets, those that are not committed yet included; nothing need be in the log."""
+        slot = self.offsets.get(group_id, {})
+        for tp in gone:
+            self.pending.drop(group_id, tp)
+            slot.pop(tp, None)
+        if not slot:
+            self.offsets.pop(group_id, None)
+
     def replay_offset(
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, end_offset: int
     ) -> None:

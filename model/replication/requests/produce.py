@@ -307,11 +307,13 @@ class ProduceHandler:
         now: int,
         transaction_version: int = 0,
         guard: VerificationStateEntry | None = None,
+        acks: int = -1,
     ) -> tuple[Errors, int]:
         """Append a coordinator's batch; return the error and the offset after the batch, or −1.
 
         The coordinator answers its clients once the high watermark has reached that offset.
-        ``transaction_version`` counts for a marker, ``guard`` for a transaction's offsets.
+        ``transaction_version`` counts for a marker, ``guard`` for a transaction's offsets. With
+        ``acks`` 0 too small an ISR is no error.
         """
         partition = self._hosted.online.get(tp)
         if partition is None:
@@ -319,7 +321,7 @@ class ProduceHandler:
         leader = partition.leadership
         if leader is None:
             return partition.check_leader(-1), -1
-        if not self._rules.enough_replicas(leader):
+        if acks == -1 and not self._rules.enough_replicas(leader):
             return Errors.NOT_ENOUGH_REPLICAS, -1
         try:
             origin = AppendOrigin.COORDINATOR

@@ -26,12 +26,18 @@ class ReplicatedCoordinatorLog:
         now: int,
         transaction_version: int = 0,
         guard: Any = None,
+        acks: int = -1,
     ) -> tuple[Errors, int]:
         """Append a coordinator's batch as leader; return the error and the offset after it."""
         if self.incarnation.stopping:
             return Errors.NOT_LEADER_OR_FOLLOWER, -1
         append = self.replicas.producing.append_from_coordinator
-        return append(tp, batch, now, transaction_version, guard)
+        return append(tp, batch, now, transaction_version, guard, acks)
+
+    def is_online(self, tp: TopicPartition) -> bool:
+        """Return whether this broker has a replica whose log directory has not failed."""
+        partition = self.replicas.partitions.get(tp)
+        return partition is not None and not partition.offline
 
     def start(self, tp: TopicPartition) -> int:
         """Return a partition's log start offset, 0 if this broker has no replica."""
