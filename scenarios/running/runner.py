@@ -86,7 +86,7 @@ class ScenarioRun:
         self.transactions = Transactions(self.trace, self.invariants.losses)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.losses)
-        self.resets = NeedlessResets(self.trace, self.invariants.losses)
+        self.resets = NeedlessResets(self.trace, self.invariants.losses, _own_groups(scenario))
         self.commits = CommitOrder(self.trace)
         self.key_order = KeyOrder(self.trace, self.delivery.holes)
         self.audit = Audit(self.trace, self.invariants.losses, _audited(scenario))
@@ -335,6 +335,15 @@ class ScenarioRun:
             "delivery": [asdict(anomaly) for anomaly in result.delivery],
             "spec": self.scenario.model_dump(mode="json", by_alias=True),
         }
+
+
+def _own_groups(scenario: Scenario) -> list[str]:
+    """Return the groups whose members are a user's application."""
+    return [
+        workload.group
+        for workload in scenario.workload
+        if workload.kind == "consumer-group" and workload.app is not None
+    ]
 
 
 def _audited(scenario: Scenario) -> tuple[str, ...]:

@@ -13,11 +13,11 @@ from kafkasim.model.client.consumer.completed_fetch import CompletedFetch
 from kafkasim.model.client.consumer.subscription import TopicPartitionState
 from kafkasim.model.errors import NONE
 from kafkasim.model.messages import FetchPartitionResponse
-from kafkasim.model.records import Record, batch_of
+from kafkasim.model.records import EndTransactionMarker, Record, batch_of, end_transaction_marker
 from kafkasim.model.storage.files import MemoryFiles
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from tests.model.storage_support import RECORD_BYTES, TP, config, make_log
-from tests.model.test_storage_transactions import end, send
+from tests.model.test_storage_transactions import COORDINATOR, end, send
 
 
 def fetched(
@@ -81,6 +81,18 @@ def test_position_advances_over_what_is_skipped(log: UnifiedLog) -> None:
     while not fetch.consumed:
         seen.append((offsets(fetch, 1), fetch.next_offset))
     assert seen == [([1], 2), ([3], 4), ([4], 5), ([], 7)]
+
+
+def test_the_epoch_of_a_position_is_that_of_the_batch_before_it_also_of_a_marker() -> None:
+    """lastEpoch of nextFetchedRecord: the next leader's log may end lower in the record's epoch."""
+    log = make_log()
+    send(log, 1, 0)
+    marker = end_transaction_marker(1, 0, EndTransactionMarker(True, 0), 0)
+    log.append_as_leader(marker, 3, 0, COORDINATOR, 0)
+    log.update_high_watermark(2)
+    fetch = fetched(log, 0)
+    assert (offsets(fetch, 1), fetch.state.offset_epoch) == ([0], 0)
+    assert (offsets(fetch, 1), fetch.state.offset_epoch, fetch.next_offset) == ([], 3, 2)
 
 
 @settings(max_examples=150, deadline=None)

@@ -127,6 +127,13 @@ def test_a_reset_has_a_reason(name: str) -> None:
     assert [(each.name, each.count) for each in judge.finish()] == [("needless-reset", 1)] * count
 
 
+def test_a_users_application_may_seek_to_an_end() -> None:
+    trace = FakeTrace()
+    judge = NeedlessResets(trace, lambda _key: [], ["g"])
+    trace.record([*READ, positioned(0)])
+    assert judge.finish() == []
+
+
 def told(offset: int, error: str = "NONE") -> tuple[str, facts.CommitResult]:
     """The client tells its application what became of a commit."""
     return ("consumer-1", facts.CommitResult("g", "m1", T, 0, offset, 1, "async", error))

@@ -71,12 +71,13 @@ class CompletedFetch:
                     room = limit - len(taken)
                     taken += [(base + d, r.value, r.key, r.timestamp_ms) for d, r in pairs[:room]]
                     more = len(pairs) > room
-                self.state.offset_epoch = batch.leader_epoch
                 if more:
+                    self.state.offset_epoch = batch.leader_epoch
                     if taken:
                         self.next_offset = taken[-1][0] + 1
                     return taken
-            if batch.last_offset >= start:
+            if batch.last_offset >= start:  # also of what is skipped (nextFetchedRecord)
+                self.state.offset_epoch = batch.leader_epoch
                 self.next_offset = batch.last_offset + 1
             self.batch += 1
             if len(taken) >= limit:

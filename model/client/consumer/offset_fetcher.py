@@ -156,7 +156,7 @@ class OffsetFetcher:
             leader_epoch = self._metadata.leaders.get(part.tp, NO_LEADER).epoch
             state.seek(part.offset, -1, leader_epoch, False)
             self._metadata.epoch_seen(part.tp, part.leader_epoch, now)
-            self.positioned(state, "seek" if state.reset_sought else strategy)
+            self.positioned(state, strategy)
         self._poll.wake(now)
 
     def _validate(self, node_id: int, states: list[TopicPartitionState], now: int) -> None:

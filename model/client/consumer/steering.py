@@ -81,7 +81,7 @@ class Steering:
     def _reset(self, call: int, args: tuple[Any, ...], strategy: str, now: int) -> None:
         wanted = args[0] if args and args[0] else tuple(self._subscription.assignment)
         reset = self._subscription.request_reset
-        self._each(call, wanted, lambda state: reset(state, strategy, True))
+        self._each(call, wanted, lambda state: reset(state, strategy))
         self._poll.wake(now)
 
     def _each(

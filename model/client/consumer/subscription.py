@@ -42,7 +42,6 @@ class TopicPartitionState:
         "preferred_replica",
         "preferred_until_us",
         "request_in_flight",
-        "reset_sought",
         "reset_strategy",
         "retry_at",
         "state",
@@ -56,7 +55,6 @@ class TopicPartitionState:
         self.offset_epoch = -1  # leader epoch of the record before the position; −1 unknown
         self.leader_epoch = -1  # the leader epoch for which the position is known to be valid
         self.reset_strategy = ""  # in AWAIT_RESET: earliest or latest
-        self.reset_sought = False  # in AWAIT_RESET: the application asked for it
         self.high_watermark = -1  # −1 until a fetch response has named it
         self.asked: FetchPartition | None = None  # in the last fetch
         self.buffered = False  # a fetched response waits to be polled
@@ -112,16 +110,13 @@ class SubscriptionState:
         initializing = FetchState.INITIALIZING
         return [state for state in self.assignment.values() if state.state is initializing]
 
-    def request_reset(
-        self, state: TopicPartitionState, strategy: str, sought: bool = False
-    ) -> None:
+    def request_reset(self, state: TopicPartitionState, strategy: str) -> None:
         """Give a position up for the first or last offset (requestOffsetReset).
 
-        ``strategy`` is earliest or latest; ``sought`` is whether the application asked for it.
+        ``strategy`` is earliest or latest.
         """
         state.state = FetchState.AWAIT_RESET
         state.reset_strategy = strategy
-        state.reset_sought = sought
         state.retry_at = 0
         self.has_all_positions = False
 

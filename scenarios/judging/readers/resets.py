@@ -10,11 +10,13 @@ the consumer back to the leader (FetchCollector.handleInitializeErrors, KIP-392)
 from a deposed leader.
 
 A member without a position is not judged: what the coordinator answers it is OFFSET's matter. Nor
-are old consumers, whose fetches carry no epoch.
+are old consumers, whose fetches carry no epoch, and users' applications, which may seek to an end
+(KafkaConsumer.seekToBeginning is a reset, too).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkasim.model import facts
@@ -33,14 +35,15 @@ class NeedlessResets:
     """Follows one run; :meth:`finish` returns an anomaly for each partition and group.
 
     Losses explain a reset whatever their reason is: an unclean election also cuts what was read.
+    ``apart`` are the groups of users' applications.
     """
 
-    def __init__(self, trace: FactSource, losses: Losses) -> None:
+    def __init__(self, trace: FactSource, losses: Losses, apart: Iterable[str] = ()) -> None:
         self._losses = losses
         self._positions: dict[tuple[str, str, PartitionKey], int] = {}  # by group and member
         self._read: dict[tuple[str, PartitionKey], int] = {}  # how far a group has got
         self._start: dict[PartitionKey, int] = {}  # the highest log start of any replica
-        self._gone: dict[str, None] = {}  # topics that were deleted, and groups of old consumers
+        self._apart: dict[str, None] = dict.fromkeys(apart)  # groups, and topics that were deleted
         self._found: dict[tuple[str, PartitionKey], list[_Reset]] = {}
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.Polled, self._on_polled)
@@ -57,7 +60,8 @@ class NeedlessResets:
         before, self._positions[reader] = self._positions.get(reader, -1), fact.offset
         if fact.reason not in RESETS or not 0 <= before <= self._read.get((fact.group, key), -1):
             return
-        if before >= self._start.get(key, 0) and not {fact.group, fact.topic_id} & {*self._gone}:
+        judged = fact.group not in self._apart and fact.topic_id not in self._apart
+        if judged and before >= self._start.get(key, 0):
             told = f"{node} was moved from offset {before} to {fact.offset} ({fact.reason})"
             self._found.setdefault((fact.group, key), []).append(_Reset(before, seq, told))
 
@@ -73,10 +77,10 @@ class NeedlessResets:
         self._start[key] = max(fact.offset, self._start.get(key, 0))
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
-        self._gone[fact.topic_id] = None
+        self._apart[fact.topic_id] = None
 
     def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
-        self._gone[fact.group] = None
+        self._apart[fact.group] = None
 
     def finish(self) -> list[Anomaly]:
         """Return the anomalies of the run, sorted by partition and group."""
