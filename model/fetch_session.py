@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from kafkasim.model.errors import Errors
+from kafkasim.model.errors import NONE, Errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,7 +100,7 @@ class FetchSessionHandler:
 
         The node refused the session, or a full response lacks partitions.
         """
-        if response.error is not Errors.NONE:
+        if response.error is not NONE:
             if response.error is Errors.FETCH_SESSION_ID_NOT_FOUND:
                 self.id = 0
             self.epoch = INITIAL_EPOCH

@@ -118,7 +118,7 @@ class ReplicationRules:
         back, too, if it may join (shouldWaitForReplicaToJoinIsr): else it could never reach it.
         """
         log = leader.log
-        leader_end = smallest = log.log_end_offset
+        leader_end = smallest = log.local.log_end_offset
         members: tuple[int, ...] | None = None
         for replica, remote in leader.remotes.items():
             if remote.leo < smallest:

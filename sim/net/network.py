@@ -95,12 +95,10 @@ class Network:
         socket.unread = unread
         if size > 1024:
             departs = self._serialise(socket, size, departs)
-        draw = socket.random
-        arrival = departs + socket.latency_us + int(draw() * socket.jitter_us)
+        arrival = departs + socket.latency_us + int(socket.random() * socket.jitter_us)
         if arrival < socket.last_arrival_us:
             arrival = socket.last_arrival_us
         socket.last_arrival_us = arrival
-        packet.callbacks = peer.arrives
         heappush(self._queue, (arrival, 1, next(self._eid), packet))
 
     def _record(

@@ -184,7 +184,7 @@ class Packet:
     pauses_us: int  # how long the process had been paused in all when the service began
 
     def __init__(self, socket: Socket, correlation: int, message: Any, size: int) -> None:
-        self.callbacks: Any = None
+        self.callbacks: Any = socket.arrives  # unless the network finds something in its way
         self.socket = socket
         self.correlation = correlation
         self.message = message

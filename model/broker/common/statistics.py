@@ -17,13 +17,21 @@ if TYPE_CHECKING:
 PERIOD_US = 1_000_000
 
 
+class _Sums:
+    """What is counted of one API; times are in microseconds."""
+
+    __slots__ = ("count", "errors", "queue_us", "remote_us", "slowest_us")
+
+    def __init__(self) -> None:
+        self.count = self.errors = self.queue_us = self.remote_us = self.slowest_us = 0
+
+
 class RequestStatistics:
     """Counts completed requests; writes one fact per API for each second that had any."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.sums: dict[str, list[int]] = {}
-        """API to [count, errors, queue time, remote time, slowest], times in µs."""
+        self.sums: dict[str, _Sums] = {}  # by API
 
     def start(self, now: int) -> None:
         """Report every second from now on."""
@@ -33,22 +41,26 @@ class RequestStatistics:
         """Add a request that was received, whose handler ran, and that is answered ``now``."""
         sums = self.sums.get(api)
         if sums is None:
-            sums = self.sums[api] = [0, 0, 0, 0, 0]
+            sums = self.sums[api] = _Sums()
         total = now - received_us
-        sums[0] += 1
+        sums.count += 1
         if failed:
-            sums[1] += 1
+            sums.errors += 1
         if started_us != now:
-            sums[3] += now - started_us
-        sums[2] += started_us - received_us
-        if total > sums[4]:
-            sums[4] = total
+            sums.remote_us += now - started_us
+        sums.queue_us += started_us - received_us
+        if total > sums.slowest_us:
+            sums.slowest_us = total
 
     def _report(self, now: int) -> None:
         self.start(now)
-        for api, (count, errors, queue, remote, slowest) in self.sums.items():
-            if count:
+        for api, sums in self.sums.items():
+            if sums.count:
+                queue, remote = sums.queue_us, sums.remote_us
+                total = queue + remote
                 self.process.out.append(
-                    RequestStats(api, count, errors, queue + remote, queue, 0, remote, slowest)
+                    RequestStats(
+                        api, sums.count, sums.errors, total, queue, 0, remote, sums.slowest_us
+                    )
                 )
-                self.sums[api] = [0, 0, 0, 0, 0]
+                self.sums[api] = _Sums()

@@ -32,10 +32,12 @@ class CompletedFetch:
         self.batch = 0  # the index of the batch to read next
         # The aborted transactions that have not begun yet, the next one last: (first offset,
         # producer id). And the producers whose aborted transaction goes on.
-        self._aborted = sorted(
-            [(first, producer_id) for producer_id, first in response.aborted_transactions],
-            reverse=True,
-        )
+        self._aborted: list[tuple[int, int]] = []
+        if response.aborted_transactions:
+            self._aborted = sorted(
+                [(first, producer_id) for producer_id, first in response.aborted_transactions],
+                reverse=True,
+            )
         self._aborting: dict[int, None] = {}
 
     def take(self, limit: int) -> list[RecordTuple]:

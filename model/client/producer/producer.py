@@ -158,6 +158,8 @@ class KafkaProducer:
         if self._closed:
             self.process.out.append(Reply(call, None, KafkaError("CLOSED", "producer is closed")))
             return
+        if len(args) == 6:
+            args = (*args, NO_HEADERS)
         if self._new_partitioner is not None or callable(args[4]):
             args = self._placed(args, now)
         missing = self._append(call, args, now, not self._for_memory)
@@ -204,7 +206,7 @@ class KafkaProducer:
 
     def _append(self, call: int, args: Args, now: int, may_allocate: bool) -> Missing | None:
         """Append a record and reply, or return what is missing; see accumulator.append."""
-        topic, key, record_id, value_size, partition, want_ack, headers_size = _all(args)
+        topic, key, record_id, value_size, partition, want_ack, headers_size = args
         count = self.metadata.partition_counts.get(topic)
         if count is None or (partition is not None and partition >= count):
             self._request_metadata(topic, now)
@@ -265,7 +267,7 @@ class KafkaProducer:
         count = self.metadata.partition_counts.get(args[0])
         if count is None or not callable(partitioner):
             return args
-        topic, key, record_id, value_size, _, want_ack, headers_size = _all(args)
+        topic, key, record_id, value_size, _, want_ack, headers_size = args
         data = None if key is None else key_bytes(key)
         every, available = range(count), self._with_leader(topic, count)
         partition = partitioner(data, every, available)
@@ -360,7 +362,7 @@ class KafkaProducer:
         while self._for_memory:
             first = self._for_memory[0]
             if first.waits:
-                _, key, _, value_size, _, _, headers_size = _all(first.args)
+                _, key, _, value_size, _, _, headers_size = first.args
                 key_size = -1 if key is None else len(key_bytes(key))
                 if not self.accumulator.has_memory(key_size, value_size, headers_size):
                     break
@@ -433,8 +435,3 @@ class KafkaProducer:
 
     def _reply(self, call: int) -> None:
         self.process.out.append(Reply(call, None, None))
-
-
-def _all(args: Args) -> Args:
-    """Return the seven arguments of send(); most calls leave out the size of the headers."""
-    return args if len(args) > 6 else (*args, NO_HEADERS)

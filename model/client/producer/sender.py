@@ -105,6 +105,7 @@ class Sender:
         self._delivery_timeout_us = config.delivery_timeout_ms * 1000
         self._max_in_flight = config.max_in_flight_requests_per_connection
         self._guarantee_order = self._max_in_flight == 1
+        self._knows_abortable = rules.knows_abortable()
         self._nodes: dict[int, Node] = {}
         self._leaders: dict[PartitionQueue, Node] = {}  # where each queue is drained to
         self._transactions: Sequencing | None = None  # None: no idempotence
@@ -196,7 +197,7 @@ class Sender:
             parts.append(ProducePartition(tp, wire))
         timeout_ms, client = self._config.request_timeout_ms, self._config.client_id
         version = 0 if transactions is None else transactions.transaction_version
-        abortable = self._rules.knows_abortable()
+        abortable = self._knows_abortable
         request = ProduceRequest(
             self._acks, timeout_ms, tuple(parts), transactional_id, version, abortable, client
         )

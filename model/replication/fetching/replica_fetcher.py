@@ -224,7 +224,7 @@ class ReplicaFetcher:
         """Truncate a log that diverged, or append what came (processPartitionData)."""
         partition = state.partition
         batches = answer.batches
-        end = partition.log.log_end_offset
+        end = partition.log.local.log_end_offset
         try:
             if answer.diverging_epoch is not None:
                 self._truncate(state, answer, answer.diverging_epoch, now)
@@ -243,7 +243,7 @@ class ReplicaFetcher:
             base = batches[0].base_offset
             self.fail(state, f"batch at {base} is below the log end {end}")
             return
-        end = partition.log.log_end_offset
+        end = partition.log.local.log_end_offset
         quota = self._settings.quotas.follower
         if quota is not None:
             state.lag = answer.high_watermark - end

@@ -288,7 +288,7 @@ class Partition:
         """
         log = self.log
         first = batches[0]
-        end = log.log_end_offset
+        end = log.local.log_end_offset
         if (
             first.base_offset < end == log.log_start_offset <= first.last_offset
             and type(first) is RecordBatch

@@ -69,9 +69,12 @@ class LagObserver:
         trace.subscribe(facts.Polled, self._on_polled)
 
     def _on_polled(self, _seq: int, t_us: int, _node: str, fact: facts.Polled) -> None:
+        behind = fact.high_watermark - fact.position >= LAGGING
+        if not behind and not self._lagging:
+            return
         key = (fact.topic_id, fact.partition)
         place = (fact.group, key)
-        if fact.high_watermark - fact.position >= LAGGING:
+        if behind:
             if not self._high_watermarks:
                 self._trace.subscribe(facts.HighWatermark, self._on_high_watermark)
             self._high_watermarks.setdefault(key, fact.high_watermark)
