@@ -55,7 +55,7 @@ class LeaderState:
         "leader_epoch",
         "leader_epoch_start",
         "leader_id",
-        "leading",
+        "leadership",
         "log",
         "maximal_isr",
         "out",
@@ -90,12 +90,18 @@ class LeaderState:
         self.leader_epoch = leader_epoch
         self.partition_epoch = -1
         self.leader_epoch_start = -1  # the log end offset when this leadership began
-        self.leading = False  # True from when the epoch is durable until the role ends
+        # Itself from when the epoch is durable until the role ends, else None.
+        self.leadership: LeaderState | None = None
         self.replicas: tuple[int, ...] = ()
         self.remotes: dict[int, RemoteReplica] = {}  # the replicas but ourselves
         self.state = committed(())
         self.isr: tuple[int, ...] = ()  # state.isr
         self.maximal_isr: tuple[int, ...] = ()  # state.maximal
+
+    @property
+    def leading(self) -> bool:
+        """Whether the leader epoch is durable and the role has not ended."""
+        return self.leadership is not None
 
     @property
     def min_isr(self) -> int:
@@ -117,7 +123,7 @@ class LeaderState:
     def begin(self, leader_epoch: int, was_leader: bool, now: int) -> None:
         """Begin a new leader epoch; the partition lets it take effect once its entry is durable."""
         log = self.log
-        self.leading = False
+        self.leadership = None
         self.leader_epoch = leader_epoch
         self.leader_epoch_start = log.log_end_offset
         if self.rules.assigns_epoch_at_election():
@@ -293,5 +299,5 @@ class LeaderState:
 
     def end(self) -> None:
         """End the role for good; answers to its proposals change nothing any more."""
-        self.leading = False
+        self.leadership = None
         self._set_isr(committed(()))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from kafkasim.model.effects import Then
 from kafkasim.model.errors import Errors
@@ -45,6 +45,7 @@ EMPTY: tuple[RecordBatch, ...] = ()
 class FollowerState:
     """The metadata of a partition that this broker does not lead."""
 
+    leadership: ClassVar[None] = None
     leader_id: int = -1  # −1: the partition has no leader
     leader_epoch: int = -1  # −1: no metadata yet
     partition_epoch: int = -1
@@ -84,8 +85,7 @@ class Partition:
     @property
     def leadership(self) -> LeaderState | None:
         """The leader's state while this replica leads and its epoch is durable, else None."""
-        role = self.role
-        return role if type(role) is LeaderState and role.leading else None
+        return self.role.leadership
 
     @property
     def leading(self) -> bool:
@@ -144,7 +144,7 @@ class Partition:
             context.locks.acquire(self.tp, self)
             context.out.append(Then(partial(self._lead, leader_epoch)))
         elif self.tp not in context.locks.held:
-            role.leading = True
+            role.leadership = role
             role.advance_high_watermark(now)
 
     def _lead(self, leader_epoch: int, now: int) -> None:
@@ -153,7 +153,7 @@ class Partition:
         if locks.held.get(self.tp) is not self or role.leader_epoch != leader_epoch:
             return  # another role, or a newer epoch, came first
         assert isinstance(role, LeaderState), self
-        role.leading = True
+        role.leadership = role
         self._context.out.append(
             BecameLeader(
                 self.topic_id,
@@ -203,7 +203,7 @@ class Partition:
     def stop_leading(self) -> None:
         """Stop leading until the next metadata; followers' progress and the ISR are kept."""
         if isinstance(self.role, LeaderState):
-            self.role.leading = False
+            self.role.leadership = None
         self._context.locks.release(self.tp)
 
     def mark_offline(self) -> None:
@@ -359,7 +359,7 @@ class Partition:
         """
         log = self.log
         last = asked.last_fetched_epoch
-        leader = self.leadership
+        leader = self.role.leadership
         if (
             leader is not None
             and asked.current_leader_epoch == leader.leader_epoch

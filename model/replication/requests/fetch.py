@@ -275,7 +275,7 @@ class FetchHandler:
         if session is not None:
             session.last_fetch_us = now
         if (
-            context.is_empty()
+            (not wanted and context.is_empty())
             or request.max_wait_ms <= 0
             or self._is_enough(request, wanted, result, now)
         ):

@@ -113,7 +113,7 @@ class FetchReader:
             leader_end = partition.log.local.log_end_offset
             answer = self._read_partition(partition, asked, request, result, now)
             reads.append((asked, partition, high_watermark, answer))
-            leader = partition.leadership if first and replica >= 0 else None
+            leader = partition.role.leadership if first and replica >= 0 else None
             if answer is not None and answer.error is not NONE:
                 result.urgent = True
                 if leader is not None:
