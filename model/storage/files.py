@@ -97,18 +97,23 @@ class MemoryFiles:
 
     def __init__(self) -> None:
         self._files: dict[str, list[tuple[Any, int]]] = {}
+        self._below: dict[str, dict[str, None]] = {}  # directory -> the paths below it
 
     def exists(self, path: str) -> bool:
         return path in self._files
 
     def paths(self, prefix: str) -> list[str]:
-        return sorted(path for path in self._files if path.startswith(prefix))
+        below = self._below.get(prefix[: prefix.rfind("/") + 1], {})
+        return sorted([path for path in below if path.startswith(prefix)])
 
     def append(self, path: str, item: Any, size: int) -> None:
-        self._files.setdefault(path, []).append((item, size))
+        if path not in self._files:
+            self._create(path)
+        self._files[path].append((item, size))
 
     def write(self, path: str, item: Any, size: int) -> None:
-        self._files[path] = [(item, size)]
+        self._create(path)
+        self._files[path].append((item, size))
 
     def read(self, path: str, first: int = 0, last: int | None = None) -> list[Any]:
         return [item for item, _ in self._file(path)[first:last]]
@@ -123,13 +128,28 @@ class MemoryFiles:
         del self._file(path)[count:]
 
     def rename(self, old: str, new: str) -> None:
-        self._files[new] = self._files.pop(old)
+        items = self._file(old)
+        self.delete(old)
+        self._create(new)
+        self._files[new] = items
 
     def delete(self, path: str) -> None:
-        self._files.pop(path, None)
+        if self._files.pop(path, None) is not None:
+            for directory in _directories(path):
+                del self._below[directory][path]
+
+    def _create(self, path: str) -> None:
+        self._files[path] = []
+        for directory in _directories(path):
+            self._below.setdefault(directory, {})[path] = None
 
     def _file(self, path: str) -> list[tuple[Any, int]]:
         file = self._files.get(path)
         if file is None:
             raise FileNotFoundError(path)
         return file
+
+
+def _directories(path: str) -> list[str]:
+    """Return the directories above a file, the root "" first."""
+    return ["", *[path[: at + 1] for at, letter in enumerate(path) if letter == "/"]]

@@ -10,7 +10,13 @@ import pytest
 from kafkasim.model.controller.common.topics import name_problem
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import PartitionChanged, TopicCreated
-from kafkasim.model.messages import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kafkasim.model.messages import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from kafkasim.model.values import random_uuid
 from tests.model.controller_harness import Harness
 
@@ -122,6 +128,42 @@ def test_a_name_that_collides_in_metrics_with_an_existing_one_is_refused(h: Harn
 def test_nobody_creates_the_metadata_topic(h: Harness) -> None:
     answer = create(h, CreatableTopic("__cluster_metadata", 1, 1))
     assert answer.results[0][1] is Errors.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [CreatableTopic("big", 2**31 - 1, 1)],
+        [CreatableTopic("a", 9_997, 1), CreatableTopic("b", -1, -1)],
+        [CreatableTopic("big", 10_000, 1)],  # with the topic's own record, one too many
+        [CreatableTopic("big", 9_999, 1, (), (("min.insync.replicas", "1"),))],
+    ],
+)
+def test_one_request_creates_at_most_one_batch_of_records(
+    h: Harness, topics: list[CreatableTopic]
+) -> None:  # KAFKA-17870; BoundedListTooLongException
+    answer = create(h, *topics)
+    assert [each[:2] for each in answer.results] == [
+        (topic.topic, Errors.POLICY_VIOLATION) for topic in topics
+    ]
+    assert not h.controller.image.topic_names
+
+
+def test_topics_that_are_named_twice_do_not_count(h: Harness) -> None:
+    twice = CreatableTopic("twice", 2**31 - 1, 1)
+    answer = create(h, twice, CreatableTopic("good", 1, 1), twice)
+    assert [each[1] for each in answer.results] == [Errors.NONE, Errors.INVALID_REQUEST]
+
+
+def test_a_topic_that_grows_beyond_one_batch_gets_what_fits_and_an_error(h: Harness) -> None:
+    topic_id = h.create("t", (1,))
+    h.create("u", (1,))
+    grow = (CreatePartitionsTopic("t", 2**31 - 1), CreatePartitionsTopic("u", 2))
+    answer = h.ask(CreatePartitionsRequest(grow))
+    assert [each[:2] for each in answer.results] == [
+        ("t", Errors.UNKNOWN_SERVER_ERROR), ("u", Errors.UNKNOWN_SERVER_ERROR),
+    ]  # fmt: skip
+    assert len(h.controller.image.topics[topic_id].partitions) == 10_001
 
 
 def test_names_are_judged_as_kafka_does() -> None:

@@ -78,6 +78,14 @@ def test_refusals_have_the_words_of_the_zookeeper_admin_manager(cluster: ZkClust
     )
 
 
+def test_more_partitions_than_a_znode_holds_are_refused(cluster: ZkCluster) -> None:
+    error, message = grow(cluster, 2**31 - 1)
+    assert (error, message.endswith("do not fit in a znode.")) == (
+        Errors.UNKNOWN_SERVER_ERROR,
+        True,
+    )
+
+
 def test_a_topic_that_is_being_reassigned_gets_no_partitions() -> None:
     cluster = ZkCluster(brokers=4)
     cluster.create()

@@ -5,7 +5,8 @@ deleteTopics) and, for names that stand twice, in ControllerApis. The KRaft cont
 into records; in ZooKeeper mode it is written into znodes. The checks of a topic are its name, its
 existence, a collision with another's metrics, its settings, then a manual assignment or the
 replication factor and the number of partitions, then placement. A refused topic does not affect the
-others of the request. Left out: create-topic policies, validate-only requests, quotas.
+others of the request; too many partitions in all, or too many records, refuse all of them. Left
+out: create-topic policies, validate-only requests, quotas.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from kafkasim.model.config import BrokerConfig, ConfigError, TopicConfig
@@ -37,7 +39,8 @@ from kafkasim.model.values import random_uuid, value
 
 METADATA_TOPIC = "__cluster_metadata"
 MAX_NAME = 249
-MAX_PARTITIONS = 10_000  # of one request: its records are one batch (MAX_PARTITIONS_PER_BATCH)
+MAX_PARTITIONS = 10_000  # of one CreateTopics (MAX_PARTITIONS_PER_BATCH, KAFKA-17870)
+MAX_RECORDS = 10_000  # of one request: they are one batch (MAX_RECORDS_PER_USER_OP)
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 Result = tuple[str, Errors, str]
@@ -96,18 +99,35 @@ class TopicPlanner:
         self, request: CreateTopicsRequest
     ) -> tuple[list[NewTopic], tuple[Result, ...]]:
         """Return the topics that can be created, and a result for each topic of the request."""
-        partitions = sum([max(t.num_partitions, len(t.assignments)) for t in request.topics])
-        if partitions > MAX_PARTITIONS:
-            message = f"Excessively large number of partitions per request: {partitions}."
-            refused = [(topic.topic, Errors.POLICY_VIOLATION, message) for topic in request.topics]
-            return [], tuple(refused)
-        return _each(request.topics, self._create)
+        if self._count(request) > MAX_PARTITIONS:
+            message = "Excessively large number of partitions per request."
+            return [], _refuse_all(request, message)
+        topics, results = _each(request.topics, self._create)
+        if sum([1 + len(each.configs) + len(each.partitions) for each in topics]) > MAX_RECORDS:
+            return [], _refuse_all(request, "Unable to perform excessively large batch operation.")
+        return topics, results
 
     def create_partitions(
         self, request: CreatePartitionsRequest
     ) -> tuple[list[NewTopic], tuple[Result, ...]]:
-        """Return the partitions that can be added, and a result for each topic of the request."""
-        return _each(request.topics, self._grow)
+        """Return the partitions that can be added, and a result for each topic of the request.
+
+        As in Kafka, a topic that grows beyond the batch gets the partitions that fit in it, and its
+        result is an error (BoundedListTooLongException, caught in createPartitions).
+        """
+        topics, results = _each(request.topics, self._grow)
+        room = MAX_RECORDS
+        kept: list[NewTopic] = []
+        cut: dict[str, None] = {}
+        for topic in topics:
+            fitting = topic.partitions[:room]
+            room -= len(fitting)
+            kept.append(replace(topic, partitions=fitting))
+            if len(fitting) < len(topic.partitions):
+                cut[topic.name] = None
+        told = [(each[0], Errors.UNKNOWN_SERVER_ERROR, "") if each[0] in cut else each
+                for each in results]  # fmt: skip
+        return kept, tuple(told)
 
     def delete_topics(self, request: DeleteTopicsRequest) -> tuple[list[str], DeleteTopicsResponse]:
         """Return the ids of the topics that can be deleted, and the response."""
@@ -139,7 +159,8 @@ class TopicPlanner:
     ) -> list[tuple[int, ...]] | Refused:
         """Return the replicas of the partitions to be added to a topic that has ``count``."""
         if not topic.assignments:
-            return self._place(topic.count - count, factor)
+            # More than one batch of records are never added, so no more are placed.
+            return self._place(min(topic.count - count, MAX_RECORDS + 1), factor)
         if len(topic.assignments) != topic.count - count:
             return Refused(
                 Errors.INVALID_REPLICA_ASSIGNMENT,
@@ -150,6 +171,24 @@ class TopicPlanner:
         if problem is not None:
             return Refused(Errors.INVALID_REPLICA_ASSIGNMENT, problem)
         return list(topic.assignments)
+
+    def _count(self, request: CreateTopicsRequest) -> int:
+        """Return how many partitions a request asks for (validateTotalNumberOfPartitions).
+
+        The topics that are named twice, and the metadata topic, have been refused before.
+        """
+        times = Counter([topic.topic for topic in request.topics])
+        total = 0
+        for topic in request.topics:
+            if times[topic.topic] > 1 or topic.topic == METADATA_TOPIC:
+                continue
+            if topic.assignments:
+                total += len(topic.assignments)
+            elif topic.num_partitions == -1:
+                total += self.config.num_partitions
+            else:
+                total += max(topic.num_partitions, 0)
+        return total
 
     def _colliding(self, name: str) -> str | None:
         """Return an existing topic with the same name in metrics (Topic.hasCollision), or None.
@@ -299,6 +338,11 @@ def _each(
     twice = [name for name, count in times.items() if count > 1]
     results += [(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in twice]
     return planned, tuple(results)
+
+
+def _refuse_all(request: CreateTopicsRequest, message: str) -> tuple[Result, ...]:
+    """Return the results of a request that fails as a whole."""
+    return tuple([(topic.topic, Errors.POLICY_VIOLATION, message) for topic in request.topics])
 
 
 def _no_active(manual: bool, partition: int, factor: int) -> Refused:

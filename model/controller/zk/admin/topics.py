@@ -2,7 +2,7 @@
 
 The checks and their order are those of ZooKeeper mode, which are not KRaft's: a manual assignment
 may name brokers that do not exist, topics of one request may collide with each other, and a
-request may have any number of partitions. Placement is KRaft's.
+request may have as many partitions as the znode of the topic holds. Placement is KRaft's.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kafkasim.model.controller.common.image import MetadataImage
 
 OK = ZkError.OK
+MAX_BYTES = 0xFFFFF  # of a request to ZooKeeper (jute.maxbuffer)
 Assignments = list[tuple[int, ...]]
 Outcome = tuple[Errors, str, int]
 """An error, its message, and how many partitions the topic has now if there is none."""
@@ -111,6 +112,10 @@ class TopicWriter:
         if factor > len(brokers):
             message = f"Replication factor: {factor} larger than available brokers: {len(brokers)}."
             return Refused(Errors.INVALID_REPLICATION_FACTOR, message)
+        if partitions * len('"0":[],' + "1," * factor) > MAX_BYTES:
+            # ZooKeeper closes the connection, and Kafka sends such a znode again for ever.
+            message = f"{partitions} partitions do not fit in a znode."
+            return Refused(Errors.UNKNOWN_SERVER_ERROR, message)
         return place(self._rng, partitions, factor, brokers)
 
     def _write(self, topic: CreatableTopic, assigned: Assignments) -> Steps:
