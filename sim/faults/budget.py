@@ -11,6 +11,11 @@ eligible leader replicas (KIP-966) have all committed records and count like mem
 does the last known leader: Kafka elects it once ISR and ELR are empty, also if it lost data. A
 witness that leaves the ELR earlier, because its restart was unclean, can no longer prevent that.
 
+A broker may lose data while its leader's proposal to add it to the ISR is under way. The controller
+grants that until the broker has registered again (KIP-903), and then the broker is in the ISR
+without the data, as if it had lost it there. Any other change of the partition refuses the
+proposal, which names a partition epoch.
+
 In ZooKeeper mode only the memory of the controller tells that a broker bounced (KIP-380). A broker
 that lost data, is back before its session ends, and meets a new controller stays in the ISR. When
 it then leads, in its old epoch or by a clean election, the partition is outside the budget,
@@ -24,6 +29,7 @@ from typing import Any
 
 from kafkasim.model.facts import (
     BecameLeader,
+    BrokerRegistration,
     ControllerActive,
     HostStarted,
     HostStopped,
@@ -59,6 +65,8 @@ class Budget:
         self._up: dict[int, bool] = dict.fromkeys(brokers.values(), False)
         # By partition: the brokers that lost data and are still in the ISR, and their witnesses.
         self._losses: dict[Partition, dict[int, list[int]]] = {}
+        # By partition: the brokers that lost data and may join the ISR by an earlier proposal.
+        self._joining: dict[Partition, dict[int, None]] = {}
         # In ZooKeeper mode: which of these brokers have met a new controller since.
         self._forgotten: dict[Partition, dict[int, None]] = {}
         self._zookeeper = False
@@ -67,6 +75,7 @@ class Budget:
         self._offline: dict[int, dict[Partition, None]] = {}
         trace.subscribe(LogPlaced, self._on_placed)
         trace.subscribe(PartitionChanged, self._on_partition_changed)
+        trace.subscribe(BrokerRegistration, self._on_registration)
         trace.subscribe(HostStarted, self._on_started)
         trace.subscribe(HostStopped, self._on_stopped)
         trace.subscribe(BecameLeader, self._on_leader)
@@ -81,10 +90,16 @@ class Budget:
         self._no_witness(broker, t_us, f"{reason} of {node}")
         for partition, isr in self._isr.items():
             if broker in isr:
-                witnesses = self._intact(partition, (broker,))
-                self._losses.setdefault(partition, {})[broker] = witnesses
-                if not witnesses:
-                    self._leave(partition, f"{reason} of {node} at {t_us} µs, ISR {list(isr)}")
+                self._needs_witness(partition, broker, f"{reason} of {node}", t_us)
+            else:
+                self._joining.setdefault(partition, {})[broker] = None
+
+    def _needs_witness(self, partition: Partition, broker: int, why: str, t_us: int) -> None:
+        """Note that a member of the ISR lacks data, and who of the others has it."""
+        witnesses = self._intact(partition, (broker,))
+        self._losses.setdefault(partition, {})[broker] = witnesses
+        if not witnesses:
+            self._leave(partition, f"{why} at {t_us} µs, ISR {list(self._isr[partition])}")
 
     def has_lost(self, partition: Partition, node: str) -> bool:
         """Return whether a broker lost data while it was in the ISR, and has not left it since."""
@@ -129,10 +144,16 @@ class Budget:
 
     def _on_partition_changed(self, _: int, t_us: int, __: str, fact: PartitionChanged) -> None:
         partition = (fact.topic_id, fact.partition)
-        if fact.partition_epoch < self._epochs.get(partition, -1):
+        known = self._epochs.get(partition, -1)
+        if fact.partition_epoch < known:
             return  # a newer ISR was told before
         self._epochs[partition] = fact.partition_epoch
         members = self._isr[partition] = fact.isr + fact.elr + fact.last_known_elr
+        if fact.partition_epoch > known:
+            for broker in self._joining.pop(partition, ()):
+                if broker in fact.isr:
+                    why = f"broker {broker} joined without the data that it had lost"
+                    self._needs_witness(partition, broker, why, t_us)
         losses = self._losses.get(partition)
         if not losses:
             return
@@ -145,6 +166,12 @@ class Budget:
             if witnesses and not kept:
                 left = f"the witnesses {witnesses} left the ISR before broker {broker}"
                 self._leave(partition, f"{left} at {t_us} µs")
+
+    def _on_registration(self, _: int, __: int, ___: str, fact: BrokerRegistration) -> None:
+        """A KRaft controller refuses proposals with an earlier epoch of the broker (KIP-903)."""
+        if fact.change == "registered" and fact.fenced:
+            for joining in self._joining.values():
+                joining.pop(fact.broker, None)
 
     def _on_zk_write(self, _: int, __: int, ___: str, ____: ZkControllerWrite) -> None:
         self._zookeeper = True

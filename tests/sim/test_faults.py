@@ -8,6 +8,7 @@ import pytest
 from kafkasim.model.effects import Process
 from kafkasim.model.facts import (
     BecameLeader,
+    BrokerRegistration,
     ClockStepped,
     ControllerActive,
     FaultEnded,
@@ -353,16 +354,24 @@ BROKERS = {"broker-1": 1, "broker-2": 2, "broker-3": 3}
 
 
 def budget_after(*events):
-    """Replay events: an ISR, or ``+name`` / ``!name`` / ``-name``: started, lost power, crashed."""
+    """Replay events: an ISR, or a sign and a name.
+
+    ``+``: started, ``!``: lost power, ``-``: crashed, ``@``: registered.
+    """
     trace = Trace()
     budget = Budget(trace, BROKERS)
     for name in BROKERS:
         trace.record(0, name, HostStarted(0))
     for t_us, event in enumerate(events, 1):
         if isinstance(event, tuple):
-            trace.record(t_us, "controller-1", partition_changed(event[0], event, offset=t_us))
+            changed = replace(partition_changed(event[0], event, offset=t_us), partition_epoch=t_us)
+            trace.record(t_us, "controller-1", changed)
         elif event[0] == "+":
             trace.record(t_us, event[1:], HostStarted(1))
+        elif event[0] == "@":
+            broker = BROKERS[event[1:]]
+            told = BrokerRegistration(t_us, broker, t_us, "registered", True, False, None)
+            trace.record(t_us, "controller-1", told)
         else:
             reason = "power-loss" if event[0] == "!" else "crash"
             trace.record(t_us, event[1:], HostStopped(reason))
@@ -386,6 +395,10 @@ def budget_after(*events):
         (((1, 2), "!broker-1", "+broker-1", "!broker-2"), False),  # up, but not intact
         (((1, 2), "!broker-1", (2,), "+broker-1", (2, 1), "!broker-2"), True),  # caught up
         (((1, 2), "-broker-1", "-broker-2", "+broker-1", "+broker-2"), True),  # lost nothing
+        (((1,), "!broker-2", (1, 2), "-broker-1"), False),  # it was about to join, and did
+        (((1,), "!broker-2", (1, 2), (1,), "-broker-1"), True),
+        (((1,), "!broker-2", (1, 3), (1, 3, 2), "-broker-1", "-broker-3"), True),  # a later join
+        (((1,), "!broker-2", "@broker-2", (1, 2), "-broker-1"), True),  # it has registered since
     ],
 )
 def test_loss_is_inside_while_a_witness_remains(events, inside):
