@@ -59,6 +59,9 @@ GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "unseen, skipped by commit: aborted, but of a reader of all records": (
         [topic(), positioned(0), appended(0, 1), acked(0, 100), *marker(1, False), committed(2),
          final(1, 100, leading=True)], {"unseen": 1, "skipped-by-commit": 1}),
+    "not skipped by commit: aborted, and truncated later": (
+        [topic(), READ_COMMITTED, positioned(0), appended(0, 2), *marker(2, False), committed(3),
+         *marker(0, True, epoch=2), final(1, -1, leading=True)], {}),
     "not unseen: above the last stable offset": (
         [READ_COMMITTED, positioned(0), acked(0, 100), final(1, 100, leading=True, stable=0)], {}),
     "not a duplicate: sent again after an abort": (

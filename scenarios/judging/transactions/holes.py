@@ -3,8 +3,10 @@
 What a reader may pass over is decided by what the leaders appended, never by the reader:
 :class:`Holes` keeps which producer's batch stands at each offset and which offsets hold markers.
 Of two batches at one offset the one of the higher leader epoch counts: the other was truncated. A
-record was aborted if the next marker of its producer behind it says so. A reader of
-read_uncommitted gets aborted records like all others.
+record was aborted if the next marker of its producer behind it says so. Leader epochs never fall
+along a log, so a marker of an earlier epoch than the record's was truncated before. What a
+truncation has left empty keeps its old content: readers passed over it while it stood there. A
+reader of read_uncommitted gets aborted records like all others.
 
 The isolation level is a member's own: in an upgrade of its configuration a group has both. What a
 member passes over is judged by its level. What a whole group has missed in a partition is judged as
@@ -47,13 +49,14 @@ class _Partition:
         found = self.content(offset)
         if found is None:
             return None
-        producer = found[1]
+        epoch, producer = found
         markers = self._markers.get(producer, [])
         for index in range(bisect_right(markers, offset), len(markers)):
-            epoch, by = self._content[markers[index]]
-            committed = self.markers.get((markers[index], epoch))
-            if by == producer and committed is not None:
-                return committed  # otherwise that marker was truncated
+            at = markers[index]
+            written, by = self._content[at]
+            committed = self.markers.get((at, written)) if by == producer else None
+            if committed is not None and written >= epoch:
+                return committed
         return None
 
     def is_marker(self, offset: int) -> bool:
