@@ -102,6 +102,7 @@ from kafkasim.model.facts.replication import (
     Truncated,
 )
 from kafkasim.model.facts.transactions import (
+    MarkerGivenUp,
     MarkerWritten,
     ProcessorStarted,
     ReadsCommitted,
@@ -249,6 +250,7 @@ __all__ = [
     "LogLoaded",
     "LogPlaced",
     "LogStart",
+    "MarkerGivenUp",
     "MarkerWritten",
     "MemberRequest",
     "MetadataCommitted",

@@ -110,6 +110,22 @@ class TransactionState:
 
 
 @value
+class MarkerGivenUp:
+    """A coordinator will not send a marker again: the partition's leader has refused it for good.
+
+    The transaction stays decided without being complete.
+    """
+
+    transactional_id: str
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    error: str  # INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED
+
+
+@value
 class MarkerWritten:
     """A leader appended the control batch that ends a transaction in its partition."""
 

@@ -20,6 +20,7 @@ def waiting(facts: Facts) -> Chain:
     waits = [
         *_boot(facts, chain),
         *_partitions(facts, chain),
+        *_transactions(facts, chain),
         *_producers(facts, chain),
         *_groups(facts, chain),
     ]
@@ -128,6 +129,19 @@ def _broker(facts: Facts, chain: Chain, broker: int) -> str:
         chain.add(known, process, facts.last(["BrokerState"], node=node))
         return f"{node} is {'fenced' if known['fenced'] else 'unregistered'}"
     return f"{node} is unfenced"
+
+
+def _transactions(facts: Facts, chain: Chain) -> list[str]:
+    """Return the transactional ids whose coordinator has given a marker up."""
+    waits = []
+    for transactional_id in {
+        row["transactional_id"]: None for row in facts.rows(["MarkerGivenUp"])
+    }:
+        last = facts.last(["MarkerGivenUp", "TransactionState"], transactional_id=transactional_id)
+        if last is not None and last["kind"] == "MarkerGivenUp":
+            chain.turns(last, "")
+            waits.append(f"{transactional_id} waits for a marker that its coordinator gave up")
+    return waits
 
 
 def _producers(facts: Facts, chain: Chain) -> list[str]:

@@ -2,7 +2,7 @@
 
 A cluster has converged when every partition has a leader and its full ISR, every producer has
 flushed, and every group has read to the high watermark of the topics that it subscribes to. What
-processors have to have committed is asked in ``transactions/under_way.py``.
+processors have to have committed is asked in ``transactions/liveness/under_way.py``.
 """
 
 from __future__ import annotations
@@ -112,10 +112,17 @@ class Progress:
         else:
             self._unsettled.pop(key, None)
 
-    def stall_excuse(self, missing: list[str], excuse: Callable[[PartitionKey], str]) -> str:
+    def stall_excuse(
+        self,
+        missing: list[str],
+        excuse: Callable[[PartitionKey], str],
+        waits: Callable[[str], str] = lambda _line: "",
+    ) -> str:
         """Return why Kafka would not reach what is missing either, or "".
 
-        Four situations of Kafka last until an operator acts:
+        ``waits`` explains lines that wait for a transaction that nobody will end
+        (``transactions/liveness/standstill.py``). Four other situations of Kafka last until an
+        operator acts:
 
         - A follower whose log diverges from the leader's within one epoch fails until the next
           leader epoch. Only lost data leads there, so ``excuse`` must name a loss.
@@ -146,7 +153,7 @@ class Progress:
             ]  # fmt: skip
             if absent and all(why):
                 reasons[_short_of_replicas(self.name(key), change)] = why[0]
-        found = [reasons.get(each, "") for each in missing]
+        found = [reasons.get(each, "") or waits(each) for each in missing]
         return found[0] if found and all(found) else ""
 
     def lag(self, group: str, topic_ids: list[str]) -> list[str]:

@@ -35,7 +35,8 @@ from kafkasim.scenarios.judging.readers.outside.results import StoredResults
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.transactions.judge import Transactions
-from kafkasim.scenarios.judging.transactions.under_way import UnderWay
+from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
+from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.client_hosts import subscribed_topics
@@ -84,6 +85,7 @@ class ScenarioRun:
         )
         self.delivery = Delivery(self.trace, self.invariants.losses)
         self.transactions = Transactions(self.trace, self.invariants.losses)
+        self.standstill = Standstill(self.trace, self.invariants.losses, self.progress.positions)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.losses)
         self.resets = NeedlessResets(self.trace, self.invariants.losses, _own_groups(scenario))
@@ -166,7 +168,6 @@ class ScenarioRun:
         limit = limit_us(self.scenario) if within is None else within
         if not self._until(lambda: not self._still_missing(), limit):
             self.missing = self._still_missing()
-            self.stall_excuse = self.progress.stall_excuse(self.missing, self.faults.excuse)
 
     def _still_missing(self) -> list[str]:
         """Return what the healed cluster lacks; nothing once it has converged."""
@@ -219,6 +220,9 @@ class ScenarioRun:
             for node in nodes:
                 for result in final_results(self.world.hosts[node].disk, group, partitions):
                     self.trace.record(self.world.now, node, result)
+        self.stall_excuse = self.progress.stall_excuse(
+            self.missing, self.faults.excuse, self.standstill.excuse
+        )
 
     def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:
         """Return (topic, topic id, partition) of what a group reads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.transactions.under_way import UnderWay
+from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 from tests.scenarios.fact_makers import FakeTrace

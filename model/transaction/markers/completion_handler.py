@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import MarkerGivenUp
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.transaction.markers.queues import Entry, PendingCompleteTxn
 from kafkasim.model.transaction.metadata import TransactionMetadata
@@ -100,6 +101,7 @@ class CompletionHandler:
                 metadata.remove_partition(tp)
             elif self._rules.gives_up_marker(error):
                 self._queues.remove_markers_for_txn(pending)
+                self._tell(entry, tp, error)
                 given_up = True
             elif error in RETRIABLE:
                 retry.append(tp)
@@ -112,3 +114,17 @@ class CompletionHandler:
             self._queues.enqueue(entry, tuple(retry), now)
         else:
             self._queues.maybe_write_completion(pending.transactional_id, now)
+
+    def _tell(self, entry: Entry, tp: TopicPartition, error: Errors) -> None:
+        pending, marker = entry
+        self._manager.runtime.out.append(
+            MarkerGivenUp(
+                pending.transactional_id,
+                tp.topic,
+                tp.partition,
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.coordinator_epoch,
+                error.name,
+            )
+        )

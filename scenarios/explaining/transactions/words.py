@@ -89,6 +89,12 @@ def _marker(facts: Facts, row: Row) -> Said:
     return f"{text} at offset {row['offset']}", "4.4"
 
 
+def _given_up(_: Facts, row: Row) -> Said:
+    text = f"{row['node']}, coordinator of {row['transactional_id']}, gives up the marker for"
+    text += f" {row['topic']}-{row['partition']} ({row['error']}: producer id {row['producer_id']},"
+    return f"{text} epoch {row['producer_epoch']}); the transaction is never complete", "4.4"
+
+
 WORDS: Mapping[str, Callable[[Facts, Row], Said]] = {
     "TransactionBegun": _begun,
     "TransactionSent": _sent,
@@ -99,6 +105,7 @@ WORDS: Mapping[str, Callable[[Facts, Row], Said]] = {
     "ReadsCommitted": _reads,
     "ProcessorStarted": _processor,
     "TransactionState": _state,
+    "MarkerGivenUp": _given_up,
     "MarkerWritten": _marker,
 }
 """For each kind of fact the function that says it."""

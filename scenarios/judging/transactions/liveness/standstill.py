@@ -1,0 +1,143 @@
+"""Stalls that a legal loss leaves behind, because no coordinator will end a transaction.
+
+A transaction spans logs. When one of them legally loses records, the others do not:
+
+- The coordinator has forgotten the transaction. Nobody writes its markers, so the last stable
+  offset stays where it is until an operator aborts it (KIP-664). Readers of committed records wait
+  there. If it holds a group's offsets, OffsetFetch answers UNSTABLE_OFFSET_COMMIT for ever.
+- The coordinator has forgotten epochs of the producer. A leader that knows a higher epoch refuses
+  the marker with INVALID_PRODUCER_EPOCH; the coordinator gives it up and leaves the transaction in
+  Prepare* (TransactionMarkerRequestCompletionHandler). Its producers get CONCURRENT_TRANSACTIONS
+  for ever, also from the next coordinator (KAFKA-19999 tells of the same standstill).
+
+What is missing when a run ends is told by lines; this module says which of them wait for such a
+transaction. It reads the final logs, so it is asked after the run has ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.traced import offsets_partition
+from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
+from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
+
+_GROUP = re.compile(r"group (\S+) (?:is at|was given records below) \d+ of (?:\d+ in )?(\S+)-(\d+)")
+_NODE = re.compile(r"(\S+) (?:has records that are neither|handles what it was given)")
+
+
+class Standstill:
+    """Follows the transactions of one run.
+
+    ``positions`` says where each group is in each partition, and which member read there last.
+    """
+
+    def __init__(
+        self,
+        trace: FactSource,
+        losses: Losses,
+        positions: Mapping[tuple[str, PartitionKey], tuple[int, str]],
+    ) -> None:
+        self._footing = Footing(trace, losses)
+        self._positions = positions
+        self._topics: dict[str, facts.TopicCreated] = {}
+        self._ids_of_node: dict[str, dict[str, None]] = {}
+        self._ids_of_producer: dict[int, dict[str, None]] = {}
+        self._groups_of_id: dict[str, dict[str, None]] = {}  # whose offsets it has committed
+        self._readers: dict[str, dict[str, None]] = {}  # node -> groups that read committed records
+        self._given_up: dict[str, None] = {}  # transactional ids
+        self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        for kind, handler in (
+            (facts.TopicCreated, self._on_topic),
+            (facts.TransactionBegun, self._on_begun),
+            (facts.TransactionOffsets, self._on_offsets),
+            (facts.TransactionState, self._on_state),
+            (facts.MarkerGivenUp, self._on_given_up),
+            (facts.ReadsCommitted, self._on_reader),
+            (facts.FinalReplica, self._on_final),
+        ):
+            trace.subscribe(kind, handler)
+
+    def excuse(self, line: str) -> str:
+        """Return the reason of the loss for which Kafka would miss the same for ever, or ""."""
+        found = _GROUP.match(line)
+        if found is not None:
+            group, topic, partition = found.groups()
+            key = (self._topic_id(topic), int(partition))
+            position, node = self._positions.get((group, key), (0, ""))
+            return self._of_reader(group, key, position) or self._of_node(node)
+        found = _NODE.match(line)
+        return "" if found is None else self._of_node(found[1])
+
+    def _of_node(self, node: str) -> str:
+        """Return the excuse of a client: its transaction or its group's offsets stand still."""
+        for transactional_id in self._ids_of_node.get(node, ()):
+            if transactional_id in self._given_up:
+                return self._footing.lost([self._footing.of_id(transactional_id, -1)])
+        excuses = [self._of_group(group) for group in self._readers.get(node, ())]
+        return next((each for each in excuses if each), "")
+
+    def _of_reader(self, group: str, key: PartitionKey, position: int) -> str:
+        """Return the excuse of a group that has read to the last stable offset, or cannot begin.
+
+        It may have read beyond, before the partition lost a marker.
+        """
+        if all(group not in groups for groups in self._readers.values()):
+            return ""
+        leader = self._leaders.get(key)
+        if leader is not None and position >= leader.last_stable_offset:
+            return self._held_back(key)
+        return self._of_group(group)
+
+    def _of_group(self, group: str) -> str:
+        """Return the excuse of a group whose offsets are unstable."""
+        return self._held_back(offsets_partition(group, self._topics), group)
+
+    def _held_back(self, key: PartitionKey, group: str | None = None) -> str:
+        """Return why a partition's last stable offset stays; of ``group``, if it is the group's."""
+        leader = self._leaders.get(key)
+        if leader is None or leader.last_stable_offset >= leader.high_watermark:
+            return ""
+        stable = leader.last_stable_offset
+        columns = zip(leader.base_offsets, leader.next_offsets, leader.producer_ids)
+        producer_id = next((by for base, end, by in columns if base <= stable < end), -1)
+        ids = [
+            each
+            for each in self._ids_of_producer.get(producer_id, ())
+            if group is None or group in self._groups_of_id.get(each, ())
+        ]
+        spots = [self._footing.of_id(each, -1) for each in ids]
+        return self._footing.lost([Spot(key, stable), *spots]) if ids else ""
+
+    def _topic_id(self, topic: str) -> str:
+        return next((id_ for id_, fact in self._topics.items() if fact.topic == topic), "")
+
+    # Following.
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._topics[fact.topic_id] = fact
+
+    def _on_begun(self, _seq: int, _t: int, node: str, fact: facts.TransactionBegun) -> None:
+        self._ids_of_node.setdefault(node, {})[fact.transactional_id] = None
+        self._ids_of_producer.setdefault(fact.producer_id, {})[fact.transactional_id] = None
+
+    def _on_offsets(self, _seq: int, _t: int, _n: str, fact: facts.TransactionOffsets) -> None:
+        self._groups_of_id.setdefault(fact.transactional_id, {})[fact.group] = None
+
+    def _on_state(self, _seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:
+        self._given_up.pop(fact.transactional_id, None)
+
+    def _on_given_up(self, _seq: int, _t: int, _node: str, fact: facts.MarkerGivenUp) -> None:
+        if fact.error == "INVALID_PRODUCER_EPOCH":
+            self._given_up[fact.transactional_id] = None
+
+    def _on_reader(self, _seq: int, _t: int, node: str, fact: facts.ReadsCommitted) -> None:
+        self._readers.setdefault(node, {})[fact.group] = None
+
+    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
+        key = (fact.topic_id, fact.partition)
+        known = self._leaders.get(key)
+        if fact.leading and (known is None or fact.leader_epoch > known.leader_epoch):
+            self._leaders[key] = fact

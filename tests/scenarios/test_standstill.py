@@ -1,0 +1,95 @@
+"""A healed cluster may wait for ever for a transaction that a legal loss has cut in two."""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.source import Loss
+from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
+from tests.scenarios.fact_makers import FakeTrace
+from tests.scenarios.transaction_cases import (
+    COORDINATORS,
+    OFFSETS,
+    OPEN,
+    STANDING,
+    STATE,
+    TID,
+    Rows,
+    T,
+    begun,
+    completed,
+    final,
+    loss,
+    offsets,
+    polled,
+)
+
+PRODUCER = "producer-1 has records that are neither acknowledged nor failed"
+BUSY = "producer-1 handles what it was given"
+LAG = "group g is at 1 of 2 in orders-0 (last read by consumer-1)"
+GIVEN = "group g was given records below 2 of orders-0 and has committed 1"
+REFUSED = facts.MarkerGivenUp(TID, "orders", 0, 7, 1, 1, "INVALID_PRODUCER_EPOCH")
+GIVEN_UP: Rows = [*COORDINATORS, *begun(), ("broker-2", REFUSED)]
+HUNG: Rows = [*COORDINATORS, *OPEN, *polled(0, 100), *final((0, (100,), -1), (1, (101,), 7))]
+
+
+def held(rows: Rows, stable: int) -> Rows:
+    """The rows with the last stable offset of the final leaders moved back."""
+    told = []
+    for node, fact in rows:
+        if isinstance(fact, facts.FinalReplica):
+            columns = {name: getattr(fact, name) for name in fact.__slots__}
+            fact = facts.FinalReplica(**columns | {"last_stable_offset": stable})
+        told.append((node, fact))
+    return told
+
+
+def excuse(rows: Rows, line: str, *lost: tuple[tuple[str, int], Loss]) -> str:
+    trace = FakeTrace()
+    progress = Progress(trace)
+    judged = Standstill(
+        trace, lambda key: [loss for of, loss in lost if of == key], progress.positions
+    )
+    trace.record(rows)
+    return progress.stall_excuse([line], lambda _: "", judged.excuse)
+
+
+def test_a_marker_that_was_given_up_stops_its_producer() -> None:
+    for line in (PRODUCER, BUSY):
+        assert excuse(GIVEN_UP, line, (STATE, loss())) == STANDING
+        assert excuse(GIVEN_UP, line) == ""
+        assert excuse(GIVEN_UP, line, ((T, 0), loss())) == ""
+    assert excuse(GIVEN_UP, "producer-2 handles what it was given", (STATE, loss())) == ""
+
+
+def test_a_transaction_that_went_on_stops_nobody() -> None:
+    assert excuse([*GIVEN_UP, *completed()], PRODUCER, (STATE, loss())) == ""
+
+
+def test_a_marker_of_a_deposed_coordinator_stops_nobody() -> None:
+    fenced = facts.MarkerGivenUp(TID, "orders", 0, 7, 1, 1, "TRANSACTION_COORDINATOR_FENCED")
+    assert excuse([*GIVEN_UP[:-1], ("broker-2", fenced)], PRODUCER, (STATE, loss())) == ""
+
+
+def test_a_reader_waits_at_the_last_stable_offset() -> None:
+    rows = held(HUNG, 1)
+    for line in (LAG, GIVEN):
+        assert excuse(rows, line, (STATE, loss())) == STANDING
+        assert excuse(rows, line, ((T, 0), loss(1, 3))) == STANDING
+        assert excuse(rows, line, ((T, 0), loss(0, 1))) == ""
+        assert excuse(rows, line, (OFFSETS, loss())) == ""
+        assert excuse(rows, line) == ""
+
+
+def test_a_reader_that_has_not_come_so_far_must_read_on() -> None:
+    assert excuse(held(HUNG, 2), LAG, (STATE, loss())) == ""
+
+
+def test_a_group_cannot_begin_while_its_offsets_are_unstable() -> None:
+    home = held([*final((0, (), -1), (1, (), 7), topic=OFFSETS[0])], 1)
+    rows = [*HUNG, *offsets(2), *home]
+    assert excuse(rows, LAG, (STATE, loss())) == STANDING
+    assert excuse(rows, "consumer-1 handles what it was given", (STATE, loss())) == STANDING
+    assert excuse(rows, LAG) == ""
+    others = [*HUNG, *home]  # of another group
+    assert excuse(others, LAG, (STATE, loss())) == ""
