@@ -106,6 +106,7 @@ class Harness:
         self.replies: dict[int, Any] = {}
         self.facts: list[Any] = []
         self.addresses: dict[int, str] = {}
+        self.closed: dict[int, None] = {}  # connections that the client has closed
         self.withheld: list[tuple[int, int, Any]] = []  # (connection, correlation, message)
         self.process.start(self.now)
         self.drain()
@@ -144,7 +145,9 @@ class Harness:
                 self.replies[effect.call] = effect.error if effect.error else effect.result
             elif kind is Post:
                 self.push(1, Posted(effect.handler, effect.message))
-            elif kind is not Close:
+            elif kind is Close:
+                self.closed[effect.connection] = None
+            else:
                 self.facts.append(effect)
 
     def respond(self, connection: int, correlation: int, message: Any) -> None:
