@@ -49,7 +49,7 @@ FROM_POSITIONS = ("duplicate", "skipped-by-commit")
 FROM_OFFSETS = (
     "duplicate", "unseen", "skipped-by-commit", "offset-regression", "double-owner",
     "early-handover", "stale-coordinator", "vanished-offset", "needless-eviction", "long-rebalance",
-    "application-failed",
+    "needless-rebalance",     "application-failed",
 )  # fmt: skip
 """Anomalies that follow when the partition with a group's offsets loses data: the group starts from
 an older commit or where auto.offset.reset says, and its generations start from 1 again."""

@@ -10,7 +10,7 @@ from kafkasim.analysis.checks import (
 )
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import groups as group_harm
-from kafkasim.analysis.checks.harm import members, shutdown
+from kafkasim.analysis.checks.harm import members, rebalances, shutdown
 from kafkasim.analysis.checks.transactions import queries as transactions
 
 CHECKS: dict[str, str] = {
@@ -27,6 +27,7 @@ CHECKS: dict[str, str] = {
     "double-owner": groups.DOUBLE_OWNER,
     "stale-coordinator": harm.STALE_COORDINATOR,
     "early-handover": groups.EARLY_HANDOVER,
+    "needless-rebalance": rebalances.NEEDLESS_REBALANCE,
     "needless-eviction": members.NEEDLESS_EVICTION,
     "long-rebalance": members.LONG_REBALANCE,
     "vanished-offset": group_harm.VANISHED_OFFSET,
@@ -55,6 +56,7 @@ CHECKS: dict[str, str] = {
 """Every check by the name that verdicts show."""
 
 NEEDED: dict[str, str] = {
+    "needless-rebalance": "GroupState",
     "needless-eviction": "GroupState",
     "long-rebalance": "GroupState",
     "vanished-offset": "OffsetCommitted",

@@ -39,6 +39,7 @@ SPEC = {"cluster": {"config": {"offsets.retention.minutes": LIMITS.retention_us 
 
 OF_GROUPS = (
     "early-handover", "stale-coordinator", "vanished-offset", "needless-eviction", "long-rebalance",
+    "needless-rebalance",
 )  # fmt: skip
 
 
@@ -55,7 +56,11 @@ STORY_CASES = {
     **_cases(
         CONSUMER_GROUPS,
         passing,
-        {"EXCL": "double-owner", "needless-eviction": "needless-eviction"},
+        {
+            "EXCL": "double-owner",
+            "needless-eviction": "needless-eviction",
+            "needless-rebalance": "needless-rebalance",
+        },
         "KIP-848: ",
     ),
 }

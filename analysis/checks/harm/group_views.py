@@ -70,7 +70,7 @@ STEP_ROWS = """
                           OR (api = 'ConsumerGroupHeartbeat' AND generation = 0)),
                           struct(member_id, instance_id), NULL)) AS joins,
            collect_set(IF(api = 'SyncGroup', generation, NULL)) AS synced,
-           max_by(struct(seq, t_us, api, member_id), IF(what = 'request', seq, NULL)) AS asked,
+           max_by(struct(seq, t_us, api, member_id), IF(what = 'request', seq, NULL)) AS latest,
            max(IF(api = 'JoinGroup', rebalance_us, NULL)) AS joined_us
     FROM group_rows WHERE step > 0 AND what IN ('state', 'end', 'request')
     GROUP BY run, node, group, tenure, step"""
@@ -89,6 +89,8 @@ GROUP_STEPS = """
         SELECT *, last(IF(begins, t_us, NULL), true) OVER tenure AS begun_us,
                last(IF(begins, paused, NULL), true) OVER tenure AS begun_paused,
                last(IF(fresh, reason = 'loaded', NULL), true) OVER tenure AS loaded,
+               last(IF(fresh OR anew, t_us, NULL), true) OVER tenure AS epoch_us,
+               last(latest, true) OVER tenure AS asked,
                sum(IF(settled OR anew, 1, 0)) OVER tenure AS stretch
         FROM (
             SELECT *, fresh OR state != before_state AS begins,

@@ -1,0 +1,184 @@
+"""Rebalances have a reason (judging/groups.py, judging/consumer_groups.py).
+
+Of topics it counts here what any member of the group has subscribed to by then.
+"""
+
+from __future__ import annotations
+
+from kafkasim.analysis.checks.base import about, offending
+
+_CHANGED_TOPICS = """
+    -- Topics that were created, grew or were deleted.
+    SELECT run, topic, seq, t_us, true AS new FROM TopicCreated
+    UNION ALL
+    SELECT run, topic, seq, t_us, false FROM TopicDeleted
+    UNION ALL
+    SELECT grown.run, topic, grown.seq, grown.t_us, false FROM PartitionChanged AS grown
+    JOIN TopicCreated AS created ON grown.run = created.run AND grown.topic_id = created.topic_id
+        AND grown.partition >= created.partitions"""
+
+_BEGUN = """
+    -- Rebalances of classic groups that were stable, or completing one, in which no member is new,
+    -- gone, or has come back, and the assignment that failed had not been asked for. rejoined is
+    -- the row of the JoinGroup that began it; leads tells whether the leader of a stable group sent
+    -- it.
+    SELECT steps.*, IF(asked.api = 'JoinGroup' AND asked.t_us = next_t_us, asked.seq, -1)
+               AS rejoined, asked.member_id = group_leader AND state = 'Stable' AS leads
+    FROM group_steps AS steps
+    LEFT ANTI JOIN GroupConverted AS turned ON steps.run = turned.run
+        AND steps.group = turned.group AND turned.t_us = next_t_us AND turned.seq < next_seq
+    WHERE judged AND NOT consumer AND next_what = 'state' AND state IN ('Stable',
+        'CompletingRebalance') AND next_state = 'PreparingRebalance' AND member_ids = next_ids
+        AND size(left_ids) = 0
+        AND NOT exists(joins, each -> exists(member_ids, known -> known != each.member_id
+            AND regexp_replace(known, '-?[^-]*$', '') = each.instance_id))
+        AND NOT (state = 'CompletingRebalance' AND array_contains(synced, generation))"""
+
+_JOINED = """
+    -- What each JoinGroup tells, and how it differs from the last one of its member.
+    SELECT *, coalesce(lag(topics) OVER one, array()) = topics
+              AND coalesce(lag(protocols) OVER one, array()) = protocols AS same,
+           coalesce(lag(generation) OVER one, -1) = generation AS same_generation
+    FROM members_told WHERE api = 'JoinGroup'
+    WINDOW one AS (PARTITION BY run, group, key ORDER BY seq)"""
+
+_REJOINED = """
+    -- Those that nobody asked for, or a JoinGroup of a member that asked for what it had before.
+    SELECT begun.*, asked.member_id AS who, joined.rack, rejoined >= 0 AS asked_for,
+           NOT same_generation OR leads AS curious
+    FROM begun LEFT JOIN joined ON begun.run = joined.run AND begun.group = joined.group
+        AND rejoined = joined.seq
+    WHERE rejoined < 0 OR (same AND array_contains(member_ids, asked.member_id)
+                           AND NOT (loaded AND size(joined.protocols) > 1))"""
+
+_TOLD = """
+    -- The rows that tell what a group had been through: its states, the assignments that
+    -- applications have taken, and those that lack something that the member owned.
+    SELECT run, group, seq, t_us, node, state AS what, CAST(NULL AS STRING) AS member_id, generation
+    FROM GroupState
+    UNION ALL
+    SELECT run, group, seq, t_us, node, 'taken', member_id, generation FROM ConsumerAssigned
+    UNION ALL
+    SELECT run, group, seq, t_us, node, 'revokes', member_id, generation
+    FROM (SELECT *, last(owned, true) OVER (PARTITION BY run, group, member_id ORDER BY seq) AS had
+          FROM (SELECT run, group, seq, t_us, node, member_id, generation, assignment,
+                       CAST(NULL AS ARRAY<STRING>) AS owned FROM GroupAssigned
+                UNION ALL
+                SELECT run, group, seq, t_us, node, member_id, generation, NULL, owned
+                FROM MemberRequest WHERE api = 'JoinGroup'))
+    WHERE size(array_except(had, assignment)) > 0"""
+
+_STORIES = """
+    -- Without those in which another coordinator had begun a rebalance that was not stored, the
+    -- member had not taken its assignment, or it gave up what the assignment lacks.
+    SELECT rejoins.run, rejoins.group, next_seq, any_value(rejoins.node) AS node,
+           any_value(rejoins.state) AS state, any_value(rejoins.generation) AS generation,
+           any_value(next_reason) AS next_reason, any_value(asked_for AND leads) AS leads,
+           any_value(rack) AS rack,
+           max_by(told.node, IF(told.what = 'taken', told.seq, NULL)) AS host,
+           coalesce(min(IF(told.generation = rejoins.generation AND told.member_id IS NULL,
+                           told.t_us, NULL)), 0) AS formed_us
+    FROM rejoins LEFT JOIN told ON rejoins.run = told.run AND rejoins.group = told.group
+        AND told.seq < next_seq AND coalesce(told.member_id, who) <=> who
+    GROUP BY rejoins.run, rejoins.group, next_seq
+    HAVING NOT any_value(asked_for) OR NOT (
+        (any_value(loaded)
+         AND max(IF(told.what = 'PreparingRebalance' AND told.generation >= rejoins.generation,
+                    told.seq, -1)) > max(IF(told.what = 'Dead', told.seq, -1)))
+        OR (any_value(curious)
+            AND (coalesce(max_by(told.generation, IF(told.what = 'taken', told.seq, NULL)), -1)
+                 != any_value(rejoins.generation)
+                 OR max(coalesce(told.what = 'revokes' AND told.generation = rejoins.generation,
+                                 false)))))"""
+
+_BLANK_BROKERS = """
+    -- Brokers in ZooKeeper mode without metadata, from their start to the first UpdateMetadata.
+    SELECT run, seq, coalesce(until_us, 1L << 61) AS until_us
+    FROM (SELECT *, lead(t_us) OVER (PARTITION BY run, node ORDER BY seq) AS until_us
+          FROM (SELECT run, node, seq, t_us, true AS starts FROM HostStarted
+                WHERE node LIKE 'broker-%'
+                UNION ALL
+                SELECT run, node, seq, t_us, false FROM HostStopped
+                UNION ALL
+                SELECT run, node, seq, t_us, false FROM ControlRequest
+                WHERE api = 'UpdateMetadata' AND error = 'NONE'))
+    WHERE starts AND run IN (SELECT run FROM ZkControllerWrite)"""
+
+_NEEDLESS = """
+    -- Those that no change of topics, racks or metadata explains to the leader. Its client may have
+    -- rebootstrapped, or asked a ZooKeeper broker that had no metadata in the last ten seconds
+    -- before the generation began, or since.
+    SELECT stories.* FROM stories
+    LEFT ANTI JOIN (SELECT wanted.run, group, min(greatest(wanted.seq, changed.seq)) AS since
+                    FROM (SELECT run, group, seq, explode(topics) AS topic FROM members_told)
+                        AS wanted
+                    JOIN changed_topics AS changed ON wanted.run = changed.run
+                        AND wanted.topic = changed.topic AND NOT new
+                    GROUP BY wanted.run, group) AS topics
+        ON stories.run = topics.run AND stories.group = topics.group AND leads
+        AND topics.since < next_seq
+    LEFT ANTI JOIN (
+        SELECT changes.run, min(seq) AS since
+        FROM (SELECT run, seq FROM BrokerRegistration
+              UNION ALL
+              SELECT run, seq
+              FROM (SELECT run, seq, replicas, lag(replicas) OVER (
+                        PARTITION BY run, topic_id, partition ORDER BY seq) AS before
+                    FROM PartitionChanged)
+              WHERE replicas != before) AS changes
+        LEFT JOIN (SELECT run, max(seq) AS ready FROM Phase WHERE phase = 'ready' GROUP BY run)
+            AS phases ON changes.run = phases.run
+        WHERE seq > coalesce(ready, -1) GROUP BY changes.run) AS racks
+        ON stories.run = racks.run AND leads AND rack != '' AND racks.since < next_seq
+    LEFT ANTI JOIN Rebootstrapped AS client ON stories.run = client.run AND host = client.node
+        AND leads AND client.seq < next_seq AND client.t_us >= formed_us - 10000000
+    LEFT ANTI JOIN blank_brokers AS blank ON stories.run = blank.run AND leads
+        AND blank.seq < next_seq AND until_us >= formed_us - 10000000"""
+
+_RISEN = """
+    -- Group epochs that rose in consumer groups with the same members, none of which told of other
+    -- topics then. The coordinator resolves an expression later, and its metadata may be 30 s old.
+    SELECT steps.run, steps.node, steps.group, steps.next_seq, steps.generation, next_generation,
+           next_reason
+    FROM (SELECT * FROM group_steps WHERE judged AND consumer AND next_what = 'state'
+              AND next_generation > generation AND member_ids = next_ids) AS steps
+    LEFT ANTI JOIN (
+        SELECT run, node, group, seq, t_us, exists(topics, topic -> topic LIKE '/%') AS expression
+        FROM (SELECT *, lag(topics) OVER (PARTITION BY run, group, member_id ORDER BY seq) AS before
+              FROM members_told WHERE size(topics) > 0)
+        WHERE before IS NULL OR before != topics) AS told
+        ON steps.run = told.run AND steps.node = told.node AND steps.group = told.group
+        AND told.seq < next_seq
+        AND (told.t_us = next_t_us OR (expression AND told.t_us >= epoch_us))
+    LEFT ANTI JOIN (
+        SELECT changed.run, wanted.group, changed.seq, changed.t_us
+        FROM (SELECT DISTINCT run, group, explode(topics) AS topic FROM members_told) AS wanted
+        JOIN changed_topics AS changed ON wanted.run = changed.run
+            AND (wanted.topic = changed.topic OR (wanted.topic LIKE '/%' AND changed.topic RLIKE
+                 concat('^(?:', substring(wanted.topic, 2, length(wanted.topic) - 2), ')$'))))
+        AS changes ON steps.run = changes.run AND steps.group = changes.group
+        AND changes.seq < next_seq AND changes.t_us >= epoch_us - 30000000
+    WHERE (steps.run, steps.node) NOT IN (SELECT run, node FROM ClockDrifted)"""
+
+NEEDLESS_REBALANCE = offending(
+    # A rebalance has a member that is new, gone or changed its subscription, has missed an answer,
+    # or a leader whose topics have changed.
+    f"""
+    WITH begun AS ({_BEGUN}), joined AS ({_JOINED}), rejoins AS ({_REJOINED}), told AS ({_TOLD}),
+    stories AS ({_STORIES}), blank_brokers AS ({_BLANK_BROKERS}),
+    changed_topics AS ({_CHANGED_TOPICS})
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
+           next_seq AS seq, group,
+           format_string('group %s leaves %s of generation %d at %s, and no member, subscription or'
+               ' partition has changed (%s)', group, state, generation, node, next_reason) AS story
+    FROM ({_NEEDLESS})
+    UNION ALL
+    SELECT run, NULL, NULL, next_seq, group,
+           format_string('group %s goes from epoch %d to %d at %s, and no member, subscription or'
+               ' topic has changed (%s)', group, generation, next_generation, node, next_reason)
+    FROM ({_RISEN})""",
+    "'needless-rebalance'",
+    "'%s', story",
+    "array(group)",
+    about(),
+)
