@@ -129,11 +129,22 @@ class MemoryFiles:
 
     def rename(self, old: str, new: str) -> None:
         items = self._file(old)
-        self.delete(old)
+        self._remove(old)
         self._create(new)
         self._files[new] = items
 
     def delete(self, path: str) -> None:
+        self._remove(path)
+
+    def go_back_to(self, files: dict[str, list[tuple[Any, int]]]) -> None:
+        """Have only these files, each with its items and their sizes."""
+        for path in list(self._files):
+            self._remove(path)
+        for path, items in files.items():
+            self._create(path)
+            self._files[path] = list(items)
+
+    def _remove(self, path: str) -> None:
         if self._files.pop(path, None) is not None:
             for directory in _directories(path):
                 del self._below[directory][path]

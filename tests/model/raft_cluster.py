@@ -65,7 +65,7 @@ class Disk(MemoryFiles):
                 self.durable[path] = list(self._files[path])
 
     def lose_power(self) -> None:
-        self._files = {path: list(items) for path, items in self.durable.items()}
+        self.go_back_to(self.durable)
         self.deleted.clear()
 
 
@@ -90,7 +90,7 @@ class Node(Process):
             self.files, self.out, "metadata", TP, "meta", config, StorageRules(), clean=False
         )
         self.raft = RaftClient(
-            self, node_id, dict(world.voters), log, world.config, world.rules, self
+            self, node_id, dict(world.voters), log, world.config, world.rules, self, kraft_version=1
         )
 
     def start(self, now):
