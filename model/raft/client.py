@@ -75,8 +75,8 @@ class RaftClient:
 
     ``voters`` is node id to address; the client changes it in place when the voter set changes.
     ``observer`` makes the replica an observer even if its id is a voter's (a broker in one process
-    with a controller). ``on_role`` hears of every role that the replica takes, on lane ``raft``,
-    where a listener hears of leaders only.
+    with a controller). ``kraft_version``: 1 if the voter set may change. ``on_role`` hears of every
+    role that the replica takes, on lane ``raft``, where a listener hears of leaders only.
     """
 
     def __init__(
@@ -91,8 +91,9 @@ class RaftClient:
         observer: bool = False,
         directory_id: str = "",
         on_role: Callable[[Role, int], None] | None = None,
+        kraft_version: int = 0,
     ) -> None:
-        context = RaftContext(process, node_id, directory_id, config, rules)
+        context = RaftContext(process, node_id, directory_id, config, rules, kraft_version)
         self._context = context
         self._on_role = on_role
         self.log = log

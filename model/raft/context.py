@@ -22,6 +22,7 @@ class RaftContext:
         "config",
         "directory_id",
         "fetch_timeout_us",
+        "kraft_version",
         "node_id",
         "out",
         "process",
@@ -36,12 +37,14 @@ class RaftContext:
         directory_id: str,
         config: BrokerConfig,
         rules: RaftRules,
+        kraft_version: int = 0,
     ) -> None:
         self.process = process
         self.out = process.out
         self.timers = process.timers
         self.node_id = node_id
         self.directory_id = directory_id  # "" where directories have no ids
+        self.kraft_version = kraft_version  # 0: the voters are those of the configuration
         self.config = config
         self.rules = rules
         self.fetch_timeout_us = config.controller_quorum_fetch_timeout_ms * 1000

@@ -52,6 +52,8 @@ class Cluster:
         self.duplicates: list[Host] = []
         self._topics: dict[str, str] = {}  # topic id -> name
         trace.subscribe(facts.TopicCreated, self._on_topic)
+        # A quorum with a standby is formatted with --initial-controllers, so that it may change.
+        self._kraft_version = 1 if cluster.standby_controllers else 0
         self._features = self.settings.formatted_features()
         self._directories: dict[str, tuple[Any, str]] = {}  # controller -> (disk, directory id)
         self._factories: dict[str, Callable[..., Any]] = {}
@@ -143,7 +145,7 @@ class Cluster:
             config, rules = self.settings.config(name), self.settings.rules(name)
             return told(config, Controller(
                 name, node_id, self.voters, config, rules, files, rng, now, self._features,
-                self._format(name, files),
+                self._format(name, files), kraft_version=self._kraft_version,
             ))  # fmt: skip
 
         host = self.world.add_host(name, rack=rack or "rack-0")
@@ -199,7 +201,7 @@ class Cluster:
             return told(config, CombinedNode(
                 name, node_id, config, rack, self.voters, rules,
                 self.settings.broker_rules(name), files, rng, now, self._features,
-                self._format(name, files),
+                self._format(name, files), self._kraft_version,
             ))  # fmt: skip
 
         return factory

@@ -57,6 +57,16 @@ def test_wrong_changes_are_refused() -> None:
     ]
 
 
+def test_the_voters_of_the_configuration_do_not_change() -> None:  # kraft.version 0
+    cluster = {"brokers": 1, "controllers": 3}
+    change = {"kind": "remove-voter", "node": "controller-3", "at": "2s"}
+    again = {"kind": "add-voter", "node": "controller-3", "at": "4s"}
+    assert answers(change, again, cluster=cluster) == [
+        ("remove-voter", "UNSUPPORTED_VERSION", "voter 3003"),
+        ("add-voter", "UNSUPPORTED_VERSION", "voter 3003"),
+    ]
+
+
 def test_describe_quorum_tells_who_votes_and_who_follows() -> None:
     ((_, error, told),) = answers({"kind": "describe-quorum", "at": "3s"})
     assert error == "NONE"

@@ -45,13 +45,14 @@ class CombinedNode(Process):
         now: int,
         features: Mapping[str, int] | None = None,
         directory_id: str = "",
+        kraft_version: int = 0,
     ) -> None:
         self._parts: tuple[Process, ...] = ()
         super().__init__(name, files, rng, now)
         self.endpoint = voters[node_id]
         self.controller = controller = Controller(
             self.endpoint, node_id, voters, config, rules, files, rng, now, features, directory_id,
-            self,
+            self, kraft_version,
         )  # fmt: skip
         raft = controller.raft
         assert isinstance(raft, RaftClient), raft

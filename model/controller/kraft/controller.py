@@ -59,7 +59,8 @@ class Controller(Process):
 
     ``voters``: the addresses of the voters, by id. ``rules``: an object with ``controller``,
     ``raft`` and ``storage``. ``features`` and ``directory_id``: the feature levels of the bootstrap
-    metadata and the id of the metadata log's directory, as kafka-storage format has set them.
+    metadata and the id of the metadata log's directory, as kafka-storage format has set them; so is
+    ``kraft_version``, 1 if the voters may change.
     ``whole``: the process that this controller is part of, in combined mode; its broker joins
     ``listeners``.
     """
@@ -90,8 +91,10 @@ class Controller(Process):
         features: Mapping[str, int] | None = None,
         directory_id: str = "",
         whole: Process | None = None,
+        kraft_version: int = 0,
     ) -> None:
         super().__init__(name, files, rng, now, whole)
+        self.kraft_version = kraft_version
         self.node_id = node_id
         self.directory_id = directory_id
         self.features = dict(features or {})
@@ -123,7 +126,7 @@ class Controller(Process):
         )
         return RaftClient(
             self, self.node_id, self.voters, log, config, rules.raft, self.listeners,
-            directory_id=self.directory_id,
+            directory_id=self.directory_id, kraft_version=self.kraft_version,
         )  # fmt: skip
 
     @property

@@ -1,7 +1,7 @@
 """Levels of features: what each release supports, and what kafka-storage format writes (KIP-584).
 
 Models MetadataVersion, EligibleLeaderReplicasVersion, TransactionVersion and Formatter. Left out:
-kraft.version (every quorum can change its voters here), group.version, share.version.
+kraft.version (of the quorum's own log: model/raft), group.version, share.version.
 """
 
 from __future__ import annotations

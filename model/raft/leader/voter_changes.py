@@ -2,9 +2,10 @@
 
 Models AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler. A change is a VotersRecord of the
 leader; it is answered once it is committed, or after the request timeout. One change runs at a
-time. It needs a committed record of the leader's own epoch, and no VotersRecord above the high
-watermark. A new voter must have reached the log's end within the last hour. A leader that is not in
-the new set leads until the change is committed, does not count its own log, and then resigns.
+time. It needs a committed record of the leader's own epoch, kraft.version 1, and no VotersRecord
+above the high watermark. A new voter must have reached the log's end within the last hour. A leader
+that is not in the new set leads until the change is committed, does not count its own log, and then
+resigns.
 
 Left out: the check of a new voter by ApiVersions.
 """
@@ -122,12 +123,17 @@ class VoterChanges:
             return None
         uncommitted = self._voters.latest_offset >= role.high_watermark >= 0
         own_epoch_committed = role.high_watermark >= 0
-        if (
-            self._pending is not None
-            or uncommitted
-            or not self._context.rules.may_change_voters(own_epoch_committed)
+        error = Errors.NONE
+        if self._pending is not None or not self._context.rules.may_change_voters(
+            own_epoch_committed
         ):
-            self._respond(item, Errors.REQUEST_TIMED_OUT)
+            error = Errors.REQUEST_TIMED_OUT
+        elif self._context.kraft_version == 0:
+            error = Errors.UNSUPPORTED_VERSION
+        elif uncommitted:
+            error = Errors.REQUEST_TIMED_OUT
+        if error is not Errors.NONE:
+            self._respond(item, error)
             return None
         return role
 

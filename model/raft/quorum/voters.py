@@ -5,7 +5,7 @@ Models VoterSetHistory and the voter half of KRaftControlRecordStateMachine. A v
 counts as soon as it is in the log, committed or not, and no longer once it is truncated. How a
 leader changes the set is in :mod:`kafkasim.model.raft.leader.voter_changes`.
 
-Left out: kraft.version (it counts as 1); endpoints other than one address; supported versions.
+Left out: a change of kraft.version; endpoints other than one address; supported versions.
 """
 
 from __future__ import annotations
