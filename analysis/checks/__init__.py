@@ -10,7 +10,7 @@ from kafkasim.analysis.checks import (
 )
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import groups as group_harm
-from kafkasim.analysis.checks.harm import members, rebalances, shutdown
+from kafkasim.analysis.checks.harm import members, rebalances, shutdown, watermark
 from kafkasim.analysis.checks.transactions import queries as transactions
 
 CHECKS: dict[str, str] = {
@@ -43,6 +43,7 @@ CHECKS: dict[str, str] = {
     "fence-has-reason": harm.FENCE_REASON,
     "deposed-leader-stops": harm.STALE_SERVICE,
     "shutdown-ends": shutdown.SHUTDOWN_ENDS,
+    "high-watermark-moves": watermark.WATERMARK_STALLS,
     "application-failed": applications.FAILED,
     "transaction-reads": transactions.READS,
     "torn-transaction": transactions.TORN,

@@ -22,16 +22,17 @@ from kafkasim.analysis.checks.limits import BROKER_LIMITS
 JUDGED_KINDS = (
     "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished",
     "BecameFollower", "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "BrokerState",
-    "ClockDrifted", "ConsumerAssigned", "ControlRequest", "ControllerActive",
+    "ClockDrifted", "ConfigChanged", "ConsumerAssigned", "ControlRequest", "ControllerActive",
     "CoordinatorLoaded", "FaultEnded", "FaultStarted", "FinalOffset", "FinalReplica",
     "FinalResults", "GroupAssigned", "GroupConverted", "GroupState", "HighWatermark",
-    "HostPaused", "HostResumed", "HostStarted", "HostStopped", "IsrProposed", "KeySent",
-    "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "OffsetCommitted",
+    "HostPaused", "HostResumed", "HostStarted", "HostStopped", "IsrChanged", "IsrProposed",
+    "KeySent", "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "OffsetCommitted",
     "OffsetFetched", "OffsetsDeleted", "PartitionChanged", "Phase", "Polled", "Positioned",
-    "Processed", "ProcessorStarted", "ReadsCommitted", "Rebootstrapped", "SessionEnded",
-    "TimeLimit", "TopicCreated", "TopicDeleted", "TransactionBegun", "TransactionEnded",
-    "TransactionEnding", "TransactionOffsets", "TransactionSent", "TransactionState",
-    "TransactionsLoaded", "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
+    "Processed", "ProcessorStarted", "ReadsCommitted", "Rebootstrapped", "ReplicaFailed",
+    "Replicated", "SessionEnded", "TimeLimit", "TopicCreated", "TopicDeleted",
+    "TransactionBegun", "TransactionEnded", "TransactionEnding", "TransactionOffsets",
+    "TransactionSent", "TransactionState", "TransactionsLoaded", "ZkControllerWrite",
+    "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

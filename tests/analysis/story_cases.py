@@ -48,7 +48,7 @@ def _at(story: Sequence[tuple[float, str, Any]]) -> Case:
     return [(node, At(seconds, fact)) for seconds, node, fact in story]
 
 
-OF_BROKERS = ("SHUTDOWNENDS",)
+OF_BROKERS = ("HWSTALL", "SHUTDOWNENDS")
 
 STORY_CASES = {
     **_cases(HARM, _at, {each: each for each in OF_BROKERS}),

@@ -1,0 +1,167 @@
+"""High watermarks move: scenarios/judging/harm/watermark.py derives the bound.
+
+Here the leader of the highest leader epoch is judged, and no deposed one.
+"""
+
+from __future__ import annotations
+
+from kafkasim.analysis.checks.base import offending
+
+SLACK_US = 1_000_000
+
+_MARKS = """
+    -- What moves a partition's high watermark, or explains that it stands still.
+    SELECT run, topic_id, partition, seq, t_us, node, 'leads' AS what, leader_epoch,
+           high_watermark, 0L AS min_isr, CAST(NULL AS ARRAY<BIGINT>) AS isr,
+           CAST(NULL AS ARRAY<BIGINT>) AS replicas
+    FROM BecameLeader
+    UNION ALL
+    SELECT run, topic_id, partition, seq, t_us, node, 'moves', leader_epoch, high_watermark,
+           min_isr, NULL, NULL
+    FROM HighWatermark
+    UNION ALL
+    SELECT run, topic_id, partition, seq, t_us, node, 'changed', leader_epoch, NULL, NULL, isr,
+           replicas
+    FROM partition_changes
+    UNION ALL
+    SELECT run, topic_id, partition, seq, t_us, node, 'answered', leader_epoch, NULL, NULL, NULL,
+           NULL
+    FROM IsrChanged
+    UNION ALL
+    SELECT run, topic_id, partition, seq, t_us, node, 'proposed', leader_epoch, NULL, NULL, NULL,
+           NULL
+    FROM IsrProposed
+    UNION ALL
+    SELECT run, topic_id, partition, seq, t_us, node, 'failed', NULL, NULL, NULL, NULL, NULL
+    FROM ReplicaFailed
+    UNION ALL
+    SELECT run, topic_id, partition, ends.seq, ends.t_us, ends.node, what, NULL, NULL, NULL, NULL,
+           NULL
+    FROM (SELECT DISTINCT run, topic_id, partition FROM BecameLeader)
+    JOIN (SELECT run, seq, t_us, node, 'end' AS what FROM Phase WHERE phase IN ('liveness', 'end')
+          UNION ALL
+          SELECT run, seq, t_us, node, IF(config LIKE '%throttled%', 'throttled', 'configured')
+          FROM ConfigChanged) AS ends USING (run)"""
+
+_LED = """
+    SELECT *, last(IF(what = 'leads', struct(node, leader_epoch AS epoch, t_us), NULL), true) OVER (
+                  PARTITION BY run, topic_id, partition ORDER BY seq) AS leader
+    FROM (SELECT *, max(IF(what = 'leads', leader_epoch, NULL)) OVER (
+                        PARTITION BY run, topic_id, partition ORDER BY seq) AS newest
+          FROM marks)
+    WHERE what != 'leads' OR leader_epoch = newest"""
+
+_STOOD = f"""
+    -- High watermarks that stood still for the wait of a fetch and a second, by the next row that
+    -- says anything of them, where Kafka has no reason to hold them.
+    SELECT looks.*, wait_us, created.min_isr AS created_isr
+    FROM (SELECT run, topic_id, partition, seq, t_us, led.node AS node, led.epoch AS epoch,
+                 led.t_us AS led_us, mark.seq AS marked, mark.t_us AS hw_us, mark.hw AS hw,
+                 mark.min_isr AS min_isr, state.isr AS isr, state.replicas AS replicas, changed_us,
+                 greatest(changed_us, configured_us) AS settled_us
+          FROM (SELECT *,
+                       last(IF(what IN ('leads', 'moves'),
+                               struct(seq, t_us, high_watermark AS hw, min_isr), NULL), true)
+                           OVER before AS mark,
+                       last(IF(what = 'leads', leader, NULL), true) OVER before AS led,
+                       last(IF(what = 'changed', struct(leader_epoch AS epoch, isr, replicas),
+                               NULL), true) OVER before AS state,
+                       last(IF(what IN ('changed', 'answered'), t_us, NULL), true) OVER before
+                           AS changed_us,
+                       last(IF(what = 'configured', t_us, NULL), true) OVER before
+                           AS configured_us,
+                       max(IF(what = 'throttled', true, NULL)) OVER before AS throttled,
+                       last(IF(what = 'proposed', struct(seq, leader_epoch AS epoch), NULL), true)
+                           OVER before AS proposed,
+                       last(IF(what = 'answered', seq, NULL), true) OVER before AS answered,
+                       last(IF(what = 'failed', seq, NULL), true) OVER before AS failed
+                FROM led
+                WHERE what NOT IN ('moves', 'proposed')
+                    OR (node = leader.node AND leader_epoch = leader.epoch)
+                WINDOW before AS (PARTITION BY run, topic_id, partition ORDER BY seq
+                                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+          WHERE what IN ('leads', 'moves', 'changed', 'proposed', 'end') AND throttled IS NULL
+              AND t_us - mark.t_us > {SLACK_US}
+              AND state.epoch = led.epoch
+              AND coalesce(failed, -1) <= coalesce(answered, -1)
+              AND (proposed IS NULL OR proposed.epoch != led.epoch
+                   OR proposed.seq < coalesce(answered, -1))) AS looks
+    JOIN (SELECT run, node, max(limit_us) AS wait_us FROM TimeLimit
+          WHERE config = 'replica.fetch.wait.max.ms' GROUP BY run, node) AS limits
+        ON looks.run = limits.run AND looks.node = limits.node
+    LEFT JOIN (SELECT run, topic_id, min(min_isr) AS min_isr FROM TopicCreated
+               GROUP BY run, topic_id) AS created
+        ON looks.run = created.run AND looks.topic_id = created.topic_id
+    WHERE t_us - hw_us >= wait_us + {SLACK_US}
+        AND size(isr) >= coalesce(nullif(looks.min_isr, 0), created.min_isr, size(replicas))"""
+
+_AHEAD = """
+    -- Since when each member of the ISR has more: the leader alone since its last append.
+    SELECT stood.run, stood.topic_id, stood.partition, stood.seq, host, any_value(stood.node)
+           AS node, any_value(stood.t_us) AS t_us, any_value(led_us) AS led_us,
+           any_value(hw_us) AS hw_us, any_value(hw) AS hw, any_value(isr) AS isr,
+           any_value(replicas) AS replicas, any_value(changed_us) AS changed_us,
+           any_value(settled_us) AS settled_us, any_value(wait_us) AS wait_us,
+           IF(host = any_value(stood.node), max(grown.t_us),
+              min(IF(grown.seq > marked, grown.t_us, NULL))) AS ahead_us
+    FROM (SELECT *, explode(transform(isr, broker -> concat('broker-', broker))) AS host
+          FROM stood) AS stood
+    LEFT JOIN (
+        SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, next_offset FROM Appended
+        UNION ALL
+        SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, start_offset
+        FROM BecameLeader
+        UNION ALL
+        SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, next_offset
+        FROM Replicated) AS grown
+        ON stood.run = grown.run AND stood.topic_id = grown.topic_id
+        AND stood.partition = grown.partition AND host = grown.node
+        AND epoch = grown.leader_epoch AND grown.seq < stood.seq AND next_offset > hw
+    WHERE host != stood.node OR size(isr) = 1
+    GROUP BY stood.run, stood.topic_id, stood.partition, stood.seq, host"""
+
+_WAITING = f"""
+    -- Stands in which all members have more, counted from when the last of them had, and from a
+    -- second after the last change of the ISR or of a setting.
+    SELECT run, topic_id, partition, seq, any_value(node) AS node, any_value(t_us) AS t_us,
+           any_value(hw) AS hw, any_value(isr) AS isr, any_value(changed_us) AS changed_us,
+           any_value(array_except(replicas, isr)) AS outside,
+           any_value(wait_us) + {SLACK_US} AS bound_us, min(ahead_us) AS first_us,
+           greatest(any_value(settled_us) + {SLACK_US}, any_value(hw_us), any_value(led_us),
+                    max(ahead_us)) AS since_us
+    FROM ahead GROUP BY run, topic_id, partition, seq HAVING count(*) = count(ahead_us)"""
+
+_STRETCHES = """
+    -- The times in which brokers are fenced.
+    SELECT run, broker, min(IF(fenced, struct(seq, t_us), NULL)) AS first, max(until) AS until
+    FROM (SELECT *, coalesce(lead(seq) OVER one, 1L << 62) AS until,
+                 sum(IF(fenced, 0, 1)) OVER one AS stretch
+          FROM BrokerRegistration WINDOW one AS (PARTITION BY run, broker ORDER BY seq))
+    GROUP BY run, broker, stretch"""
+
+WATERMARK_STALLS = offending(
+    # The high watermark moves within the wait of a fetch and a second after all members of the ISR
+    # have more. The leader may wait for a replica outside that is not fenced; when that is fenced,
+    # the leader looks again at the next fetch or append.
+    f"""
+    WITH marks AS ({_MARKS}), led AS ({_LED}), stood AS ({_STOOD}), ahead AS ({_AHEAD}),
+    waiting AS ({_WAITING}), stretches AS ({_STRETCHES})
+    SELECT run, topic_id, partition, seq, node, hw, stood_us
+    FROM (SELECT waiting.run, topic_id, partition, seq, any_value(node) AS node,
+                 any_value(hw) AS hw, any_value(isr) AS isr, any_value(first_us) AS first_us,
+                 any_value(changed_us) AS changed_us, any_value(since_us) AS since_us,
+                 any_value(t_us - since_us) AS stood_us, any_value(bound_us) AS bound_us,
+                 max(IF(other IS NULL, 0, coalesce(first.t_us, t_us))) AS fenced_us
+          FROM (SELECT *, explode_outer(outside) AS other FROM waiting
+                WHERE t_us - since_us >= bound_us) AS waiting
+          LEFT JOIN stretches ON waiting.run = stretches.run AND other = broker
+              AND first.seq < seq AND until > seq
+          GROUP BY waiting.run, topic_id, partition, seq) AS stalls
+    LEFT ANTI JOIN disturbances ON stalls.run = disturbances.run
+        AND (host = node OR array_contains(transform(isr, each -> concat('broker-', each)), host))
+        AND begin_us <= since_us + bound_us AND end_us >= first_us - {SLACK_US}
+    WHERE NOT (fenced_us > changed_us AND fenced_us >= first_us)""",
+    "'HWSTALL'",
+    "'%s: the high watermark stands at %d for %d us after all of the ISR had more', node, hw,"
+    " stood_us",
+)
