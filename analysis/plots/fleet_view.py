@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,7 @@ def points(stored: Stored) -> list[Point]:
 
 def picture(points: Sequence[Point]) -> Any:
     """Return the figure: a row of dots per configuration, one dot a seed, with its median."""
-    labels = sorted({point.label for point in points})
+    labels = sorted({point.label for point in points}, key=_by_numbers)
     fig = style.figure(12, 2.3 + 0.55 * len(labels))
     left, right = fig.subplots(1, 2, sharey=True)
     for axes, name, title in (
@@ -98,6 +99,12 @@ def picture(points: Sequence[Point]) -> Any:
     seeds = len({point.seed for point in points})
     style.heading(fig, "Fleet", f"{len(points)} runs  ·  {seeds} seeds  ·  one dot is one run")
     return fig
+
+
+def _by_numbers(label: str) -> list[tuple[float, str]]:
+    """Return the key that sorts labels by the numbers in them: 3000 is before 10000."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", label)
+    return [(float(part), "") if place % 2 else (0.0, part) for place, part in enumerate(parts)]
 
 
 def _dots(axes: Any, points: Sequence[Point], name: str, y: int, width: float) -> None:

@@ -47,8 +47,9 @@ def _title(swept: Swept) -> str:
 
 def _lines(swept: Swept, shown: Sequence[Measure]) -> Any:
     axis = swept.sweep.axes[0]
-    fig = style.figure(2.2 + 3.6 * len(shown), 4.2)
-    for panel, one in zip(fig.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+    rows, columns = _grid(len(shown))
+    fig = style.figure(2.2 + 3.6 * columns, 0.6 + 3.6 * rows)
+    for panel, one in zip(fig.subplots(rows, columns, squeeze=False).flat, shown, strict=True):
         found = [swept.estimate(index, one) for index in range(len(swept.sweep.points))]
         places = range(len(found))
         low = [point.value if math.isnan(point.low) else point.low for point in found]
@@ -70,12 +71,18 @@ def _heat_maps(swept: Swept, shown: Sequence[Measure]) -> Any:
     across, down = _oriented(swept.sweep.axes)
     width = max(3.4, 0.95 * len(swept.sweep.axes[across].levels) + 1.9)
     height = max(2.2, 0.55 * len(swept.sweep.axes[down].levels) + 2.0)
-    fig = style.figure(max(6.5, width * len(shown)), height + 0.3)
-    for panel, one in zip(fig.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+    rows, columns = _grid(len(shown))
+    fig = style.figure(max(6.5, width * columns), height * rows + 0.3)
+    for panel, one in zip(fig.subplots(rows, columns, squeeze=False).flat, shown, strict=True):
         low, high = _bounds(swept, one)
         _heat_map(fig, panel, swept, one, across, down, {}, (low, high))
         panel.set_title(one.axis, fontsize=9, loc="left")
     return fig
+
+
+def _grid(panels: int) -> tuple[int, int]:
+    """Return rows and columns: four panels in one row are too small to read on a page."""
+    return (2, 2) if panels == 4 else (1, panels)
 
 
 def _multiples(swept: Swept, one: Measure) -> Any:

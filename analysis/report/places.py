@@ -96,7 +96,7 @@ def interesting(verdicts: Verdicts, most: int) -> list[str]:
 
 
 def stored_request(stored: Stored, name: str) -> dict[str, Any]:
-    """Return what decides a stored run: scenario, seed, variants; and how it was asked for."""
-    wanted = ("seed", "spec", "settings", "variants", "twin", "digest")
+    """Return what decides a stored run, with its label and how it was asked for."""
+    wanted = ("label", "seed", "spec", "settings", "variants", "twin", "digest")
     row = stored.runs_table().where(F.col("run") == name).select(*wanted).collect()[0].asDict()
     return {**row, "spec": json.loads(row["spec"])}

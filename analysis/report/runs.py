@@ -24,6 +24,7 @@ class Told:
     findings: Sequence[Finding]
     replay: str
     note: str = ""
+    label: str = ""  # the configuration of a run of a fleet, which tells its settings
 
 
 def part(key: str, run: OneRun, told: Told) -> Part:
@@ -40,8 +41,9 @@ def part(key: str, run: OneRun, told: Told) -> Part:
     beside = [Text("The story", told.story)]
     if told.explanations:
         beside.append(Text("Why", told.explanations))
+    name = told.label or manifest["scenario"]
     return Part(
-        key, f"{manifest['scenario']}, seed {manifest['seed']}", told.note or _claim(manifest),
+        key, f"{name}, seed {manifest['seed']}", told.note or _claim(manifest),
         str(manifest["verdict"]), about, timeline=_timeline(run, facts), beside=beside,
     )  # fmt: skip
 

@@ -264,6 +264,15 @@ def test_runs_of_a_fleet_and_of_directories_are_read_alike(
     assert fleet_view.points(fleet) == [replace(one, seed=0) for one in fleet_view.points(tree)]
 
 
+def test_configurations_of_a_fleet_are_ordered_by_the_numbers_in_them() -> None:
+    from kafkasim.analysis.plots import fleet_view
+
+    labels = [f"flapping[lag={lag},pause={pause}s]" for lag in (3000, 10000) for pause in (2.5, 12)]
+    points = [fleet_view.Point(label, 0, "pass", 1.0, 0.0) for label in sorted(labels)]
+    ticks = fleet_view.picture(points).axes[0].get_yticklabels()
+    assert [tick.get_text() for tick in ticks] == labels
+
+
 def test_offline_log_directories_count_until_the_next_start() -> None:
     rows: Case = [
         topic(),

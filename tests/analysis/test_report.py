@@ -193,12 +193,13 @@ def test_a_run_of_a_fleet_is_simulated_again(spark: SparkSession, tmp_path: Path
     from kafkasim.analysis.fleet import run_fleet
 
     place = str(tmp_path)
-    run_fleet(spark, [Configuration("acks-one-loses")], range(2), place)
-    assert invoke(["report", place, "--run", "acks-one-loses/seed-000001"]) == 0
+    run_fleet(spark, [Configuration("acks-one-loses", label="as-it-is")], range(2), place)
+    assert invoke(["report", place, "--run", "as-it-is/seed-000001"]) == 0
     text = (tmp_path / "report.html").read_text()
     page = Structure(text)
     sections = [section["id"] for section in page.all("section")]
     assert sections == ["fleet", "run-1"]
+    assert '<h2 id="run-1-title">as-it-is, seed 1 ' in text
     assert len(page.figures) == 1
     assert "kafkasim run acks-one-loses --seed 1</dd>" in text
     assert "another digest" not in text

@@ -167,9 +167,10 @@ def _told(directory: Path, shown: str, asked: dict[str, Any] | None, note: str) 
         for each in same:
             if each.turn is not None:
                 findings.append(Finding(each.turn.t_us, each.anomaly, each.where, each.found))
-    replay = f"kafkasim replay {shown}"
+    replay, label = f"kafkasim replay {shown}", ""
     if asked is not None:
+        label = asked["label"]
         replay = showing.command(
             asked["seed"], manifest["scenario"], asked["settings"], asked["given"], asked["twin"]
         )
-    return Told(tell(directory, STORY_LINES), lines, findings, replay, note)
+    return Told(tell(directory, STORY_LINES), lines, findings, replay, note, label)
