@@ -53,6 +53,7 @@ class Progress:
         self._newest = -1  # the highest zxid of a partition change
         self._changed: dict[PartitionKey, int] = {}  # the row of the last change
         self._connected: dict[str, int] = {}  # node -> the row of its last connection
+        self._proposed: dict[PartitionKey, facts.IsrProposed] = {}
         self._controller = (-1, "")  # (controller epoch, node)
         self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
         for kind, handler in (
@@ -67,6 +68,7 @@ class Progress:
             (facts.ReplicaFailed, self._on_failed),
             (facts.BecameFollower, self._on_follower),
             (facts.HostStarted, self._on_started),
+            (facts.IsrProposed, self._on_isr_proposed),
             (facts.IsrUpdateFailed, self._on_isr_refused),
             (facts.StateChangeFailed, self._on_state_change_failed),
             (facts.ZooKeeperConnection, self._on_connection),
@@ -223,9 +225,25 @@ class Progress:
                 self.unsure[key] = fact.leader_epoch
         self._newest = max(self._newest, fact.offset)
 
-    def _on_isr_refused(self, _seq: int, _t: int, node: str, fact: facts.IsrUpdateFailed) -> None:
-        """Suspect a lost answer: the writer connected again after the last change in the trace."""
+    def _on_isr_proposed(self, _seq: int, _t: int, _node: str, fact: facts.IsrProposed) -> None:
         key = (fact.topic_id, fact.partition)
+        self._proposed[key] = fact
+
+    def _on_isr_refused(self, _seq: int, _t: int, node: str, fact: facts.IsrUpdateFailed) -> None:
+        """Suspect a lost answer: the writer connected again after the last change in the trace.
+
+        A proposal that builds on an older change than the trace has was refused for that one. The
+        controller had the answer to its write, so it knows a repeated proposal (KAFKA-12751).
+        """
+        key = (fact.topic_id, fact.partition)
+        known, proposed = self.partitions.get(key), self._proposed.get(key)
+        if (
+            known is not None
+            and proposed is not None
+            and proposed.leader_epoch == fact.leader_epoch
+        ):
+            if proposed.partition_epoch < known.partition_epoch:
+                return
         if self._zookeeper and fact.error == "INVALID_UPDATE_VERSION":
             found = max(self._connected.get(each, -1) for each in (node, self._controller[1]))
             if found > self._changed.get(key, -1):

@@ -6,7 +6,9 @@ something else instead: a *chain* of events, one shortly after the other (chains
 *shape*, a few small faults that meet around one place and time (draw_shape.py, shapes/). At last
 some of the others get a second log directory that fails, a topic that grows, or records that are
 deleted. In some of those on KRaft, groups use the consumer protocol (KIP-848). Producers of some
-use transactions (draw_transactions.py). In ZooKeeper mode some groups are of old consumers.
+use transactions (draw_transactions.py), and of those some producers, requests or answers come late.
+Some replies that are late are lost with their connection. In ZooKeeper mode some groups are of old
+consumers.
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -21,7 +23,12 @@ from typing import Any
 
 from kafkasim.scenarios.searching.chains.chain import play_chain
 from kafkasim.scenarios.searching.draw_cluster import add_quorum, cluster, topic
-from kafkasim.scenarios.searching.draw_faults import faults, more_faults, two_directories
+from kafkasim.scenarios.searching.draw_faults import (
+    faults,
+    lost_replies,
+    more_faults,
+    two_directories,
+)
 from kafkasim.scenarios.searching.draw_operations import (
     delete_records,
     grow,
@@ -29,7 +36,7 @@ from kafkasim.scenarios.searching.draw_operations import (
     operations,
 )
 from kafkasim.scenarios.searching.draw_shape import play_shape
-from kafkasim.scenarios.searching.draw_transactions import transactions
+from kafkasim.scenarios.searching.draw_transactions import stalls, transactions
 from kafkasim.scenarios.searching.draw_workload import (
     consumer_groups,
     old_consumers,
@@ -60,7 +67,9 @@ def draw(seed: int) -> dict[str, Any]:
     data = _draw(seed)
     consumer_groups(random.Random(f"swarm/{seed}/consumer-groups"), data)
     transactions(random.Random(f"swarm/{seed}/transactions"), data)
+    stalls(random.Random(f"swarm/{seed}/transaction-stalls"), data)
     old_consumers(random.Random(f"swarm/{seed}/old-consumers"), data)
+    lost_replies(random.Random(f"swarm/{seed}/lost-replies"), data)
     return data
 
 

@@ -192,3 +192,34 @@ def two_directories(
                 "kind": "restart", "node": node, "at": f"{at + rng.randrange(500, 5000)}ms",
                 "kill": rng.random() < 0.5, "pause": "300ms",
             })  # fmt: skip
+
+
+LOST_REPLIES = 0.15
+"""The share of seeds in which a reply is lost with its connection."""
+
+ASKED = (
+    ("AlterPartition", "IsrProposed", 4),
+    ("AlterPartition", "IsrProposed", 4),
+    ("Produce", "Appended", 60),
+    ("OffsetCommit", "Appended", 60),
+    ("JoinGroup", "MemberRequest", 20),
+    ("SyncGroup", "MemberRequest", 20),
+)
+"""An API, a fact of a host at one end of such a request before the reply, and how many of these
+facts there are at most before the one that counts."""
+
+
+def lost_replies(rng: random.Random, data: dict[str, Any]) -> None:
+    """Lose a reply in some seeds: it is late, and its connection breaks.
+
+    The sender asks again for what has been done. A reply that is only late comes in the end, before
+    its request times out; only a lost one shows whether the receiver takes a request twice.
+    """
+    if rng.random() >= LOST_REPLIES or data["expect"].keys() & {"never", "in-time"}:
+        return
+    api, fact, most = rng.choice(ASKED)
+    asked = {"node": "@node", "when": {"fact": fact, "count": rng.randrange(1, most + 1)}}
+    data["faults"] += [
+        {"kind": "hold", "api": api, "direction": "response", "for": "2s", **asked},
+        {"kind": "reset", "at": ["20ms", "1s"], **asked},
+    ]

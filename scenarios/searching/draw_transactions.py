@@ -95,3 +95,76 @@ def _add_processor(rng: random.Random, data: dict[str, Any]) -> None:
             "metadata.max.age.ms": 5000,
         },
     })  # fmt: skip
+
+
+STALLED = 0.5
+"""The share of the seeds with transactions in which what a transaction waits for comes late."""
+
+LATE = ("Produce", "Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
+"""Requests of a transactional producer that are late, or whose answers are."""
+
+MOMENTS = ("TransactionBegun", "TransactionSent", "TransactionSent", "TransactionEnding")
+
+
+def stalls(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let what transactions wait for come late, in half of the seeds that have any.
+
+    A producer pauses for about as long as its transaction.timeout.ms. Or its requests are under way
+    for longer than it waits for them: in half of these seeds it gives up batches soon. Or a
+    coordinator does not hear of its markers, and goes away. Other faults hardly ever meet a
+    transaction that is open, and last less than its timeout.
+    """
+    share = rng.random()
+    writers = [each for each in data["workload"] if timeout_of(each)]
+    if not writers or share >= STALLED or data["expect"].keys() & {"never", "in-time"}:
+        return
+    for _ in range(rng.choice((1, 2))):
+        stall = rng.choice((_pause, _late, _late, _unheard_markers))
+        data["faults"] += stall(rng, rng.choice(writers), data["cluster"]["brokers"])
+    for writer in writers:
+        if writer["kind"] == "producer" and share < STALLED / 2:
+            request, linger = rng.choice((400, 1000)), writer["config"].get("linger.ms", 0)
+            writer["config"]["request.timeout.ms"] = request
+            writer["config"]["delivery.timeout.ms"] = request + linger + rng.choice((200, 2000))
+
+
+def timeout_of(workload: dict[str, Any]) -> int:
+    """Return transaction.timeout.ms of a transactional producer or a processor, 0 of others."""
+    config = workload.get("producer-config", workload["config"])
+    return int(config.get("transaction.timeout.ms", 0))
+
+
+def _moment(rng: random.Random) -> dict[str, Any]:
+    return {"fact": rng.choice(MOMENTS), "count": rng.randrange(1, 60)}
+
+
+def _pause(rng: random.Random, writer: dict[str, Any], _: int) -> list[dict[str, Any]]:
+    timeout = timeout_of(writer)
+    lasts = [f"{timeout // 2}ms", f"{timeout * 3 // 2}ms"]
+    return [{"kind": "gc-pause", "node": "@node", "for": lasts, "when": _moment(rng)}]
+
+
+def _late(rng: random.Random, _: dict[str, Any], __: int) -> list[dict[str, Any]]:
+    direction = rng.choice(("request", "request", "response"))
+    return [{
+        "kind": "hold", "node": "@node", "api": rng.choice(LATE), "direction": direction,
+        "for": ["300ms", "4s"], "when": _moment(rng),
+    }]  # fmt: skip
+
+
+def _unheard_markers(
+    rng: random.Random, writer: dict[str, Any], brokers: int
+) -> list[dict[str, Any]]:
+    transactional_id = writer.get("transactional-id")
+    if transactional_id is None or writer.get("count", 1) > 1:
+        return _late(rng, writer, brokers)
+    node = f"transaction-coordinator:{transactional_id}"
+    begins = rng.randrange(500, 5000)
+    gone = begins + rng.randrange(200, 1500)
+    return [
+        {"kind": "hold", "node": node, "api": "WriteTxnMarkers", "direction": "response",
+         "peers": [f"broker-{number + 1}" for number in range(brokers)],
+         "at": f"{begins}ms", "for": ["2s", "5s"]},
+        {"kind": rng.choice(("crash", "gc-pause", "isolate")), "node": node, "at": f"{gone}ms",
+         "for": ["500ms", "4s"], "guarded": True},
+    ]  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from tests.scenarios.fact_makers import (
@@ -133,6 +135,19 @@ def test_a_leader_whose_refused_write_may_be_its_own_waits_for_the_next_epoch() 
         [active, *SHORT, found, ("broker-1", facts.IsrUpdateFailed(T, P, 0, "INELIGIBLE_REPLICA"))],
     ):
         assert _after(other, zookeeper=True).stall_excuse(MISSING, _nothing_lost) == ""
+
+
+@pytest.mark.parametrize(("epoch", "excuse"), [(2, "lost-zookeeper-answer"), (1, "")])
+def test_a_controller_that_knows_a_change_takes_its_proposal_twice(epoch: int, excuse: str) -> None:
+    """It had the answer to its write; the proposal that is refused builds on the change before."""
+    rows = [
+        ("broker-2", facts.ControllerActive(1, True)),
+        *SHORT,
+        ("broker-1", facts.IsrProposed(T, P, 0, epoch, "shrink", (3,))),
+        ("broker-2", facts.ZooKeeperConnection(5, "CONNECTED", "zookeeper-2")),
+        ("broker-1", facts.IsrUpdateFailed(T, P, 0, "INVALID_UPDATE_VERSION")),
+    ]
+    assert _after(rows, zookeeper=True).stall_excuse(MISSING, _nothing_lost) == excuse
 
 
 def test_a_group_waits_for_a_partition_whose_creation_was_not_answered() -> None:

@@ -9,12 +9,15 @@ import pytest
 
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.searching import draw as drawing
+from kafkasim.scenarios.searching import draw_transactions
 from kafkasim.scenarios.searching.chains import chain
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
 from kafkasim.scenarios.searching.chains.events import EVENTS
 from kafkasim.scenarios.searching.chains.settings import SETTINGS
 from kafkasim.scenarios.searching.draw import MODES, draw
+from kafkasim.scenarios.searching.draw_faults import lost_replies
 from kafkasim.scenarios.searching.draw_shape import SHAPES
+from kafkasim.scenarios.searching.draw_transactions import stalls
 from kafkasim.scenarios.searching.shapes.focus import Focus
 
 DRAWN = [
@@ -84,3 +87,35 @@ def test_a_chain_of_one_kind_is_valid_however_it_is_drawn(
 
 def test_a_seed_is_drawn_the_same_again() -> None:
     assert [draw(seed) for seed in range(30)] == [draw(seed) for seed in range(30)]
+
+
+def test_what_transactions_wait_for_comes_late_in_seeds_with_transactions_only() -> None:
+    stalled = 0
+    for seed in range(300):
+        with_them, without = draw(seed), draw(seed)
+        without["workload"] = [
+            each for each in without["workload"] if not draw_transactions.timeout_of(each)
+        ]
+        faults = list(without["faults"])
+        stalls(random.Random(seed), without)
+        assert without["faults"] == faults
+        before = len(with_them["faults"])
+        stalls(random.Random(seed), with_them)
+        assert parse(with_them, "stalled").faults or not before
+        stalled += len(with_them["faults"]) > before
+    assert 10 < stalled < 60
+
+
+def test_a_lost_reply_is_held_at_the_host_whose_connections_break() -> None:
+    lost = 0
+    for seed in range(300):
+        data = draw(seed)
+        before = len(data["faults"])
+        lost_replies(random.Random(seed), data)
+        if len(data["faults"]) > before:
+            lost += 1
+            hold, reset = data["faults"][-2:]
+            assert (hold["kind"], reset["kind"]) == ("hold", "reset")
+            assert hold["when"] == reset["when"]
+            parse(data, "lost")
+    assert 20 < lost < 70
