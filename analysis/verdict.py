@@ -43,7 +43,7 @@ that cost the records, or an acknowledgement with acks=0 or 1."""
 FROM_EPOCH = ("MATCH", "HWMONO")
 """Anomalies of a ZooKeeper partition whose leader lost records and went on in its old epoch."""
 
-FROM_POSITIONS = ("duplicate", "skipped-by-commit")
+FROM_POSITIONS = ("duplicate", "skipped-by-commit", "offset-regression")
 """Anomalies of a group whose position was among lost records, so auto.offset.reset moved it."""
 
 FROM_OFFSETS = (

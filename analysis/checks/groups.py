@@ -31,23 +31,25 @@ OFFSET_REGRESSION = offending(
                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
     JOIN topics USING (run, topic)
     LEFT JOIN (SELECT DISTINCT run, topic, true AS gone FROM TopicDeleted) USING (run, topic)
+    LEFT JOIN resets USING (run, topic_id, partition, group)
     WHERE offset < promised AND coordinator_epoch >= known_epoch AND (fetched OR offset >= 0)
           AND NOT (fetched AND offset < 0 AND coalesce(gone, false))""",
     "'offset-regression'",
     "'group %s: %s %d after %d', group, IF(fetched, 'answered', 'was set to'), offset, promised",
     "array(group)",
-    about(promise="promise"),
+    about(promise="promise", reset="IF(fetched, -1, coalesce(reset, -1))"),
 )
 
 SKIPPED_BY_COMMIT = offending(
     # A group's committed offset passed records that no member ever finished processing. A gap lies
     # between the highest offset reached so far and the next range; behind the last range comes the
     # rest, up to whatever was committed. Records below the log start were deleted, and a group that
-    # lagged skips them. A gap without a record for the group is none.
+    # lagged skips them. A gap without a record for the group is none, nor is one whose records were
+    # appended later, after a truncation.
     """
     SELECT run, topic_id, partition, group, seq, reset, missed
     FROM (SELECT * FROM (
-        SELECT run, topic_id, partition, group, seq, reset,
+        SELECT run, topic_id, topic, partition, group, seq, reset,
                greatest(coalesce(reached, start), start, log_start_offset) AS low,
                least(coalesce(base_offset, committed), committed) AS high
         FROM (SELECT run, group, topic, partition, max(offset) AS committed, max(seq) AS seq
@@ -71,7 +73,14 @@ SKIPPED_BY_COMMIT = offending(
     LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted FROM holes)
         USING (run, topic_id, partition, missed)
     LEFT JOIN committed_parts USING (run, topic_id, partition, group)
-    WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false)""",
+    LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, max_by(appended, age) AS appended
+               FROM contents GROUP BY run, topic_id, partition, offset)
+        USING (run, topic_id, partition, missed)
+    JOIN (SELECT run, group, topic, partition, offset AS end, seq AS passed FROM OffsetCommitted)
+        USING (run, group, topic, partition)
+    WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false) AND end > missed
+    GROUP BY run, topic_id, partition, group, seq, reset, missed, appended
+    HAVING coalesce(appended, -1) <= max(passed)""",
     "'skipped-by-commit'",
     "'group %s committed past offset %d unprocessed', group, missed",
     "array(group)",

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
+from kafkasim.scenarios.judging.readers.passed import Passed, Place
 from kafkasim.scenarios.judging.source import (
     DELETING,
     UNCLEAN,
@@ -33,7 +34,7 @@ FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-se
 
 Lost records free their offsets for others, and a reader that is past them gets none of these."""
 
-FROM_POSITIONS = ("duplicate", "skipped-by-commit")
+FROM_POSITIONS = ("duplicate", "skipped-by-commit", "offset-regression")
 """Anomalies of a group that a loss explains if the group was reset afterwards.
 
 Its position was among the lost records, so auto.offset.reset has moved it."""
@@ -128,9 +129,8 @@ class Delivery:
         # The highest reset to latest, which skips all below, and the row of the last reset.
         self._reset: dict[tuple[str, PartitionKey], int] = {}
         self._reset_seq: dict[tuple[str, PartitionKey], int] = {}
-        # The last committed offset with its row, and the highest one.
-        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
-        self._highest: dict[tuple[str, str, int], int] = {}
+        self._committed: dict[Place, tuple[int, int]] = {}  # the last commit, with its row
+        self._passed = Passed()
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._deleted: dict[str, None] = {}
         self._excuses = Excuses(trace)
@@ -248,7 +248,7 @@ class Delivery:
         name = (fact.group, fact.topic, fact.partition)
         before, since = self._committed.get(name, (-1, -1))
         self._committed[name] = (fact.offset, seq)
-        self._highest[name] = max(self._highest.get(name, 0), fact.offset)
+        self._passed.add(name, fact.offset, seq)
         if fact.offset < before:
             key = (self._topic_id(fact.topic), fact.partition)
             told = f"group {fact.group} committed {fact.offset} after {before} (client-caused)"
@@ -424,9 +424,9 @@ class Delivery:
         return max(self._first[reader], self._reset.get(reader, 0))
 
     def _judge_commits(self) -> None:
-        for (group, topic, partition), committed in sorted(self._highest.items()):
+        for place, committed in self._passed.highest():
+            group, topic, partition = place
             key = (self._topic_id(topic), partition)
-            last = self._committed[(group, topic, partition)][1]
             leader = self._leaders.get(key)
             if (group, key) not in self._first or leader is None:
                 continue
@@ -434,14 +434,17 @@ class Delivery:
             position = max(self._start((group, key)), leader.log_start_offset)
             for low, high in sorted(self._processed.get((group, key), [])):
                 if low > position and position < committed:
-                    self._skipped(group, key, position, min(low, committed), last)
+                    self._skipped(place, key, position, min(low, committed))
                 position = max(position, high)
             if position < committed:
-                self._skipped(group, key, position, committed, last)
+                self._skipped(place, key, position, committed)
 
-    def _skipped(self, group: str, key: PartitionKey, low: int, high: int, seq: int) -> None:
+    def _skipped(self, place: Place, key: PartitionKey, low: int, high: int) -> None:
+        """Note the records that a commit passed. One that was appended later was not passed."""
+        group, last = place[0], self._committed[place][1]
         committed_only = self._holes.was_read_committed(group, key)
         for offset in range(low, high):
-            if self._holes.holds(key, offset, committed_only):
+            passed = self._holes.appended(key, offset) < self._passed.row(place, offset)
+            if passed and self._holes.holds(key, offset, committed_only):
                 detail = f"group {group} committed past offset {offset} unprocessed"
-                self._note("skipped-by-commit", key, detail, seq, group, offset=offset)
+                self._note("skipped-by-commit", key, detail, last, group, offset=offset)

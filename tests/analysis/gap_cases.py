@@ -62,6 +62,14 @@ GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped by commit: aborted, and truncated later": (
         [topic(), READ_COMMITTED, positioned(0), appended(0, 2), *marker(2, False), committed(3),
          *marker(0, True, epoch=2), final(1, -1, leading=True)], {}),
+    "not skipped by commit: a marker, truncated later, and then a record": (
+        [topic(), READ_COMMITTED, positioned(0), *marker(0, True), committed(1),
+         appended(0, 1, producer=-1, epoch=2), *marker(1, True, epoch=2),
+         final(1, 100, -1, leading=True)], {}),
+    "skipped by a later commit: a record where a marker was truncated": (
+        [topic(), READ_COMMITTED, positioned(0), *marker(0, True), committed(1),
+         appended(0, 1, producer=-1, epoch=2), *marker(1, True, epoch=2), committed(2),
+         final(1, 100, -1, leading=True)], {"skipped-by-commit": 1}),
     "not unseen: above the last stable offset": (
         [READ_COMMITTED, positioned(0), acked(0, 100), final(1, 100, leading=True, stable=0)], {}),
     "not a duplicate: sent again after an abort": (

@@ -208,6 +208,20 @@ def test_a_group_is_excused_if_it_was_reset_after_the_loss(seq: int, excuse: str
     assert explained(again, (T, 0), loss)["duplicate"] == ("", "")
 
 
+@pytest.mark.parametrize(("seq", "excuse"), [(1, "lost"), (5, "")])
+def test_a_client_commits_less_after_a_truncation_that_a_loss_explains(
+    seq: int, excuse: str
+) -> None:
+    rows: list[Row] = [
+        AT_ZERO, ("broker-1", committed(5)), ("consumer-1", positioned(2, "truncation")),
+        ("broker-1", committed(4)),
+    ]  # fmt: skip
+    loss = Loss(2, 5, seq, 1, "lost")
+    assert explained(rows, (T, 0), loss) == {"offset-regression": (excuse, excuse)}
+    again = [row for row in rows if getattr(row[1], "reason", "") != "truncation"]
+    assert explained(again, (T, 0), loss) == {"offset-regression": ("", "")}
+
+
 def test_two_reads_differ_because_of_an_earlier_loss_only() -> None:
     rows: list[Row] = [
         AT_ZERO, ("consumer-1", polled((0,), (10,))), ("consumer-2", _other_group((0,), (99,))),

@@ -263,7 +263,11 @@ EXCUSES: dict[str, tuple[Losses, Losses]] = {
     "two producers under one epoch": (
         [(STATE, loss(seq=5))], [(STATE, loss(seq=1)), ((T, 0), loss(seq=5)), (OFFSETS, loss())],
     ),
-    "an aborted record is read": ([], [((T, 0), loss()), (STATE, loss())]),
+    "an aborted record is read": (
+        [((T, 0), loss(2, 3, seq=12)), (STATE, loss(seq=12))],
+        [((T, 0), loss()), (STATE, loss()), ((T, 0), loss(0, 0, seq=12)), (OFFSETS, loss(seq=12)),
+         ((T, 0), loss(2, 3, seq=1)), ((T, 0), loss(2, 3, seq=12, reason="unclean-election"))],
+    ),
 }  # fmt: skip
 
 

@@ -24,10 +24,17 @@ the records of the second producer for those of the first."""
 _DECIDED = spot("decider", "decider_partition", after="begun")
 """What the coordinator has decided since the transaction began."""
 
+_MARKED = (
+    f"array({spot('topic_id', 'partition', 'offset', after='begun', before='seq')},"
+    f" {spot('decider', 'decider_partition', after='begun', before='seq')})"
+)
+"""What decides the fate of a record that was read: the markers behind it, and the coordinator."""
+
 READS = offending(
-    # A read_committed group got a record of a transaction that did not commit, or not yet.
-    """
-    SELECT run, topic_id, partition, seq, offset, record_id, group,
+    # A read_committed group got a record of a transaction that did not commit, or not yet. (A
+    # record whose marker is lost falls to the next marker of its producer.)
+    f"""
+    SELECT run, topic_id, partition, seq, offset, record_id, group, {_MARKED} AS spots,
            IF(outcome = 'aborted' OR commit_asked IS NULL, 'aborted-read', 'precommitted-read')
                AS name, story
     FROM (SELECT run, topic_id, partition, seq, offset, record_id, group,
@@ -38,11 +45,11 @@ READS = offending(
                 FROM placed_records) USING (run, topic_id, partition, offset, record_id)
           WHERE appended < seq
           GROUP BY run, topic_id, partition, seq, offset, record_id, group)
-    JOIN transactions USING (run, begun)
+    JOIN transactions USING (run, begun) {_DECIDER}
     WHERE outcome = 'aborted' OR commit_asked IS NULL OR coalesce(decided, 1L << 62) >= seq""",
     "name",
     "'group %s got record %d at offset %d of %s', group, record_id, offset, story",
-    place=about("offset"),
+    place=about("offset", spots="spots"),
 )
 
 HANGING = offending(

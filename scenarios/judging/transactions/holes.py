@@ -30,14 +30,15 @@ class _Partition:
     __slots__ = ("_content", "_markers", "_read", "appended", "markers")
 
     def __init__(self) -> None:
-        self.appended: list[tuple[int, int, int, int]] = []  # epoch, base, next offset, producer
+        self.appended: list[tuple[int, int, int, int, int]] = []
+        """Epoch, base, next offset, producer, row"""
         self.markers: dict[tuple[int, int], bool] = {}  # by offset and epoch: committed?
         self._read = 0  # how many of ``appended`` are in the two below
-        self._content: dict[int, tuple[int, int]] = {}  # by offset: epoch, producer
+        self._content: dict[int, tuple[int, int, int]] = {}  # by offset: epoch, producer, row
         self._markers: dict[int, list[int]] = {}  # by producer: the offsets of its markers
 
-    def content(self, offset: int) -> tuple[int, int] | None:
-        """Return leader epoch and producer of the batch at an offset, None for no batch."""
+    def content(self, offset: int) -> tuple[int, int, int] | None:
+        """Return leader epoch, producer and row of the batch at an offset, None for no batch."""
         self._catch_up()
         return self._content.get(offset)
 
@@ -49,11 +50,11 @@ class _Partition:
         found = self.content(offset)
         if found is None:
             return None
-        epoch, producer = found
+        epoch, producer, _ = found
         markers = self._markers.get(producer, [])
         for index in range(bisect_right(markers, offset), len(markers)):
             at = markers[index]
-            written, by = self._content[at]
+            written, by, _ = self._content[at]
             committed = self.markers.get((at, written)) if by == producer else None
             if committed is not None and written >= epoch:
                 return committed
@@ -66,12 +67,12 @@ class _Partition:
 
     def _catch_up(self) -> None:
         content = self._content
-        for epoch, base, end, producer in self.appended[self._read :]:
+        for epoch, base, end, producer, seq in self.appended[self._read :]:
             for offset in range(base, end):
                 known = content.get(offset)
                 if known is None or known[0] <= epoch:
-                    content[offset] = (epoch, producer)
-            if (base, epoch) in self.markers and content[base] == (epoch, producer):
+                    content[offset] = (epoch, producer, seq)
+            if (base, epoch) in self.markers and content[base] == (epoch, producer, seq):
                 markers = self._markers.setdefault(producer, [])
                 index = bisect_right(markers, base)
                 if markers[index - 1 : index] != [base]:
@@ -91,13 +92,13 @@ class Holes:
         trace.subscribe(facts.MarkerWritten, self._on_marker)
         trace.subscribe(facts.ReadsCommitted, self._on_isolation)
 
-    def _on_appended(self, _seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
+    def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
         key = (fact.topic_id, fact.partition)
         state = self._partitions.get(key)
         if state is None:
             state = self._partitions[key] = _Partition()
         state.appended.append(
-            (fact.leader_epoch, fact.base_offset, fact.next_offset, fact.producer_id)
+            (fact.leader_epoch, fact.base_offset, fact.next_offset, fact.producer_id, seq)
         )
 
     def _on_marker(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
@@ -126,6 +127,14 @@ class Holes:
         """Return whether a transaction has ended in a partition."""
         state = self._partitions.get(key)
         return state is not None and bool(state.markers)
+
+    def appended(self, key: PartitionKey, offset: int) -> int:
+        """Return the row in which what stands at an offset was appended; −1 without transactions.
+
+        Where no transaction has ended readers pass over nothing, and nobody asks.
+        """
+        found = self._partitions[key].content(offset) if self.has_markers(key) else None
+        return -1 if found is None else found[2]
 
     def is_aborted(self, key: PartitionKey, offset: int) -> bool:
         """Return whether the record at an offset belongs to an aborted transaction."""

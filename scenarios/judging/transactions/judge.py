@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
-from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
+from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
 from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
 from kafkasim.scenarios.judging.transactions.outputs import Outputs
 from kafkasim.scenarios.judging.transactions.placed import ABORTED, COMMITTED, OPEN, Placed
@@ -153,6 +153,7 @@ class Transactions:
                 read.record_id,
                 read.group,
                 read.seq,
+                self._behind(transaction, [(read.key, read.offset, read.record_id)], read.seq),
             )
 
     def _judge_owners(self) -> None:
@@ -264,11 +265,18 @@ class Transactions:
             )
 
     def _behind(
-        self, transaction: Transaction, places: Iterable[tuple[PartitionKey, int, int]]
+        self,
+        transaction: Transaction,
+        places: Iterable[tuple[PartitionKey, int, int]],
+        before: int = END,
     ) -> list[Spot]:
-        """Return what decides the fate of records: the markers behind them, and the coordinator."""
-        spots = [Spot(key, offset, after=transaction.begun) for key, offset, _ in places]
-        return [*spots, self._footing.of_id(transaction.transactional_id, transaction.begun)]
+        """Return what decides the fate of records: the markers behind them, and the coordinator.
+
+        A record whose marker is lost falls to the next marker of its producer.
+        """
+        begun = transaction.begun
+        spots = [Spot(key, offset, after=begun, before=before) for key, offset, _ in places]
+        return [*spots, self._footing.of_id(transaction.transactional_id, begun, before)]
 
     def _is_completing(self, transaction: Transaction) -> bool:
         """Return whether its commit is decided and its markers may be under way."""

@@ -1,0 +1,33 @@
+"""How far groups have committed, and when they last passed each offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+Place = tuple[str, str, int]
+"""Group, topic name, partition."""
+
+
+class Passed:
+    """The commits of all groups that no later one has exceeded."""
+
+    def __init__(self) -> None:
+        self._commits: dict[Place, list[tuple[int, int]]] = {}
+        """(offset, row): the offsets fall, the rows rise"""
+
+    def add(self, place: Place, offset: int, seq: int) -> None:
+        """Take a commit, which stands in row ``seq``."""
+        commits = self._commits.setdefault(place, [])
+        while commits and commits[-1][0] <= offset:
+            commits.pop()
+        commits.append((offset, seq))
+
+    def highest(self) -> Iterator[tuple[Place, int]]:
+        """Yield each group and partition with the highest offset that was committed, sorted."""
+        for place, commits in sorted(self._commits.items()):
+            yield place, commits[0][0]
+
+    def row(self, place: Place, offset: int) -> int:
+        """Return the row of the last commit behind an offset, −1 for none."""
+        rows = [seq for end, seq in self._commits.get(place, ()) if end > offset]
+        return rows[-1] if rows else -1
