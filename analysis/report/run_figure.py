@@ -221,7 +221,7 @@ def _lag(facts: RunFacts) -> list[Any]:
 
 
 def _layout(facts: RunFacts, lanes: Lanes) -> dict[str, Any]:
-    count = len(lanes.labels)
+    count = max(1, len(lanes.labels))  # a short run may have no lane
     height = count * LANE_PX + LAG_PX + EDGES_PX
     lag_share = LAG_PX / (count * LANE_PX + LAG_PX)
     end = facts.seconds(facts.line.end_us)

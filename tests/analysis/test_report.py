@@ -179,6 +179,13 @@ def test_the_states_of_a_group_are_rows(tmp_path: Path) -> None:
     assert "group billing" in figure(facts)
 
 
+def test_a_run_without_topics_has_a_figure(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.toml"
+    bare.write_text('name = "bare"\nclaim = "Nothing happens."\nduration = "1ms"\n')
+    assert invoke(["run", str(bare), "--out", str(tmp_path / "run")]) == 0
+    assert figure(gather(from_directory(find_runs(tmp_path)[0][0]), []))
+
+
 def test_text_is_escaped() -> None:
     evil = "<script>alert('&')</script>"
     part = Part("one", evil, evil, facts={evil: evil}, tables=[Table(evil, [evil], [[evil]])])
