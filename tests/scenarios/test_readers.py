@@ -152,6 +152,9 @@ COMMITS: dict[str, tuple[list[Any], int]] = {
         [*AHEAD, committed(3), told(3), committed(5), told(5), committed(3)], 0),
     "not out of order: the position went back": (
         [*AHEAD, committed(5), told(5), positioned(2, "seek"), committed(3), told(3)], 0),
+    "not out of order: a position without a poll went back": (
+        [topic(), positioned(4), committed(4), told(4), positioned(0, "latest"), committed(0),
+         told(0)], 0),
 }  # fmt: skip
 
 

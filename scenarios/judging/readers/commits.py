@@ -57,8 +57,10 @@ class CommitOrder:
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason != "none":
             reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
-            if fact.offset < self._position.get(reader, -1):
+            highest = self._position.get(reader, -1)
+            if fact.offset < highest:
                 self._lowest[reader] = min(fact.offset, self._lowest.get(reader, fact.offset))
+            self._position[reader] = max(fact.offset, highest)
 
     def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
         reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
