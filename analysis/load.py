@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, SHARED
+from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
 from kafkasim.analysis.checks.transactions.views import VIEWS
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import Stored
@@ -33,6 +34,8 @@ KEPT = {
     "homes": "GroupState",
     "deciders": "TransactionBegun",
     **dict.fromkeys(VIEWS, "TransactionBegun"),
+    **dict.fromkeys(GROUP_VIEWS, "GroupState"),
+    "disturbances": "HostStarted",
 }
 """Shared views that are computed once and kept, where there are facts of a kind. They stand upon
 each other, and several checks read each of them: Spark would plan and compute all that is below
