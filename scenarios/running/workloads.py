@@ -70,13 +70,10 @@ class Pace:
         self._control = control
         self._port = port
         self._period = 1 / table.rate
-        now = self._now()
+        now = port.now_us / 1e6
         begin = now if begin is None else begin
         self._stop = None if table.stop is None else begin + (table.stop - table.start) / 1e6
         self.due = now + self._period * rng.random()  # producers of one rate do not send in step
-
-    def _now(self) -> float:
-        return self._port.now_us / 1e6
 
     def runs(self) -> bool:
         """Return whether more records are to be sent."""
@@ -86,14 +83,14 @@ class Pace:
         """Wait until a record is due; return whether it is still to be sent."""
         if not self.runs():
             return False
-        now = self._now()
-        if self.due > now:
-            await asyncio.sleep(self.due - now)
+        wait = self.due - self._port.now_us / 1e6
+        if wait > 0:
+            await asyncio.sleep(wait)
         return self._control.producing
 
     def sent(self) -> None:
         """A record was sent: set when the next one is due."""
-        self.due = max(self.due + self._period, self._now())
+        self.due = max(self.due + self._period, self._port.now_us / 1e6)
 
 
 def next_record(records: RecordSource, control: Control, node: str, port: ClientPort) -> NextRecord:
