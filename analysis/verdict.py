@@ -56,8 +56,9 @@ an older commit or where auto.offset.reset says, and its generations start from 
 
 
 FROM_SPOTS = (
-    "torn-transaction", "hanging-transaction", "zombie-producer", "lost-output", "duplicate-output",
-    "lost-result", "duplicate-result", "audit-missing", "audit-surplus",
+    "aborted-read", "precommitted-read", "torn-transaction", "hanging-transaction",
+    "zombie-producer", "lost-output", "duplicate-output", "lost-result", "duplicate-result",
+    "audit-missing", "audit-surplus",
 )  # fmt: skip
 """Anomalies of what spans partitions: transactions, results outside of Kafka, and the audit. They
 rest on records, and on what __consumer_offsets and __transaction_state hold. The check tells on
