@@ -133,6 +133,21 @@ def _versions(cluster: dict[str, Any]) -> list[str | None]:
     return [node.get("kafka-version") for node in cluster.get("nodes", {}).values()]
 
 
+def patterns(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let some groups subscribe by an expression that matches the scenario's topic.
+
+    It changes who finds out about topics, and nothing that a group reads: the consumer from its
+    metadata (subscribe(Pattern)), or the coordinator (SubscriptionPattern, KIP-848). Old consumers
+    have no pattern. Few groups use the consumer protocol, so more of those do.
+    """
+    name = data["topics"][0]["name"]
+    for group in [each for each in data["workload"] if each["kind"] == "consumer-group"]:
+        modern = group["config"].get("group.protocol") == "consumer"
+        if rng.random() < (0.5 if modern else 0.25) and not group.keys() & {"topics", "protocol"}:
+            key = rng.choice(("subscription-pattern", "pattern")) if modern else "pattern"
+            group[key] = rng.choice((name, f"{name[:2]}.*", f"({name}|other)"))
+
+
 OF_COORDINATORS = (
     "CoordinatorLoaded", "GroupAssigned", "GroupState", "LoadInProgress", "MemberRequest",
     "OffsetFetched",

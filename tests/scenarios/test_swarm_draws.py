@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 
 import pytest
@@ -119,3 +120,18 @@ def test_a_lost_reply_is_held_at_the_host_whose_connections_break() -> None:
             assert hold["when"] == reset["when"]
             parse(data, "lost")
     assert 20 < lost < 70
+
+
+def test_some_groups_subscribe_by_a_pattern_that_matches_the_topic() -> None:
+    found: dict[str, int] = {}
+    for seed in range(200):
+        data = draw(seed)
+        parse(data, f"swarm-{seed}")
+        for group in data["workload"]:
+            for kind in ("pattern", "subscription-pattern"):
+                if kind in group:
+                    found[kind] = found.get(kind, 0) + 1
+                    assert re.fullmatch(group[kind], data["topics"][0]["name"])
+                    assert "protocol" not in group
+    assert found["pattern"] > 10, found
+    assert found["subscription-pattern"] > 0, found
