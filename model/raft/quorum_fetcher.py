@@ -204,7 +204,8 @@ class QuorumFetcher:
             return
         role.has_fetched = True
         self._timer.await_fetch(now)
-        self._delivery.commit(min(response.high_watermark, self._log.end_offset), now)
+        if response.diverging_epoch is None:  # else what is left may diverge in a lower epoch
+            self._delivery.commit(min(response.high_watermark, self._log.end_offset), now)
 
     def _append(self, role: Follower, response: RaftFetchResponse, now: int) -> bool:
         """Append the batches, durably on a voter; return whether they are in the log."""

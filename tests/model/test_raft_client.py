@@ -100,6 +100,42 @@ def test_a_cut_off_leader_resigns_and_its_tail_is_truncated():
     assert world.halts == []
 
 
+def test_a_follower_commits_nothing_before_it_has_left_all_that_diverges():
+    """A log may diverge in two epochs. The answer that names the higher one says nothing of the
+    lower one, and its high watermark covers both (KafkaRaftClient.handleFetchResponse)."""
+    world = World(observers=1)
+    one = elected(world)
+    other, third = [i for i in (1, 2, 3) if i != one]
+    observer = world.nodes[4].raft
+
+    def apart(*groups):
+        together = {(a, b) for group in groups for a in group for b in group}
+        world.cut = {(a, b) for a in world.ids for b in world.ids if (a, b) not in together}
+
+    def lead(*wanted):
+        epoch = observer.epoch
+        world.run_until(
+            lambda: world.leader() in wanted and world.nodes[world.leader()].raft.epoch > epoch
+        )
+        return world.leader()
+
+    apart((one, 4), (other, third))  # the observer gets what the first leader cannot commit
+    world.append(["lost"])
+    second = lead(other, third)
+    third = other + third - second
+    apart((one, third), (one, 4))  # nobody gets the record of the second leader
+    assert lead(one) == one
+    apart((one, 4))  # the observer gets a record of yet another epoch
+    world.run(200_000)
+    assert [epoch for _, epoch, _ in world.log(4)] == [1, 1, observer.epoch]
+    apart((second, third, 4))
+    assert lead(second) == second
+    world.append(["kept", "too"])
+    world.run(10 * SECOND)
+    assert (values(world, 4), world.log(4)) == (["kept", "too"], world.log(second))
+    assert world.halts == []
+
+
 def test_a_restarted_leader_does_not_lead_its_old_epoch_again():
     """KAFKA-10527."""
     world = World()
