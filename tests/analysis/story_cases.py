@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.analysis.analysis_rows import At, Case, passing
+from tests.analysis.analysis_rows import At, Case, passing, registered
 from tests.scenarios.test_consumer_group_judge import STORIES as CONSUMER_GROUPS
 from tests.scenarios.test_harm import STORIES as HARM
 from tests.scenarios.test_invariants import LIMITS
@@ -48,10 +48,14 @@ def _at(story: Sequence[tuple[float, str, Any]]) -> Case:
     return [(node, At(seconds, fact)) for seconds, node, fact in story]
 
 
-OF_BROKERS = ("HWSTALL", "SHUTDOWNENDS")
+def _of_registered(story: Sequence[tuple[float, str, Any]]) -> Case:
+    """Return such a story of brokers that registered before it begins."""
+    return [*[(node, At(0, fact)) for node, fact in map(registered, (1, 2, 3))], *_at(story)]
+
 
 STORY_CASES = {
-    **_cases(HARM, _at, {each: each for each in OF_BROKERS}),
+    **_cases(HARM, _of_registered, {"HWSTALL": "HWSTALL"}),
+    **_cases(HARM, _at, {"SHUTDOWNENDS": "SHUTDOWNENDS"}),
     **_cases(INVARIANTS, passing, {each: each for each in OF_GROUPS}),
     **_cases(
         CONSUMER_GROUPS,

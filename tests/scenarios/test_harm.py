@@ -198,12 +198,12 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     ),
     "HWSTALL all have more": (
         WAITING,
-        [(6, "broker-1", high_watermark(1)), (9, "world", facts.Phase("end", ""))],
+        [(6, "broker-1", high_watermark(1)), (9, "world", facts.Phase("end", "converged"))],
         [(9, "broker-1", high_watermark(1))],
     ),
     "HWSTALL by the end": (
         WAITING,
-        [(6, "world", facts.Phase("end", ""))], [(7, "world", facts.Phase("end", ""))],
+        [(6, "world", facts.Phase("end", "converged"))], [(7, "world", facts.Phase("end", ""))],
     ),
     "HWSTALL a member that is paused": (
         WAITING,
@@ -341,7 +341,7 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     ),
     "SHUTDOWNENDS in ZooKeeper mode it is seen at the end": (
         STOPPING_ZK,
-        [(10, "world", facts.Phase("end", ""))], [(12, "world", facts.Phase("end", ""))],
+        [(10, "world", facts.Phase("end", "converged"))], [(12, "world", facts.Phase("end", ""))],
     ),
     "SHUTDOWNENDS the controller is paused": (
         STOPPING, [paused(10, "controller-1"), reported(28, 1, 3, stops=True)],

@@ -1,5 +1,7 @@
 """The parts of a lane scheduler alone: wake-ups, and the backlog of a pause."""
 
+from types import SimpleNamespace
+
 from kafkasim.model.timers import Timers
 from kafkasim.sim.clock import HostClock
 from kafkasim.sim.host.backlog import Backlog
@@ -62,7 +64,7 @@ def test_a_cancelled_timer_arms_nothing_and_the_applications_deadline_counts():
 def test_a_backlog_is_in_order_of_due_time_then_of_the_draw_and_keeps_a_connections_order():
     kernel, draws = Kernel(), iter([0.9, 0.1, 0.5, 0.2])
     backlog = Backlog(kernel, lambda: next(draws))
-    sockets = [object(), object()]
+    sockets = [SimpleNamespace(arrives=[]), SimpleNamespace(arrives=[])]
     first, other, second = (Packet(sockets[n], 1, None, 1) for n in (0, 1, 0))
     for packet in (first, other, second):
         backlog.postpone(print, packet)
