@@ -283,6 +283,13 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [(6, "broker-2", replicated(0, 1)), reported(7, 2, 4)],
         [reported(6, 2, 4), (7, "broker-2", replicated(0, 1))],
     ),
+    "STALESERVE a replica that was deposed before it was removed": (
+        [*MOVED,
+         (5.1, "controller-1", facts.PartitionChanged(
+             5, T, P, 2, 2, 5, (2,), (2, 3), "reassignment", False))],
+        [reported(6, 1, 4), (6.1, "broker-1", replicated(0, 1))],
+        [reported(6, 1, 5), (6.1, "broker-1", replicated(0, 1))],
+    ),
     "STALESERVE a coordinator that was deposed": (
         [(0, "controller-1", facts.TopicCreated(1, T, "__consumer_offsets", 1, 3, 1)), *MOVED,
          reported(6, 1, 4)],

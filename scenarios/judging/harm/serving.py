@@ -43,6 +43,7 @@ class StaleService:
         self._state: dict[PartitionKey, facts.PartitionChanged] = {}
         self._spreading: dict[str, list[_Loss]] = {}  # node -> what it may not have heard of yet
         self._deposed: dict[tuple[PartitionKey, str], int] = {}  # to the epoch that it knows
+        self._left: dict[tuple[PartitionKey, str], int] = {}  # who is no replica since which offset
         self._removed: dict[tuple[PartitionKey, str], None] = {}  # replicas that know it
         trace = cluster.trace
         trace.subscribe(facts.PartitionChanged, self._on_changed)
@@ -62,10 +63,13 @@ class StaleService:
             return
         self._state[key] = fact
         for broker in fact.replicas:
+            self._left.pop((key, node_of(broker)), None)
             self._removed.pop((key, node_of(broker)), None)
         if before is None:
             return
         gone = [each for each in before.replicas if each not in fact.replicas]
+        for broker in gone:
+            self._left[key, node_of(broker)] = fact.offset
         if before.leader >= 0 and fact.leader != before.leader:
             gone = [before.leader, *[each for each in gone if each != before.leader]]
         for broker in gone:
@@ -81,7 +85,7 @@ class StaleService:
             spreading.remove(loss)
             known = self._deposed.get((loss.key, broker), -1)
             self._deposed[loss.key, broker] = max(known, loss.epoch)
-            if fact.broker not in self._state[loss.key].replicas:
+            if self._left.get((loss.key, broker), fact.offset + 1) <= fact.offset:
                 self._removed[loss.key, broker] = None
         for loss in [each for each in spreading if t - each.t_us > SPREAD_US]:
             hosts = [broker, *self._disturbances.controllers()]
