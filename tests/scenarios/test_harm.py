@@ -27,6 +27,7 @@ from tests.scenarios.fact_makers import (
 Timed = tuple[float, str, Any]
 """When a fact is recorded, in seconds, by whom, and the fact."""
 
+END = facts.Phase("end", "converged")
 SECOND = 1_000_000
 
 
@@ -198,12 +199,12 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     ),
     "HWSTALL all have more": (
         WAITING,
-        [(6, "broker-1", high_watermark(1)), (9, "world", facts.Phase("end", "converged"))],
+        [(6, "broker-1", high_watermark(1)), (9, "world", END)],
         [(9, "broker-1", high_watermark(1))],
     ),
     "HWSTALL by the end": (
         WAITING,
-        [(6, "world", facts.Phase("end", "converged"))], [(7, "world", facts.Phase("end", ""))],
+        [(6, "world", END)], [(7, "world", END)],
     ),
     "HWSTALL a member that is paused": (
         WAITING,
@@ -348,7 +349,7 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     ),
     "SHUTDOWNENDS in ZooKeeper mode it is seen at the end": (
         STOPPING_ZK,
-        [(10, "world", facts.Phase("end", "converged"))], [(12, "world", facts.Phase("end", ""))],
+        [(10, "world", END)], [(12, "world", END)],
     ),
     "SHUTDOWNENDS the controller is paused": (
         STOPPING, [paused(10, "controller-1"), reported(28, 1, 3, stops=True)],
