@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig, ConsumerConfig, LegacyConsumerConfig
-from kafkasim.scenarios.judging.invariants.traced import offsets_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.language.tables import Scenario
 
@@ -41,10 +40,6 @@ class Progress:
         """Replicas, as (partition, broker), whose fetcher gave up until the next leader epoch"""
         self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process
         self.unsure: dict[PartitionKey, int] = {}  # leader epoch of a lost answer to a write
-        self._created: dict[str, int] = {}  # topic id -> the row of its creation
-        self._unborn: dict[PartitionKey, None] = {}
-        """Partitions without a leader, because the controller lost the answer to their creation"""
-        self._waits: dict[str, PartitionKey] = {}  # what lacks -> the group's offsets partition
         self._transactional: dict[int, None] = {}  # producer ids
         self._open: dict[tuple[PartitionKey, int], int] = {}
         """The first offset of each open transaction, by partition and producer id"""
@@ -70,7 +65,6 @@ class Progress:
             (facts.HostStarted, self._on_started),
             (facts.IsrProposed, self._on_isr_proposed),
             (facts.IsrUpdateFailed, self._on_isr_refused),
-            (facts.StateChangeFailed, self._on_state_change_failed),
             (facts.ZooKeeperConnection, self._on_connection),
             (facts.ControllerActive, self._on_controller),
             (facts.TransactionBegun, self._on_begun),
@@ -123,7 +117,8 @@ class Progress:
         """Return why Kafka would not reach what is missing either, or "".
 
         ``waits`` explains lines that wait for a transaction that nobody will end
-        (``transactions/liveness/standstill.py``). Four other situations of Kafka last until an
+        (``transactions/liveness/standstill.py``), or for a partition that nobody leads
+        (``transactions/liveness/unborn.py``). Three other situations of Kafka last until an
         operator acts:
 
         - A follower whose log diverges from the leader's within one epoch fails until the next
@@ -133,16 +128,8 @@ class Progress:
         - A ZooKeeper controller lost the answer to its write of an ISR. It finds another version
           when it tries again, the leader gets INVALID_UPDATE_VERSION, and proposes no more
           changes in this leader epoch (Partition).
-        - A ZooKeeper controller lost the answer to its write of a partition's first state. It finds
-          the znode when it tries again, takes that for an error, and tells no broker of the
-          partition (PartitionStateMachine.initializeLeaderAndIsrForPartitions). Groups wait for
-          their partition of __consumer_offsets.
         """
-        reasons = {
-            line: "lost-zookeeper-answer"
-            for line, key in self._waits.items()
-            if key in self._unborn
-        }
+        reasons: dict[str, str] = {}
         for key, change in self.partitions.items():
             absent = [broker for broker in change.replicas if broker not in change.isr]
             lost = excuse(key)
@@ -165,12 +152,10 @@ class Progress:
             if key[0] in topic_ids:
                 position, node = self.positions.get((group, key), (0, "nobody"))
                 if position < high_watermark:
-                    line = (
+                    missing.append(
                         f"group {group} is at {position} of {high_watermark} in {self.name(key)}"
                         f" (last read by {node})"
                     )
-                    self._waits[line] = offsets_partition(group, self.topics)
-                    missing.append(line)
         return missing
 
     def open_transactions(self) -> list[str]:
@@ -199,9 +184,8 @@ class Progress:
         grown = [number + 1 for topic_id, number in self.partitions if topic_id in created]
         return range(max([*counts, *grown], default=0))
 
-    def _on_topic(self, seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self.topics.setdefault(fact.topic_id, fact)
-        self._created.setdefault(fact.topic_id, seq)
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
         """Forget a topic: nothing can be missing of it any more."""
@@ -214,7 +198,6 @@ class Progress:
         key = (fact.topic_id, fact.partition)
         if fact.topic_id in self.deleted:
             return
-        self._unborn.pop(key, None)
         known = self.partitions.get(key)
         if known is None or fact.partition_epoch > known.partition_epoch:
             self.partitions[key] = fact
@@ -248,14 +231,6 @@ class Progress:
             found = max(self._connected.get(each, -1) for each in (node, self._controller[1]))
             if found > self._changed.get(key, -1):
                 self.unsure[key] = fact.leader_epoch
-
-    def _on_state_change_failed(
-        self, _seq: int, _t: int, node: str, fact: facts.StateChangeFailed
-    ) -> None:
-        """Suspect a lost answer: the controller connected again after it learned of the topic."""
-        if fact.error == "NODEEXISTS":
-            if self._connected.get(node, -1) > self._created.get(fact.topic_id, -1):
-                self._unborn[(fact.topic_id, fact.partition)] = None
 
     def _on_connection(self, seq: int, _t: int, node: str, fact: facts.ZooKeeperConnection) -> None:
         if fact.state == "CONNECTED":

@@ -66,6 +66,7 @@ class ClientHosts:
         self._rules = rules
         self._bootstrap = tuple(bootstrap)
         self.members: dict[str, list[str]] = {}  # group -> hosts of its members
+        self.transactional_ids: dict[str, str] = {}  # host -> the id of its producer
         self._payloads = Payloads()
         self._compressor = PayloadCompressor(self._payloads)
         self._launched: list[Applications] = []  # of all incarnations
@@ -236,6 +237,9 @@ class ClientHosts:
         application: Application,
     ) -> None:
         host = self._world.add_host(node, rack=table.rack or "rack-0")
+        for config in configs.values():
+            if isinstance(config, ProducerConfig) and config.transactional_id is not None:
+                self.transactional_ids[node] = config.transactional_id
 
         def start() -> None:
             if not host.alive:

@@ -36,6 +36,7 @@ from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
+from kafkasim.scenarios.judging.transactions.liveness.unborn import Unborn
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
@@ -86,6 +87,8 @@ class ScenarioRun:
         self.delivery = Delivery(self.trace, self.invariants.losses)
         self.transactions = Transactions(self.trace, self.invariants.losses)
         self.standstill = Standstill(self.trace, self.invariants.losses, self.progress.positions)
+        clients = self.cluster.clients
+        self.unborn = Unborn(self.trace, clients.transactional_ids, clients.members)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.losses)
         self.resets = NeedlessResets(self.trace, self.invariants.losses, _own_groups(scenario))
@@ -221,8 +224,11 @@ class ScenarioRun:
                 for result in final_results(self.world.hosts[node].disk, group, partitions):
                     self.trace.record(self.world.now, node, result)
         self.stall_excuse = self.progress.stall_excuse(
-            self.missing, self.faults.excuse, self.standstill.excuse
+            self.missing, self.faults.excuse, self._why_it_waits
         )
+
+    def _why_it_waits(self, line: str) -> str:
+        return self.standstill.excuse(line) or self.unborn.excuse(line)
 
     def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:
         """Return (topic, topic id, partition) of what a group reads."""

@@ -150,22 +150,6 @@ def test_a_controller_that_knows_a_change_takes_its_proposal_twice(epoch: int, e
     assert _after(rows, zookeeper=True).stall_excuse(MISSING, _nothing_lost) == excuse
 
 
-def test_a_group_waits_for_a_partition_whose_creation_was_not_answered() -> None:
-    offsets = ("broker-2", facts.TopicCreated(1, "O", "__consumer_offsets", 1, 3, 1))
-    found = ("broker-2", facts.ZooKeeperConnection(5, "CONNECTED", "zookeeper-2"))
-    failed = ("broker-2", facts.StateChangeFailed("O", 0, "NODEEXISTS"))
-    elected = ("broker-3", facts.PartitionChanged(9, "O", 0, 1, 0, 0, (1,), (1,), "loaded", False))
-    exposed = ("broker-1", facts.HighWatermark(T, P, 0, 4, 1, (1,)))
-    for rows, excuse in (
-        ([offsets, found, failed, exposed], "lost-zookeeper-answer"),
-        ([found, offsets, failed, exposed], ""),  # it never lost a connection since
-        ([offsets, found, failed, elected, exposed], ""),  # the next controller knows it
-        ([offsets, found, exposed], ""),
-    ):
-        progress = _after([*SHORT, *rows], zookeeper=True)
-        assert progress.stall_excuse(progress.lag("billing", [T]), _nothing_lost) == excuse
-
-
 def _marker(offset: int, epoch: int) -> facts.MarkerWritten:
     return facts.MarkerWritten(T, P, 5, 0, True, offset, epoch, 0)
 
