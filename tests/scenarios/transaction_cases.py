@@ -108,6 +108,10 @@ ABORTED = [*OPEN, *ending(False), *decided(False), *ended("aborted"), *marker(2,
 LOG = final((0, (100, 101), 7), (2, (), 7))
 INPUT = [*TOPICS, *READER, *PROCESSOR, *appended(0, 100, pid=-1), *committed(1)]
 INPUT_LOG = final((0, (100,), -1))
+TWICE = [
+    *TOPICS, *READER, *PROCESSOR, *appended(0, 100, 100, pid=-1), *polled(0, 100), *polled(1, 100),
+    *committed(2),
+]  # fmt: skip
 
 STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
     "committed, then read": ([*COMMITTED, *polled(0, 100), *polled(1, 101), *LOG], {}),
@@ -181,7 +185,12 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
     "an input that is not committed yet": (
         [*TOPICS, *READER, *PROCESSOR, *committed(0), *INPUT_LOG], {}),
     "an input with two outputs": (
-        [*INPUT, *INPUT_LOG, *final((0, (100, 900, 100), -1), topic=OUT)],
+        [*INPUT, *polled(0, 100), *INPUT_LOG, *final((0, (100, 900, 100), -1), topic=OUT)],
+        {"duplicate-output": 1, "duplicate": 1}),
+    "a record that its producer wrote twice, with an output each": (
+        [*TWICE, *final((0, (100, 100), -1), topic=OUT)], {"duplicate": 1}),
+    "a record that its producer wrote twice, with three outputs": (
+        [*TWICE, *final((0, (100, 100, 100), -1), topic=OUT)],
         {"duplicate-output": 1, "duplicate": 1}),
     "an aborted output does not count": (
         [*INPUT, *begun(), *sent(100, topic=OUT), *appended(0, 100, topic=OUT), *ending(False),

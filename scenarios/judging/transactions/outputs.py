@@ -2,8 +2,9 @@
 
 An output has the value of its input (``running/transactional/processing.py``). Inputs that count
 are the readable records of the topics that the processor reads, from where its group began up to
-what the group has committed. A finding rests on the output where it was written, on the input's
-offset, and, where the group was reset, on its positions and commits.
+what the group has committed. A producer that is not idempotent may write a record to several
+offsets of the input, and then each of them has an output. A finding rests on the output where it
+was written, on the input's offset, and, where the group was reset, on its positions and commits.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Outputs:
         self._reset: dict[tuple[str, PartitionKey], int] = {}  # the row of a group's last reset
         # Output topic -> record id -> where it was appended: partition, offset, row.
         self._appended: dict[str, dict[int, list[tuple[PartitionKey, int, int]]]] = {}
+        # Group -> record id -> where in its input the group was given it: partition, offset.
+        self._given: dict[str, dict[int, dict[tuple[PartitionKey, int], None]]] = {}
         trace.subscribe(facts.ProcessorStarted, self._on_processor)
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.TopicDeleted, self._on_deleted)
@@ -52,7 +55,7 @@ class Outputs:
                         written.setdefault(record_id, []).append((key, offset))
             yield from self._lost(group, topics, output, visible, written)
             for record_id, places in written.items():
-                if len(places) > 1:
+                if len(places) > max(1, len(self._given[group].get(record_id, ()))):
                     key, offset = places[-1]
                     detail = f"record {record_id} was written {len(places)} times by {group}"
                     spots = self._of_output(output, record_id)
@@ -107,10 +110,12 @@ class Outputs:
         return spots
 
     def _on_processor(self, _seq: int, _t: int, _node: str, fact: facts.ProcessorStarted) -> None:
-        """Follow the appends from the first processor on: without one they cost nothing."""
+        """Follow appends and reads from the first processor on: without one they cost nothing."""
         if not self.processors:
             self._trace.subscribe(facts.Appended, self._on_appended)
+            self._trace.subscribe(facts.Polled, self._on_polled)
         self._appended.setdefault(fact.topic, {})
+        self._given.setdefault(fact.group, {})
         self.processors[(fact.group, fact.topics, fact.topic)] = None
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
@@ -125,6 +130,13 @@ class Outputs:
             key = (fact.topic_id, fact.partition)
             for index, record_id in enumerate(fact.record_ids):
                 appended.setdefault(record_id, []).append((key, fact.base_offset + index, seq))
+
+    def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
+        given = self._given.get(fact.group)
+        if given is not None:
+            key = (fact.topic_id, fact.partition)
+            for offset, record_id in zip(fact.offsets, fact.record_ids):
+                given.setdefault(record_id, {})[key, offset] = None
 
     def _on_positioned(self, seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason != "none":
