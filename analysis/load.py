@@ -7,11 +7,12 @@ from contextlib import contextmanager
 
 from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, SHARED
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
+from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
 from kafkasim.analysis.checks.transactions.views import VIEWS
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import Stored
 
-JUDGED_VIEWS = SHARED | VIEWS
+JUDGED_VIEWS = SHARED | VIEWS | {"taken_records": TAKEN_RECORDS}
 """The views that the checks read beside those of the kinds."""
 
 RUNS_VIEW = "runs"
@@ -33,6 +34,7 @@ KEPT = {
     "holes": "MarkerWritten",
     "homes": "GroupState",
     "deciders": "TransactionBegun",
+    "taken_records": "TransactionBegun",
     **dict.fromkeys(VIEWS, "TransactionBegun"),
     **dict.fromkeys(GROUP_VIEWS, "GroupState"),
     "disturbances": "HostStarted",
@@ -93,6 +95,8 @@ def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
     asked = dict(shared)
     if not stored.has("MarkerWritten") and "contents" in asked:
         asked["contents"] = NO_CONTENTS
+    if not stored.has("TransactionBegun") and "taken_records" in asked:
+        asked["taken_records"] = NO_TAKEN
     if not stored.has("TransactionBegun") and not stored.has("ProcessorStarted"):
         asked = {name: text for name, text in asked.items() if name not in VIEWS}
     return asked

@@ -62,7 +62,7 @@ FROM_SPOTS = (
 )  # fmt: skip
 """Anomalies of what spans partitions: transactions, results outside of Kafka, and the audit. They
 rest on records, and on what __consumer_offsets and __transaction_state hold. The check tells on
-which (``Place.spots``)."""
+which (``Place.spots``). A lost write may rest on what __transaction_state holds, too."""
 
 
 class Loss(NamedTuple):
@@ -283,8 +283,8 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     if found.anomaly in permits or f"{found.anomaly}:{topic}" in permits:
         if reasons or found.place.weak or found.anomaly not in CAUSED:
             return "permitted"
-    if found.anomaly in FROM_SPOTS:
-        reasons = [loss.reason for loss in losses if _touches(loss, found.place)]
+    touched = [loss.reason for loss in losses if _touches(loss, found.place)]
+    reasons = touched if found.anomaly in FROM_SPOTS else [*reasons, *touched]
     legal = [reason for reason in reasons if reason != UNCLEAN]
     if found.anomaly in FROM_EPOCH:
         for topic_id, partition, reason in manifest.get("reopened_partitions", []):

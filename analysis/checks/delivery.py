@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import AT_END, about, offending
+from kafkasim.analysis.checks.base import AT_END, NO_SPOTS, about, offending
 
 LOST_WRITE = offending(
     # An acknowledged record is absent from the final log of its partition's leader. Records below
@@ -11,7 +11,7 @@ LOST_WRITE = offending(
     # join keeps Spark's knowledge that one partition holds all rows; an inner one would shuffle.)
     """
     SELECT /*+ SHUFFLE_HASH(lost) */ run, topic_id, partition, seq, record_id, offset, batch_us,
-           weak
+           weak, spots
     FROM acked_records
     JOIN (SELECT run, topic_id, partition, log_start_offset,
                  explode(array_except(acked, record_ids)) AS record_id
@@ -19,10 +19,17 @@ LOST_WRITE = offending(
                 FROM Acked GROUP BY run, topic_id, partition)
           LEFT JOIN final_leaders USING (run, topic_id, partition)) AS lost
         USING (run, topic_id, partition, record_id)
+    LEFT JOIN taken_records USING (run, topic_id, partition, seq, record_id)
     WHERE offset < 0 OR offset >= log_start_offset""",
     "'lost-write'",
     "'record %d acknowledged at offset %d', record_id, offset",
-    place=about("offset", shown=AT_END, batch_us="batch_us", weak="weak"),
+    place=about(
+        "offset",
+        shown=AT_END,
+        batch_us="batch_us",
+        weak="weak",
+        spots=f"coalesce(spots, {NO_SPOTS})",
+    ),
 )
 
 UNSEEN = offending(

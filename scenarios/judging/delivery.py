@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import Excuses, lost_group
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
-from kafkasim.scenarios.judging.readers.passed import Passed, Place
+from kafkasim.scenarios.judging.readers.passed import Passed, Place, ProcessedRanges
 from kafkasim.scenarios.judging.source import (
     DELETING,
     UNCLEAN,
@@ -27,6 +27,7 @@ from kafkasim.scenarios.judging.source import (
     Losses,
     PartitionKey,
 )
+from kafkasim.scenarios.judging.transactions.given_again import GivenAgain
 from kafkasim.scenarios.judging.transactions.holes import Holes
 
 FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
@@ -123,7 +124,7 @@ class Delivery:
         self._readers: dict[tuple[str, str, PartitionKey], int] = {}
         # By offset: how often the group got it, and the row of the last time.
         self._delivered: dict[tuple[str, PartitionKey], dict[int, tuple[int, int]]] = {}
-        self._processed: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
+        self._processed = ProcessedRanges()
         self._first: dict[tuple[str, PartitionKey], int] = {}
         self._groups: dict[PartitionKey, dict[str, None]] = {}  # who has had a position in it
         # The highest reset to latest, which skips all below, and the row of the last reset.
@@ -134,6 +135,7 @@ class Delivery:
         self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
         self._deleted: dict[str, None] = {}
         self._excuses = Excuses(trace)
+        self._given_again = GivenAgain(trace, losses)
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[_Noted]] = {}
@@ -238,11 +240,8 @@ class Delivery:
         self._note(name, key, f"{node} got offset {offset} after {expected - 1}{missed}", seq)
 
     def _on_processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
-        ranges = self._processed.setdefault((fact.group, (fact.topic_id, fact.partition)), [])
-        if ranges and ranges[-1][1] == fact.base_offset:
-            ranges[-1] = (ranges[-1][0], fact.offset)
-        else:
-            ranges.append((fact.base_offset, fact.offset))
+        reader = (fact.group, (fact.topic_id, fact.partition))
+        self._processed.add(reader, fact.base_offset, fact.offset)
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         name = (fact.group, fact.topic, fact.partition)
@@ -309,7 +308,7 @@ class Delivery:
 
         The records concerned were lost; or a group got a record twice because its position was
         among lost ones, so that auto.offset.reset sent it back; or the partitions of the offsets
-        topic of all groups concerned lost records before.
+        topic of all groups concerned lost records before; or a coordinator lost an epoch.
         """
         reasons = [
             loss.reason
@@ -320,6 +319,9 @@ class Delivery:
         if name in FROM_OFFSETS and not legal:
             lost = [self._commits_lost(group, noted) for group in groups]
             legal = lost if lost and all(lost) else []
+        if name == "lost-write" and not legal:
+            again = self._given_again.excuse(key, noted.record_id)
+            legal = [again] if again else []
         cause = reasons[0] if reasons else WEAK if noted.weak else ""
         return legal[0] if legal else "", cause
 
@@ -432,12 +434,8 @@ class Delivery:
                 continue
             # Below the log start the records were deleted: a group that lagged skips them.
             position = max(self._start((group, key)), leader.log_start_offset)
-            for low, high in sorted(self._processed.get((group, key), [])):
-                if low > position and position < committed:
-                    self._skipped(place, key, position, min(low, committed))
-                position = max(position, high)
-            if position < committed:
-                self._skipped(place, key, position, committed)
+            for low, high in self._processed.gaps((group, key), position, committed):
+                self._skipped(place, key, low, high)
 
     def _skipped(self, place: Place, key: PartitionKey, low: int, high: int) -> None:
         """Note the records that a commit passed. One that was appended later was not passed."""

@@ -45,7 +45,7 @@ from tests.analysis.reader_cases import (
     RETENTION_CASES,
 )
 from tests.analysis.story_cases import SPEC, STORY_CASES
-from tests.scenarios.transaction_cases import EXCUSES, RESTING, STORIES, excused
+from tests.scenarios.transaction_cases import EXCUSES, RESTING, STORIES, TAKEN, excused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -195,6 +195,12 @@ for story, (good, bad) in EXCUSES.items():
         if number < len(good):
             shown = {name: 1 for name in shown if name == "duplicate"}  # it rests on nothing lost
         CASES[case] = excused(story), shown
+        LOSSES[case] = [(topic_id, partition, *astuple(loss))]
+
+for story, (rows, good, bad) in TAKEN.items():
+    for number, ((topic_id, partition), loss) in enumerate([*good, *bad]):
+        case = f"excused, {story}: {number}"
+        CASES[case] = rows, {} if number < len(good) else {"lost-write": 1}
         LOSSES[case] = [(topic_id, partition, *astuple(loss))]
 
 for story, (rows, expected, good, bad) in (RESULT_EXCUSES | AUDIT_EXCUSES).items():

@@ -23,6 +23,7 @@ from tests.scenarios.fact_makers import (
     positioned,
     processed,
 )
+from tests.scenarios.transaction_cases import TAKEN
 
 TOPIC: list[Row] = [("controller-1", created())]
 AT_ZERO: Row = ("consumer-1", positioned(0))
@@ -284,3 +285,14 @@ def test_only_the_leader_of_the_latest_epoch_is_the_truth() -> None:
     deposed = final([batch(0, [10])], leader_epoch=0)
     leader = final([batch(0, [10]), batch(1, [11])], leader_epoch=1)
     assert judge([ACKED_BOTH, ("broker-1", leader), ("broker-2", deposed)]) == []
+
+
+@pytest.mark.parametrize("story", TAKEN)
+def test_a_record_taken_for_a_duplicate_was_lost_with_its_epoch(story: str) -> None:
+    rows, good, bad = TAKEN[story]
+    for number, (place, loss) in enumerate([*good, *bad]):
+        trace = FakeTrace()
+        delivery = Delivery(trace, lambda key, at=place, one=loss: [one] if key == at else [])
+        trace.record(rows)
+        (found,) = [each for each in delivery.finish() if each.name == "lost-write"]
+        assert found.expected == (loss.reason if number < len(good) else ""), loss

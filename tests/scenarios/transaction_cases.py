@@ -280,6 +280,31 @@ EXCUSES: dict[str, tuple[Losses, Losses]] = {
 }  # fmt: skip
 
 
+def taken(sequence: int = 0, *more: tuple[str, Any]) -> Rows:
+    """A batch is acknowledged behind another one under its id and epoch, in row 12 or later."""
+    ack = facts.Acked(T, 0, 0, (101,), -1, 7, 0, sequence, 1000, 1)
+    return [
+        *COORDINATORS, *TOPICS, *initialized(), *begun(), *sent(100), *appended(0, 100),
+        *ending(True), *decided(), *ended("committed"), *marker(1, True), *more,
+        ("producer-1", ack), *final((0, (100,), 7), (1, (), 7)),
+    ]  # fmt: skip
+
+
+TAKEN: dict[str, tuple[Rows, Losses, Losses]] = {
+    # story: rows, losses of which each explains the lost write, losses of which none does
+    "taken for a duplicate of a lost epoch": (
+        taken(), [(STATE, loss(seq=5)), (STATE, loss(seq=11))],
+        [(STATE, loss(seq=4)), (STATE, loss(seq=12)), (OFFSETS, loss(seq=11)),
+         (STATE, loss(seq=11, reason="unclean-election")), ((T, 0), loss(3, 5, seq=11))],
+    ),
+    "another sequence": (taken(1), [], [(STATE, loss(seq=11))]),
+    "a batch that was appended itself": (
+        taken(0, *appended(2, 101)), [], [(STATE, loss(seq=11))],
+    ),
+}  # fmt: skip
+"""Stories of a record that was acknowledged, and is in no log."""
+
+
 def excused(story: str) -> Rows:
     """A story of :data:`EXCUSES`, with the coordinators' topics."""
     return [*COORDINATORS, *(STORIES | RESTING)[story][0]]

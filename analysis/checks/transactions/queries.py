@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from kafkasim.analysis.checks.base import AT_END, NO_SPOTS, about, offending, spot
 
-_DECIDER = """
+DECIDER = """
     LEFT JOIN (SELECT run, transactional_id, topic_id AS decider, partition AS decider_partition
                FROM deciders) USING (run, transactional_id)"""
 _HOME = """
     LEFT JOIN (SELECT run, group, topic_id AS home, partition AS home_partition FROM homes)
         USING (run, group)"""
 
-_GIVEN = """
+GIVEN = """
     LEFT JOIN (SELECT run, transactional_id, producer_id, producer_epoch, min(seq) AS given
                FROM TransactionState
                GROUP BY run, transactional_id, producer_id, producer_epoch)
@@ -45,7 +45,7 @@ READS = offending(
                 FROM placed_records) USING (run, topic_id, partition, offset, record_id)
           WHERE appended < seq
           GROUP BY run, topic_id, partition, seq, offset, record_id, group)
-    JOIN transactions USING (run, begun) {_DECIDER}
+    JOIN transactions USING (run, begun) {DECIDER}
     WHERE outcome = 'aborted' OR commit_asked IS NULL OR coalesce(decided, 1L << 62) >= seq""",
     "name",
     "'group %s got record %d at offset %d of %s', group, record_id, offset, story",
@@ -57,7 +57,7 @@ HANGING = offending(
     f"""
     SELECT run, topic_id, partition, begun AS seq, offset, record_id, story,
            array({spot("topic_id", "partition", "offset", after="begun")}, {_DECIDED}) AS spots
-    FROM final_fates JOIN transactions USING (run, begun) {_DECIDER}
+    FROM final_fates JOIN transactions USING (run, begun) {DECIDER}
     WHERE state = 'open'""",
     "'hanging-transaction'",
     "'%s is open at offset %d', story, offset",
@@ -85,7 +85,7 @@ TORN = offending(
         )
     }
               FROM final_fates GROUP BY run, begun)
-        JOIN transactions USING (run, begun) {_DECIDER}
+        JOIN transactions USING (run, begun) {DECIDER}
         WHERE (aborted IS NOT NULL AND (outcome = 'committed' OR committed IS NOT NULL))
            OR (outcome = 'aborted' AND committed IS NOT NULL))
     LATERAL VIEW inline(array(first)) AS topic_id, partition, offset
@@ -102,7 +102,7 @@ TORN = offending(
         spot("topic_id", "partition", "offset", "offset + 1", after="appended")
     }) AS places
                FROM placed_records GROUP BY run, begun, topic_id, partition, record_id)
-        USING (run, begun, topic_id, partition, record_id) {_GIVEN} {_DECIDER}
+        USING (run, begun, topic_id, partition, record_id) {GIVEN} {DECIDER}
     LEFT ANTI JOIN final_fates USING (run, topic_id, partition, record_id, begun)
     WHERE outcome = 'committed'
     UNION ALL
@@ -120,7 +120,7 @@ TORN = offending(
     -- While the markers of its last transaction are under way, its offsets are not demanded.
     LEFT JOIN (SELECT run, transactional_id, sort_array(collect_list(struct(seq, state))) AS told
                FROM TransactionState GROUP BY run, transactional_id)
-        USING (run, transactional_id) {_DECIDER} {_HOME}
+        USING (run, transactional_id) {DECIDER} {_HOME}
     WHERE outcome = 'committed' AND coalesce(highest, -1) < wanted
         AND NOT coalesce(filter(told, one -> one.seq > commit_asked).state
                          = array('PrepareCommit'), false)""",
@@ -136,7 +136,7 @@ ZOMBIE = offending(
            story, array({_EPOCH}) AS spots
     FROM (SELECT *, struct(node, owner) AS mine, first_value(struct(node, owner)) OVER (
                      PARTITION BY run, producer_id, producer_epoch ORDER BY begun) AS theirs
-          FROM transactions {_GIVEN} {_DECIDER})
+          FROM transactions {GIVEN} {DECIDER})
     WHERE mine != theirs
     UNION ALL
     SELECT run, NULL, NULL, begun, story, array({_EPOCH})
@@ -144,7 +144,7 @@ ZOMBIE = offending(
                  struct(node, owner) AS mine, lead(struct(node, owner)) OVER by_id AS theirs,
                  lead(begun) OVER by_id AS next,
                  least(coalesce(given, -1), coalesce(lead(given) OVER by_id, -1)) AS given
-          FROM transactions {_GIVEN} {_DECIDER}
+          FROM transactions {GIVEN} {DECIDER}
           WINDOW by_id AS (PARTITION BY run, transactional_id ORDER BY begun))
     WHERE mine != theirs AND outcome = 'committed' AND next < commit_asked""",
     "'zombie-producer'",
@@ -177,7 +177,7 @@ _RESTS_ON = f"""
         SELECT run, group, record_id, collect_list({_DECIDED}) AS decisions
         FROM (SELECT DISTINCT run, group, record_id, topic_id, partition FROM written_at)
         JOIN sent USING (run, topic_id, partition, record_id)
-        JOIN transactions USING (run, begun) {_DECIDER}
+        JOIN transactions USING (run, begun) {DECIDER}
         GROUP BY run, group, record_id),
     reset AS (
         SELECT run, group, flatten(collect_list(array(
