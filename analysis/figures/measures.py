@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 from kafkasim.analysis.checks.base import JUDGED_KINDS, SHARED
 from kafkasim.analysis.checks.delivery import LOST_WRITE
+from kafkasim.analysis.checks.transactions.taken import NO_TAKEN
 from kafkasim.analysis.load import views
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ LEADERSHIP = _tenures("""
 VIEWS = {
     **{name: SHARED[name] for name in
        ("final_leaders", "acked_records", "partition_changes", "topics")},
+    "taken_records": NO_TAKEN,  # what is lost is counted, whether or not it is excused
     "clock": CLOCK,
     "partition_spans": PARTITION_SPANS,
     "hosts": HOSTS,
