@@ -181,7 +181,10 @@ def test_a_group_whose_offsets_were_lost_is_excused_what_follows_from_offsets() 
 def test_both_judges_excuse_the_same() -> None:
     for name in ("FROM_RECORDS", "FROM_POSITIONS", "FROM_ORDER", "CAUSED"):
         assert getattr(verdict, name) == getattr(delivery, name)
-    of_groups = {"double-owner", "early-handover", "stale-coordinator"}
+    of_groups = {
+        "double-owner", "early-handover", "stale-coordinator", "vanished-offset",
+        "needless-eviction", "long-rebalance", "needless-rebalance",
+    }  # fmt: skip
     assert set(FROM_OFFSETS) == {*delivery.FROM_OFFSETS, *of_groups}
     assert set(FROM_EPOCH) == set(traced.FROM_EPOCH) - {"ISRDATA"}  # Spark has no such check
     assert Loss._fields[2:] == tuple(field.name for field in fields(source.Loss))
