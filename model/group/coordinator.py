@@ -318,7 +318,7 @@ class GroupCoordinator:
         """Answer what the partition's high watermark has passed. On lane ``group``."""
         self.owned.on_high_watermark(partition, offset, now)
         shard = self.shards.get(partition)
-        if shard is not None and shard.consumer_groups:
+        if shard is not None:
             self.consumer_groups.writer.on_committed(shard)
 
     def on_topics_deleted(self, topics: tuple[str, ...], now: int) -> None:

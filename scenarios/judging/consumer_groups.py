@@ -21,6 +21,10 @@ HEARTBEAT = "ConsumerGroupHeartbeat"
 CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat")
 """Requests by which a classic member is heard, while its group is migrated."""
 
+ANSWERED_LATE = ("JoinGroup", "SyncGroup")
+"""With those of a classic member its session begins anew when the answer is committed, not before
+(GroupMetadataManager.classicGroupJoinToConsumerGroup, classicGroupSyncToConsumerGroup)."""
+
 JOIN, LEAVE = 0, -1
 """Member epochs of a heartbeat."""
 
@@ -47,6 +51,8 @@ class _View:
     members: tuple[str, ...]
     unstable_us: int | None  # since when some member is not at its target; None: none is
     heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
+    asked: dict[str, int] = field(default_factory=dict)  # when its JoinGroup or SyncGroup arrived
+    loaded: dict[str, None] = field(default_factory=dict)  # not heard since: GroupState("loaded")
     left: dict[str, None] = field(default_factory=dict)
     replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
     told_us: int = -1  # when a member last told of another subscription
@@ -60,6 +66,7 @@ class ConsumerGroups:
         self.cluster = cluster
         self._session_us = session_us
         self._groups: dict[str, None] = {}  # those of this protocol
+        self._generations: dict[str, int] = {}  # of groups while they are classic ones
         self._members: dict[tuple[str, str], _Member] = {}
         self._views: dict[tuple[str, str], _View] = {}  # by node and group
         self._changed: dict[str, int] = {}  # topic -> when it was last created, grown or deleted
@@ -126,22 +133,33 @@ class ConsumerGroups:
 
     def _hear(self, t: int, view: _View, fact: facts.MemberRequest) -> None:
         member_id = fact.member_id
-        session_us = self._session_of(fact.group, member_id)
-        if t - view.heard.get(member_id, t) < session_us:  # afterwards it is too late
-            view.heard[member_id] = t
+        session_us = self._session_of(view, fact.group, member_id)
+        asked = view.asked.pop(member_id, None)
+        since_us = view.heard.get(member_id, t) if asked is None else asked
+        if t - since_us < session_us:  # afterwards it is too late
+            if fact.api == "SyncGroup" and asked is not None:
+                view.heard[member_id] = asked  # its JoinGroup has been answered
+                view.loaded.pop(member_id, None)
+            elif fact.api not in ANSWERED_LATE:
+                view.loaded.pop(member_id, None)
+            (view.asked if fact.api in ANSWERED_LATE else view.heard)[member_id] = t
         joins = fact.api == "JoinGroup" or (fact.api == HEARTBEAT and fact.generation == JOIN)
         for known in view.members if joins and fact.instance_id else ():
             other = self._members.get((fact.group, known), _Member())
             if known != member_id and other.instance_id == fact.instance_id:
                 view.replaced[known] = None
 
-    def _session_of(self, group: str, member_id: str) -> int:
+    def _session_of(self, view: _View, group: str, member_id: str) -> int:
+        """Return a member's session; a load begins those of the brokers (onLoaded)."""
+        if member_id in view.loaded:
+            return self._session_us
         return self._members.get((group, member_id), _Member()).session_us or self._session_us
 
     # What it does.
 
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
         if fact.group not in self._groups:
+            self._generations[fact.group] = 0 if fact.state == "Dead" else fact.generation
             return
         key = (node, fact.group)
         before = self._views.get(key)
@@ -164,7 +182,7 @@ class ConsumerGroups:
                 member_id in fact.member_ids
                 or member_id in before.left
                 or member_id in before.replaced
-                or silent_us >= self._session_of(fact.group, member_id)
+                or silent_us >= self._session_of(before, fact.group, member_id)
                 or late
             ):
                 continue
@@ -205,8 +223,11 @@ class ConsumerGroups:
 
         A coordinator that loads a group tells all that its members own, once that is committed. The
         log may hold more than the previous coordinator could tell: what it had not committed.
+        Likewise, what was owned before the group was a classic one may be told afterwards.
         """
         group = fact.group
+        if fact.generation < self._generations.get(group, 0):
+            return
         if group not in self._groups or not self._coordinates(node, group):
             return
         owners = self._owners.setdefault(group, {})
@@ -286,6 +307,7 @@ def _next(t: int, fact: facts.GroupState, before: _View | None) -> _View:
     """Return the view of a group in its new state."""
     heard = {} if before is None else before.heard
     stable = fact.state in ("Stable", "Empty")
+    loaded = {} if before is None else before.loaded
     unstable = t if before is None or before.unstable_us is None else before.unstable_us
     return _View(
         fact.generation,
@@ -293,5 +315,7 @@ def _next(t: int, fact: facts.GroupState, before: _View | None) -> _View:
         fact.member_ids,
         None if stable else unstable,
         heard={each: heard.get(each, t) for each in fact.member_ids},
+        asked={} if before is None else before.asked,
+        loaded=dict.fromkeys(fact.member_ids) if fact.reason == "loaded" else loaded,
         told_us=-1 if before is None else before.told_us,
     )

@@ -260,7 +260,7 @@ class Delivery:
         self, seq: int, _t: int, node: str, fact: facts.ApplicationFailed
     ) -> None:
         """A group that its coordinator has lost ends the consumers of group.protocol=consumer."""
-        if self._excuses.cover(fact):
+        if self._excuses.cover(node, fact):
             return
         detail = f"{node}: {fact.exception}: {fact.reason} in {fact.task}"
         self._note("application-failed", NOWHERE, detail, seq, *lost_group(fact.reason))

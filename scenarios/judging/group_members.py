@@ -25,6 +25,9 @@ GROUP_IS_GONE = "GROUP_ID_NOT_FOUND: group "
 FENCED = "FENCED_INSTANCE_ID: group "
 """How the error begins that ends a static member which another one has replaced."""
 
+NOT_CONVERTED = "UNKNOWN_SERVER_ERROR: group "
+"""How the error begins that ends a member for which a classic group could not be converted."""
+
 
 def lost_group(reason: str) -> tuple[str, ...]:
     """Return the group whose loss has failed an application, if that is the reason."""
@@ -143,6 +146,11 @@ class Excuses:
     A sticky assignor fails when members own partitions that the leader's metadata lacks, so once a
     topic's size has changed. A static member is fenced when a coordinator that has loaded the group
     does not know the id that its predecessor gave it: in a rebalance that id is in memory only.
+
+    Two more in a group that changes its protocol (KIP-848), to consumers of the new one. Its member
+    that was fenced asks a group that is a classic one again (getOrMaybeCreateConsumerGroup). A
+    classic group without a chosen assignor, in the join phase that comes after no members, cannot
+    be converted (ConsumerGroup.fromClassicGroup). Either happens while the application's host runs.
     """
 
     def __init__(self, trace: FactSource) -> None:
@@ -151,16 +159,29 @@ class Excuses:
         self._by_name: dict[str, int] = {}
         self._known: dict[str, dict[str, tuple[str, ...]]] = {}  # group -> broker -> its last ids
         self._forgotten: dict[str, None] = {}  # groups of which a coordinator lacked some of them
+        self._started: dict[str, int] = {}  # host -> when
+        self._belongs: dict[str, dict[str, None]] = {}  # host -> its groups since then
+        self._classic: dict[str, int] = {}  # group -> when it last became or acted as a classic one
+        self._unchosen: dict[str, int] = {}  # group -> until when it had members and no assignor
+        trace.subscribe(facts.HostStarted, self._on_started)
+        trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
+        trace.subscribe(facts.GroupConverted, self._on_converted)
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         self.in_zookeeper: dict[str, None] = {}  # groups of old consumers, whose offsets are there
         trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.PartitionOwner, self._on_owner)
 
-    def cover(self, fact: facts.ApplicationFailed) -> bool:
-        """Return whether the failure has such a reason."""
+    def cover(self, node: str, fact: facts.ApplicationFailed) -> bool:
+        """Return whether the failure of the application on a host has such a reason."""
         if fact.reason.startswith(FENCED):
             return fact.reason.removeprefix(FENCED) in self._forgotten
+        since = self._started.get(node, 0)
+        if fact.reason.startswith(GROUP_IS_GONE):
+            group = fact.reason.removeprefix(GROUP_IS_GONE)
+            return group in self._belongs.get(node, ()) and self._classic.get(group, -1) >= since
+        if fact.reason.startswith(NOT_CONVERTED):
+            return self._unchosen.get(fact.reason.removeprefix(NOT_CONVERTED), -1) >= since
         return fact.exception == "AssignorError" and self._resized
 
     def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
@@ -174,7 +195,24 @@ class Excuses:
     def _on_partition(self, _seq: int, _t: int, _n: str, fact: facts.PartitionChanged) -> None:
         self._resized |= fact.partition >= self._by_id.get(fact.topic_id, fact.partition + 1)
 
-    def _on_state(self, _seq: int, _t: int, node: str, fact: facts.GroupState) -> None:
+    def _on_started(self, _seq: int, t: int, node: str, _fact: facts.HostStarted) -> None:
+        self._started[node] = t
+        self._belongs.pop(node, None)
+
+    def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
+        self._belongs.setdefault(node, {})[fact.group] = None
+
+    def _on_converted(self, _seq: int, t: int, _node: str, fact: facts.GroupConverted) -> None:
+        if fact.protocol == "classic":
+            self._classic[fact.group] = t
+
+    def _on_state(self, _seq: int, t: int, node: str, fact: facts.GroupState) -> None:
+        if fact.state in ("PreparingRebalance", "CompletingRebalance"):
+            self._classic[fact.group] = t
+        if fact.state == "PreparingRebalance" and fact.member_ids and not fact.protocol:
+            self._unchosen[fact.group] = NEVER
+        elif self._unchosen.get(fact.group) == NEVER:
+            self._unchosen[fact.group] = t
         known = self._known.setdefault(fact.group, {})
         if fact.reason == "loaded":
             for broker, members in known.items():

@@ -208,3 +208,42 @@ def test_an_operator_removes_members_of_both_protocols() -> None:
     bench.get(leave("b"))  # the last of the new protocol
     assert converted(bench) == ["consumer", "classic"]
     assert list(bench.group.shards[0].groups[GROUP].members) == [a]
+
+
+def test_an_empty_classic_group_is_deleted_before_a_consumer_group_takes_its_place() -> None:
+    """The generations begin anew, so the facts tell that the former group is dead."""
+    bench = ConsumerBench().elect()
+    generation, ids = bench.form("a")
+    bench.get(leave(ids["a"]))
+    assert bench.get(joining("b")).error is Errors.NONE
+    states = [(fact.state, fact.generation) for fact in bench.seen(facts.GroupState)]
+    assert states[-3:] == [("Empty", generation + 1), ("Dead", generation + 1), ("Stable", 1)]
+
+
+def test_an_assignment_that_is_stored_after_the_upgrade_is_void() -> None:
+    """The upgrade has answered the parked SyncGroup; the classic group is no more."""
+    bench = ConsumerBench().elect()
+    a = bench.member_id("a")
+    asked = bench.ask(join(a, client="a"))
+    bench.wait(5)
+    generation = bench.answers[asked].generation_id
+    bench.auto_replicate = False
+    parked = bench.ask(sync(a, generation, ((a, ORDERS),)))
+    bench.ask(joining("b"))
+    assert bench.answers[parked].error is Errors.REBALANCE_IN_PROGRESS
+    bench.replicate()
+    assert "Stable" not in [fact.state for fact in bench.seen(facts.GroupState)]
+    owned = [fact.assignment for fact in bench.seen(facts.GroupAssigned) if fact.member_id == a]
+    assert owned in ([], [()])
+
+
+def test_what_was_owned_is_told_when_it_is_committed_whatever_the_group_is_by_then() -> None:
+    bench, a = migrated()
+    bench.get(rejoin(a))
+    bench.auto_replicate = False
+    bench.ask(beat("b", 2))
+    bench.ask(leaving("b"))
+    assert converted(bench)[-1] == "classic"
+    told = len(bench.seen(facts.GroupAssigned))
+    bench.replicate()
+    assert len(bench.seen(facts.GroupAssigned)) > told

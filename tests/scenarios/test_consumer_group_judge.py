@@ -27,6 +27,14 @@ def owns(member: str, epoch: int, *partitions: str, node: str = "broker-1") -> R
     return node, facts.GroupAssigned("billing", epoch, member, partitions)
 
 
+def classic(api: str, member: str, epoch: int, session_ms: int = 0) -> Row:
+    """A request of a classic member, while its group is migrated."""
+    topics, rebalance_ms = (("orders",), 10_000) if api == "JoinGroup" else ((), 0)
+    return "broker-1", facts.MemberRequest(
+        "billing", member, None, api, epoch, topics, (), session_ms, rebalance_ms
+    )
+
+
 def later(seconds: float) -> Row:
     return "world", seconds
 
@@ -38,6 +46,13 @@ ALONE: list[Row] = [
 TWO: list[Row] = [
     *ALONE, beats("m2", 0, ("orders",)), group("Reconciling", 2, "m1", "m2"),
 ]  # fmt: skip
+
+CONVERTED: list[Row] = [
+    OFFSETS, LOADED, classic("JoinGroup", "m1", -1, 6000), beats("m2", 0, ("orders",)),
+    ("broker-1", facts.GroupConverted("billing", "consumer", "")), group("Stable", 2, "m1", "m2"),
+    later(3), classic("JoinGroup", "m1", 1, 6000),
+]  # fmt: skip
+"""The group has been a classic one of m1; m1 joins once more, and its session is 6 s."""
 
 STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
@@ -104,3 +119,35 @@ def test_a_story_that_goes_badly(story: str) -> None:
 def test_a_deposed_coordinator_says_nothing_of_ownership() -> None:
     moved = ("broker-2", facts.CoordinatorLoaded(0, 2, True))
     assert judge([*TWO, moved, owns("m2", 2, "orders-1")]) == []
+
+
+def test_what_was_owned_before_the_group_was_a_classic_one_is_told_late() -> None:
+    rows: list[Row] = [
+        *ALONE, ("broker-1", facts.GroupConverted("billing", "classic", "")),
+        group("PreparingRebalance", 2, "m1"), group("Stable", 3, "m1"),
+        ("broker-1", facts.GroupConverted("billing", "consumer", "")),
+        group("Reconciling", 4, "m1", "m2"), owns("m2", 2, "orders-0"), owns("m1", 3, "orders-0"),
+    ]  # fmt: skip
+    assert judge(rows) == []
+    assert judge([*rows, owns("m2", 4, "orders-0")]) == [("EXCL", "")]
+
+
+OF_MIGRATIONS: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
+    "needless-eviction a JoinGroup counts when it is answered": (
+        CONVERTED,
+        [later(4), beats("m2", 2), group("Stable", 3, "m2")],
+        [classic("SyncGroup", "m1", 2), later(4), beats("m2", 2), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a load begins the sessions of the brokers": (
+        [*CONVERTED, group("Stable", 2, "m1", "m2", reason="loaded")],
+        [later(40), beats("m2", 2), later(6), group("Stable", 3, "m2")],
+        [later(44), beats("m2", 2), group("Stable", 3, "m2")],
+    ),
+}
+
+
+@pytest.mark.parametrize("story", OF_MIGRATIONS)
+def test_when_the_session_of_a_classic_member_begins(story: str) -> None:
+    before, good, bad = OF_MIGRATIONS[story]
+    assert judge([*before, *good]) == []
+    assert judge([*before, *bad]) == [(story.split()[0], "")]

@@ -218,6 +218,8 @@ class ClassicMembership:
             or group.generation != generation
         ):
             return  # a rebalance began since then: these assignments are void
+        if shard.groups.get(group.group_id) is not group:
+            return  # it became a consumer group since then, which answered the parked syncs
         if not shard.context.is_active:
             return  # this broker resigned: on_unloaded answers the parked syncs
         if error is Errors.NONE:

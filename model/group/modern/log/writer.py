@@ -33,12 +33,13 @@ Owned = dict[str, tuple[str, ...]]
 class Change:
     """The records of one change of a group, and what follows once they are appended."""
 
-    __slots__ = ("converts_to", "entries", "then")
+    __slots__ = ("converts_to", "entries", "replaces", "then")
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries = list(entries)
         self.then: list[Callable[[int], None]] = []
         self.converts_to = ""  # classic or consumer, if members stay in it under another protocol
+        self.replaces: ClassicGroup | None = None  # an empty group that is deleted by it
 
 
 class ConsumerGroupWriter:
@@ -69,6 +70,10 @@ class ConsumerGroupWriter:
         before = self._seen(shard, group_id)
         for record in records:
             shard.replay(record, shard.context.last_written, now_ms)
+        if change.replaces is not None:
+            dead = change.replaces
+            known = GroupState(group_id, "Dead", dead.generation, (), dead.protocol or "", reason)
+            self.runtime.out.append(known)
         if change.converts_to:
             self.runtime.out.append(GroupConverted(group_id, change.converts_to, reason))
         if change.converts_to != "classic":

@@ -41,6 +41,7 @@ class Upgrades:
     def replace(self, classic: ClassicGroup, change: Change) -> ConsumerGroup:
         """Return a new consumer group in place of an empty classic one."""
         change.entries.append((GroupMetadataKey(classic.group_id), None))
+        change.replaces = classic
         change.then.append(lambda _now: self._classic.cancel_timers(classic))
         return ConsumerGroup(classic.group_id, self._rules)
 
