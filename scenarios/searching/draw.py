@@ -8,7 +8,7 @@ some of the others get a second log directory that fails, a topic that grows, or
 deleted. In some of those on KRaft, groups use the consumer protocol (KIP-848). Producers of some
 use transactions (draw_transactions.py), and of those some producers, requests or answers come late.
 Some replies that are late are lost with their connection. In ZooKeeper mode some groups are of old
-consumers. Some groups subscribe by patterns.
+consumers. Some groups subscribe by patterns, or change their protocol while they run.
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -39,6 +39,7 @@ from kafkasim.scenarios.searching.draw_shape import play_shape
 from kafkasim.scenarios.searching.draw_transactions import stalls, transactions
 from kafkasim.scenarios.searching.draw_workload import (
     consumer_groups,
+    migrations,
     old_consumers,
     patterns,
     permitted,
@@ -72,6 +73,7 @@ def draw(seed: int) -> dict[str, Any]:
     old_consumers(random.Random(f"swarm/{seed}/old-consumers"), data)
     lost_replies(random.Random(f"swarm/{seed}/lost-replies"), data)
     patterns(random.Random(f"swarm/{seed}/patterns"), data)
+    migrations(random.Random(f"swarm/{seed}/migrations"), data)
     return data
 
 

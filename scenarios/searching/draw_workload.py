@@ -105,14 +105,9 @@ def consumer_groups(rng: random.Random, data: dict[str, Any]) -> None:
     """
     cluster = data["cluster"]
     groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
-    old = "3.9" in (cluster.get("kafka-version"), *_versions(cluster))
-    if cluster.get("mode") == "zookeeper" or old or rng.random() < 0.6:
+    if not _has_consumer_protocol(cluster) or rng.random() < 0.6:
         return
-    session = rng.choice((1500, 3000, 6000, 10_000))
-    interval = session // rng.choice((3, 6))
-    for name, chosen in (("session.timeout.ms", session), ("heartbeat.interval.ms", interval)):
-        cluster["config"][f"group.consumer.min.{name}"] = chosen
-        cluster["config"][f"group.consumer.{name}"] = chosen
+    _broker_timeouts(rng, cluster["config"])
     static = {each["group"] for each in groups if "group.instance.id" in each["config"]}
     names = sorted({each["group"] for each in groups} - static)
     chosen_groups = [name for name in names if rng.random() < 0.75]
@@ -127,6 +122,21 @@ def consumer_groups(rng: random.Random, data: dict[str, Any]) -> None:
 
 
 _CLASSIC_SETTINGS = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
+
+
+def _has_consumer_protocol(cluster: dict[str, Any]) -> bool:
+    """Return whether all brokers serve the consumer protocol (KIP-848)."""
+    old = "3.9" in (cluster.get("kafka-version"), *_versions(cluster))
+    return cluster.get("mode") != "zookeeper" and not old
+
+
+def _broker_timeouts(rng: random.Random, config: dict[str, Any]) -> None:
+    """Draw the timeouts that brokers set for members of consumer groups."""
+    session = rng.choice((1500, 3000, 6000, 10_000))
+    interval = session // rng.choice((3, 6))
+    for name, chosen in (("session.timeout.ms", session), ("heartbeat.interval.ms", interval)):
+        config[f"group.consumer.min.{name}"] = chosen
+        config[f"group.consumer.{name}"] = chosen
 
 
 def _versions(cluster: dict[str, Any]) -> list[str | None]:
@@ -218,3 +228,69 @@ def _make_old(group: dict[str, Any], config: dict[str, Any]) -> None:
         group["config"]["fetch.wait.max.ms"] = known["fetch.max.wait.ms"]
     if group.get("commit") == "async":
         group["commit"] = "sync"
+
+
+POLICIES = ("bidirectional", "bidirectional", "upgrade")
+"""Values of group.consumer.migration.policy that let a classic group become a consumer group."""
+
+
+def migrations(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let some groups change their protocol while they run (KIP-848), where all brokers have both.
+
+    A migration is a rolling deployment with the other protocol, and often another one back.
+
+    Only dynamic members: a static one that crashes is refused with UNRELEASED_INSTANCE_ID until its
+    session is over, which ends its application. A member of a SubscriptionPattern cannot become a
+    classic one. On its way back a group has the assignors of before, as some of its members may not
+    have left them: without one in common a join is refused with INCONSISTENT_GROUP_PROTOCOL. No
+    group waits for its first members: meanwhile no coordinator can convert it.
+    """
+    if rng.random() >= 0.4 or not _has_consumer_protocol(data["cluster"]) or _about_groups(data):
+        return
+    groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
+    fit = [
+        group
+        for group in groups
+        if not group.keys() & {"protocol", "subscription-pattern"}
+        and "group.instance.id" not in group["config"]
+    ]
+    names = [group["group"] for group in groups]
+    fit = [group for group in fit if names.count(group["group"]) == 1]
+    if not fit:
+        return
+    group = rng.choice(fit)
+    config = data["cluster"]["config"]
+    if "group.consumer.session.timeout.ms" not in config:
+        _broker_timeouts(rng, config)
+    config["group.consumer.migration.policy"] = rng.choice(POLICIES)
+    config["group.initial.rebalance.delay.ms"] = 0
+    ways = [_to_consumer(group), _to_classic(rng, group)]
+    if group["config"].get("group.protocol") == "consumer":
+        ways.reverse()
+    start = rng.randrange(1000, 4000)
+    for way in ways[: rng.choice((1, 2, 2))]:
+        deployment = {"kind": "rolling-deploy", "group": group["group"], **way}
+        deployment |= {"at": f"{start}ms", "pause": rng.choice(("200ms", "1s"))}
+        if rng.random() < 0.3:
+            deployment["kill"] = True
+        data.setdefault("operations", []).append(deployment)
+        start += rng.randrange(2000, 5000)
+
+
+def _to_consumer(group: dict[str, Any]) -> dict[str, Any]:
+    removed = [name for name in _CLASSIC_SETTINGS if name in group["config"]] or _CLASSIC_SETTINGS
+    return {"config": {"group.protocol": "consumer"}, "remove": list(removed)}
+
+
+def _to_classic(rng: random.Random, group: dict[str, Any]) -> dict[str, Any]:
+    session = rng.choice((3000, 6000, 10_000))
+    drawn = rng.choice(ASSIGNORS)
+    settings = {
+        "group.protocol": "classic",
+        "session.timeout.ms": session,
+        "heartbeat.interval.ms": session // 3,
+        "partition.assignment.strategy": list(
+            group["config"].get("partition.assignment.strategy", drawn)
+        ),
+    }
+    return {"config": settings, "remove": ["group.remote.assignor"]}
