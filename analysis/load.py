@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from kafkasim.analysis.checks import RARE_VIEWS
 from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, SHARED
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
@@ -12,7 +13,7 @@ from kafkasim.analysis.checks.transactions.views import VIEWS
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import Stored
 
-JUDGED_VIEWS = SHARED | VIEWS | {"taken_records": TAKEN_RECORDS}
+JUDGED_VIEWS = SHARED | VIEWS | {"taken_records": TAKEN_RECORDS} | RARE_VIEWS
 """The views that the checks read beside those of the kinds."""
 
 RUNS_VIEW = "runs"
@@ -37,11 +38,16 @@ KEPT = {
     "taken_records": "TransactionBegun",
     **dict.fromkeys(VIEWS, "TransactionBegun"),
     **dict.fromkeys(GROUP_VIEWS, "GroupState"),
+    "members_gone": "GroupState",
     "disturbances": "HostStarted",
+    "shutdown_waits": "BrokerState",
+    "active_brokers": "BrokerState",
+    "standing_marks": "HighWatermark",
 }
 """Shared views that are computed once and kept, where there are facts of a kind. They stand upon
 each other, and several checks read each of them: Spark would plan and compute all that is below
-each time anew, 300 scans for the checks of transactions."""
+each time anew, 300 scans for the checks of transactions. Those of ``checks.RARE`` are kept because
+Spark asks first whether they have rows."""
 
 TUNING = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",  # both sides lie together by run already

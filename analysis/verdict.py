@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafkasim.analysis.checks import CHECKS, NEEDED
+from kafkasim.analysis.checks import CHECKS, NEEDED, RARE
 from kafkasim.analysis.interval import wilson
 from kafkasim.analysis.runs import StoredRun
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from rich.table import Table
 
     from kafkasim.analysis.stored import Stored
@@ -223,7 +224,8 @@ def check(stored: Stored) -> list[CheckFinding]:
     manifests = {run.name: run.manifest for run in runs}
     lossy = [run.name for run in runs if run.manifest.get("losses")]
     found: dict[tuple[Any, ...], CheckFinding] = {}
-    text = query(lossy, [kind for kind in sorted(set(NEEDED.values())) if not stored.has(kind)])
+    lacking = [kind for kind in sorted(set(NEEDED.values())) if not stored.has(kind)]
+    text = query(lossy, lacking + _empty(stored.spark))
     for row in sorted(stored.spark.sql(text).collect(), key=lambda row: int(row["seq"])):
         manifest = manifests[row["run"]]
         topics = manifest.get("topics", {})
@@ -244,13 +246,13 @@ def check(stored: Stored) -> list[CheckFinding]:
 def query(lossy: Sequence[str] = (), lacking: Sequence[str] = ()) -> str:
     """Return all checks as one query: a row per run, check, anomaly, partition and groups.
 
-    Of the runs ``lossy``, which have lost records, there is a row for each place. Of the kinds
-    ``lacking`` there is no fact; checks that find nothing without them are left out.
+    Of the runs ``lossy``, which have lost records, there is a row for each place. Of the kinds and
+    views ``lacking`` there is no row; checks that find nothing without them are left out.
     """
     each = [
         f"SELECT '{name}' AS check, * FROM ({text})"
         for name, text in CHECKS.items()
-        if NEEDED.get(name) not in lacking
+        if NEEDED.get(name) not in lacking and RARE.get(name) not in lacking
     ]
     names = ", ".join(_quoted(name) for name in lossy)
     kept = f"IF(run IN ({names}), place, NULL)" if lossy else "CAST(NULL AS STRING)"
@@ -261,6 +263,13 @@ def query(lossy: Sequence[str] = (), lacking: Sequence[str] = ()) -> str:
                      place.weak AS weak, {kept} AS place
               FROM ({" UNION ALL ".join(each)}))
         GROUP BY run, check, anomaly, topic_id, partition, groups, weak, place"""
+
+
+def _empty(spark: SparkSession) -> list[str]:
+    """Return the views of what is rare that have no rows."""
+    each = [f"(SELECT '{view}' AS view FROM {view} LIMIT 1)" for view in RARE.values()]
+    filled = {row["view"] for row in spark.sql(" UNION ALL ".join(each)).collect()}
+    return [view for view in RARE.values() if view not in filled]
 
 
 def _quoted(text: str) -> str:

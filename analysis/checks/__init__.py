@@ -72,4 +72,15 @@ NEEDED: dict[str, str] = {
 """The kind of fact without which a check finds nothing. A check is left out where no run has that
 kind: to plan the checks of transactions costs more than to judge a small fleet by all others."""
 
-__all__ = ["CHECKS", "NEEDED"]
+RARE: dict[str, str] = {
+    "needless-eviction": "members_gone",
+    "shutdown-ends": "shutdown_waits",
+    "high-watermark-moves": "standing_marks",
+}
+"""The view of what a check judges, where a healthy fleet has little of it: a check is left out
+where its view has no rows."""
+
+RARE_VIEWS = members.VIEWS | shutdown.VIEWS | watermark.VIEWS
+"""Those views, and what else such a check reads, by name."""
+
+__all__ = ["CHECKS", "NEEDED", "RARE", "RARE_VIEWS"]

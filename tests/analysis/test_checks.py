@@ -279,6 +279,20 @@ def test_checks_that_are_left_out_find_nothing_without_their_kind(stored: Stored
             assert whole.dtypes == nothing.dtypes
 
 
+def test_checks_that_are_left_out_find_nothing_without_rows_of_what_they_judge(
+    stored: Stored,
+) -> None:
+    from kafkasim.analysis.checks import CHECKS, RARE
+    from kafkasim.analysis.load import views
+
+    with views(stored):
+        for name, view in RARE.items():
+            assert stored.spark.table(view).count() > 0
+            text = CHECKS[name].replace(f" {view}", f" (SELECT * FROM {view} WHERE false)")
+            assert text != CHECKS[name]
+            assert (name, stored.spark.sql(text).collect()) == (name, [])
+
+
 def test_duckdb_finds_the_rows_that_spark_finds(stored: Stored) -> None:
     from kafkasim.analysis.bench.duck import QUERIES, measure
     from kafkasim.analysis.checks import CHECKS

@@ -29,7 +29,7 @@ LONG_REBALANCE = offending(
     about(),
 )
 
-_GONE = """
+GONE = """
     -- Members that are gone without LeaveGroup, and whose instance id did not come back. They have
     -- missed a phase of a classic rebalance that has lasted for the rebalance timeout; a member of
     -- a consumer group may be late to revoke what it has to.
@@ -50,7 +50,7 @@ _HEARD = """
     -- When the sessions of those members began, and when the coordinator heard them: by a heartbeat
     -- of their generation, or by any request if the group is of the consumer protocol.
     SELECT gone.*, begins, heard.seq AS heard_seq, heard.t_us AS heard_us
-    FROM gone JOIN (
+    FROM members_gone AS gone JOIN (
         SELECT run, node, group, tenure, seq, t_us, member_id, consumer, true AS begins
         FROM (SELECT *, explode(IF(IF(consumer, anew, fresh) OR before_ids IS NULL, member_ids,
                                 array_except(member_ids, before_ids))) AS member_id
@@ -72,7 +72,7 @@ NEEDLESS_EVICTION = offending(
     # phase, or it was silent for its session. A heartbeat that comes after the session counts no
     # more, nor do those behind it.
     f"""
-    WITH gone AS ({_GONE}), heard AS ({_HEARD})
+    WITH heard AS ({_HEARD})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group, member_id, min(next_t_us) - max(heard_us) AS silent,
            any_value(next_reason) AS reason
@@ -95,3 +95,6 @@ NEEDLESS_EVICTION = offending(
     "array(group)",
     about(),
 )
+
+VIEWS = {"members_gone": GONE}
+"""Views for these checks, by name."""

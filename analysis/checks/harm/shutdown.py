@@ -6,7 +6,7 @@ from kafkasim.analysis.checks.base import offending
 
 SPREAD_US = 1_500_000
 
-_WAITS = """
+WAITS = """
     -- Brokers that wait to be let go, and when somebody looked: as the broker stopped, asked once
     -- more, or the phase of the run ended.
     SELECT run, node, broker, begun, begun_us, seq, t_us
@@ -34,20 +34,20 @@ _WAITS = """
 _HELD = """
     -- Leaderships of those brokers, from row to row, with the others that could take them over.
     SELECT run, broker, begun, greatest(seq, begun) AS since, until, until_us, others
-    FROM (SELECT DISTINCT run, broker, begun FROM waits)
+    FROM (SELECT DISTINCT run, broker, begun FROM shutdown_waits)
     JOIN (SELECT run AS at, leader, seq, array_remove(array_union(isr, elr), leader) AS others,
                  least(coalesce(next.seq, 1L << 62), coalesce(deleted.seq, 1L << 62)) AS until,
                  IF(coalesce(deleted.seq, 1L << 62) < coalesce(next.seq, 1L << 62), deleted.t_us,
                     next.t_us) AS until_us
           FROM (SELECT run, topic_id, leader, seq, isr, elr, lead(struct(seq, t_us)) OVER (
                     PARTITION BY run, topic_id, partition ORDER BY partition_epoch) AS next
-                FROM partition_changes)
+                FROM partition_changes LEFT SEMI JOIN shutdown_waits USING (run))
           LEFT JOIN (SELECT run, topic_id, struct(seq, t_us) AS deleted FROM TopicDeleted)
               USING (run, topic_id))
         ON run = at AND leader = broker AND until > begun"""
 
-_ACTIVE = """
-    -- The brokers that are neither fenced nor shutting down, from row to row.
+ACTIVE = """
+    -- The brokers that are neither fenced nor shutting down, from row to row, in runs with waits.
     SELECT run, seq AS since, coalesce(lead(seq) OVER told, 1L << 62) AS until,
            lead(t_us) OVER told AS until_us,
            aggregate(changes, CAST(array() AS ARRAY<BIGINT>), (brokers, change) ->
@@ -56,7 +56,7 @@ _ACTIVE = """
     FROM (SELECT run, seq, t_us, collect_list(struct(broker, active)) OVER (
               PARTITION BY run ORDER BY seq) AS changes
           FROM (SELECT run, seq, t_us, broker, NOT fenced AND NOT shutting_down AS active
-                FROM BrokerRegistration))
+                FROM BrokerRegistration LEFT SEMI JOIN shutdown_waits USING (run)))
     WINDOW told AS (PARTITION BY run ORDER BY seq)"""
 
 _BLOCKED = """
@@ -64,7 +64,7 @@ _BLOCKED = """
     SELECT held.run, broker, begun, greatest(held.since, active.since) AS since,
            least(held.until, active.until) AS until,
            IF(held.until < active.until, held.until_us, active.until_us) AS until_us
-    FROM held JOIN active ON held.run = active.run AND held.since < active.until
+    FROM held JOIN active_brokers AS active ON held.run = active.run AND held.since < active.until
         AND active.since < held.until
     WHERE NOT arrays_overlap(others, active.brokers)"""
 
@@ -74,18 +74,19 @@ _HELD_BACK = """
     SELECT DISTINCT run, begun, node, seq
     FROM (SELECT asked.*, explode(array_remove(brokers, broker)) AS other
           FROM (SELECT waits.run, waits.begun, waits.node, waits.broker, waits.seq, waits.t_us
-                FROM waits JOIN BrokerRegistration AS moved
+                FROM shutdown_waits AS waits JOIN BrokerRegistration AS moved
                     ON waits.run = moved.run AND waits.broker = moved.broker AND shutting_down
                     AND moved.seq > waits.begun AND moved.seq < waits.seq
                 GROUP BY waits.run, waits.begun, waits.node, waits.broker, waits.seq, waits.t_us)
               AS asked
-          JOIN active ON asked.run = active.run AND active.since < seq AND active.until > seq)
+          JOIN active_brokers AS active
+              ON asked.run = active.run AND active.since < seq AND active.until > seq)
     JOIN (SELECT run, host, begin_us, end_us + healing_us AS until_us FROM disturbances)
         USING (run)
     LEFT JOIN (
         SELECT moved.run, moved.begun, heartbeat.broker AS other, min(heartbeat.seq) AS caught_up
         FROM (SELECT waits.run, waits.begun, min(offset) AS start
-              FROM waits JOIN BrokerRegistration AS told
+              FROM shutdown_waits AS waits JOIN BrokerRegistration AS told
                   ON waits.run = told.run AND waits.broker = told.broker AND shutting_down
                   AND told.seq > waits.begun
               GROUP BY waits.run, waits.begun) AS moved
@@ -115,7 +116,7 @@ _LOOKED = f"""
                        max(IF(until <= waits.seq, until_us, NULL)) AS freed_us,
                        coalesce(max(since < waits.seq AND until > waits.seq), false)
                            AS blocked
-                FROM waits LEFT JOIN blocked ON waits.run = blocked.run
+                FROM shutdown_waits AS waits LEFT JOIN blocked ON waits.run = blocked.run
                     AND waits.broker = blocked.broker AND waits.begun = blocked.begun
                     AND blocked.since < waits.seq
                 LEFT JOIN held_back AS late ON waits.run = late.run AND waits.node = late.node
@@ -153,8 +154,8 @@ _STRUCK = """
 
 SHUTDOWN_ENDS = offending(
     f"""
-    WITH waits AS ({_WAITS}), held AS ({_HELD}), active AS ({_ACTIVE}), blocked AS ({_BLOCKED}),
-    held_back AS ({_HELD_BACK}), looked AS ({_LOOKED}), judged AS ({_STRUCK})
+    WITH held AS ({_HELD}), blocked AS ({_BLOCKED}), held_back AS ({_HELD_BACK}),
+    looked AS ({_LOOKED}), judged AS ({_STRUCK})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            min(seq) AS seq, node, min_by(late.waited, seq) AS waited,
            min_by(late.allowed, seq) AS allowed
@@ -168,3 +169,6 @@ SHUTDOWN_ENDS = offending(
     "'%s waits %d us for the controller to let it stop; the others need %d us to take over', node,"
     " waited, allowed",
 )
+
+VIEWS = {"shutdown_waits": WAITS, "active_brokers": ACTIVE}
+"""Views for this check, by name."""

@@ -51,18 +51,29 @@ _LED = """
           FROM marks)
     WHERE what != 'leads' OR leader_epoch = newest"""
 
-_STOOD = f"""
+_TIMED = f"""
+    -- The same with the last mark before each row. Of the moves there are only those that come a
+    -- second after it: the others are most of the trace, and nothing stood still before them.
+    SELECT * FROM (
+        SELECT *, last(IF(what IN ('leads', 'moves'),
+                          struct(seq, t_us, high_watermark AS hw, min_isr), NULL), true) OVER (
+                      PARTITION BY run, topic_id, partition ORDER BY seq
+                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS mark
+        FROM led
+        WHERE what NOT IN ('moves', 'proposed')
+            OR (node = leader.node AND leader_epoch = leader.epoch))
+    WHERE what != 'moves' OR t_us - mark.t_us > {SLACK_US}"""
+
+STOOD = f"""
     -- High watermarks that stood still for the wait of a fetch and a second, by the next row that
     -- says anything of them, where Kafka has no reason to hold them.
+    WITH marks AS ({_MARKS}), led AS ({_LED}), timed AS ({_TIMED})
     SELECT looks.*, wait_us, created.min_isr AS created_isr
     FROM (SELECT run, topic_id, partition, seq, t_us, led.node AS node, led.epoch AS epoch,
                  led.t_us AS led_us, mark.seq AS marked, mark.t_us AS hw_us, mark.hw AS hw,
                  mark.min_isr AS min_isr, state.isr AS isr, state.replicas AS replicas, changed_us,
                  greatest(changed_us, configured_us) AS settled_us
           FROM (SELECT *,
-                       last(IF(what IN ('leads', 'moves'),
-                               struct(seq, t_us, high_watermark AS hw, min_isr), NULL), true)
-                           OVER before AS mark,
                        last(IF(what = 'leads', leader, NULL), true) OVER before AS led,
                        last(IF(what = 'changed', struct(leader_epoch AS epoch, isr, replicas),
                                NULL), true) OVER before AS state,
@@ -75,9 +86,7 @@ _STOOD = f"""
                            OVER before AS proposed,
                        last(IF(what = 'answered', seq, NULL), true) OVER before AS answered,
                        last(IF(what = 'failed', seq, NULL), true) OVER before AS failed
-                FROM led
-                WHERE what NOT IN ('moves', 'proposed')
-                    OR (node = leader.node AND leader_epoch = leader.epoch)
+                FROM timed
                 WINDOW before AS (PARTITION BY run, topic_id, partition ORDER BY seq
                                   ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
           WHERE what IN ('leads', 'moves', 'changed', 'proposed', 'end') AND throttled IS NULL
@@ -96,17 +105,18 @@ _STOOD = f"""
         AND size(isr) >= coalesce(nullif(looks.min_isr, 0), created.min_isr, size(replicas))"""
 
 _AHEAD = """
-    -- Since when each member of the ISR has more: the leader alone since its last append.
-    SELECT stood.run, stood.topic_id, stood.partition, stood.seq, host, any_value(stood.node)
-           AS node, any_value(stood.t_us) AS t_us, any_value(led_us) AS led_us,
+    -- Since when each member of the ISR has more: the leader alone since its last append. Members
+    -- without more have no row. Few marks stand and replicas grow all the time, so the marks are
+    -- broadcast.
+    SELECT /*+ BROADCAST(stood) */ stood.run, stood.topic_id, stood.partition, stood.seq, host,
+           any_value(wanted) AS wanted, any_value(stood.node) AS node,
+           any_value(stood.t_us) AS t_us, any_value(led_us) AS led_us,
            any_value(hw_us) AS hw_us, any_value(hw) AS hw, any_value(isr) AS isr,
            any_value(replicas) AS replicas, any_value(changed_us) AS changed_us,
            any_value(settled_us) AS settled_us, any_value(wait_us) AS wait_us,
            IF(host = any_value(stood.node), max(grown.t_us),
               min(IF(grown.seq > marked, grown.t_us, NULL))) AS ahead_us
-    FROM (SELECT *, explode(transform(isr, broker -> concat('broker-', broker))) AS host
-          FROM stood) AS stood
-    LEFT JOIN (
+    FROM (
         SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, next_offset FROM Appended
         UNION ALL
         SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, start_offset
@@ -114,10 +124,13 @@ _AHEAD = """
         UNION ALL
         SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, next_offset
         FROM Replicated) AS grown
+    JOIN (SELECT *, size(hosts) AS wanted, explode(hosts) AS host
+          FROM (SELECT *, filter(array_distinct(transform(isr, each -> concat('broker-', each))),
+                                 each -> each != node OR size(isr) = 1) AS hosts
+                FROM standing_marks)) AS stood
         ON stood.run = grown.run AND stood.topic_id = grown.topic_id
         AND stood.partition = grown.partition AND host = grown.node
         AND epoch = grown.leader_epoch AND grown.seq < stood.seq AND next_offset > hw
-    WHERE host != stood.node OR size(isr) = 1
     GROUP BY stood.run, stood.topic_id, stood.partition, stood.seq, host"""
 
 _WAITING = f"""
@@ -129,7 +142,8 @@ _WAITING = f"""
            any_value(wait_us) + {SLACK_US} AS bound_us, min(ahead_us) AS first_us,
            greatest(any_value(settled_us) + {SLACK_US}, any_value(hw_us), any_value(led_us),
                     max(ahead_us)) AS since_us
-    FROM ahead GROUP BY run, topic_id, partition, seq HAVING count(*) = count(ahead_us)"""
+    FROM ahead GROUP BY run, topic_id, partition, seq
+    HAVING count(ahead_us) = any_value(wanted)"""
 
 _STRETCHES = """
     -- The times in which brokers are fenced.
@@ -144,8 +158,7 @@ WATERMARK_STALLS = offending(
     # have more. The leader may wait for a replica outside that is not fenced; when that is fenced,
     # the leader looks again at the next fetch or append.
     f"""
-    WITH marks AS ({_MARKS}), led AS ({_LED}), stood AS ({_STOOD}), ahead AS ({_AHEAD}),
-    waiting AS ({_WAITING}), stretches AS ({_STRETCHES})
+    WITH ahead AS ({_AHEAD}), waiting AS ({_WAITING}), stretches AS ({_STRETCHES})
     SELECT run, topic_id, partition, seq, node, hw, stood_us
     FROM (SELECT waiting.run, topic_id, partition, seq, any_value(node) AS node,
                  any_value(hw) AS hw, any_value(isr) AS isr, any_value(first_us) AS first_us,
@@ -165,3 +178,6 @@ WATERMARK_STALLS = offending(
     "'%s: the high watermark stands at %d for %d us after all of the ISR had more', node, hw,"
     " stood_us",
 )
+
+VIEWS = {"standing_marks": STOOD}
+"""Views for this check, by name."""
