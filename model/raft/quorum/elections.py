@@ -157,7 +157,8 @@ class Elections:
         role = quorum.role
         if leader not in self._peers and leader != node_id:
             leader = NONE  # a voter of a set that this replica does not have yet
-        if leader == node_id and self._voters.is_voter:
+        # The broker of a combined node has its controller among its peers, under its own id.
+        if leader == node_id and (self._voters.is_voter or leader not in self._peers):
             if epoch > role.epoch or (
                 epoch == role.epoch and not isinstance(role, Leader | Resigned)
             ):
