@@ -91,6 +91,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B84": ("controller.fences_previous_incarnation",),
     "B85": ("client.stops_fetchers_before_release",),
     "B86": ("client.commits_at_rebalance",),
+    "B87": ("controller.next_last_known_leader",),
 }
 
 SAME: dict[str, str] = {"B02": "B01"}

@@ -119,7 +119,7 @@ class PartitionChangeBuilder:
                 recovery = RECOVERING
         if not isr and not self.elr_enabled:
             isr = before.isr  # without ELR the last member stays, even if it is dead
-        last_known = self._next_last_known(leader)
+        last_known = self._next_last_known(leader, isr)
         record = PartitionChangeRecord(
             topic_id,
             partition,
@@ -181,18 +181,17 @@ class PartitionChangeBuilder:
             if replica not in out and replica in self.target_replicas
         )
 
-    def _next_last_known(self, leader: int) -> tuple[int, ...]:
-        """Return the last known leader, () if there is a leader (maybeUpdateLastKnownLeader).
+    def _next_last_known(self, leader: int, isr: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the last known leader after the change (maybeUpdateLastKnownLeader).
 
-        A partition that loses its leader notes it, also if its ISR is not empty (KAFKA.md, 0.1 f).
-        Any change that gives or leaves it a leader clears the note, also an election from the ELR.
+        Any change that gives or leaves the partition a leader clears the note, also an election
+        from the ELR.
         """
         if not self.elr_enabled:
             return self.partition.last_known_elr
         if leader != NO_LEADER:
             return ()
-        lost = self.partition.leader
-        return self.partition.last_known_elr if lost == NO_LEADER else (lost,)
+        return self.rules.next_last_known_leader(self.partition, isr)
 
     def _elect(self) -> tuple[int, bool]:
         """Return the leader, −1 for none, and whether its election is unclean."""

@@ -8,6 +8,7 @@ method is a pure function of its arguments.
 from __future__ import annotations
 
 from kafkasim.model.controller.common.image import BrokerImage, PartitionRegistration
+from kafkasim.model.controller.common.records import NO_LEADER
 from kafkasim.model.controller.kraft.feature_levels import (
     METADATA_VERSION_3_6_IV0,
     SUPPORTED,
@@ -49,6 +50,17 @@ class ControllerRules:
         Its broker must be active (KAFKA.md, 0.1 d; B31 omits the check).
         """
         return active
+
+    def next_last_known_leader(
+        self, partition: PartitionRegistration, isr: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Return whom a partition that is left without a leader has as last known leader.
+
+        ``partition`` is its state before the change, ``isr`` its ISR afterwards. The leader that it
+        loses is noted, also if it stays in the ISR (KAFKA.md, 0.1 f). Before apache/kafka PR 20629
+        an ISR had to become empty (B87).
+        """
+        return partition.last_known_elr if partition.leader == NO_LEADER else (partition.leader,)
 
     def raises_leader_epoch(
         self,

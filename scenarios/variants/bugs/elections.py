@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.model.controller.common.image import PartitionRegistration
 from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.scenarios.variants.variant import Variant
 
@@ -52,6 +53,17 @@ class DeadLastKnownLeader(ControllerRules):
         return True
 
 
+class LeaderNotedWithEmptyIsr(ControllerRules):
+    """A partition notes its last known leader when its ISR becomes empty, and then nobody if it has
+    lost its leader before."""
+
+    def next_last_known_leader(
+        self, partition: PartitionRegistration, isr: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        becomes_empty = not isr and bool(partition.isr)
+        return (partition.leader,) if becomes_empty else partition.last_known_elr
+
+
 class ShutsDownBeforeSuccessors(ControllerRules):
     """A broker may stop as soon as the controller has moved its leaderships."""
 
@@ -98,5 +110,11 @@ ELECTIONS = (
         "B84-reregistration-keeps-leader", "KAFKA-18106", (ReregistrationKeepsLeader,),
         "ISRELIG", "B84-reregistration-keeps-leader",
         "A new incarnation of a broker is out of every ISR and leads nothing.",
+    ),
+    Variant(
+        "B87-lost-leader-not-noted", "apache/kafka PR 20629", (LeaderNotedWithEmptyIsr,),
+        "LIVE", "B87-lost-leader-not-noted",
+        "A partition notes its last known leader when it loses it, also if the leader stays in the "
+        "ISR.",
     ),
 )  # fmt: skip
