@@ -71,9 +71,9 @@ def other_partition(pid: int) -> facts.Appended:
     return facts.Appended(T, 1, 0, 0, 1, pid, 0, 0, (11,))
 
 
-def acked(t: float, after: float, *, acks: int = -1, attempts: int = 1) -> Timed:
+def acked(t: float, after: float, *, acks: int = -1, attempts: int = 1, offset: int = 0) -> Timed:
     latency = int(after * SECOND)
-    return t, "producer-1", facts.Acked(T, P, 0, (10,), acks, 7, 0, 0, latency, attempts)
+    return t, "producer-1", facts.Acked(T, P, offset, (10,), acks, 7, 0, 0, latency, attempts)
 
 
 def failed(t: float, after: float) -> Timed:
@@ -83,6 +83,14 @@ def failed(t: float, after: float) -> Timed:
 
 def reported(t: float, broker: int, offset: int, stops: bool = False) -> Timed:
     return t, "controller-1", facts.BrokerHeartbeat(broker, 7, offset, False, stops)
+
+
+def learns(t: float, offset: int) -> Timed:
+    return t, "broker-1", facts.MetadataCommitted(offset, 0, 0)
+
+
+def roles(t: float) -> Timed:
+    return t, "broker-1", facts.ControlRequest("LeaderAndIsr", 3, 1, "NONE")
 
 
 def paused(t: float, node: str) -> Timed:
@@ -118,8 +126,11 @@ TOUCHED: list[Timed] = [
 WAITING: list[Timed] = [  # broker-1 and broker-2 hold offset 0, above the high watermark
     limit("broker-1", "replica.fetch.wait.max.ms", 0.5),
     (0, "controller-1", facts.TopicCreated(1, T, "orders", 1, 2, 1)),
-    (0, "controller-1", two_replicas(3)), (1, "broker-1", led(0)),
+    (0, "controller-1", two_replicas(3)), learns(1, 3), (1, "broker-1", led(0)),
     (5, "broker-1", appended(0, (10,))), (5.1, "broker-2", replicated(0, 1)),
+]  # fmt: skip
+BARRED: list[Timed] = [  # broker-3 joins no ISR
+    reported(0, 3, 3, stops=True), (0, "controller-1", registration(3, 3, "fenced", True)),
 ]  # fmt: skip
 PRODUCED: list[Timed] = [
     (0, "broker-1", led(0)),
@@ -229,6 +240,25 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
          (0, "controller-1", registration(5, 2, "fenced", True)),
          (9, "broker-1", high_watermark(1))],
     ),
+    "HWSTALL the leader has not heard that the ISR is smaller": (
+        [*WAITING[:2], (0, "controller-1", changed(3, (1, 2, 3))), *BARRED, *WAITING[3:],
+         (5.2, "controller-1", changed(4, (1, 2)))],
+        [learns(9, 4), (9, "broker-1", high_watermark(1))],
+        [learns(5.7, 4), (9, "broker-1", high_watermark(1))],
+    ),
+    "HWSTALL a ZooKeeper controller's leader has not heard that the ISR is smaller": (
+        [*WAITING[:2], (0, "broker-3", changed(3, (1, 2, 3))), *BARRED, roles(1), *WAITING[4:],
+         (5.2, "broker-3", changed(4, (1, 2)))],
+        [roles(9), (9, "broker-1", high_watermark(1))],
+        [roles(5.3), (9, "broker-1", high_watermark(1))],
+    ),
+    "HWSTALL the leader's own change of the ISR": (
+        [*BARRED, *WAITING, (5.2, "broker-1", facts.IsrProposed(T, P, 0, 3, "shrink", (3,))),
+         (5.3, "controller-1", changed(4, (1, 2)))],
+        [(9, "broker-1", high_watermark(1))],
+        [(5.4, "broker-1", facts.IsrChanged(T, P, 0, 4, "shrink", (3,), (1, 2))),
+         (9, "broker-1", high_watermark(1))],
+    ),
     "ACKLATE the high watermark has passed": (
         [PRODUCED[0], PRODUCED[1], PRODUCED[3]], [acked(6.5, 1.6)], [acked(7.5, 2.6)],
     ),
@@ -245,6 +275,12 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     ),
     "ACKLATE acks=1 does not wait": (
         PRODUCED[:2], [acked(5.9, 1.1, acks=1)], [acked(6.5, 1.6, acks=1)],
+    ),
+    "ACKLATE a deposed leader answers for a batch of its own": (
+        [(0, "broker-2", led(0)), (1, "broker-1", led(1)),
+         (2, "broker-1", appended(0, (9,), 1)), (2, "broker-1", appended(1, (10,), 1))],
+        [(8, "broker-2", appended(0, (10,))), acked(8.1, 7, acks=1)],
+        [acked(8.1, 7, acks=1, offset=1)],
     ),
     "ACKLATE the producer was paused": (
         [PRODUCED[0], PRODUCED[1], PRODUCED[3]],

@@ -12,31 +12,27 @@ SLACK_US = 1_000_000
 _MARKS = """
     -- What moves a partition's high watermark, or explains that it stands still.
     SELECT run, topic_id, partition, seq, t_us, node, 'leads' AS what, leader_epoch,
-           high_watermark, 0L AS min_isr, CAST(NULL AS ARRAY<BIGINT>) AS isr,
-           CAST(NULL AS ARRAY<BIGINT>) AS replicas
+           high_watermark, 0L AS min_isr, NULL AS state
     FROM BecameLeader
     UNION ALL
     SELECT run, topic_id, partition, seq, t_us, node, 'moves', leader_epoch, high_watermark,
-           min_isr, NULL, NULL
+           min_isr, NULL
     FROM HighWatermark
     UNION ALL
-    SELECT run, topic_id, partition, seq, t_us, node, 'changed', leader_epoch, NULL, NULL, isr,
-           replicas
+    SELECT run, topic_id, partition, seq, t_us, node, 'changed', leader_epoch, NULL, NULL,
+           struct(seq, offset, leader_epoch AS epoch, partition_epoch, isr, replicas)
     FROM partition_changes
     UNION ALL
-    SELECT run, topic_id, partition, seq, t_us, node, 'answered', leader_epoch, NULL, NULL, NULL,
-           NULL
+    SELECT run, topic_id, partition, seq, t_us, node, 'answered', leader_epoch, NULL, NULL, NULL
     FROM IsrChanged
     UNION ALL
-    SELECT run, topic_id, partition, seq, t_us, node, 'proposed', leader_epoch, NULL, NULL, NULL,
-           NULL
+    SELECT run, topic_id, partition, seq, t_us, node, 'proposed', leader_epoch, NULL, NULL, NULL
     FROM IsrProposed
     UNION ALL
-    SELECT run, topic_id, partition, seq, t_us, node, 'failed', NULL, NULL, NULL, NULL, NULL
+    SELECT run, topic_id, partition, seq, t_us, node, 'failed', NULL, NULL, NULL, NULL
     FROM ReplicaFailed
     UNION ALL
-    SELECT run, topic_id, partition, ends.seq, ends.t_us, ends.node, what, NULL, NULL, NULL, NULL,
-           NULL
+    SELECT run, topic_id, partition, ends.seq, ends.t_us, ends.node, what, NULL, NULL, NULL, NULL
     FROM (SELECT DISTINCT run, topic_id, partition FROM BecameLeader)
     JOIN (SELECT run, seq, t_us, node, 'end' AS what FROM Phase WHERE phase IN ('liveness', 'end')
           UNION ALL
@@ -71,12 +67,11 @@ STOOD = f"""
     SELECT looks.*, wait_us, created.min_isr AS created_isr
     FROM (SELECT run, topic_id, partition, seq, t_us, led.node AS node, led.epoch AS epoch,
                  led.t_us AS led_us, mark.seq AS marked, mark.t_us AS hw_us, mark.hw AS hw,
-                 mark.min_isr AS min_isr, state.isr AS isr, state.replicas AS replicas, changed_us,
+                 mark.min_isr AS min_isr, state, changed_us,
                  greatest(changed_us, configured_us) AS settled_us
-          FROM (SELECT *,
+          FROM (SELECT * EXCEPT (state),
                        last(IF(what = 'leads', leader, NULL), true) OVER before AS led,
-                       last(IF(what = 'changed', struct(leader_epoch AS epoch, isr, replicas),
-                               NULL), true) OVER before AS state,
+                       last(state, true) OVER before AS state,
                        last(IF(what IN ('changed', 'answered'), t_us, NULL), true) OVER before
                            AS changed_us,
                        last(IF(what = 'configured', t_us, NULL), true) OVER before
@@ -102,7 +97,8 @@ STOOD = f"""
                GROUP BY run, topic_id) AS created
         ON looks.run = created.run AND looks.topic_id = created.topic_id
     WHERE t_us - hw_us >= wait_us + {SLACK_US}
-        AND size(isr) >= coalesce(nullif(looks.min_isr, 0), created.min_isr, size(replicas))"""
+        AND size(state.isr)
+            >= coalesce(nullif(looks.min_isr, 0), created.min_isr, size(state.replicas))"""
 
 _AHEAD = """
     -- Since when each member of the ISR has more: the leader alone since its last append. Members
@@ -111,8 +107,8 @@ _AHEAD = """
     SELECT /*+ BROADCAST(stood) */ stood.run, stood.topic_id, stood.partition, stood.seq, host,
            any_value(wanted) AS wanted, any_value(stood.node) AS node,
            any_value(stood.t_us) AS t_us, any_value(led_us) AS led_us,
-           any_value(hw_us) AS hw_us, any_value(hw) AS hw, any_value(isr) AS isr,
-           any_value(replicas) AS replicas, any_value(changed_us) AS changed_us,
+           any_value(hw_us) AS hw_us, any_value(hw) AS hw, any_value(state) AS state,
+           any_value(changed_us) AS changed_us,
            any_value(settled_us) AS settled_us, any_value(wait_us) AS wait_us,
            IF(host = any_value(stood.node), max(grown.t_us),
               min(IF(grown.seq > marked, grown.t_us, NULL))) AS ahead_us
@@ -125,8 +121,9 @@ _AHEAD = """
         SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, next_offset
         FROM Replicated) AS grown
     JOIN (SELECT *, size(hosts) AS wanted, explode(hosts) AS host
-          FROM (SELECT *, filter(array_distinct(transform(isr, each -> concat('broker-', each))),
-                                 each -> each != node OR size(isr) = 1) AS hosts
+          FROM (SELECT *, filter(array_distinct(transform(state.isr,
+                                                          each -> concat('broker-', each))),
+                                 each -> each != node OR size(state.isr) = 1) AS hosts
                 FROM standing_marks)) AS stood
         ON stood.run = grown.run AND stood.topic_id = grown.topic_id
         AND stood.partition = grown.partition AND host = grown.node
@@ -137,13 +134,36 @@ _WAITING = f"""
     -- Stands in which all members have more, counted from when the last of them had, and from a
     -- second after the last change of the ISR or of a setting.
     SELECT run, topic_id, partition, seq, any_value(node) AS node, any_value(t_us) AS t_us,
-           any_value(hw) AS hw, any_value(isr) AS isr, any_value(changed_us) AS changed_us,
-           any_value(array_except(replicas, isr)) AS outside,
+           any_value(hw) AS hw, any_value(state) AS state, any_value(changed_us) AS changed_us,
            any_value(wait_us) + {SLACK_US} AS bound_us, min(ahead_us) AS first_us,
            greatest(any_value(settled_us) + {SLACK_US}, any_value(hw_us), any_value(led_us),
                     max(ahead_us)) AS since_us
     FROM ahead GROUP BY run, topic_id, partition, seq
     HAVING count(ahead_us) = any_value(wanted)"""
+
+_KNOWN = """
+    -- The same where the leader knows the state of its partition, counted from then on at the
+    -- earliest: from the metadata log, from a ZooKeeper controller, or from the answer to its own
+    -- proposal.
+    SELECT stand.* EXCEPT (since_us), greatest(stand.since_us, known_us) AS since_us
+    FROM (SELECT /*+ BROADCAST(waiting) */ any_value(struct(waiting.*)) AS stand,
+                 min(learnt.t_us) AS known_us
+          FROM (SELECT run, node, seq, t_us, offset AS up_to, NULL AS change
+                FROM MetadataCommitted
+                UNION ALL
+                SELECT run, node, seq, t_us, NULL, NULL FROM ControlRequest
+                WHERE api = 'LeaderAndIsr' AND error = 'NONE'
+                UNION ALL
+                SELECT run, node, seq, t_us, NULL, struct(topic_id, partition, partition_epoch)
+                FROM IsrChanged) AS learnt
+          JOIN waiting ON waiting.run = learnt.run AND waiting.node = learnt.node
+              AND learnt.seq < waiting.seq
+              AND CASE WHEN up_to IS NOT NULL THEN up_to >= state.offset
+                       WHEN change IS NULL THEN learnt.seq > state.seq
+                       ELSE change.topic_id = waiting.topic_id
+                           AND change.partition = waiting.partition
+                           AND change.partition_epoch >= state.partition_epoch END
+          GROUP BY waiting.run, waiting.topic_id, waiting.partition, waiting.seq)"""
 
 _STRETCHES = """
     -- The times in which brokers are fenced.
@@ -158,18 +178,19 @@ WATERMARK_STALLS = offending(
     # have more. The leader may wait for a replica outside that is not fenced; when that is fenced,
     # the leader looks again at the next fetch or append.
     f"""
-    WITH ahead AS ({_AHEAD}), waiting AS ({_WAITING}), stretches AS ({_STRETCHES})
+    WITH ahead AS ({_AHEAD}), waiting AS ({_WAITING}), known AS ({_KNOWN}),
+    stretches AS ({_STRETCHES})
     SELECT run, topic_id, partition, seq, node, hw, stood_us
-    FROM (SELECT waiting.run, topic_id, partition, seq, any_value(node) AS node,
-                 any_value(hw) AS hw, any_value(isr) AS isr, any_value(first_us) AS first_us,
+    FROM (SELECT known.run, topic_id, partition, seq, any_value(node) AS node,
+                 any_value(hw) AS hw, any_value(state.isr) AS isr, any_value(first_us) AS first_us,
                  any_value(changed_us) AS changed_us, any_value(since_us) AS since_us,
                  any_value(t_us - since_us) AS stood_us, any_value(bound_us) AS bound_us,
                  max(IF(other IS NULL, 0, coalesce(first.t_us, t_us))) AS fenced_us
-          FROM (SELECT *, explode_outer(outside) AS other FROM waiting
-                WHERE t_us - since_us >= bound_us) AS waiting
-          LEFT JOIN stretches ON waiting.run = stretches.run AND other = broker
+          FROM (SELECT *, explode_outer(array_except(state.replicas, state.isr)) AS other
+                FROM known WHERE t_us - since_us >= bound_us) AS known
+          LEFT JOIN stretches ON known.run = stretches.run AND other = broker
               AND first.seq < seq AND until > seq
-          GROUP BY waiting.run, topic_id, partition, seq) AS stalls
+          GROUP BY known.run, topic_id, partition, seq) AS stalls
     LEFT ANTI JOIN disturbances ON stalls.run = disturbances.run
         AND (host = node OR array_contains(transform(isr, each -> concat('broker-', each)), host))
         AND begin_us <= since_us + bound_us AND end_us >= first_us - {SLACK_US}

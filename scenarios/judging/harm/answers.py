@@ -12,6 +12,9 @@ that had given up waiting: then its backoffs come on top (reconnect.backoff.max.
 retry.backoff.max.ms, a second each, and one for metadata). A retry may also be refused while the
 ISR is too small, so retries are not judged once the partition has changed.
 
+Judged is what the newest leader has appended: the record at the offset must be the producer's. A
+deposed leader that has not heard of its successor answers acks=1 for an offset of its own log.
+
 How long the high watermark may take is not judged here but by HWSTALL, LAGREASON and FENCEREASON.
 """
 
@@ -56,7 +59,7 @@ class LateAnswers:
         if leader is None or not leader.start < end <= leader.end:
             return
         at = bisect_left(leader.ends, end)
-        if leader.ends[at] == end:
+        if leader.ends[at] == end and leader.first_ids[at] == fact.record_ids[0]:
             pid = fact.producer_id if fact.acks == -1 else None
             self._judge(seq, t, node, (leader, at), pid, fact)
 

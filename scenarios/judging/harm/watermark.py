@@ -10,6 +10,12 @@ the leader or a member since the earliest of these proofs explains that the high
 still: a pause, a crash, a fault of its disk or its links. A connection that died unseen then is
 still dead when the bound begins to count.
 
+The ISR is the one that the leader knows. In KRaft mode it learns a change from the metadata log:
+an observer is given the record and, with its next fetch, the high watermark that commits it, so a
+controller that pauses in between keeps the change from it. In ZooKeeper mode the controller sends
+LeaderAndIsr. A change that the leader itself proposed is in the answer, too. A leader that learns
+no change of its ISR is not judged here; STALESERVE judges it if the change takes a role from it.
+
 Not judged is what Kafka lets wait for more: a proposed ISR that the controller has not answered; an
 ISR that changed a moment ago; replication under a throttle (KIP-73); a replica outside the ISR that
 is not fenced, since the leader may wait for it to join (shouldWaitForReplicaToJoinIsr). When such a
@@ -18,6 +24,8 @@ when the partition itself changes.
 """
 
 from __future__ import annotations
+
+from bisect import bisect_left
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
@@ -40,12 +48,17 @@ class WatermarkStalls:
         self._disturbances = disturbances
         self._state: dict[PartitionKey, facts.PartitionChanged] = {}
         self._changed_us: dict[PartitionKey, int] = {}
+        self._newest_offset = -1  # of all changes of partitions
+        self._learnt: dict[str, list[tuple[int, int]]] = {}  # node -> up to which offset, and when
+        self._answered: dict[PartitionKey, tuple[int, int]] = {}  # partition epoch, and when
         self._pending: dict[tuple[PartitionKey, int], None] = {}  # proposals, with leader epoch
         self._fenced_us: dict[int, int] = {}  # the brokers that are fenced, and since when
         self._config_us = -1  # when a setting changed last
         self._throttled = False
         trace = cluster.trace
         trace.subscribe(facts.PartitionChanged, self._on_changed)
+        trace.subscribe(facts.MetadataCommitted, self._on_metadata)
+        trace.subscribe(facts.ControlRequest, self._on_control)
         trace.subscribe(facts.IsrProposed, self._on_proposed)
         trace.subscribe(facts.IsrChanged, self._on_isr)
         trace.subscribe(facts.BrokerRegistration, self._on_broker)
@@ -53,6 +66,7 @@ class WatermarkStalls:
         trace.subscribe(facts.ReplicaFailed, self._on_failed)
 
     def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        self._newest_offset = max(self._newest_offset, fact.offset)
         key = (fact.topic_id, fact.partition)
         known = self._state.get(key)
         if known is None or fact.partition_epoch > known.partition_epoch:
@@ -61,6 +75,18 @@ class WatermarkStalls:
                 self.stood_still(leader, seq, t)
             self._state[key] = fact
             self._changed_us[key] = t
+
+    def _on_metadata(self, _seq: int, t: int, node: str, fact: facts.MetadataCommitted) -> None:
+        self._learns(node, fact.offset, t)
+
+    def _on_control(self, _seq: int, t: int, node: str, fact: facts.ControlRequest) -> None:
+        if fact.api == "LeaderAndIsr" and fact.error == "NONE":
+            self._learns(node, self._newest_offset, t)
+
+    def _learns(self, node: str, offset: int, t: int) -> None:
+        learnt = self._learnt.setdefault(node, [])
+        if not learnt or learnt[-1][0] < offset:  # a broker that has restarted replays its log
+            learnt.append((offset, t))
 
     def _on_proposed(self, seq: int, t: int, node: str, fact: facts.IsrProposed) -> None:
         key = (fact.topic_id, fact.partition)
@@ -72,6 +98,7 @@ class WatermarkStalls:
     def _on_isr(self, _seq: int, t: int, _node: str, fact: facts.IsrChanged) -> None:
         key = (fact.topic_id, fact.partition)
         self._changed_us[key] = t
+        self._answered[key] = (fact.partition_epoch, t)
         self._pending.pop((key, fact.leader_epoch), None)
 
     def _on_broker(self, _seq: int, t: int, _n: str, fact: facts.BrokerRegistration) -> None:
@@ -98,8 +125,11 @@ class WatermarkStalls:
         bound = wait + SLACK_US
         if now - leader.hw_us < bound or not self._may_move(leader, state):
             return
+        known = self._known_us(leader, state)
+        if known is None:
+            return
         since = max(self._changed_us[leader.key], self._config_us) + SLACK_US
-        since = max(since, leader.hw_us, leader.since_us)
+        since = max(since, known, leader.hw_us, leader.since_us)
         own = broker_of(leader.node)
         ahead = [leader.grown_us] if state.isr == (own,) else []
         for member in [each for each in state.isr if each != own]:
@@ -120,6 +150,16 @@ class WatermarkStalls:
                 f"{leader.node}'s high watermark stands at {hw} for {(now - since) / 1e6:.3f} s"
                 f" after all of the ISR {list(state.isr)} had more (its log ends at {leader.end})",
             )  # fmt: skip
+
+    def _known_us(self, leader: Leader, state: facts.PartitionChanged) -> int | None:
+        """Return since when the leader knows the state of its partition, None if it does not."""
+        learnt = self._learnt.get(leader.node, [])
+        at = bisect_left(learnt, state.offset, key=lambda each: each[0])
+        answered = self._answered.get(leader.key)
+        known = [learnt[at][1]] if at < len(learnt) else []
+        if answered is not None and answered[0] >= state.partition_epoch:
+            known.append(answered[1])
+        return min(known, default=None)
 
     def _may_move(self, leader: Leader, state: facts.PartitionChanged) -> bool:
         """Return whether Kafka has no reason to hold the high watermark."""
