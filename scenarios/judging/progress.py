@@ -224,9 +224,9 @@ class Progress:
             known is not None
             and proposed is not None
             and proposed.leader_epoch == fact.leader_epoch
+            and proposed.partition_epoch < known.partition_epoch
         ):
-            if proposed.partition_epoch < known.partition_epoch:
-                return
+            return
         if self._zookeeper and fact.error == "INVALID_UPDATE_VERSION":
             found = max(self._connected.get(each, -1) for each in (node, self._controller[1]))
             if found > self._changed.get(key, -1):

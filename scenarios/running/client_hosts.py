@@ -135,7 +135,7 @@ class ClientHosts:
             node=node,
             number=number,
             table=table,
-            topic=table.topic or self._scenario.topics[0].name,
+            topic=produced_topic(table, self._scenario),
             control=self.control,
             rng=self._world.streams.stream(node, "application"),
             payloads=self._payloads,
@@ -162,7 +162,7 @@ class ClientHosts:
         application = ProcessorApplication(
             node=node,
             table=table,
-            topics=tuple(table.topics or [self._scenario.topics[0].name]),
+            topics=_named_topics(table, self._scenario),
             control=self.control,
             rng=self._world.streams.stream(node, "application"),
         )
@@ -186,7 +186,7 @@ class ClientHosts:
         application = kind(
             node=node,
             table=table,
-            topics=tuple(table.topics or [self._scenario.topics[0].name]),
+            topics=_named_topics(table, self._scenario),
             control=self.control,
             rng=self._world.streams.stream(node, "application"),
         )
@@ -279,6 +279,17 @@ def producer_config(scenario: Scenario, properties: Mapping[str, Any], node: str
     return derived_config({"client.id": node, **defaults, **properties})
 
 
+def produced_topic(table: ProducerTable, scenario: Scenario) -> str:
+    """Return the topic that a producer sends to: the scenario's first one unless it names one."""
+    return table.topic or scenario.topics[0].name
+
+
+def _named_topics(
+    table: ConsumerGroupTable | ProcessorTable, scenario: Scenario
+) -> tuple[str, ...]:
+    return tuple(table.topics or [scenario.topics[0].name])
+
+
 def subscribed_topics(
     table: ConsumerGroupTable | ProcessorTable, scenario: Scenario, known: Iterable[str]
 ) -> list[str]:
@@ -288,5 +299,5 @@ def subscribed_topics(
         pattern = table.pattern or table.subscription_pattern
     if pattern is None:
         audited = [table.audit] if table.kind == "consumer-group" and table.audit else []
-        return [*(table.topics or [scenario.topics[0].name]), *audited]
+        return [*_named_topics(table, scenario), *audited]
     return [name for name in known if re.fullmatch(pattern, name)]

@@ -40,7 +40,7 @@ from kafkasim.scenarios.judging.transactions.liveness.unborn import Unborn
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
-from kafkasim.scenarios.running.client_hosts import subscribed_topics
+from kafkasim.scenarios.running.client_hosts import produced_topic, subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
 from kafkasim.scenarios.running.node_settings import properties_text
@@ -359,7 +359,7 @@ def _own_groups(scenario: Scenario) -> list[str]:
 def _audited(scenario: Scenario) -> tuple[str, ...]:
     """Return the topics of which producers publish how many records they have sent."""
     return tuple(
-        workload.topic or scenario.topics[0].name
+        produced_topic(workload, scenario)
         for workload in scenario.workload
         if workload.kind == "producer" and workload.audit is not None
     )

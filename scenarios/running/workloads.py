@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sized
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from kafkasim.model.facts import Processed
 from kafkasim.scenarios.applications.records.source import NextRecord, RecordSource
 from kafkasim.scenarios.applications.session import Payloads
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, ProducerTable
+from kafkasim.scenarios.language.units import Span
 from kafkasim.sim.apps.client_port import ClientPort
 
 POISON_BACKOFF_S = 1.0
@@ -89,7 +90,7 @@ class Pace:
         return self._control.producing
 
     def sent(self) -> None:
-        """A record was sent: set when the next one is due."""
+        """Set when the next record is due, now that one was sent."""
         self.due = max(self.due + self._period, self._port.now_us / 1e6)
 
 
@@ -115,6 +116,12 @@ def processed(group: str, node: str, control: Control, tp: Any, batch: Any) -> P
     """Return the fact that a member has processed a batch of records as polled."""
     topic_id = control.topic_ids[tp.topic]
     return Processed(group, node, topic_id, tp.partition, batch[0][0], batch[-1][0] + 1)
+
+
+async def take_time(processing: Span, rng: random.Random, batch: Sized) -> None:
+    """Sleep as long as the processing of a batch takes: each record its own draw."""
+    if processing.high:
+        await asyncio.sleep(sum(processing.draw(rng) for _ in range(len(batch))) / 1e6)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,9 +264,7 @@ class _PollLoop:
             batch = await self._without_poison(tp, batch)
             if not batch:
                 return
-        if self.table.processing.high:
-            busy = sum(self.table.processing.draw(self.rng) for _ in batch)
-            await asyncio.sleep(busy / 1e6)
+        await take_time(self.table.processing, self.rng, batch)
         self.port.record(processed(self.table.group, self.node, self.control, tp, batch))
 
     async def _without_poison(self, tp: Any, batch: Any) -> Any:

@@ -47,6 +47,10 @@ class Footing:
         key = coordinator_partition("__transaction_state", transactional_id, self._topics)
         return Spot(key, after=after, before=before)
 
+    def of_reset(self, group: str, key: PartitionKey, row: int) -> list[Spot]:
+        """Return what the reset of a group's position at a row rests on: its records or commits."""
+        return [Spot(key, before=row), self.of_group(group, before=row)]
+
     def lost(self, spots: Iterable[Spot]) -> str:
         """Return why records of one of the places were lost, which Kafka allows, or ""."""
         for spot in spots:

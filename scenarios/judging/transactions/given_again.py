@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
-from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
+from kafkasim.scenarios.judging.transactions.footing import Footing
 
 Batch = tuple[PartitionKey, int, int, int]
 """Partition, producer id, epoch and first sequence."""
@@ -35,10 +35,7 @@ class GivenAgain:
     def excuse(self, key: PartitionKey, record_id: int) -> str:
         """Return the reason of the loss for which a record was acknowledged in vain, or ""."""
         taken = self._taken.get((key, record_id))
-        return "" if taken is None else self._footing.lost([self._spot(*taken)])
-
-    def _spot(self, transactional_id: str, given: int, acked: int) -> Spot:
-        return self._footing.of_id(transactional_id, given, acked)
+        return "" if taken is None else self._footing.lost([self._footing.of_id(*taken)])
 
     def _on_state(self, seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:
         epoch = (fact.transactional_id, fact.producer_id, fact.producer_epoch)

@@ -106,7 +106,7 @@ class Outputs:
         spots = []
         for (of, key), row in self._reset.items():
             if of == group and self._names.get(key[0]) in topics:
-                spots += [Spot(key, before=row), self._footing.of_group(group, before=row)]
+                spots += self._footing.of_reset(group, key, row)
         return spots
 
     def _on_processor(self, _seq: int, _t: int, _node: str, fact: facts.ProcessorStarted) -> None:

@@ -13,7 +13,6 @@ What is exactly once there depends on how results and offsets are kept
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from kafkasim.model.facts import FinalResults
 from kafkasim.model.storage.files import Files
 from kafkasim.scenarios.applications.database.database import Database, image, rows, wal
 from kafkasim.scenarios.language.tables import ConsumerGroupTable
-from kafkasim.scenarios.running.workloads import Control, processed
+from kafkasim.scenarios.running.workloads import Control, processed, take_time
 from kafkasim.sim.apps.client_port import ClientPort
 
 DATABASE = "results.db"
@@ -99,9 +98,7 @@ class _StoreLoop:
     async def _handle(self, records: dict[Any, Any]) -> None:
         """Store the results of a poll in one transaction, and commit the offsets."""
         for tp, batch in records.items():
-            if self._table.processing.high:
-                busy = sum(self._table.processing.draw(self._rng) for _ in batch)
-                await asyncio.sleep(busy / 1e6)
+            await take_time(self._table.processing, self._rng, batch)
             await self._insert(tp, batch)
         await self._database.commit()
         for tp, batch in records.items():

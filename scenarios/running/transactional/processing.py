@@ -12,7 +12,7 @@ from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.facts import ProcessorStarted
 from kafkasim.scenarios.language.tables import ProcessorTable
 from kafkasim.scenarios.running.transactional.handling import Fenced, Transactions
-from kafkasim.scenarios.running.workloads import Control, poll, processed
+from kafkasim.scenarios.running.workloads import Control, poll, processed, take_time
 from kafkasim.sim.apps.client_port import ClientPort
 
 
@@ -143,9 +143,7 @@ class _ProcessLoop:
 
     async def _process(self, records: dict[Any, Any]) -> None:
         for tp, batch in records.items():
-            if self._table.processing.high:
-                busy = sum(self._table.processing.draw(self._rng) for _ in batch)
-                await asyncio.sleep(busy / 1e6)
+            await take_time(self._table.processing, self._rng, batch)
             self._port.record(processed(self._table.group, self._node, self._control, tp, batch))
 
     async def _rewind(self, records: dict[Any, Any]) -> None:

@@ -113,8 +113,7 @@ class Audit:
                         if after < row < shown and (to > offset) == (name == MISSING)
                     ]
                     for row in moved[-1:]:
-                        spots.append(Spot(key, before=row))
-                        spots.append(self._footing.of_group(group, before=row))
+                        spots += self._footing.of_reset(group, key, row)
         return spots
 
     def _told(self, window: Window) -> str:

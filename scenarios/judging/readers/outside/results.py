@@ -114,8 +114,7 @@ class StoredResults:
                 spots.append(self._footing.of_group(group, before=got[-1]))
             moved = [row for to, row in resets if to <= offset and got and got[0] < row < got[-1]]
         if moved:
-            before = max(moved)
-            spots += [Spot(key, before=before), self._footing.of_group(group, before=before)]
+            spots += self._footing.of_reset(group, key, max(moved))
         return spots
 
     def _missing(self, group: str, key: PartitionKey, stored: Counter[int]) -> list[int]:
