@@ -15,6 +15,7 @@ from kafkasim.model.raft.log.snapshot_store import SnapshotStore
 from kafkasim.model.raft.quorum.election_state import NONE, ElectionState, QuorumStateStore
 from kafkasim.model.raft.quorum.election_timer import ElectionTimer
 from kafkasim.model.raft.quorum.majority import ElectionResult
+from kafkasim.model.raft.quorum.peers import Peers
 from kafkasim.model.raft.quorum.quorum_state import QuorumState
 from kafkasim.model.raft.quorum.states import (
     TRANSITIONS,
@@ -26,7 +27,7 @@ from kafkasim.model.raft.quorum.states import (
     Unattached,
     VoteTally,
 )
-from kafkasim.model.raft.quorum.voters import VoterSets
+from kafkasim.model.raft.quorum.voters import Voter, VoterSets
 from kafkasim.model.raft.rules import RaftRules, RoleName
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.files import DiskFull, MemoryFiles
@@ -153,6 +154,15 @@ def test_check_quorum_counts_the_leader_only_if_it_is_a_voter(node_id, needed):
         check.fetched(role, voter, now)
         moved = raft.timers.deadline(CHECK_QUORUM_TIMER) != first
         assert moved is (now >= needed)
+
+
+def test_a_controller_that_lost_its_disk_does_not_ask_itself():
+    raft = context()
+    voters = voters_of(raft, 1, 2)
+    former = Voter(1, "former", "node-1")
+    voters.loaded(5, (former, Voter(2, "own", "node-2")), 0)
+    peers = Peers(raft, voters, False)
+    assert (voters.is_voter, [peer.id for peer in peers.voters()]) == (False, [2])
 
 
 class Progress:

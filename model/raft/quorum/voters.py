@@ -39,8 +39,9 @@ class VoterSets:
     """The history of voter sets in the log, and what the latest one means for this replica.
 
     ``voters`` is voter id to address and is changed in place: the controller shares it.
-    ``others`` are the voters that this replica is not. ``observer`` makes the replica an observer
-    even if its id is a voter's (a broker in one process with a controller).
+    ``observer`` makes the replica an observer even if its id is a voter's (a broker in one process
+    with a controller). ``others`` are the voters that it may ask: not itself. A controller that has
+    lost its disk is no voter, but finds its id in the set, with the directory id that it had.
     """
 
     def __init__(
@@ -122,4 +123,4 @@ class VoterSets:
         own = self.directories.get(node_id)
         self.is_voter = not self._observer and own in ("", self._context.directory_id)
         self.replica_id = NONE if self._observer and node_id in self.voters else node_id
-        self.others = [each for each in self.voters if not self.is_voter or each != node_id]
+        self.others = [each for each in self.voters if self._observer or each != node_id]
