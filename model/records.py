@@ -38,12 +38,16 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class Tombstone(int):
+    """The id of a workload's record without value (null): the cleaner takes it for a deletion."""
+
+
 @value
 class Record:
     """One record of a batch."""
 
     key: Any
-    value: Any  # a workload's record id; in internal topics an object; None: a tombstone
+    value: Any  # a workload's record id; in internal topics an object; None, Tombstone: no value
     size: int  # bytes that it takes in the batch
     timestamp_ms: int
 
@@ -64,6 +68,7 @@ class RecordBatch:
     transactional: bool = False
     control: bool = False  # its one record is no data: a leader change, or a transaction's end
     offset_deltas: tuple[int, ...] | None = None  # None: record i is at base_offset + i
+    delete_horizon_ms: int = NO_TIMESTAMP  # when the cleaner may remove tombstones and the marker
 
     @property
     def next_offset(self) -> int:
@@ -151,7 +156,21 @@ def assigned(batch: RecordBatch, base_offset: int, leader_epoch: int) -> RecordB
         batch.transactional,
         batch.control,
         batch.offset_deltas,
+        batch.delete_horizon_ms,
     )
+
+
+def offsets_of(batch: RecordBatch) -> Sequence[int]:
+    """Return the offset of each record of a batch, in the order of the records."""
+    base, deltas = batch.base_offset, batch.offset_deltas
+    if deltas is None:
+        return range(base, base + len(batch.records))
+    return [base + delta for delta in deltas]
+
+
+def has_value(record: Record) -> bool:
+    """Return whether a record has a value; one without is a tombstone."""
+    return record.value is not None and type(record.value) is not Tombstone
 
 
 def add_sequence(sequence: int, increment: int) -> int:
@@ -204,4 +223,13 @@ def record_size(
         + max(value_size, 0)
         + headers_size
     )
+    return body + varint_size(body)
+
+
+def restamped_size(size: int, timestamp_delta: int, new_delta: int) -> int:
+    """Return the bytes of a record of ``size`` bytes once its timestamp delta is another one."""
+    body = size - 1
+    while body + varint_size(body) > size:
+        body -= 1
+    body += varint_size(new_delta) - varint_size(timestamp_delta)
     return body + varint_size(body)

@@ -36,7 +36,6 @@ _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
 class TopicConfig(Config):
     """The settings of a topic (LogConfig)."""
 
-    # There is no cleaner: "compact" keeps all records.
     cleanup_policy: str = setting("delete", allowed=CLEANUP_POLICIES)
     min_insync_replicas: int = setting(1, 1)  # ISR size below which acks=all is refused
     unclean_leader_election_enable: bool = setting(False)  # may a replica outside ISR and ELR lead?
@@ -52,15 +51,38 @@ class TopicConfig(Config):
     message_timestamp_before_max_ms: int = long(MAX_LONG, 0)  # how old a CreateTime may be
     message_timestamp_after_max_ms: int = long(3600000, 0)  # KIP-1030; before: MAX_LONG
     file_delete_delay_ms: int = long(60000, 0)  # until a deleted segment's file goes
+    min_cleanable_dirty_ratio: float = setting(0.5, 0, 1)  # above it a compacted log is cleaned
+    min_compaction_lag_ms: int = long(0, 0)  # for which no record is removed by the cleaner
+    max_compaction_lag_ms: int = long(MAX_LONG, 1)  # after which a log is cleaned at any ratio
+    delete_retention_ms: int = long(86400000, 0)  # of a tombstone, from its first cleaning on
     leader_replication_throttled_replicas: str = setting("")  # "*" or partition:broker,…
     follower_replication_throttled_replicas: str = setting("")  # the same, when fetched
 
+    @property
+    def compacted(self) -> bool:
+        """Whether the cleaner keeps of each key the last record."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """The age at which a segment is rolled, so that the cleaner may have it in time
+        (KIP-354, LogConfig.maxSegmentMs)."""
+        return (
+            min(self.max_compaction_lag_ms, self.segment_ms) if self.compacted else self.segment_ms
+        )
+
     def validate(self) -> None:
-        """Check the lists of throttled replicas (ThrottledReplicaListValidator).
+        """Check the lists of throttled replicas and the two lags of compaction (LogConfig).
 
         Raises:
-            ConfigError: a list is neither "*" nor partition:broker,….
+            ConfigError: a list is neither "*" nor partition:broker,…; the lags are contradictory.
         """
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise ConfigError(
+                "min.compaction.lag.ms",
+                f"{self.min_compaction_lag_ms} is above max.compaction.lag.ms ="
+                f" {self.max_compaction_lag_ms}",
+            )
         for end, text in (
             ("leader", self.leader_replication_throttled_replicas),
             ("follower", self.follower_replication_throttled_replicas),
@@ -140,11 +162,21 @@ class BrokerConfig(Config):
     log_flush_interval_ms: int = long(MAX_LONG, 0)
     log_flush_offset_checkpoint_interval_ms: int = setting(60000, 0)
     log_segment_delete_delay_ms: int = long(60000, 0)
+    log_cleaner_min_cleanable_ratio: float = setting(0.5, 0, 1)
+    log_cleaner_min_compaction_lag_ms: int = long(0, 0)
+    log_cleaner_max_compaction_lag_ms: int = long(MAX_LONG, 1)
+    log_cleaner_delete_retention_ms: int = long(86400000, 0)
     log_retention_check_interval_ms: int = long(300000, 1)
     message_max_bytes: int = setting(1048588, 0)
     log_message_timestamp_type: str = setting("CreateTime", allowed=TIMESTAMP_TYPES)
     log_message_timestamp_before_max_ms: int = long(MAX_LONG, 0)
     log_message_timestamp_after_max_ms: int = long(3600000, 0)
+    # The log cleaner
+    log_cleaner_enable: bool = setting(True)  # are compacted topics cleaned?
+    log_cleaner_threads: int = setting(1, 0)
+    log_cleaner_backoff_ms: int = long(15000, 0)  # pause of a thread that had nothing to clean
+    log_cleaner_dedupe_buffer_size: int = long(134217728)  # bytes for keys, of all threads
+    log_cleaner_io_buffer_load_factor: float = setting(0.9)  # share of that buffer that is used
     # Groups
     group_min_session_timeout_ms: int = setting(6000, 0)  # of classic members
     group_max_session_timeout_ms: int = setting(1800000, 0)
@@ -211,12 +243,16 @@ class BrokerConfig(Config):
 
         Raises:
             ConfigError: log.dirs has a bad path, or one directory inside another; records are
-                retained for no time; a fetch may wait longer than its request or a replica may lag.
+                retained for no time; the cleaner has no room for a key (Cleaner); a fetch may wait
+                longer than its request or a replica may lag.
         """
         if (wrong := problem(self.log_dirs)) is not None:
             raise ConfigError("log.dirs", wrong)
         if self.log_retention_ms == 0:
             raise ConfigError("log.retention.ms", "0 is neither −1 (unlimited) nor 1 or more")
+        keys = self.log_cleaner_dedupe_buffer_size // 24 // max(self.log_cleaner_threads, 1)
+        if self.log_cleaner_enable and keys * self.log_cleaner_io_buffer_load_factor <= 1:
+            raise ConfigError("log.cleaner.dedupe.buffer.size", "too small for a single key")
         wait_ms = self.replica_fetch_wait_max_ms
         for key, limit_ms in (
             ("replica.socket.timeout.ms", self.replica_socket_timeout_ms),
@@ -255,5 +291,9 @@ class BrokerConfig(Config):
             "message.timestamp.before.max.ms": self.log_message_timestamp_before_max_ms,
             "message.timestamp.after.max.ms": self.log_message_timestamp_after_max_ms,
             "file.delete.delay.ms": self.log_segment_delete_delay_ms,
+            "min.cleanable.dirty.ratio": self.log_cleaner_min_cleanable_ratio,
+            "min.compaction.lag.ms": self.log_cleaner_min_compaction_lag_ms,
+            "max.compaction.lag.ms": self.log_cleaner_max_compaction_lag_ms,
+            "delete.retention.ms": self.log_cleaner_delete_retention_ms,
         }
         return TopicConfig.from_properties({**defaults, **overrides})

@@ -99,6 +99,30 @@ class LogStart:
 
 
 @value
+class Cleaned:
+    """A broker's log cleaner put one cleaned segment in the place of others."""
+
+    topic_id: str
+    partition: int
+    base_offset: int  # of the segments that were replaced
+    next_offset: int  # after them
+    dirty_offset: int  # where the cleaning began to collect keys
+    mapped_offset: int  # up to where it collected them, exclusive
+    began_ms: int  # by the broker's clock
+    delete_retention_ms: int
+    removed: tuple[int, ...]  # ranges of offsets that lost their records: first, next, first, …
+
+
+@value
+class CleaningFailed:
+    """A broker's log cleaner met a damaged log; it does not clean the replica any more."""
+
+    topic_id: str
+    partition: int
+    reason: str
+
+
+@value
 class LogLoaded:
     """A broker loaded a log at its start."""
 

@@ -7,8 +7,8 @@ and the last intact item counts. The outcome is Kafka's: old or new. The journal
 two files of at most ``MAX_ITEMS`` items.
 
 Also here: :class:`OffsetCheckpoint` (recovery-point-offset-checkpoint,
-log-start-offset-checkpoint, replication-offset-checkpoint), the clean-shutdown marker
-(CleanShutdownFileHandler) and the topic id of a log (PartitionMetadataFile).
+log-start-offset-checkpoint, replication-offset-checkpoint, cleaner-offset-checkpoint), the
+clean-shutdown marker (CleanShutdownFileHandler) and the topic id of a log (PartitionMetadataFile).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kafkasim.model.storage.files import Files
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PARTITION_METADATA = "partition.metadata"
 MAX_ITEMS = 64

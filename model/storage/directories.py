@@ -17,6 +17,7 @@ from kafkasim.model.directories import random_id
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.storage.checkpoints import (
     CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -105,6 +106,8 @@ class LogDirectory:
         self.high_watermarks = OffsetCheckpoint(self.files, root + HIGH_WATERMARK_CHECKPOINT)
         self.recovery_points = OffsetCheckpoint(self.files, root + RECOVERY_POINT_CHECKPOINT)
         self.log_starts = OffsetCheckpoint(self.files, root + LOG_START_CHECKPOINT)
+        self.cleaner_offsets = OffsetCheckpoint(self.files, root + CLEANER_CHECKPOINT)
+        self.cleaner_points: dict[TopicPartition, int] = {}  # first dirty offsets, as on disk
         self.known_high_watermarks: dict[TopicPartition, int] | None = None  # None: read it again
         self.known_recovery_points: dict[TopicPartition, int] = {}
         self.known_log_starts: dict[TopicPartition, int] = {}
@@ -131,6 +134,7 @@ class LogDirectory:
             pending = (*pending, self.root + CLEAN_SHUTDOWN)
         self.known_recovery_points = self.recovery_points.read()
         self.known_log_starts = self.log_starts.read()
+        self.cleaner_points = self.cleaner_offsets.read()
         self.on_disk = {
             tp: topic_id
             for _, tp, topic_id in logs_on_disk(self.files, self.root)

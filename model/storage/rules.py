@@ -170,6 +170,45 @@ class StorageRules:
         """Return the offset up to which retention may delete (KAFKA-5634, B81)."""
         return high_watermark
 
+    # ---------------------------------------------------------------------------------- cleaning
+
+    def cleanable_bound(self, last_stable_offset: int, active_base_offset: int) -> int:
+        """Return the offset up to which a log may be cleaned (KAFKA-13194, B80).
+
+        A record above the high watermark may be truncated, so it replaces none below; a record
+        above the last stable offset may be of a transaction that aborts.
+        """
+        return min(last_stable_offset, active_base_offset)
+
+    def delete_horizon_passed(
+        self, batch: RecordBatch, now_ms: int, delete_retention_ms: int
+    ) -> bool:
+        """Return whether a batch's tombstones may be removed, or the marker of an empty transaction
+        (KIP-534, KAFKA-4545).
+
+        The horizon is delete.retention.ms after the cleaning that first met them: only from then on
+        has a reader who starts at the log start had that long to read up to them.
+        """
+        return 0 <= batch.delete_horizon_ms <= now_ms
+
+    def aborted_transactions_bound(self, segment_end: int, map_end: int) -> int:
+        """Return the offset up to which a segment's aborted transactions are collected when it is
+        written anew (KAFKA-13727, B55).
+
+        ``map_end`` is where the map of keys ends, which may be within the segment.
+        """
+        return segment_end
+
+    def keeps_last_batch_of_producers(self) -> bool:
+        """Return whether the last batch of each known producer stays, as a header without records
+        (KAFKA-5490).
+
+        Without it a start that must replay the log does not know the producer's last sequence.
+        """
+        return True
+
+    # ---------------------------------------------------------------------------------- recovery
+
     def recovers_batch(self, batch: RecordBatch, next_offset: int, epoch: int) -> bool:
         """Return whether a scanned batch may follow one of ``epoch`` that ends at ``next_offset``.
 

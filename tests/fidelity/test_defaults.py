@@ -203,6 +203,14 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         """,
         "ConfigDef has no range, or a wider one; numbers below the model's mean nothing",
     ),
+    (
+        "2.8.2", "broker", "valid values",
+        """
+            log.cleaner.delete.retention.ms log.cleaner.max.compaction.lag.ms
+            log.cleaner.min.cleanable.ratio log.cleaner.min.compaction.lag.ms
+        """,
+        "2.8 checks them in a topic only",
+    ),
     (EVERY, "topic", "valid values", "flush.messages retention.bytes", "the same"),
     (EVERY, "consumer", "valid values", "heartbeat.interval.ms session.timeout.ms", "the same"),
 )  # fmt: skip
@@ -285,6 +293,8 @@ def another(value: Any) -> Any:
     """Return a valid value that differs from a broker's default."""
     if isinstance(value, bool):
         return not value
+    if isinstance(value, float):
+        return value / 2
     return "LogAppendTime" if isinstance(value, str) else value - 1 if value > 1 else value + 2
 
 
@@ -375,6 +385,8 @@ def invalid_range(config: type[Config], field: Field[Any], row: Setting) -> str 
     if row.type in NUMBERS:
         kafka = interval(row)
         model = (low, high)
+    elif row.type == "DOUBLE":
+        kafka, model = valid, "null" if low is None else f"[{low},...,{high}]"
     elif valid == "non-empty string":
         kafka, model = True, refuses(config, field, "")
     elif valid.startswith("[partitionId]"):

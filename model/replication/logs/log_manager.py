@@ -20,6 +20,7 @@ from kafkasim.model.effects import Barrier, Flush, Handler
 from kafkasim.model.facts import LogDeleted, LogDirOffline, LogLoaded, LogPlaced
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.logs.clean_close import CleanClose
+from kafkasim.model.replication.logs.log_cleaner import LogCleaner
 from kafkasim.model.storage.checkpoints import DELETED, write_clean_marker
 from kafkasim.model.storage.directories import LogDirectory
 from kafkasim.model.storage.files import DiskError
@@ -64,6 +65,7 @@ class LogManager:
         ])  # fmt: skip
         self.several = len(self.directories) > 1
         self._placed: dict[TopicPartition, LogDirectory] = {}  # the directory of each opened log
+        self.cleaner = LogCleaner(process, settings, self._hosted, self.directory_of)
         for directory in self.directories:
             try:
                 pending = directory.load(process.rng)
@@ -241,7 +243,7 @@ class LogManager:
             self.process.log_dir_failed(error, now)
             return
         log = partition.log
-        self._placed.pop(partition.tp, None)
+        self.cleaner.deleted(partition.tp, self._placed.pop(partition.tp, None), now)
         self.process.out.append(LogDeleted(log.topic_id, log.tp.partition, log.log_end_offset))
         self._delete_later(directory, partition.log.config.file_delete_delay_ms, now)
 
@@ -275,6 +277,7 @@ class LogManager:
             self._expire_producers,
         )
         self._checkpoint_high_watermarks(now)
+        self.cleaner.start(now)
         waiting = [path.rpartition("/")[0] for path in self.process.files.paths("")]
         for directory in dict.fromkeys(waiting):
             if directory.endswith(DELETED):
@@ -284,14 +287,15 @@ class LogManager:
         self.process.timers.arm(key, now + period_ms * 1000, LANE, handler)
 
     def _retention(self, now: int) -> None:
-        """Delete old segments (LogManager.cleanupLogs)."""
+        """Delete old segments; the cleaner does that of compacted logs (LogManager.cleanupLogs)."""
         period_ms = self.settings.current.log_retention_check_interval_ms
         self._rearm("log-retention", period_ms, self._retention, now)
         wall_ms = self.process.wall_ms(now)
         for partition in self._hosted():
-            if "delete" in partition.log.config.cleanup_policy:
+            log = partition.log
+            if not log.config.compacted and not self.cleaner.is_cleaning(log.tp):
                 try:
-                    if partition.log.delete_old_segments(wall_ms):
+                    if log.delete_old_segments(wall_ms):
                         partition.delayed.mark_dirty()
                 except DiskError as error:
                     self.process.log_dir_failed(error, now)
@@ -337,6 +341,10 @@ class LogManager:
         Otherwise a recovery would trust segments that were rewritten since (LogManager.truncateTo).
         """
         self.process.out.append(Barrier((self._write_recovery_points(self._placed[tp]),)))
+
+    def truncated_segments(self, tp: TopicPartition, active_base_offset: int) -> None:
+        """Abort the cleaning of a log that was truncated below the segment that was active."""
+        self.cleaner.truncated(tp, active_base_offset)
 
     def _write_recovery_points(self, directory: LogDirectory) -> str:
         logs = [partition.log for partition in self._hosted(directory)]
@@ -391,6 +399,7 @@ class LogManager:
         """
         for key in PERIODIC_TASKS:
             self.process.timers.cancel(key)
+        self.cleaner.stop()
         closing = self.online
 
         def closed(directory: LogDirectory, error: DiskError | None, at: int) -> None:

@@ -26,6 +26,7 @@ from kafkasim.model.facts import Appended, BecameFollower, BecameLeader, Replica
 from kafkasim.model.facts.transactions import MarkerWritten
 from kafkasim.model.messages import FetchPartition, FetchPartitionResponse
 from kafkasim.model.records import EndTransactionMarker, RecordBatch, TopicPartition
+from kafkasim.model.replication.logs.log_truncation import truncate_log
 from kafkasim.model.replication.partitions.delayed_operations import DelayedOperations
 from kafkasim.model.replication.partitions.leader_state import LeaderState
 
@@ -328,21 +329,14 @@ class Partition:
     def truncate_to(self, offset: int) -> None:
         """Truncate the log to ``offset``; at or above the log end only the epoch cache shrinks."""
         log = self.log
-        before, recovery_point = log.log_end_offset, log.recovery_point
-        log.truncate_to(offset)
-        if log.recovery_point < recovery_point:
-            self._context.recovery_points.checkpoint_recovery_points(self.tp)
+        before = truncate_log(log, self._context.recovery_points, log.truncate_to, offset)
         if log.log_end_offset < before:
             self._tell_truncated(before, log.log_end_offset)
 
     def truncate_fully(self, offset: int) -> None:
         """Delete the whole log and restart it, empty, at ``offset``."""
-        log = self.log
-        before, recovery_point = log.log_end_offset, log.recovery_point
-        log.truncate_fully_and_start_at(offset)
-        if log.recovery_point < recovery_point:
-            self._context.recovery_points.checkpoint_recovery_points(self.tp)
-        self._tell_truncated(before, offset)
+        kept, restart = self._context.recovery_points, self.log.truncate_fully_and_start_at
+        self._tell_truncated(truncate_log(self.log, kept, restart, offset), offset)
 
     def _tell_truncated(self, before: int, offset: int) -> None:
         self._context.out.append(

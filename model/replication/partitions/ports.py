@@ -49,10 +49,14 @@ class IsrChannel(Protocol):
 
 
 class RecoveryPoints(Protocol):
-    """The checkpoint of what is durable in the logs."""
+    """What the broker keeps of its logs: the checkpoints of what is durable, and of cleanings."""
 
     def checkpoint_recovery_points(self, tp: TopicPartition) -> None:
         """Make the recovery points durable before the log of ``tp`` grows again."""
+        ...
+
+    def truncated_segments(self, tp: TopicPartition, active_base_offset: int) -> None:
+        """Hear that the log of ``tp`` was truncated below the segment that had been active."""
         ...
 
 

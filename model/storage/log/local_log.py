@@ -19,6 +19,7 @@ from kafkasim.model.storage.files import DiskError, Files
 from kafkasim.model.storage.log.segment import Segment
 from kafkasim.model.storage.log.transaction_index import AbortedTxn
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.model.storage.segment_swap import finish_swaps
 
 
 class LocalLog:
@@ -51,6 +52,7 @@ class LocalLog:
         self._truncations = 0  # a flush that began before a truncation proves nothing afterwards
         self._forced_offset = 0  # flush.messages has forced everything below it to disk
         self._last_flush_ms = now_ms
+        finish_swaps(files, directory)
 
     def loaded(self, recovery_point: int) -> None:
         """Set the recovery point that the start of the log found."""

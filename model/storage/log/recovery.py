@@ -3,9 +3,8 @@
 After a clean stop the segments are trusted. After an unclean one, every segment that reaches above
 the recovery point is scanned: the log ends at the first batch that is damaged or out of order, and
 all later segments are deleted. The scan rebuilds the indexes, the leader epochs and the producer
-state.
-
-Left out: the ``.swap`` and ``.cleaned`` files of an interrupted compaction.
+state. What an interrupted cleaning has left is dealt with before
+(:mod:`kafkasim.model.storage.segment_swap`).
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def _recover(
     segments, rules = local.segments, local.rules
     # Kafka trusts later snapshots; but a power loss may bring back one that a truncation deleted.
     producers.delete_snapshots_after(local.recovery_point)
-    compacted = "compact" in local.config.cleanup_policy
+    compacted = local.config.compacted
     trusted = _load_flushed(local, producers, log_start_offset, now_ms)
     end = segments[trusted].base_offset if segments else -1
     epochs_before = [each.batches[-1].leader_epoch for each in segments[:trusted] if each.batches]

@@ -58,6 +58,7 @@ class Segment:
         "_files",
         "_index_interval_bytes",
         "_last_indexed_ms",
+        "_suffix",
         "_unindexed_bytes",
         "base_offset",
         "base_offsets",
@@ -73,16 +74,23 @@ class Segment:
     )
 
     def __init__(
-        self, files: Files, directory: str, base_offset: int, index_interval_bytes: int
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        index_interval_bytes: int,
+        suffix: str = "",
     ) -> None:
+        """``suffix`` stands behind the names of files that are not part of the log yet."""
         name = f"{directory}/{base_offset:020d}"
         self._files = files
         self._index_interval_bytes = index_interval_bytes
+        self._suffix = suffix
         self.base_offset = base_offset
-        self.log_path = name + ".log"
-        self.index_path = name + ".index"
-        self.time_index_path = name + ".timeindex"
-        self.transactions = TransactionIndex(files, name + ".txnindex")
+        self.log_path = f"{name}.log{suffix}"
+        self.index_path = f"{name}.index{suffix}"
+        self.time_index_path = f"{name}.timeindex{suffix}"
+        self.transactions = TransactionIndex(files, f"{name}.txnindex{suffix}")
         self.batches: list[RecordBatch] = []
         self.base_offsets: list[int] = []
         self.size = 0
@@ -102,6 +110,13 @@ class Segment:
         """The files of the segment; the transaction index only if it has been created."""
         paths = (self.log_path, self.index_path, self.time_index_path)
         return (*paths, self.transactions.path) if self.transactions.exists() else paths
+
+    @property
+    def index_bytes(self) -> int:
+        """The size of the larger one of the two index files."""
+        count = self._files.count
+        offsets = count(self.index_path) * OFFSET_ENTRY_BYTES
+        return max(offsets, count(self.time_index_path) * TIME_ENTRY_BYTES)
 
     def create(self) -> None:
         """Create the files, empty; the transaction index waits for its first entry."""
@@ -240,6 +255,21 @@ class Segment:
         """Delete the files."""
         for path in self.paths:
             self._files.delete(path)
+
+    def rename(self, suffix: str) -> None:
+        """Rename the files to another suffix (changeFileSuffixes)."""
+        length = len(self._suffix)
+        self._suffix = suffix
+        for path in self.paths:
+            self._files.rename(path, path[: len(path) - length] + suffix)
+        for owner, name in (
+            (self, "log_path"),
+            (self, "index_path"),
+            (self, "time_index_path"),
+            (self.transactions, "path"),
+        ):
+            path = getattr(owner, name)
+            setattr(owner, name, path[: len(path) - length] + suffix)
 
     def _remember(self, batch: RecordBatch, now_ms: int) -> None:
         timestamp = batch.max_timestamp_ms

@@ -9,9 +9,7 @@ to the caller, who takes the log directory offline; nothing may be appended to t
 
 The log reports one fact itself, LogStart. Appended, Truncated, HighWatermark and LogLoaded need
 knowledge that only the partition has, so the partition reports them.
-
-Left out: the log cleaner (the offset gaps that it leaves are legal everywhere), tiered storage,
-down-conversion of messages.
+Left out: tiered storage, down-conversion of messages.
 """
 
 from __future__ import annotations
@@ -109,8 +107,8 @@ class UnifiedLog:
         self.config = self.local.config = config
         self._max_message_bytes = config.max_message_bytes
         self._segment_bytes = config.segment_bytes
-        self._segment_ms = config.segment_ms
-        self._compacted = "compact" in config.cleanup_policy
+        self._segment_ms = config.max_segment_ms
+        self._compacted = config.compacted
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
         self._timestamp_after_ms = config.message_timestamp_after_max_ms
         self._has_oldest = config.message_timestamp_before_max_ms < MAX_LONG

@@ -301,6 +301,11 @@ class ProducerStateManager:
             if snapshot > offset:
                 self._delete(snapshot)
 
+    def delete_snapshot(self, offset: int) -> None:
+        """Delete the snapshot at ``offset``, if there is one: no segment begins there any more."""
+        if offset in self.snapshots:
+            self._delete(offset)
+
     def _delete(self, offset: int) -> None:
         self._files.delete(self._path(offset))
         self.snapshots.remove(offset)
