@@ -17,7 +17,7 @@ JUDGED_VIEWS = SHARED | VIEWS | {"taken_records": TAKEN_RECORDS} | RARE_VIEWS
 """The views that the checks read beside those of the kinds."""
 
 RUNS_VIEW = "runs"
-"""The view of the runs and what ran in each (``spec``)."""
+"""The view of the runs: what ran in each (``spec``), and what it has legally lost (``losses``)."""
 
 SMALL_ROWS = 5_000_000
 """Up to so many rows each view is one partition: then no check shuffles, and each is one task.
@@ -38,6 +38,8 @@ KEPT = {
     "taken_records": "TransactionBegun",
     **dict.fromkeys(VIEWS, "TransactionBegun"),
     **dict.fromkeys(GROUP_VIEWS, "GroupState"),
+    "moved_members": "Positioned",
+    "commits_back": "OffsetCommitted",
     "members_gone": "GroupState",
     "disturbances": "HostStarted",
     "shutdown_waits": "BrokerState",
@@ -81,7 +83,7 @@ def views(
                 frame = stored.facts(kind)
                 frame = frame.coalesce(1) if small else frame.repartition(parts, "run")
                 frame.createOrReplaceTempView(kind)
-            whole = stored.runs_table().select("run", "spec")
+            whole = stored.runs_table().select("run", "spec", "losses")
             whole = whole.coalesce(1) if small else whole.repartition(parts, "run")
             whole.createOrReplaceTempView(RUNS_VIEW)
             for name, text in asked.items():

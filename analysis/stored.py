@@ -165,10 +165,14 @@ class StoredDirectories(Stored):
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The kinds of fact that have rows."""
-        columns = (pq.read_table(run.place / TRACE, columns=["kind"])["kind"]
+        """The kinds of fact that have rows: the dictionary of the column, without its values."""
+        names = ["kind"]
+        columns = (pq.read_table(run.place / TRACE, columns=names, read_dictionary=names)["kind"]
                    for run in self.runs if not run.crashed)  # fmt: skip
-        return frozenset(kind for column in columns for kind in column.unique().to_pylist())
+        return frozenset(
+            kind for column in columns for chunk in column.chunks
+            for kind in chunk.dictionary.to_pylist()
+        )  # fmt: skip
 
     def has(self, kind: str) -> bool:
         """Return whether there are facts of a kind."""

@@ -6,10 +6,10 @@ from kafkasim.analysis.checks import (
     groups,
     liveness,
     order,
+    readers,
     replication,
 )
 from kafkasim.analysis.checks.harm import brokers as harm
-from kafkasim.analysis.checks.harm import groups as group_harm
 from kafkasim.analysis.checks.harm import members, rebalances, shutdown, watermark
 from kafkasim.analysis.checks.transactions import queries as transactions
 
@@ -23,14 +23,16 @@ CHECKS: dict[str, str] = {
     "key-order": order.KEY_ORDER,
     "offset-regression": groups.OFFSET_REGRESSION,
     "skipped-by-commit": groups.SKIPPED_BY_COMMIT,
-    "lost-to-retention": groups.LOST_TO_RETENTION,
+    "reordered-commit": readers.REORDERED_COMMIT,
+    "lost-to-retention": readers.LOST_TO_RETENTION,
+    "needless-reset": readers.NEEDLESS_RESET,
     "double-owner": groups.DOUBLE_OWNER,
     "stale-coordinator": harm.STALE_COORDINATOR,
     "early-handover": groups.EARLY_HANDOVER,
     "needless-rebalance": rebalances.NEEDLESS_REBALANCE,
     "needless-eviction": members.NEEDLESS_EVICTION,
     "long-rebalance": members.LONG_REBALANCE,
-    "vanished-offset": group_harm.VANISHED_OFFSET,
+    "vanished-offset": groups.VANISHED_OFFSET,
     "one-leader-per-epoch": replication.ONE_LEADER,
     "clean-leader-holds-exposed": replication.CLEAN_LEADER_HOLDS_EXPOSED,
     "high-watermark-min-isr": replication.HIGH_WATERMARK_NEEDS_MIN_ISR,
@@ -73,6 +75,9 @@ NEEDED: dict[str, str] = {
 kind: to plan the checks of transactions costs more than to judge a small fleet by all others."""
 
 RARE: dict[str, str] = {
+    "reordered-commit": "commits_back",
+    "lost-to-retention": "moved_members",
+    "needless-reset": "moved_members",
     "needless-eviction": "members_gone",
     "shutdown-ends": "shutdown_waits",
     "high-watermark-moves": "standing_marks",
@@ -80,7 +85,7 @@ RARE: dict[str, str] = {
 """The view of what a check judges, where a healthy fleet has little of it: a check is left out
 where its view has no rows."""
 
-RARE_VIEWS = members.VIEWS | shutdown.VIEWS | watermark.VIEWS
+RARE_VIEWS = readers.VIEWS | members.VIEWS | shutdown.VIEWS | watermark.VIEWS
 """Those views, and what else such a check reads, by name."""
 
 __all__ = ["CHECKS", "NEEDED", "RARE", "RARE_VIEWS"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import AT_END, NO_SPOTS, about, offending, spot
+from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, spot
 
 FAILED = offending(
     """
@@ -15,15 +15,9 @@ FAILED = offending(
     r"filter(array(regexp_extract(reason, '^GROUP_ID_NOT_FOUND: group (.*)$', 1)), g -> g <> '')",
 )
 
-_MOVED = """
-    -- Each auto.offset.reset of a group, as where to and the row.
-    SELECT run, topic_id, partition, group, collect_list(struct(offset AS to, seq AS row)) AS moves
-    FROM Positioned WHERE reason IN ('earliest', 'latest', 'truncation')
-    GROUP BY run, topic_id, partition, group"""
-
-_HOME = """
-    LEFT JOIN (SELECT run, group, topic_id AS home, partition AS home_partition FROM homes)
-        USING (run, group)"""
+_MOVES = """
+    LEFT JOIN (SELECT run, topic_id, partition, group, moves FROM resets)
+        USING (run, topic_id, partition, group)"""
 
 
 def _reset(missing: str, after: str, shown: str) -> str:
@@ -103,7 +97,7 @@ RESULTS = offending(
                FROM polled_records LEFT SEMI JOIN FinalResults USING (run, group)
                GROUP BY run, topic_id, partition, group, offset)
         USING (run, topic_id, partition, group, offset)
-    LEFT JOIN ({_MOVED}) USING (run, topic_id, partition, group) {_HOME}
+    {_MOVES} {HOME}
     WHERE times > 1 OR times = 0
           AND NOT coalesce(marker OR (aborted AND coalesce(only, false)), false))""",
     "IF(times > 1, 'duplicate-result', 'lost-result')",
@@ -157,7 +151,7 @@ AUDIT = offending(
                     LEFT SEMI JOIN odd USING (run, topic)
                     LATERAL VIEW posexplode(record_ids) AS place, record_id)
               JOIN odd USING (run, topic)
-              LEFT JOIN ({_MOVED}) USING (run, topic_id, partition, group) {_HOME}
+              {_MOVES} {HOME}
               WHERE record_id BETWEEN first_record AND last_record)
         GROUP BY run, group, topic, source, window)
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
@@ -167,7 +161,7 @@ AUDIT = offending(
             ("NOT missing AND home IS NOT NULL", spot("home", "home_partition", before="shown")),
         )
     }) AS spots
-    FROM odd LEFT JOIN rests_on USING (run, group, topic, source, window) {_HOME}""",
+    FROM odd LEFT JOIN rests_on USING (run, group, topic, source, window) {HOME}""",
     "IF(counted < published, 'audit-missing', 'audit-surplus')",
     "'group %s counted %d records of window %d of %s in %s, which says %d',"
     " group, counted, window, source, topic, published",

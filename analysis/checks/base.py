@@ -17,22 +17,22 @@ from __future__ import annotations
 
 from kafkasim.analysis.checks.harm.disturbances import VIEWS as WAIT_VIEWS
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
-from kafkasim.analysis.checks.limits import BROKER_LIMITS
+from kafkasim.analysis.checks.harm.limits import BROKER_LIMITS
 
 JUDGED_KINDS = (
-    "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished",
-    "BecameFollower", "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "BrokerState",
-    "ClockDrifted", "ConfigChanged", "ConsumerAssigned", "ControlRequest", "ControllerActive",
+    "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished", "BecameFollower",
+    "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "BrokerState", "ClockDrifted",
+    "CommitResult", "ConfigChanged", "ConsumerAssigned", "ControlRequest", "ControllerActive",
     "CoordinatorLoaded", "FaultEnded", "FaultStarted", "FinalOffset", "FinalReplica",
-    "FinalResults", "GroupAssigned", "GroupConverted", "GroupState", "HighWatermark",
-    "HostPaused", "HostResumed", "HostStarted", "HostStopped", "IsrChanged", "IsrProposed",
-    "KeySent", "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "MetadataCommitted",
-    "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged", "Phase", "Polled",
-    "Positioned", "Processed", "ProcessorStarted", "ReadsCommitted", "Rebootstrapped",
-    "ReplicaFailed", "Replicated", "SessionEnded", "TimeLimit", "TopicCreated", "TopicDeleted",
-    "TransactionBegun", "TransactionEnded", "TransactionEnding", "TransactionOffsets",
-    "TransactionSent", "TransactionState", "TransactionsLoaded", "ZkControllerWrite",
-    "ZooKeeperRole", "ZooKeeperSession",
+    "FinalResults", "GroupAssigned", "GroupConverted", "GroupState", "HighWatermark", "HostPaused",
+    "HostResumed", "HostStarted", "HostStopped", "IsrChanged", "IsrProposed", "KeySent",
+    "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "MetadataCommitted",
+    "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged", "PartitionOwner",
+    "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted", "ReadsCommitted",
+    "Rebootstrapped", "ReplicaFailed", "Replicated", "SessionEnded", "TimeLimit", "TopicCreated",
+    "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
+    "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
+    "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 
@@ -156,10 +156,15 @@ FIRST_POSITIONS = """
     FROM Positioned WHERE reason != 'none'
     GROUP BY run, topic_id, partition, group"""
 
-RESETS = """
-    -- The last row that set a group's position in a partition otherwise than its commits do.
-    SELECT run, topic_id, partition, group, max(seq) AS reset
-    FROM Positioned WHERE reason IN ('earliest', 'latest', 'truncation')
+RESETS_POSITION = "reason IN ('earliest', 'latest', 'truncation')"
+"""The reasons of a position that is another than the one that the group has committed."""
+
+RESETS = f"""
+    -- What set a group's position in a partition otherwise than its commits do: the last row, and
+    -- each one with the offset to which it moved the group.
+    SELECT run, topic_id, partition, group, max(seq) AS reset,
+           collect_list(struct(offset AS to, seq AS row)) AS moves
+    FROM Positioned WHERE {RESETS_POSITION}
     GROUP BY run, topic_id, partition, group"""
 
 PARTITION_CHANGES = """
@@ -260,6 +265,11 @@ HOMES = f"""
           UNION SELECT run, group FROM OffsetCommitted UNION SELECT run, group FROM ProcessorStarted
           UNION SELECT run, group FROM TransactionOffsets)
     JOIN ({_COORDINATED}) USING (run) WHERE topic = '__consumer_offsets'"""
+
+HOME = """
+    LEFT JOIN (SELECT run, group, topic_id AS home, partition AS home_partition FROM homes)
+        USING (run, group)"""
+"""Joins each group's partition of __consumer_offsets."""
 
 DECIDERS = f"""
     -- The partition of __transaction_state that holds each transactional id.

@@ -1,7 +1,6 @@
-"""Do commits and assignments hold, and does a group get what it has not read yet?
+"""Do commits and assignments hold?
 
-The checks offset-regression, skipped-by-commit, double-owner, early-handover and
-lost-to-retention.
+The checks offset-regression, skipped-by-commit, vanished-offset, double-owner and early-handover.
 """
 
 from __future__ import annotations
@@ -85,6 +84,48 @@ SKIPPED_BY_COMMIT = offending(
     "'group %s committed past offset %d unprocessed', group, missed",
     "array(group)",
     about("missed", reset="coalesce(reset, -1)"),
+)
+
+VANISHED_OFFSET = offending(
+    # An acknowledged commit is with the coordinator when the run ends: with the broker that loaded
+    # the group's partition last, in the highest leader epoch, and has not stopped since. The bound
+    # is offsets.retention.minutes; an operator may have deleted the offset, or the topic.
+    """
+    WITH ended AS (
+        SELECT run, max(seq) AS seq, max_by(t_us, seq) AS t_us FROM Phase WHERE phase = 'end'
+        GROUP BY run
+    ), loaded AS (
+        SELECT run, partition AS home, max(struct(leader_epoch, node, seq)) AS last
+        FROM CoordinatorLoaded WHERE loaded GROUP BY run, partition
+    ), coordinators AS (
+        SELECT loaded.run, home, last.node
+        FROM loaded LEFT JOIN (SELECT run, node, max(seq) AS stopped FROM HostStopped
+                               GROUP BY run, node) AS hosts
+            ON loaded.run = hosts.run AND last.node = hosts.node
+        WHERE coalesce(stopped, -1) < last.seq
+    ), commits AS (
+        SELECT run, group, topic, number, max_by(struct(seq, t_us, what), seq) AS last
+        FROM (SELECT run, group, topic, partition AS number, seq, t_us, 'committed' AS what
+              FROM OffsetCommitted WHERE coordinator_epoch >= 0
+              UNION ALL
+              SELECT run, group, topic, partition, seq, t_us, 'deleted' FROM OffsetsDeleted)
+        GROUP BY run, group, topic, number)
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, ended.seq,
+           group, topic, number, node, commits.last.seq AS promise
+    FROM commits
+    JOIN (SELECT run, group, partition AS home FROM homes) USING (run, group)
+    JOIN coordinators USING (run, home)
+    JOIN ended USING (run)
+    JOIN broker_limits USING (run)
+    LEFT ANTI JOIN (SELECT run, node, group, topic, partition AS number FROM FinalOffset)
+        USING (run, node, group, topic, number)
+    LEFT ANTI JOIN (SELECT run, topic FROM TopicDeleted) USING (run, topic)
+    WHERE commits.last.what = 'committed' AND ended.t_us - commits.last.t_us < retention_us""",
+    "'vanished-offset'",
+    "'%s, the coordinator of group %s, has no offset of %s-%d, which was committed and neither"
+    " expired nor deleted', node, group, topic, number",
+    "array(group)",
+    about(promise="promise"),
 )
 
 _CONSUMER_GROUPS = """
@@ -229,39 +270,4 @@ EARLY_HANDOVER = offending(
     " owner",
     "array(group)",
     about(promise="promise"),
-)
-
-LOST_TO_RETENTION = offending(
-    # auto.offset.reset moved a member forward from a position that retention had deleted, and
-    # nobody of the group got the records between. Such resets are few, so their offsets are listed.
-    """
-    SELECT run, topic_id, partition, group, offset, min(seq) AS seq
-    FROM (SELECT run, topic_id, partition, group, seq,
-                 explode(sequence(before, offset - 1)) AS offset
-          FROM (SELECT resets.*
-                FROM (SELECT *, lag(offset) OVER (
-                                 PARTITION BY run, group, member_id, topic_id, partition
-                                 ORDER BY seq) AS before
-                      FROM (SELECT run, topic_id, partition, group, member_id, seq, reason,
-                                   IF(reason = 'none', CAST(NULL AS BIGINT), offset) AS offset
-                            FROM Positioned
-                            UNION ALL
-                            SELECT run, topic_id, partition, group, member_id, seq,
-                                   'polled' AS reason, position AS offset
-                            FROM Polled)) AS resets
-                JOIN (SELECT run, topic_id, partition, seq AS at, offset AS deleted FROM LogStart
-                      WHERE reason = 'retention') AS starts
-                    ON resets.run = starts.run AND resets.topic_id = starts.topic_id
-                       AND resets.partition = starts.partition AND at < resets.seq
-                       AND before < deleted
-                WHERE reason IN ('earliest', 'latest') AND before < offset))
-    LEFT ANTI JOIN (SELECT run, topic_id, partition, group, offset FROM polled_records)
-        USING (run, topic_id, partition, group, offset)
-    LEFT JOIN holes USING (run, topic_id, partition, offset)
-    LEFT JOIN committed_parts USING (run, topic_id, partition, group)
-    WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false)
-    GROUP BY run, topic_id, partition, group, offset""",
-    "'lost-to-retention'",
-    "'group %s did not get offset %d before retention deleted it', group, offset",
-    "array(group)",
 )

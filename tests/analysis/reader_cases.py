@@ -1,9 +1,11 @@
-"""Retention that overtakes groups, results outside of Kafka, the audit: for both judges.
+"""What moves groups past records, results outside of Kafka, the audit: for both judges.
 
 ``RESULT_EXCUSES`` and ``AUDIT_EXCUSES`` add what a legal loss explains, and what it does not.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from kafkasim.model import facts
 from tests.analysis.analysis_rows import (
@@ -34,7 +36,8 @@ RETENTION_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "overtaken by retention, sent to the end": (
         [positioned(0, "committed"), starts(1), positioned(5, "latest")], {"lost-to-retention": 1}),
     "not overtaken: it had read what was deleted": (
-        [positioned(0), polled([0, 1, 2], [100, 101, 102]), starts(3), positioned(3)], {}),
+        [positioned(0), polled([0, 1, 2], [100, 101, 102]), positioned(1, "seek"), starts(3),
+         positioned(3)], {}),
     "not overtaken: another member got it": (
         [positioned(0), positioned(0, member="m2"), polled([0, 1], [100, 101], "m2"), starts(2),
          positioned(2)], {}),
@@ -45,6 +48,80 @@ RETENTION_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "not overtaken: only a marker was deleted": (
         [READ_COMMITTED, positioned(0), appended(0, 1), polled([0], [100]), *marker(1, True),
          starts(2), positioned(2)], {}),
+}  # fmt: skip
+
+
+APART = "billing"
+"""The group of a user's application."""
+
+NOTHING = ("world", facts.Phase("safety", ""))
+READ = [positioned(0, "committed"), polled([0, 1, 2, 3, 4], [100, 101, 102, 103, 104])]  # up to 5
+CUT = ((T, 0), loss(3, 9, seq=3, reason="unclean-election"))
+
+RESET_CASES: dict[str, tuple[Case, dict[str, int], Losses]] = {
+    "reset: nothing was lost": ([*READ, positioned(0)], {"needless-reset": 1}, []),
+    "reset to the end": ([*READ, positioned(9, "latest")], {"needless-reset": 1}, []),
+    "a truncation of which no log knows": (
+        [*READ, positioned(3, "truncation")], {"needless-reset": 1}, []),
+    "reset: another member had read so far": (
+        [*READ, positioned(5, "committed", "m2"), positioned(0, member="m2")],
+        {"needless-reset": 1}, []),
+    "reset: the records were lost afterwards": (
+        [*READ, positioned(0), NOTHING], {"needless-reset": 1}, [CUT]),
+    "reset: records above the position were lost": (
+        [*READ, positioned(3, "seek"), NOTHING, NOTHING, positioned(0)],
+        {"needless-reset": 1}, [CUT]),
+    "reset: another partition has lost records": (
+        [*READ, NOTHING, NOTHING, positioned(0)], {"needless-reset": 1}, [((T, 1), CUT[1])]),
+    "reset: the log start was as high": (
+        [*READ, starts(5, "delete-records"), positioned(9, "latest")], {"needless-reset": 1}, []),
+    "reset, not needless: records below the position were lost": (
+        [*READ, NOTHING, NOTHING, positioned(0)], {}, [CUT]),
+    "reset, not needless: the log start is above": (
+        [*READ, starts(6, "delete-records"), positioned(6)], {}, []),
+    "reset, not needless: it had no position": (
+        [*READ, positioned(0, "none"), positioned(0)], {}, []),
+    "reset, not judged: nobody had read so far": (
+        [*READ, positioned(7, "seek"), positioned(0)], {}, []),
+    "reset, not judged: the topic was deleted": (
+        [*READ, ("controller-1", facts.TopicDeleted(1, T, "orders")), positioned(0)], {}, []),
+    "reset, not judged: an old consumer": (
+        [("consumer-1", facts.PartitionOwner("g", "m1", "orders", 0, "claimed", "m1")), *READ,
+         positioned(0)], {}, []),
+    "reset, not judged: a user's application may seek to an end": (
+        [(node, replace(fact, group=APART)) for node, fact in [*READ, positioned(0)]], {}, []),
+}  # fmt: skip
+"""Resets of positions, and what the run has lost."""
+
+
+def told(offset: int, error: str = "NONE") -> tuple[str, facts.CommitResult]:
+    """The client tells its application what became of a commit."""
+    return ("consumer-1", facts.CommitResult("g", "m1", T, 0, offset, 1, "async", error))
+
+
+AHEAD = [topic(), *READ]
+
+COMMIT_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "commits: one that failed was sent again": (
+        [*AHEAD, told(3, "NOT_COORDINATOR"), committed(5), told(5), committed(3), told(3)],
+        {"reordered-commit": 1, "offset-regression": 1}),
+    "commits in order: forward": ([*AHEAD, committed(3), told(3), committed(5), told(5)], {}),
+    "commits in order: the client had given the first one up": (
+        [*AHEAD, told(3, "REQUEST_TIMED_OUT"), committed(5), told(5), committed(3)],
+        {"offset-regression": 1}),
+    "commits in order: one of two requests was given up": (
+        [*AHEAD, committed(3), told(3), committed(5), told(5), committed(3)],
+        {"offset-regression": 1}),
+    "commits in order: of two members": (
+        [*AHEAD, told(3), committed(5), told(5),
+         ("broker-1", facts.OffsetCommitted("g", "orders", 0, 3, 1, "m2", 1))],
+        {"offset-regression": 1}),
+    "commits in order: the position went back": (
+        [*AHEAD, committed(5), told(5), positioned(2, "seek"), committed(3), told(3)],
+        {"offset-regression": 1}),
+    "commits in order: a position without a poll went back": (
+        [topic(), positioned(4), committed(4), told(4), positioned(0, "committed"), committed(0),
+         told(0)], {"offset-regression": 1}),
 }  # fmt: skip
 
 
@@ -112,8 +189,8 @@ RESULT_EXCUSES: dict[str, Excused] = {
         [(OFFSETS, loss(seq=7)), ((T, 0), loss(0, 1, seq=3)), ((T, 0), loss(0, 1, seq=7)),
          ((T, 0), loss(1, 2, seq=5)), ((OUT, 0), loss(seq=5)), (OFFSETS, UNCLEAN)]),
     "stored twice: a reset led back to it": (
-        [*COORDINATORS, topic(), *TWICE, positioned(0, "earliest"), polled([0, 1], [100, 101]),
-         LED, stored(0, 0, 1), KNOWN],
+        [*COORDINATORS, topic(), *TWICE, positioned(0, "earliest", "m2"),
+         polled([0, 1], [100, 101], "m2"), LED, stored(0, 0, 1), KNOWN],
         {"duplicate-result": 1, "duplicate": 1},
         [(OFFSETS, loss(seq=4)), ((T, 0), loss(5, 9, seq=4))],
         [((T, 0), loss(5, 9, seq=6)), ((OUT, 0), loss(seq=4))]),
@@ -121,8 +198,8 @@ RESULT_EXCUSES: dict[str, Excused] = {
         [*COORDINATORS, topic(), *TWICE, LED, stored(0, 0, 1), KNOWN], {"duplicate-result": 1},
         [], [(OFFSETS, loss(seq=2)), (OFFSETS, loss()), ((T, 0), loss(0, 1, seq=5))]),
     "no result: a reset passed over it": (
-        [*COORDINATORS, topic(), positioned(0), polled([0], [100]), positioned(2, "latest"),
-         polled([2], [102]), LED, stored(0, 2), KNOWN],
+        [*COORDINATORS, topic(), positioned(0), polled([0], [100]), positioned(2, "latest", "m2"),
+         polled([2], [102], "m2"), LED, stored(0, 2), KNOWN],
         {"lost-result": 1},
         [(OFFSETS, loss(seq=4)), ((T, 0), loss(1, 2, seq=4))],
         [(OFFSETS, loss(seq=6)), ((T, 0), loss(1, 2, seq=6)), ((OUT, 0), loss(seq=4))]),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.analysis.analysis_rows import At, Case, passing, registered
+from tests.analysis.reader_cases import APART
 from tests.scenarios.test_consumer_group_judge import STORIES as CONSUMER_GROUPS
 from tests.scenarios.test_harm import STORIES as HARM
 from tests.scenarios.test_invariants import LIMITS
@@ -34,8 +35,14 @@ def _cases(
     return cases
 
 
-SPEC = {"cluster": {"config": {"offsets.retention.minutes": LIMITS.retention_us // 60_000_000}}}
-"""The scenario of the cases: the limits that the judges of the stories have."""
+SPEC = {
+    "cluster": {"config": {"offsets.retention.minutes": LIMITS.retention_us // 60_000_000}},
+    "workload": [
+        {"kind": "consumer-group", "group": "g", "app": None},
+        {"kind": "consumer-group", "group": APART, "app": "billing.py"},
+    ],
+}
+"""The scenario of the cases: the limits that the judges of the stories have, and the groups."""
 
 OF_GROUPS = (
     "early-handover", "stale-coordinator", "vanished-offset", "needless-eviction", "long-rebalance",

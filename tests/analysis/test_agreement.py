@@ -76,6 +76,14 @@ SCRIPTS = {
 }
 """Scenarios of transactions, each with the variants under which it runs."""
 
+OF_READERS = ("needless-reset", "reordered-commit")
+
+READERS = {
+    "B63-async-commit-retried": ("B63-async-commit-retried",),
+    "rack-local-reads": ("B03-epoch-reply-without-epoch",),
+}
+"""Scenarios whose variants break what holds for commits and positions."""
+
 
 Found = dict[str, list[tuple[str, int, int]]]
 """The anomalies of each run: name, partition, count."""
@@ -92,16 +100,26 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     for name in FAULTS:
         result = run(parse(scenario(name), name), 1, place / name)
         by_run[name] = sorted((a.name, a.partition, a.count) for a in result.delivery)
-    for name, variants in SCRIPTS.items():
+    for name, variants in (SCRIPTS | READERS).items():
         result = run(library.scenario(name)[0], 1, place / name, variants)
         found = [(a.name, a.partition, a.count) for a in result.delivery]
-        by_run[name] = sorted(each for each in found if each[0] in OF_TRANSACTIONS)
+        by_run[name] = sorted(each for each in found if each[0] in _judged_in(name))
     by_check: Found = {name: [] for name in by_run}
     for one in judge(open_stored(spark, str(place))).found:
-        wanted = OF_TRANSACTIONS if one.run in SCRIPTS else DELIVERY
-        if one.check != "run" and one.anomaly in wanted:
+        if one.check != "run" and one.anomaly in _judged_in(one.run):
             by_check[one.run].append((one.anomaly, nowhere(one.partition), one.count))
     return by_run, {name: sorted(rows) for name, rows in by_check.items()}
+
+
+def _judged_in(name: str) -> tuple[str, ...]:
+    """Return the anomalies that are compared in a run."""
+    return OF_TRANSACTIONS if name in SCRIPTS else OF_READERS if name in READERS else DELIVERY
+
+
+def test_judges_of_readers_agree(judged: tuple[Found, Found]) -> None:
+    by_run, by_check = ({name: found[name] for name in READERS} for found in judged)
+    assert {anomaly for found in by_run.values() for anomaly, _, _ in found} == set(OF_READERS)
+    assert by_check == by_run
 
 
 def test_judges_of_transactions_agree(judged: tuple[Found, Found]) -> None:

@@ -40,6 +40,8 @@ from tests.analysis.key_cases import KEY_CASES
 from tests.analysis.reader_cases import (
     AUDIT_CASES,
     AUDIT_EXCUSES,
+    COMMIT_CASES,
+    RESET_CASES,
     RESULT_CASES,
     RESULT_EXCUSES,
     RETENTION_CASES,
@@ -83,7 +85,8 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
          final(1, 100, 101, leading=True)], {}),
     "duplicate: stored twice": ([final(1, 100, 100, leading=True)], {"duplicate": 1}),
     "duplicate: delivered twice": (
-        [positioned(0), polled([0], [100]), positioned(0), polled([0], [100])], {"duplicate": 1}),
+        [positioned(0), polled([0], [100]), positioned(0, "seek"), polled([0], [100])],
+        {"duplicate": 1}),
     "inconsistent": (
         [positioned(0), polled([0], [100]), positioned(0, member="m2"),
          polled([0], [101], member="m2")],
@@ -175,6 +178,8 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **HARM_CASES,
     **STORY_CASES,
     **RETENTION_CASES,
+    **{name: (rows, expected) for name, (rows, expected, _) in RESET_CASES.items()},
+    **COMMIT_CASES,
     **RESULT_CASES,
     **KEY_CASES,
     **AUDIT_CASES,
@@ -185,7 +190,10 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
 }  # fmt: skip
 
 
-LOSSES: dict[str, list[tuple[Any, ...]]] = {}
+LOSSES: dict[str, list[tuple[Any, ...]]] = {
+    name: [(*key, *astuple(loss)) for key, loss in lost]
+    for name, (_, _, lost) in RESET_CASES.items()
+}
 """What the runs of some cases have legally lost."""
 
 for story, (good, bad) in EXCUSES.items():
@@ -307,7 +315,7 @@ def test_duckdb_finds_the_rows_that_spark_finds(stored: Stored) -> None:
 
 
 def test_limits_that_no_scenario_sets_are_those_of_the_brokers() -> None:
-    from kafkasim.analysis.checks.limits import SETTINGS
+    from kafkasim.analysis.checks.harm.limits import SETTINGS
 
     known = BrokerConfig().properties()
     assert {name: default for name, default, _ in SETTINGS.values()} == {

@@ -16,9 +16,17 @@ from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.source import Loss, PartitionKey
 from kafkasim.scenarios.judging.transactions.holes import Holes
-from tests.analysis.analysis_rows import committed, polled, positioned, topic
+from tests.analysis.analysis_rows import positioned
 from tests.analysis.key_cases import KEY_CASES
-from tests.analysis.reader_cases import AUDIT_CASES, AUDIT_EXCUSES, RETENTION_CASES, starts
+from tests.analysis.reader_cases import (
+    APART,
+    AUDIT_CASES,
+    AUDIT_EXCUSES,
+    COMMIT_CASES,
+    RESET_CASES,
+    RETENTION_CASES,
+    starts,
+)
 from tests.scenarios.fact_makers import FakeTrace, T
 
 
@@ -92,79 +100,24 @@ def test_a_legal_loss_explains_the_windows_that_rested_on_it_alone(name: str) ->
     assert [excuses(*each) for each in bad] == [[""]] * len(bad)
 
 
-LOST = Loss(3, 9, 3, 0, "unclean-election")  # in row 3
-NOTHING = ("world", facts.Phase("safety", ""))
-READ = [positioned(0, "committed"), polled([0, 1, 2, 3, 4], [0] * 5)]  # up to 5
-
-RESETS: dict[str, tuple[list[Any], list[Loss], int]] = {
-    "nothing was lost": ([*READ, positioned(0)], [], 1),
-    "to the end": ([*READ, positioned(9, "latest")], [], 1),
-    "a truncation of which no log knows": ([*READ, positioned(3, "truncation")], [], 1),
-    "another member had read so far": (
-        [*READ, positioned(5, "committed", "m2"), positioned(0, member="m2")], [], 1),
-    "the records were lost afterwards": ([*READ, positioned(0), NOTHING], [LOST], 1),
-    "records above the position were lost": (
-        [*READ, positioned(3, "seek"), NOTHING, positioned(0)], [LOST], 1),
-    "not needless: records below the position were lost": (
-        [*READ, NOTHING, NOTHING, positioned(0)], [LOST], 0),
-    "not needless: the log start is above": ([*READ, starts(6), positioned(6)], [], 0),
-    "not needless: it had no position": ([*READ, positioned(0, "none"), positioned(0)], [], 0),
-    "not judged: nobody had read so far": ([*READ, positioned(7, "seek"), positioned(0)], [], 0),
-    "not judged: the topic was deleted": (
-        [*READ, ("controller-1", facts.TopicDeleted(1, T, "orders")), positioned(0)], [], 0),
-    "not judged: an old consumer": (
-        [*READ, ("consumer-1", facts.PartitionOwner("g", "m1", "orders", 0, "claimed", "m1")),
-         positioned(0)], [], 0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", RESETS)
+@pytest.mark.parametrize("name", RESET_CASES)
 def test_a_reset_has_a_reason(name: str) -> None:
-    rows, losses, count = RESETS[name]
+    rows, expected, lost = RESET_CASES[name]
     trace = FakeTrace()
-    judge = NeedlessResets(trace, lambda _key: losses)
+    judge = NeedlessResets(trace, lambda of: [loss for key, loss in lost if key == of], [APART])
     trace.record(list(rows))
-    assert [(each.name, each.count) for each in judge.finish()] == [("needless-reset", 1)] * count
+    found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
+    assert found == {name: 1 for name in expected if name == "needless-reset"}
 
 
-def test_a_users_application_may_seek_to_an_end() -> None:
-    trace = FakeTrace()
-    judge = NeedlessResets(trace, lambda _key: [], ["g"])
-    trace.record([*READ, positioned(0)])
-    assert judge.finish() == []
-
-
-def told(offset: int, error: str = "NONE") -> tuple[str, facts.CommitResult]:
-    """The client tells its application what became of a commit."""
-    return ("consumer-1", facts.CommitResult("g", "m1", T, 0, offset, 1, "async", error))
-
-
-AHEAD = [topic(), positioned(0), polled([0, 1, 2, 3, 4], [0] * 5)]
-
-COMMITS: dict[str, tuple[list[Any], int]] = {
-    "a commit that failed was sent again": (
-        [*AHEAD, told(3, "NOT_COORDINATOR"), committed(5), told(5), committed(3), told(3)], 1),
-    "not out of order: it went forward": (
-        [*AHEAD, committed(3), told(3), committed(5), told(5)], 0),
-    "not out of order: the client had given it up": (
-        [*AHEAD, told(3, "REQUEST_TIMED_OUT"), committed(5), told(5), committed(3)], 0),
-    "not out of order: one of two requests was given up": (
-        [*AHEAD, committed(3), told(3), committed(5), told(5), committed(3)], 0),
-    "not out of order: the position went back": (
-        [*AHEAD, committed(5), told(5), positioned(2, "seek"), committed(3), told(3)], 0),
-    "not out of order: a position without a poll went back": (
-        [topic(), positioned(4), committed(4), told(4), positioned(0, "latest"), committed(0),
-         told(0)], 0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", COMMITS)
+@pytest.mark.parametrize("name", COMMIT_CASES)
 def test_commits_of_a_member_are_stored_in_order(name: str) -> None:
-    rows, count = COMMITS[name]
+    rows, expected = COMMIT_CASES[name]
     trace = FakeTrace()
     judge = CommitOrder(trace)
     trace.record(list(rows))
-    assert [(each.name, each.count) for each in judge.finish()] == [("reordered-commit", 1)] * count
+    found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
+    assert found == {name: 1 for name in expected if name == "reordered-commit"}
 
 
 def test_an_audit_of_a_crashed_producer_begins_anew() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from kafkasim.analysis.checks.base import AT_END, NO_SPOTS, about, offending, spot
+from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, spot
 
 DECIDER = """
     LEFT JOIN (SELECT run, transactional_id, topic_id AS decider, partition AS decider_partition
                FROM deciders) USING (run, transactional_id)"""
-_HOME = """
-    LEFT JOIN (SELECT run, group, topic_id AS home, partition AS home_partition FROM homes)
-        USING (run, group)"""
 
 GIVEN = """
     LEFT JOIN (SELECT run, transactional_id, producer_id, producer_epoch, min(seq) AS given
@@ -120,7 +117,7 @@ TORN = offending(
     -- While the markers of its last transaction are under way, its offsets are not demanded.
     LEFT JOIN (SELECT run, transactional_id, sort_array(collect_list(struct(seq, state))) AS told
                FROM TransactionState GROUP BY run, transactional_id)
-        USING (run, transactional_id) {DECIDER} {_HOME}
+        USING (run, transactional_id) {DECIDER} {HOME}
     WHERE outcome = 'committed' AND coalesce(highest, -1) < wanted
         AND NOT coalesce(filter(told, one -> one.seq > commit_asked).state
                          = array('PrepareCommit'), false)""",
@@ -185,7 +182,7 @@ _RESTS_ON = f"""
                    {spot("home", "home_partition", before="reset")}))) AS resets
         FROM resets JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated)
             USING (run, topic_id)
-        JOIN processors USING (run, group) {_HOME}
+        JOIN processors USING (run, group) {HOME}
         WHERE array_contains(topics, topic) GROUP BY run, group)"""
 """What each output rests on: where it was written, with the markers behind it; who decided on it;
 and, where the group was reset, its positions and commits (judging/transactions/outputs.py)."""
@@ -243,7 +240,7 @@ OUTPUTS = offending(
     FROM found
     LEFT JOIN places USING (run, group, record_id)
     LEFT JOIN decisions USING (run, group, record_id)
-    LEFT JOIN reset USING (run, group) {_HOME}""",
+    LEFT JOIN reset USING (run, group) {HOME}""",
     "name",
     "'%s', story",
     "groups",
