@@ -130,10 +130,11 @@ VANISHED_OFFSET = offending(
 
 _CONSUMER_GROUPS = """
     -- What is told of groups, row by row, with what holds then: whether the group is of the
-    -- consumer protocol (KIP-848), how often it was converted, and who coordinates it. A group is
-    -- of that protocol from its first heartbeat, until it is converted, or joined while it is
-    -- empty.
-    SELECT *, last(IF(what = 'JoinGroup', IF(coalesce(size(known), 0) = 0, false, NULL), consumer),
+    -- consumer protocol (KIP-848), how often it was converted, and who coordinates it. An empty
+    -- group is of the protocol by which it is joined, one with members of that to which it was
+    -- converted. What a coordinator loads counts anew: a classic group with members has a leader.
+    SELECT *, last(IF(what IN ('JoinGroup', 'ConsumerGroupHeartbeat')
+                          AND coalesce(size(known), 0) > 0, NULL, consumer),
                    true) OVER so_far AS by_heartbeat
     FROM (SELECT *, last(member_ids, true) OVER before AS known,
                  sum(IF(what = 'converted', 1, 0)) OVER so_far AS era,
@@ -141,7 +142,7 @@ _CONSUMER_GROUPS = """
           FROM (SELECT run, group, seq, node, api AS what, member_id,
                        CAST(NULL AS ARRAY<STRING>) AS assignment,
                        CAST(NULL AS ARRAY<STRING>) AS member_ids,
-                       IF(api = 'ConsumerGroupHeartbeat', true, NULL) AS consumer,
+                       api = 'ConsumerGroupHeartbeat' AS consumer,
                        CAST(NULL AS STRUCT<leader_epoch: BIGINT, node: STRING>) AS elected
                 FROM MemberRequest
                 WHERE api IN ('JoinGroup', 'ConsumerGroupHeartbeat')
@@ -150,13 +151,15 @@ _CONSUMER_GROUPS = """
                        protocol = 'consumer', NULL FROM GroupConverted
                 UNION ALL
                 SELECT run, group, seq, node, IF(reason = 'loaded', 'loaded', 'state'), NULL, NULL,
-                       member_ids, NULL, NULL FROM GroupState
+                       member_ids,
+                       IF(reason = 'loaded' AND size(member_ids) > 0, group_leader = '', NULL), NULL
+                FROM GroupState
                 UNION ALL
                 SELECT run, group, seq, node, 'assigned', member_id, assignment, NULL, NULL, NULL
                 FROM GroupAssigned
                 UNION ALL
-                SELECT loads.run, group, seq, node, 'elected', NULL, NULL, NULL, NULL,
-                       struct(leader_epoch, node)
+                SELECT loads.run, group, seq, node, 'elected', NULL, NULL,
+                       CAST(array() AS ARRAY<STRING>), NULL, struct(leader_epoch, node)
                 FROM (SELECT run, seq, node, partition, leader_epoch FROM CoordinatorLoaded
                       WHERE loaded) AS loads
                 JOIN homes ON homes.run = loads.run AND homes.partition = loads.partition)
@@ -200,7 +203,8 @@ DOUBLE_OWNER = offending(
                             SELECT run, group, format_string('era %d', era), member_id, seq,
                                    assignment
                             FROM ({_CONSUMER_GROUPS})
-                            WHERE what = 'assigned' AND by_heartbeat AND node = coordinator.node
+                            WHERE what = 'assigned' AND node = coordinator.node
+                                AND (by_heartbeat OR size(assignment) = 0)
                             UNION ALL
                             SELECT run, group, format_string('era %d', era), members.member_id,
                                    seq, CAST(array() AS ARRAY<STRING>)
@@ -247,7 +251,13 @@ EARLY_HANDOVER = offending(
                                         SELECT loads.run, node, group, NULL, NULL, seq
                                         FROM CoordinatorLoaded AS loads
                                         JOIN homes ON homes.run = loads.run
-                                            AND homes.partition = loads.partition)
+                                            AND homes.partition = loads.partition
+                                        UNION ALL
+                                        SELECT run, node, group, NULL, NULL, seq FROM GroupState
+                                        WHERE state = 'Dead'
+                                        UNION ALL
+                                        SELECT run, node, group, NULL, NULL, seq
+                                        FROM GroupConverted)
                                   WINDOW by_group AS (PARTITION BY run, node, group ORDER BY seq))
                                 AS rounds
                             JOIN (SELECT * FROM MemberRequest WHERE api = 'JoinGroup') AS asked

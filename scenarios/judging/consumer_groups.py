@@ -6,7 +6,8 @@ What holds instead, in the committed view of the coordinator:
     EXCL                 a partition has one owner at a time, whatever the member epochs
     needless-rebalance   the group epoch rises, and nobody joined, left or subscribed otherwise,
                          and no topic of the group has changed
-    needless-eviction    a member is gone without leaving, silence, or a revocation that is overdue
+    needless-eviction    a member is gone without leaving, silence, or a revocation that is overdue;
+                         harm/truth/removals.py has the one reason to go twice
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import re
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.removals import Removals
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.source import BrokerLimits
 
 HEARTBEAT = "ConsumerGroupHeartbeat"
 CLASSIC = ("JoinGroup", "SyncGroup", "Heartbeat")
@@ -61,12 +64,11 @@ class _View:
 class ConsumerGroups:
     """Follows every consumer group at every coordinator."""
 
-    def __init__(self, cluster: TracedCluster, session_us: int) -> None:
-        """``session_us`` is group.consumer.session.timeout.ms of the brokers."""
+    def __init__(self, cluster: TracedCluster, limits: BrokerLimits) -> None:
         self.cluster = cluster
-        self._session_us = session_us
+        self._session_us = limits.consumer_session_us
         self._groups: dict[str, None] = {}  # those of this protocol
-        self._generations: dict[str, int] = {}  # of groups while they are classic ones
+        self._classic: dict[str, facts.GroupState] = {}  # the last state as a classic group
         self._members: dict[tuple[str, str], _Member] = {}
         self._views: dict[tuple[str, str], _View] = {}  # by node and group
         self._changed: dict[str, int] = {}  # topic -> when it was last created, grown or deleted
@@ -87,6 +89,7 @@ class ConsumerGroups:
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.FaultStarted, self._on_fault)
+        self._removals = Removals(cluster, limits.commit_timeout_us)  # hears of them after this
 
     def has(self, group: str) -> bool:
         """Return whether a group uses this protocol."""
@@ -98,7 +101,7 @@ class ConsumerGroups:
         view = self._views.get((node, fact.group))
         if fact.api == "JoinGroup" and (view is None or not view.members):
             self._groups.pop(fact.group, None)  # an empty one gives way
-        if fact.api == HEARTBEAT:
+        if fact.api == HEARTBEAT and not self._is_classic(fact.group):
             self._groups[fact.group] = None
         leaves = fact.api == HEARTBEAT and fact.generation == LEAVE
         if (leaves or fact.api == "LeaveGroup") and view is not None:
@@ -121,6 +124,11 @@ class ConsumerGroups:
         member.instance_id = fact.instance_id or member.instance_id
         if view is not None:
             self._hear(t, view, fact)
+
+    def _is_classic(self, group: str) -> bool:
+        """Return whether a group is a classic one with members: no heartbeat takes its name."""
+        known = self._classic.get(group)
+        return group not in self._groups and known is not None and bool(known.member_ids)
 
     def _on_converted(self, _s: int, _t: int, node: str, fact: facts.GroupConverted) -> None:
         """Take a group over from the classic protocol, or give it back."""
@@ -158,21 +166,36 @@ class ConsumerGroups:
     # What it does.
 
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
+        if fact.reason == "loaded":
+            self._on_loaded_group(node, fact)
         if fact.group not in self._groups:
-            self._generations[fact.group] = 0 if fact.state == "Dead" else fact.generation
+            self._classic[fact.group] = fact
             return
         key = (node, fact.group)
         before = self._views.get(key)
         if before is None or fact.reason in ("loaded", "reverted"):
             before = None
-            if fact.reason == "loaded" and self._coordinates(node, fact.group):
-                self._owners.pop(fact.group, None)
         elif node not in self._drifting:
-            self._check_members(seq, t, fact, before)
+            self._check_members(seq, t, node, fact, before)
             self._check_epoch(seq, t, fact, before)
         self._views[key] = _next(t, fact, before)
 
-    def _check_members(self, seq: int, t: int, fact: facts.GroupState, before: _View) -> None:
+    def _on_loaded_group(self, node: str, fact: facts.GroupState) -> None:
+        """Take over what the log says: a conversion may not have been committed.
+
+        A classic group with members has a leader, a consumer group has none.
+        """
+        if self._coordinates(node, fact.group):
+            self._owners.pop(fact.group, None)
+        if fact.group_leader:
+            self._groups.pop(fact.group, None)
+            self._views.pop((node, fact.group), None)
+        elif fact.member_ids:
+            self._groups[fact.group] = None
+
+    def _check_members(
+        self, seq: int, t: int, node: str, fact: facts.GroupState, before: _View
+    ) -> None:
         """Check that each member that is gone has left, fallen silent, or not revoked in time."""
         for member_id in before.members:
             silent_us = t - before.heard[member_id]
@@ -184,6 +207,7 @@ class ConsumerGroups:
                 or member_id in before.replaced
                 or silent_us >= self._session_of(before, fact.group, member_id)
                 or late
+                or self._removals.repeats(node, fact.group, member_id, t)
             ):
                 continue
             self._violated(
@@ -223,16 +247,17 @@ class ConsumerGroups:
 
         A coordinator that loads a group tells all that its members own, once that is committed. The
         log may hold more than the previous coordinator could tell: what it had not committed.
-        Likewise, what was owned before the group was a classic one may be told afterwards.
+        Likewise, what was owned before the group was a classic one may be told afterwards, and that
+        a member has nothing any more while the group is a classic one.
         """
         group = fact.group
-        if fact.generation < self._generations.get(group, 0):
-            return
-        if group not in self._groups or not self._coordinates(node, group):
+        if not self._coordinates(node, group):
             return
         owners = self._owners.setdefault(group, {})
         for name in [name for name, (who, _) in owners.items() if who == fact.member_id]:
             del owners[name]
+        if group not in self._groups or fact.generation < self._former_generation(group):
+            return
         for name in fact.assignment:
             known = owners.get(name)
             owners[name] = (fact.member_id, seq)
@@ -242,6 +267,11 @@ class ConsumerGroups:
                     f"consumer group {group}: {known[0]} and {fact.member_id} both own {name}",
                     promise=known[1],
                 )  # fmt: skip
+
+    def _former_generation(self, group: str) -> int:
+        """Return the last generation of a consumer group's time as a classic one; 0 for none."""
+        known = self._classic.get(group)
+        return 0 if known is None or known.state == "Dead" else known.generation
 
     # Who serves.
 
@@ -253,6 +283,9 @@ class ConsumerGroups:
         if fact.loaded:
             known = self._coordinators.get(fact.partition, (-1, ""))
             self._coordinators[fact.partition] = max(known, (fact.leader_epoch, node))
+            for group in list(self._classic):
+                if self.cluster.group_key(group)[1] == fact.partition:
+                    del self._classic[group]  # the log tells of it anew, or nothing
             return
         for key in [key for key in self._views if key[0] == node]:
             if self.cluster.group_key(key[1])[1] == fact.partition:

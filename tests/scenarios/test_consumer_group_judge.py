@@ -54,6 +54,16 @@ CONVERTED: list[Row] = [
 ]  # fmt: skip
 """The group has been a classic one of m1; m1 joins once more, and its session is 6 s."""
 
+REMOVED: list[Row] = [
+    *ALONE, later(45), group("Empty", 2),
+    ("broker-1", facts.Appended("offsets-id", 0, 0, 1, 2, -1, -1, -1, ())),
+]  # fmt: skip
+"""The session of m1 has ended, which is written to the log at offset 1."""
+AGAIN: list[Row] = [
+    later(1), beats("m1", 0), group("Stable", 3, "m1"), later(4.6), group("Empty", 4),
+]  # fmt: skip
+"""It joins again, and 5.6 s after the first removal it is removed once more."""
+
 STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
     "EXCL an owner that has not released, at another epoch": (
@@ -70,6 +80,43 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*ALONE, group("Stable", 4, "m2", "m1", reason="loaded")],
         [owns("m2", 3, "orders-0", "orders-1"), owns("m1", 4)],
         [owns("m2", 3, "orders-0", "orders-1"), owns("m1", 4, "orders-1")],
+    ),
+    "EXCL a coordinator loads what a conversion has not changed for good": (
+        [
+            OFFSETS,
+            LOADED,
+            classic("JoinGroup", "m1", -1, 6000),
+            group("Stable", 2, "m1", "m3"),
+            beats("m2", 0, ("orders",)),
+            ("broker-1", facts.GroupConverted("billing", "consumer", "")),
+            group("Reconciling", 3, "m1", "m3", "m2"),
+            LOADED,
+        ],
+        [
+            (
+                "broker-1",
+                facts.GroupState("billing", "Stable", 2, ("m1", "m3"), "range", "loaded", "m1"),
+            ),
+            owns("m1", 2, "orders-0"),
+            owns("m3", 2, "orders-1"),
+            owns("m1", 3, "orders-1"),
+        ],
+        [
+            group("Stable", 3, "m1", "m3", reason="loaded"),
+            owns("m1", 2, "orders-0"),
+            owns("m3", 2, "orders-1"),
+            owns("m1", 3, "orders-1"),
+        ],
+    ),
+    "EXCL a member is gone, which is told while the group is a classic one": (
+        [*ALONE, beats("m1", -1), group("Empty", 2), classic("JoinGroup", "m3", -1, 6000)],
+        [
+            owns("m1", 2),
+            beats("m2", 0, ("orders",)),
+            group("Stable", 3, "m2"),
+            owns("m2", 3, "orders-1"),
+        ],
+        [beats("m2", 0, ("orders",)), group("Stable", 3, "m2"), owns("m2", 3, "orders-1")],
     ),
     "needless-rebalance the epoch rises for nothing": (
         [*ALONE, later(60)],
@@ -90,6 +137,16 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         TWO,
         [later(10), group("Stable", 3, "m2")],
         [later(9), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a removal is repeated that was not committed in time": (
+        [*REMOVED, ("broker-1", facts.HighWatermark("offsets-id", 0, 0, 1, 1, (1, 2)))],
+        AGAIN,
+        [("broker-1", facts.HighWatermark("offsets-id", 0, 0, 2, 1, (1, 2))), *AGAIN],
+    ),
+    "needless-eviction the write of a removal has timed out, and only once": (
+        REMOVED,
+        AGAIN,
+        [*AGAIN, beats("m1", 0), group("Stable", 5, "m1"), later(3), group("Empty", 6)],
     ),
     "needless-eviction a static member whose place is taken": (
         [OFFSETS, LOADED, beats("m1", 0, ("orders",), "i"), group("Stable", 1, "m1")],

@@ -388,6 +388,12 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [LOADED, ("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
         [("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
     ),
+    "early-handover the generations of a group that was deleted begin anew": (
+        [OFFSETS, LOADED, _owns("m1", 1, "orders-0"), _group("CompletingRebalance", 2, "m1")],
+        [_asks("LeaveGroup"), _group("Dead", 2),
+         ("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
+        [("broker-1", facts.GroupAssigned("billing", 2, "m2", ("orders-0",)))],
+    ),
     "early-handover a static member that comes back takes what it had": (
         [OFFSETS, LOADED, _owns("i-1", 1, "orders-0", instance="i"),
          _group("CompletingRebalance", 2, "i-1")],

@@ -15,12 +15,12 @@ GROUP_ROWS = """
         SELECT run, node, group, seq, t_us, 'state' AS what, generation, state, member_ids, reason,
                group_leader, CAST(NULL AS STRING) AS api, CAST(NULL AS STRING) AS member_id,
                CAST(NULL AS STRING) AS instance_id, CAST(NULL AS BIGINT) AS rebalance_us,
-               CAST(NULL AS BOOLEAN) AS turns, 0L AS paused_us
+               IF(reason = 'loaded' AND size(member_ids) > 0, group_leader = '', NULL) AS turns,
+               0L AS paused_us
         FROM GroupState
         UNION ALL
         SELECT run, node, group, seq, t_us, 'request', generation, NULL, NULL, NULL, NULL, api,
-               member_id, instance_id, rebalance_timeout_ms * 1000,
-               IF(api = 'ConsumerGroupHeartbeat', true, NULL), 0L
+               member_id, instance_id, rebalance_timeout_ms * 1000, NULL, 0L
         FROM MemberRequest
         UNION ALL
         SELECT run, node, group, seq, t_us, what, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -45,7 +45,9 @@ GROUP_ROWS = """
             SELECT run, places.node, group, phases.seq, phases.t_us, 'end', NULL, 0L
             FROM places JOIN Phase AS phases USING (run) WHERE phase = 'end'))
     SELECT *, coalesce(last(CASE WHEN turns IS NOT NULL THEN turns
-                                 WHEN api = 'JoinGroup' AND coalesce(members, 0) = 0 THEN false END,
+                                 WHEN coalesce(members, 0) > 0 THEN NULL
+                                 WHEN api = 'JoinGroup' THEN false
+                                 WHEN api = 'ConsumerGroupHeartbeat' THEN true END,
                             true) OVER (PARTITION BY run, group ORDER BY seq), false) AS consumer
     FROM (SELECT *, sum(IF(what IN ('state', 'end'), 1, 0)) OVER tenure AS step,
                  last(size(member_ids), true) OVER tenure AS members,

@@ -67,12 +67,59 @@ _HEARD = """
         AND gone.tenure = heard.tenure AND gone.member_id = heard.member_id
         AND gone.consumer = heard.consumer AND heard.seq < next_seq"""
 
+_REMOVED = """
+    -- Members of consumer groups that are gone, each with the earlier times at which it was gone
+    -- without having left. end is the offset after the batch of that removal: it was appended at
+    -- once, or is the next one (group.coordinator.append.linger.ms). NULL: it was not appended.
+    SELECT pairs.run, pairs.node, pairs.topic_id, pairs.partition, pairs.group, member_id, next_seq,
+           next_t_us, at_seq, at_us, coalesce(max(IF(batch.seq < at_seq, next_offset, NULL)),
+               min(IF(batch.seq > at_seq, next_offset, NULL))) AS end
+    FROM (SELECT gone.run, gone.node, topic_id, partition, gone.group, gone.member_id, next_seq,
+                 next_t_us, before.seq AS at_seq, before.t_us AS at_us
+          FROM members_gone AS gone
+          JOIN (SELECT run, node, group, seq, t_us,
+                       explode(array_except(before_ids, member_ids)) AS member_id
+                FROM (SELECT *, lag(member_ids) OVER (
+                          PARTITION BY run, node, group ORDER BY seq) AS before_ids
+                      FROM GroupState)
+                WHERE reason NOT IN ('loaded', 'reverted')) AS before
+              ON gone.run = before.run AND gone.node = before.node AND gone.group = before.group
+              AND gone.member_id = before.member_id AND before.seq < next_seq
+          JOIN homes ON gone.run = homes.run AND gone.group = homes.group
+          LEFT ANTI JOIN MemberRequest AS leave ON gone.run = leave.run AND gone.node = leave.node
+              AND gone.group = leave.group AND gone.member_id = leave.member_id
+              AND before.t_us = leave.t_us AND (leave.api = 'LeaveGroup'
+                  OR (leave.api = 'ConsumerGroupHeartbeat' AND leave.generation = -1))
+          LEFT ANTI JOIN HostStopped AS stop ON gone.run = stop.run AND gone.node = stop.node
+              AND stop.seq > before.seq AND stop.seq < next_seq
+          WHERE consumer) AS pairs
+    LEFT JOIN Appended AS batch ON pairs.run = batch.run AND pairs.node = batch.node
+        AND pairs.topic_id = batch.topic_id AND pairs.partition = batch.partition
+        AND (batch.seq > at_seq OR batch.t_us = at_us)
+    GROUP BY pairs.run, pairs.node, pairs.topic_id, pairs.partition, pairs.group, member_id,
+             next_seq, next_t_us, at_seq, at_us"""
+
+_REPEATED = """
+    -- Of these, what a timer of the coordinator repeats: the earlier removal was not committed
+    -- within offsets.commit.timeout.ms, and it runs half a second later (harm/truth/removals.py).
+    SELECT late.run, group, member_id, next_seq
+    FROM (SELECT removed.*, at_us + commit_timeout_us AS timed_out_us
+          FROM removed JOIN broker_limits ON removed.run = broker_limits.run) AS late
+    LEFT ANTI JOIN HighWatermark AS passed ON late.run = passed.run AND late.node = passed.node
+        AND late.topic_id = passed.topic_id AND late.partition = passed.partition
+        AND passed.seq > at_seq AND passed.t_us < timed_out_us AND passed.high_watermark >= end
+    LEFT JOIN HostPaused AS pauses ON late.run = pauses.run AND late.node = pauses.node
+        AND pauses.seq > at_seq AND pauses.seq < next_seq
+    GROUP BY late.run, group, member_id, next_seq, next_t_us, at_seq, timed_out_us
+    HAVING next_t_us - timed_out_us BETWEEN 500000
+        AND 1500000 + coalesce(sum(pauses.duration_us), 0)"""
+
 NEEDLESS_EVICTION = offending(
     # A member is gone because it sent LeaveGroup, its instance id came back, it missed a whole
     # phase, or it was silent for its session. A heartbeat that comes after the session counts no
-    # more, nor do those behind it.
+    # more, nor do those behind it. A removal that was not committed in time is repeated.
     f"""
-    WITH heard AS ({_HEARD})
+    WITH heard AS ({_HEARD}), removed AS ({_REMOVED}), repeated AS ({_REPEATED})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group, member_id, min(next_t_us) - max(heard_us) AS silent,
            any_value(next_reason) AS reason
@@ -86,6 +133,7 @@ NEEDLESS_EVICTION = offending(
                                 ORDER BY heard_seq))
           WINDOW life AS (PARTITION BY run, node, group, tenure, member_id, next_seq
                           ORDER BY heard_seq))
+    LEFT ANTI JOIN repeated USING (run, group, member_id, next_seq)
     WHERE NOT ended AND (run, node) NOT IN (SELECT run, node FROM ClockDrifted)
     GROUP BY run, node, group, tenure, member_id, next_seq
     HAVING min(next_t_us) - max(heard_us) < any_value(session_us)""",

@@ -5,9 +5,11 @@
     join, sync   a classic member has its rebalance timeout for each of these requests
 
 Kafka: GroupMetadataManager.consumerGroupLeave, consumerGroupFenceMember and their timers. A timer
-whose write fails is tried again half a second later (CoordinatorTimer). The timers of a member go
-before the write that removes it, so a member whose leaving cannot be written stays without a
-session until it heartbeats again, or another coordinator loads the group; so it is in Kafka.
+whose write fails is tried again half a second later (CoordinatorTimer). A write that has only timed
+out is tried again, too: a member that has joined again since is removed twice. The timers of a
+member go before the write that removes it, so a member whose leaving cannot be written stays
+without a session until it heartbeats again, or another coordinator loads the group. So it is in
+Kafka.
 """
 
 from __future__ import annotations
@@ -130,6 +132,7 @@ class Departures:
             for member_id in known:
                 self.cancel_timers(group.group_id, member_id)
             shard.put_classic(made)
+            self.writer.record_left(shard, made, leaving)
             self._classic.trace.record_state(made, "was a consumer group")
             for member in made.members.values():
                 self._classic.arm_session(shard, made, member, at)

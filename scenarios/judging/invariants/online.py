@@ -56,7 +56,7 @@ class Invariants:
         Handovers(self.cluster)
         self.owners = Owners(self.cluster)
         Harm(self.cluster, limits)
-        consumer_groups = ConsumerGroups(self.cluster, limits.consumer_session_us)
+        consumer_groups = ConsumerGroups(self.cluster, limits)
         self._groups = Groups(self.cluster, limits, consumer_groups.has)
         trace.subscribe(facts.FinalReplica, self._on_final)
 

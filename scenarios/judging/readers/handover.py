@@ -5,8 +5,9 @@ another member does so while the owner still has it: that one revokes only when 
 assignment, and then joins again. A claim is out of date if another member tells of a later
 generation, or of the same partition (KAFKA-12984). The bound is an order of rows, no time: nothing
 that hosts or the network do explains it. A coordinator that loads a group knows only what the log
-holds, so the claims of its earlier tenure count no more. Of consumer groups (KIP-848) EXCL says the
-same, because their coordinator itself knows who has not revoked yet.
+holds, so the claims of its earlier tenure count no more; nor do those of a group that was deleted,
+or became one of the consumer protocol, because its generations are others from then on. Of consumer
+groups (KIP-848) EXCL says the same: their coordinator itself knows who has not revoked yet.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Handovers:
         """The generation, and who owned which partition when it was formed"""
         cluster.trace.subscribe(facts.MemberRequest, self._on_request)
         cluster.trace.subscribe(facts.GroupState, self._on_state)
+        cluster.trace.subscribe(facts.GroupConverted, self._on_converted)
         cluster.trace.subscribe(facts.GroupAssigned, self._on_assigned)
         cluster.trace.subscribe(facts.CoordinatorLoaded, self._on_loaded)
 
@@ -41,9 +43,11 @@ class Handovers:
 
     def _on_state(self, seq: int, _t: int, node: str, fact: facts.GroupState) -> None:
         """Take the claims of the members that have joined since the last generation."""
+        place = (node, fact.group)
+        if fact.state == "Dead":
+            self._forget(place)
         if fact.state != "CompletingRebalance":
             return
-        place = (node, fact.group)
         since = self._formed.get(place, -1)
         self._formed[place] = seq
         claims = self._claims.get(place, {})
@@ -58,13 +62,19 @@ class Handovers:
         alone = {name: each[0] for name, each in owners.items() if len(each) == 1}
         self._owners[place] = (fact.generation, alone)
 
+    def _on_converted(self, _s: int, _t: int, node: str, fact: facts.GroupConverted) -> None:
+        self._forget((node, fact.group))
+
     def _on_loaded(self, _seq: int, _t: int, node: str, fact: facts.CoordinatorLoaded) -> None:
         """Forget what the node knew of the partition's groups in an earlier tenure."""
+        for place in [place for place in self._claims if place[0] == node]:
+            if self.cluster.group_key(place[1])[1] == fact.partition:
+                self._forget(place)
+
+    def _forget(self, place: tuple[str, str]) -> None:
         tables: tuple[dict[tuple[str, str], Any], ...] = (self._claims, self._formed, self._owners)
         for known in tables:
-            for place in [place for place in known if place[0] == node]:
-                if self.cluster.group_key(place[1])[1] == fact.partition:
-                    del known[place]
+            known.pop(place, None)
 
     def _on_assigned(self, seq: int, t: int, node: str, fact: facts.GroupAssigned) -> None:
         generation, owners = self._owners.get((node, fact.group), (-1, {}))

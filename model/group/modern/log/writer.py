@@ -122,6 +122,15 @@ class ConsumerGroupWriter:
             )
         self.on_committed(shard)
 
+    def record_left(self, shard: GroupShard, group: ClassicGroup, members: list[str]) -> None:
+        """Write that members own nothing, once what was appended last is committed.
+
+        The group has become a classic one without them.
+        """
+        epoch = group.generation
+        left = [GroupAssigned(group.group_id, epoch, member_id, ()) for member_id in members]
+        self._record_owned(shard, left)
+
     def on_unloaded(self, shard: GroupShard) -> None:
         """Write nothing more of a partition."""
         self._uncommitted.pop(shard.context.partition, None)
