@@ -22,14 +22,12 @@ ZOOKEEPER = "3.9.1-zookeeper"
 FEATURES = (
     "3.9 answers NONE, and an error in the feature's row; ZooKeeper mode has no features here"
 )
-FORWARDED = "the model's brokers forward to the controller; 3.9 leaves it to clients to find it"
 
 DIFFERENT: dict[str, dict[str, str]] = {
     "4.0.0": {},
     ZOOKEEPER: {
         "offsets and epochs / ListOffsets of one partition twice": "3.9 answers it twice, 4.0 once",
         "topics / create on no broker": "3.9 creates a partition without replicas",
-        "moving / elect preferred after the move": FORWARDED,
         "moving / unregister a broker that is none": "clients see before that it is not offered",
         "features / an unknown feature": FEATURES,
         "features / a level that nobody supports": FEATURES,

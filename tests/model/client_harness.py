@@ -52,6 +52,7 @@ class Cluster:
         self.brokers = [f"broker-{i}" for i in range(brokers)]
         self.topics: dict[str, int] = {"t": partitions}
         self.leaders: dict[TopicPartition, tuple[int, int]] = {}
+        self.controller = 0  # the node that metadata names
         self.handlers: dict[type, Callable[[str, Any], Any]] = {
             MetadataRequest: self.metadata,
             InitProducerIdRequest: lambda _node, _m: InitProducerIdResponse(NONE, 7, 0),
@@ -75,7 +76,7 @@ class Cluster:
                 parts.append(MetadataPartition(p, NONE, leader, epoch, (0, 1), (0, 1), ()))
             topics.append(MetadataTopic(topic, f"id-{topic}", NONE, tuple(parts)))
         brokers = tuple(MetadataBroker(i, a, None) for i, a in enumerate(self.brokers))
-        return MetadataResponse(brokers, 0, tuple(topics))
+        return MetadataResponse(brokers, self.controller, tuple(topics))
 
     def answer(self, node: str, message: Any) -> Any:
         self.seen.append((node, message))
@@ -88,7 +89,14 @@ class Cluster:
 class Harness:
     """The host of one client process."""
 
-    def __init__(self, config: Any, cluster: Cluster, rules: ClientRules | None = None) -> None:
+    def __init__(
+        self,
+        config: Any,
+        cluster: Cluster,
+        rules: ClientRules | None = None,
+        *,
+        zookeeper: bool = False,
+    ) -> None:
         self.cluster = cluster
         self.now = 1_000_000
         self.process = ClientProcess(
@@ -99,6 +107,7 @@ class Harness:
             MemoryFiles(),
             random.Random(1),
             self.now,
+            zookeeper=zookeeper,
         )
         self.queue: list[tuple[int, int, Any]] = []
         self.sequence = 0

@@ -39,10 +39,15 @@ class ClusterVerbs(World):
         found: Partition = self.broker(number).replicas.partitions[tp]
         return found
 
+    def operate(self, request: Any) -> Any:
+        """Send what an operator asks to a broker that has it served; return the answer."""
+        name = next(name for name in self.processes if name.startswith("broker-"))
+        return self.ask(name, request, 5 * SECOND)
+
     def create(self, topic: str = "orders", assignment: tuple[int, ...] = (1, 2, 3)) -> None:
         """Create a topic of one partition, and wait a second until the brokers know it."""
         wanted = CreatableTopic(topic, -1, -1, (assignment,))
-        answer = self.ask("broker-1", CreateTopicsRequest((wanted,), 30000), 5 * SECOND)
+        answer = self.operate(CreateTopicsRequest((wanted,), 30000))
         assert answer.results[0][1] is Errors.NONE, answer
         self.step(SECOND)
 

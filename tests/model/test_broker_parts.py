@@ -15,7 +15,6 @@ from kafkasim.model.broker.kraft.assignments import AssignmentsManager
 from kafkasim.model.broker.kraft.lifecycle import BrokerLifecycle, LifecycleState
 from kafkasim.model.broker.kraft.loader import MetadataLoader
 from kafkasim.model.broker.kraft.rules import LifecycleRules
-from kafkasim.model.broker.zk.forwarding import EnvelopeForwarding
 from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache
 from kafkasim.model.channel import Failed
 from kafkasim.model.config import BrokerConfig
@@ -33,8 +32,6 @@ from kafkasim.model.messages import (
     BrokerHeartbeatResponse,
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
-    CreateTopicsRequest,
-    EnvelopeRequest,
     MetadataRequest,
     UpdateMetadataBroker,
     UpdateMetadataRequest,
@@ -144,18 +141,6 @@ def test_who_the_controller_is_in_both_modes() -> None:
     alive = UpdateMetadataBroker(2, "broker-2", None)
     assert cache.update(UpdateMetadataRequest(2, 1, 7, (), (alive,))) == []
     assert (cache.active(), cache.address(2)) == (2, "broker-2")
-
-
-def test_what_clients_asked_travels_in_an_envelope() -> None:
-    link = Link()
-    forwarding = EnvelopeForwarding(link)
-    asked = CreateTopicsRequest((), 1000)
-    forwarding.send(asked, 0, None)  # type: ignore[arg-type]
-    forwarding.send(AllocateProducerIdsRequest(1, 2), 0, None)  # type: ignore[arg-type]
-    assert [message for message, _ in link.sent] == [
-        EnvelopeRequest(asked),
-        AllocateProducerIdsRequest(1, 2),
-    ]
 
 
 class Publisher:

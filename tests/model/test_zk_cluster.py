@@ -147,7 +147,7 @@ def test_controlled_shutdown_moves_leadership_first(cluster: ZkCluster) -> None:
 
 def test_a_deleted_topic_leaves_no_log_and_no_znode(cluster: ZkCluster) -> None:
     cluster.produce(1, 10)
-    cluster.ask("broker-2", DeleteTopicsRequest((("orders", ""),)), 5 * SECOND)
+    cluster.operate(DeleteTopicsRequest((("orders", ""),)))
     cluster.step(3 * SECOND)
     assert cluster.tree(topic_path("orders")) is None
     assert cluster.tree("/admin/delete_topics/orders") is None
@@ -161,7 +161,7 @@ def test_a_deleted_topic_leaves_no_log_and_no_znode(cluster: ZkCluster) -> None:
 def test_a_topic_whose_replica_is_down_is_deleted_when_it_is_back(cluster: ZkCluster) -> None:
     cluster.crash("broker-3")
     cluster.step(12 * SECOND)
-    cluster.ask("broker-2", DeleteTopicsRequest((("orders", ""),)), 5 * SECOND)
+    cluster.operate(DeleteTopicsRequest((("orders", ""),)))
     cluster.step(3 * SECOND)
     assert cluster.tree(topic_path("orders")) is not None
     cluster.restart("broker-3")

@@ -38,7 +38,7 @@ def grow(
     cluster: ZkCluster, count: int, *assignments: tuple[int, ...], topic: str = "orders"
 ) -> tuple[Errors, str]:
     wanted = CreatePartitionsTopic(topic, count, assignments)
-    answer = cluster.ask("broker-2", CreatePartitionsRequest((wanted,)), 5 * SECOND)
+    answer = cluster.operate(CreatePartitionsRequest((wanted,)))
     ((name, error, message),) = answer.results
     assert name == topic
     return error, message
@@ -91,7 +91,7 @@ def test_a_topic_that_is_being_reassigned_gets_no_partitions() -> None:
     cluster.create()
     cluster.cut("broker-4", "broker-1")
     move = ReassignablePartition(TopicPartition("orders", 0), (4, 2, 3))
-    cluster.ask("broker-2", AlterPartitionReassignmentsRequest((move,)), 5 * SECOND)
+    cluster.operate(AlterPartitionReassignmentsRequest((move,)))
     cluster.step(SECOND)
     assert grow(cluster, 2) == (
         Errors.REASSIGNMENT_IN_PROGRESS,
@@ -102,7 +102,7 @@ def test_a_topic_that_is_being_reassigned_gets_no_partitions() -> None:
 def test_a_topic_that_shall_go_gets_no_partitions(cluster: ZkCluster) -> None:
     cluster.crash("broker-3")
     cluster.step(12 * SECOND)
-    cluster.ask("broker-2", DeleteTopicsRequest((("orders", ""),)), 5 * SECOND)
+    cluster.operate(DeleteTopicsRequest((("orders", ""),)))
     cluster.step(SECOND)
     refused = (Errors.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
     assert grow(cluster, 9) == refused

@@ -53,7 +53,7 @@ def reassign(
 ) -> Errors:
     target = None if cancel else replicas
     request = AlterPartitionReassignmentsRequest((ReassignablePartition(tp, target),))
-    answer = cluster.ask("broker-2", request, 5 * SECOND)
+    answer = cluster.operate(request)
     assert answer.error is NONE, answer
     error: Errors = answer.results[0][1]
     return error
@@ -61,7 +61,7 @@ def reassign(
 
 def ongoing(cluster: ZkCluster, *partitions: TopicPartition) -> Any:
     request = ListPartitionReassignmentsRequest(partitions or None)
-    return cluster.ask("broker-2", request, 5 * SECOND).partitions
+    return cluster.operate(request).partitions
 
 
 def assignment(cluster: ZkCluster) -> ReplicaAssignment:
@@ -211,7 +211,7 @@ def test_by_znode_and_a_request_supplants_it(cluster: ZkCluster) -> None:
     cluster.step(SECOND)
     assert cluster.tree(REASSIGN_PARTITIONS) == ReassignPartitions(((TP, (1, 3, 4)),))
     request = AlterPartitionReassignmentsRequest((ReassignablePartition(TP, (3, 4)),))
-    assert cluster.ask("broker-1", request, 5 * SECOND).results[0][1] is NONE
+    assert cluster.operate(request).results[0][1] is NONE
     cluster.heal()
     cluster.step(2 * SECOND)
     assert cluster.tree(REASSIGN_PARTITIONS) is None
@@ -232,7 +232,7 @@ def test_before_ibp_2_7_a_watch_on_the_state_completes_it() -> None:
 def test_a_topic_that_goes_is_not_reassigned(cluster: ZkCluster) -> None:
     cluster.crash("broker-3")
     cluster.step(12 * SECOND)
-    cluster.ask("broker-2", DeleteTopicsRequest((("orders", ""),)), 5 * SECOND)
+    cluster.operate(DeleteTopicsRequest((("orders", ""),)))
     cluster.step(SECOND)
     assert reassign(cluster, 1, 2, 4) is Errors.UNKNOWN_TOPIC_OR_PARTITION
     cluster.restart("broker-3")
@@ -263,7 +263,7 @@ def test_a_deletion_that_a_new_controller_finds_waits_for_the_reassignment(
 
 def test_a_deletion_asked_for_during_a_reassignment_begins_at_once(cluster: ZkCluster) -> None:
     assert reassign(cluster, 4, 2, 3) is NONE
-    cluster.ask("broker-2", DeleteTopicsRequest((("orders", ""),)), 5 * SECOND)
+    cluster.operate(DeleteTopicsRequest((("orders", ""),)))
     cluster.step(4 * SECOND)
     assert cluster.tree(topic_path("orders")) is None
     assert not cluster.controller().context.reassigning

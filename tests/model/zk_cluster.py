@@ -60,6 +60,10 @@ class ZkCluster(Ensemble, ClusterVerbs):
         active = [b.controller for b in brokers if b.controller.is_active]
         return max(active, key=lambda c: c.context.epoch) if active else brokers[0].controller
 
+    def operate(self, request: Any) -> Any:
+        """Send what an operator asks to the controller; return the answer."""
+        return self.ask(f"broker-{self.controller().info.id}", request, 5 * SECOND)
+
     def tree(self, path: str) -> Any:
         """The data of a znode, None if there is none."""
         node = self.processes["zookeeper-1"].database.tree.nodes.get(path)

@@ -221,9 +221,7 @@ class Script:
         return self.admin(IncrementalAlterConfigsRequest((resource,)), lambda a: a.results[0][2])
 
     def admin(self, request, outcome):
-        """Ask through the first live broker, which forwards to the controller."""
-        name = next(name for name in self.cluster.processes if name.startswith("broker-"))
-        answer = self.cluster.ask(name, request, 5 * SECOND)
+        answer = self.cluster.operate(request)
         return ["no answer in 5 s" if answer is None else outcome(answer).name]
 
     def do_state(self):

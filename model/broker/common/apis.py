@@ -2,7 +2,7 @@
 
 Requests about records go to the ReplicaManager, requests of groups to the GroupCoordinator, and
 those of transactions to the TransactionCoordinator. Metadata, ApiVersions and FindCoordinator are
-answered here; requests that only the controller can serve are forwarded to it.
+answered here; what operators ask for goes where :class:`ControllerAccess` says.
 
 Left out: the versions in ApiVersions, authorization, and the requests of parts that are
 not modelled.
@@ -61,7 +61,7 @@ from kafkasim.model.replication.requests.transactions.describe import active_pro
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafkasim.model.broker.common.controller_link import ControllerChannel
+    from kafkasim.model.broker.common.controller_link import ControllerAccess
     from kafkasim.model.broker.common.coordinators.registry import CoordinatorTopics
     from kafkasim.model.broker.common.statistics import RequestStatistics
     from kafkasim.model.broker.incarnation import Incarnation
@@ -96,7 +96,7 @@ class KafkaApis:
         coordinator: GroupCoordinator,
         coordinators: CoordinatorTopics,
         transactions: TransactionCoordinator,
-        forwarding: ControllerChannel,
+        controller: ControllerAccess,
         statistics: RequestStatistics,
     ) -> None:
         self.out = out
@@ -106,10 +106,10 @@ class KafkaApis:
         self.replicas = replicas
         self.coordinator = coordinator
         self.coordinators = coordinators
-        self.forwarding = forwarding
+        self.controller = controller
         self.statistics = statistics
         internal = {name: entry.topic for name, entry in coordinators.by_name.items()}
-        self.auto_topics = AutoTopicCreation(config, forwarding, internal)
+        self.auto_topics = AutoTopicCreation(config, controller.topics, internal)
         self._handlers: dict[type, Handler] = {
             ProduceRequest: replicas.producing.serve,
             FetchRequest: replicas.fetching.serve,
@@ -219,9 +219,7 @@ class KafkaApis:
                 if not broker.fenced
             ]
         )
-        self.respond(
-            item, MetadataResponse(brokers, self.incarnation.broker_id, tuple(topics)), now
-        )
+        self.respond(item, MetadataResponse(brokers, self.controller.named(), tuple(topics)), now)
 
     def _topic(self, topic: TopicImage) -> MetadataTopic:
         partitions = tuple(
@@ -326,14 +324,14 @@ class KafkaApis:
     # ------------------------------------------------------------------------ for the controller
 
     def on_create_topics(self, item: Request, now: int) -> None:
-        """Forward a topic creation to the active controller."""
+        """Have topics created; each topic has its own error."""
         request: CreateTopicsRequest = item.message
         error = Errors.REQUEST_TIMED_OUT
         late = CreateTopicsResponse(tuple([(t.topic, error, "") for t in request.topics]))
         self._forward(item, late, now)
 
     def on_alter_configs(self, item: Request, now: int) -> None:
-        """Refuse what this broker can judge; the controller judges the rest
+        """Refuse what this broker can judge, and have the rest judged
         (handleIncrementalAlterConfigsRequest)."""
         resources = item.message.resources
         refused = preprocess(resources, self.incarnation.broker_id, self.image, self.config)
@@ -357,18 +355,19 @@ class KafkaApis:
 
         if remaining:
             message = IncrementalAlterConfigsRequest(tuple(remaining))
-            self.forwarding.send(message, now, reassemble)
+            self.controller.requests.send(message, now, reassemble)
         else:
             reassemble(IncrementalAlterConfigsResponse(NONE, ()), now)
 
     def on_operator_request(self, item: Request, now: int) -> None:
-        """Forward an operator's request to the active controller."""
+        """Have an operator's request served."""
         self._forward(item, failed(item.message, Errors.REQUEST_TIMED_OUT), now)
 
     def _forward(self, item: Request, late: Any, now: int) -> None:
-        """Forward a request; respond with ``late`` if the controller does not answer in time."""
+        """Have a request served (maybeForwardToController); respond with ``late`` if there is no
+        answer in time."""
 
         def done(answer: Any, at: int) -> None:
             self.respond(item, late if isinstance(answer, Failed) else answer, at, now)
 
-        self.forwarding.send(item.message, now, done)
+        self.controller.requests.send(item.message, now, done)

@@ -11,8 +11,8 @@ the first retry after that time; on other links requests are retried without lim
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkasim.model.channel import Channel, Done, Failed
 from kafkasim.model.errors import Errors
@@ -30,6 +30,18 @@ class ControllerChannel(Protocol):
     def send(self, message: Any, now: int, done: Done) -> None:
         """Send a request; ``done`` gets the controller's response, or Failed on a retry timeout."""
         ...
+
+
+class ControllerAccess(NamedTuple):
+    """Where a broker takes what it cannot do by itself.
+
+    In KRaft mode every channel is the same link to the active controller.
+    """
+
+    requests: ControllerChannel  # what operators ask for
+    topics: ControllerChannel  # CreateTopics for topics that clients need
+    producer_ids: ControllerChannel  # AllocateProducerIds
+    named: Callable[[], int]  # returns the controller that Metadata responses name, −1 for none
 
 
 class ControllerNodes(Protocol):

@@ -1,4 +1,4 @@
-"""What a broker asks the controller for on behalf of clients, over the ``forwarding`` link.
+"""What a broker asks the controller for on behalf of clients.
 
 Models AutoTopicCreationManager and RPCProducerIdManager (blocks of producer ids; the next block is
 prefetched at 90 %). Requests that are passed on unchanged (ForwardingManager) are in

@@ -34,7 +34,7 @@ from kafkasim.model.replication.manager import ReplicaManager
 from kafkasim.model.transaction.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
-    from kafkasim.model.broker.common.controller_link import ControllerChannel
+    from kafkasim.model.broker.common.controller_link import ControllerAccess, ControllerChannel
     from kafkasim.model.broker.incarnation import Incarnation
     from kafkasim.model.broker.rules import BrokerRules
     from kafkasim.model.config import BrokerConfig
@@ -50,8 +50,9 @@ ISR_EXPIRATION = "isr-expiration"
 class KafkaBroker:
     """ReplicaManager, GroupCoordinator, KafkaApis and SocketServer of one broker.
 
-    ``image`` is the metadata cache, ``forwarding`` carries clients' requests to the controller and
-    ``alter_partition`` the leader's ISR changes. ``metadata_log`` and ``announce`` are explained in
+    ``image`` is the metadata cache, ``controller`` serves what this broker cannot, and
+    ``alter_partition`` carries the leader's ISR changes to the controller. ``metadata_log`` and
+    ``announce`` are explained in
     :class:`~kafkasim.model.broker.common.log_dir_failures.LogDirFailureHandler`. In ZooKeeper
     mode ``new_coordinator`` is False: groups have the Scala coordinator.
     """
@@ -64,7 +65,7 @@ class KafkaBroker:
         rules: BrokerRules,
         image: MetadataImage,
         alter_partition: ControllerChannel,
-        forwarding: ControllerChannel,
+        controller: ControllerAccess,
         metadata_log: str | None,
         announce: Callable[[LogDirectory, int], None],
         new_coordinator: bool,
@@ -86,7 +87,7 @@ class KafkaBroker:
         self.coordinator = GroupCoordinator(
             process, incarnation.broker_id, config, rules.group, log, new_coordinator, image
         )
-        self._coordinate_transactions(rules.transaction, log, ProducerIds(incarnation, forwarding))
+        self._coordinate_transactions(rules.transaction, log, controller.producer_ids)
         self.add_partitions = self._verify_transactions()
         self._limit_clients()
         self.statistics = RequestStatistics(process)
@@ -99,7 +100,7 @@ class KafkaBroker:
             self.coordinator,
             self.coordinators,
             self.transactions,
-            forwarding,
+            controller,
             self.statistics,
         )
         self.socket_server = SocketServer(
@@ -127,7 +128,10 @@ class KafkaBroker:
             handler.quota = ClientQuotaManager(key, api, lambda: image.client_quotas, out)
 
     def _coordinate_transactions(
-        self, rules: TransactionRules, log: ReplicatedCoordinatorLog, producer_ids: ProducerIds
+        self,
+        rules: TransactionRules,
+        log: ReplicatedCoordinatorLog,
+        producer_ids: ControllerChannel,
     ) -> None:
         """Build the transaction coordinator, and the table of both coordinators."""
         process, config, image = self.process, self.config, self.image
@@ -136,7 +140,7 @@ class KafkaBroker:
             config,
             rules,
             log,
-            producer_ids,
+            ProducerIds(self.incarnation, producer_ids),
             PartitionLeaders(image),
             lambda: image.transaction_version,
         )

@@ -25,7 +25,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.apis import REQUEST_LANES
-from kafkasim.model.broker.common.controller_link import ControllerLink, RaftControllerNodes
+from kafkasim.model.broker.common.controller_link import (
+    ControllerAccess,
+    ControllerLink,
+    RaftControllerNodes,
+)
 from kafkasim.model.broker.common.kafka_broker import KafkaBroker
 from kafkasim.model.broker.incarnation import Incarnation
 from kafkasim.model.broker.kraft import assignments
@@ -108,7 +112,7 @@ class Broker(BrokerProcess):
             rules,
             self.loader.image,
             self._link("alter-partition", timeout_ms),
-            self._link("forwarding", timeout_ms, RETRY_TIMEOUT_MS),
+            self._controller_access(timeout_ms),
             metadata_log(config),
             self._announce_failure,
             new_coordinator=True,
@@ -128,6 +132,15 @@ class Broker(BrokerProcess):
         self, purpose: str, timeout_ms: int, retry_timeout_ms: int | None = None
     ) -> ControllerLink:
         return ControllerLink(self, self._nodes, purpose, timeout_ms, retry_timeout_ms)
+
+    def _controller_access(self, timeout_ms: int) -> ControllerAccess:
+        """Return the way to the controller: requests are forwarded (ForwardingManager, KIP-590).
+
+        Metadata names this broker, as any broker can forward. Kafka names a random one that is
+        alive (KRaftMetadataCache.getControllerId).
+        """
+        link = self._link("forwarding", timeout_ms, RETRY_TIMEOUT_MS)
+        return ControllerAccess(link, link, link, lambda: self.incarnation.broker_id)
 
     def _publish_metadata(self) -> None:
         """Let the parts hear of new metadata. A controller beside this broker takes snapshots."""

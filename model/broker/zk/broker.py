@@ -5,7 +5,7 @@
     zookeeper       the ZooKeeper client
     zk-controller   KafkaController; zk-admin: ZkAdminManager; controller-to-N: queue to broker N
     zk-config       dynamic settings
-    alter-partition, forwarding   links to the active controller
+    alter-partition, producer-ids   links to the active controller
     shutdown        controlled shutdown
     group, transaction, txn-marker-sender, add-partitions-to-txn, purgatory, scheduler
                     as in every broker
@@ -22,16 +22,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.broker.common.apis import REQUEST_LANES
-from kafkasim.model.broker.common.controller_link import ControllerLink
+from kafkasim.model.broker.common.controller_link import ControllerAccess, ControllerLink
 from kafkasim.model.broker.common.kafka_broker import KafkaBroker
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER
 from kafkasim.model.broker.incarnation import Incarnation
 from kafkasim.model.broker.rules import BrokerRules
 from kafkasim.model.broker.zk.configs import ZkConfigManager
 from kafkasim.model.broker.zk.control import ControllerEpochs, ControlRequests
-from kafkasim.model.broker.zk.forwarding import EnvelopeForwarding
 from kafkasim.model.broker.zk.isr import ZkIsrManager
 from kafkasim.model.broker.zk.metadata_cache import ZkMetadataCache
+from kafkasim.model.broker.zk.own_requests import OwnRequests, OwnTopicCreation
 from kafkasim.model.broker.zk.shutdown import ZkControlledShutdown
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.controller.common.responses import failed
@@ -45,10 +45,10 @@ from kafkasim.model.facts import BrokerState
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
     AllocateProducerIdsRequest,
+    AlterClientQuotasRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
     DescribeQuorumRequest,
-    EnvelopeRequest,
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
 )
@@ -63,21 +63,22 @@ if TYPE_CHECKING:
     from kafkasim.model.storage.directories import LogDirectory
     from kafkasim.model.storage.files import Files
 
-RETRY_TIMEOUT_MS = 60_000  # of forwarded requests
+RETRY_TIMEOUT_MS = 60_000  # of requests for producer ids
 FOR_CONTROLLER = (
     AlterPartitionRequest,
     AllocateProducerIdsRequest,
     ControlledShutdownRequest,
-    EnvelopeRequest,
 )
 """Requests that a broker serves because it is, or was, the controller."""
 
-KRAFT_ONLY = (
+NOT_SERVED = (
     AddRaftVoterRequest,
+    AlterClientQuotasRequest,
     DescribeQuorumRequest,
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
 )
+"""Requests that no broker serves here; of these Kafka serves AlterClientQuotas, on any broker."""
 
 
 class ZkBroker(BrokerProcess):
@@ -102,8 +103,12 @@ class ZkBroker(BrokerProcess):
         self.config = config
         self.incarnation = Incarnation(broker_id, name, rack)
         self.cache = ZkMetadataCache()
+        session_ms = config.zookeeper_session_timeout_ms
+        self.zk = KafkaZkClient(self, zookeepers, session_ms, rules.zk, self)
+        info = BrokerInfo(broker_id, name, rack)
+        self.controller = KafkaController(self, info, config, rules.zk, self.zk, self._registered)
+        self.admin = ZkAdminManager(self.controller, self.cache.image, config, rng)
         timeout_ms = config.request_timeout_ms
-        forwarding = ControllerLink(self, self.cache, "forwarding", timeout_ms, RETRY_TIMEOUT_MS)
         self.kafka = KafkaBroker(
             self,
             self.incarnation,
@@ -111,18 +116,13 @@ class ZkBroker(BrokerProcess):
             rules,
             self.cache.image,
             ControllerLink(self, self.cache, "alter-partition", timeout_ms),
-            EnvelopeForwarding(forwarding),
+            self._controller_access(timeout_ms),
             None,
             self._announce_failure,
             new_coordinator=False,
         )
         self.replicas = self.kafka.replicas
         self.count_request = self.kafka.statistics.count  # type: ignore[method-assign]  # saves a call
-        session_ms = config.zookeeper_session_timeout_ms
-        self.zk = KafkaZkClient(self, zookeepers, session_ms, rules.zk, self)
-        info = BrokerInfo(broker_id, name, rack)
-        self.controller = KafkaController(self, info, config, rules.zk, self.zk, self._registered)
-        self.admin = ZkAdminManager(self.controller, self.cache.image, config, rng)
         self.configs = ZkConfigManager(
             self, self.zk, broker_id, self.cache.image, self.replicas, self.controller
         )
@@ -134,6 +134,12 @@ class ZkBroker(BrokerProcess):
         self._sessions = 0  # of ZooKeeper, so far
         self._has_roles = False  # a LeaderAndIsr has been accepted
         self._shutdown: ZkControlledShutdown | None = None
+
+    def _controller_access(self, timeout_ms: int) -> ControllerAccess:
+        link = ControllerLink(self, self.cache, "producer-ids", timeout_ms, RETRY_TIMEOUT_MS)
+        return ControllerAccess(
+            OwnRequests(self.admin), OwnTopicCreation(self.admin), link, self.cache.active
+        )
 
     def _obey_controller(self, rules: BrokerRules) -> ControllerEpochs:
         """Serve what only a broker in ZooKeeper mode is asked; return the epochs it has seen."""
@@ -153,7 +159,7 @@ class ZkBroker(BrokerProcess):
         )
         apis.add_handlers(control.handlers)
         apis.add_handlers(dict.fromkeys(FOR_CONTROLLER, self._ask_controller))
-        apis.add_handlers(dict.fromkeys(KRAFT_ONLY, self._refuse))
+        apis.add_handlers(dict.fromkeys(NOT_SERVED, self._refuse))
         return epochs
 
     # --------------------------------------------------------------------------- start and stop
@@ -240,21 +246,17 @@ class ZkBroker(BrokerProcess):
     # ----------------------------------------------------------------------------------- requests
 
     def _refuse(self, item: Request, now: int) -> None:
-        """Refuse a request that only a KRaft cluster serves."""
+        """Refuse a request that is not served in ZooKeeper mode."""
         refused = failed(item.message, Errors.UNSUPPORTED_VERSION)
         self.kafka.apis.respond(item, refused, now)
 
     def _ask_controller(self, item: Request, now: int) -> None:
         """Let this broker's controller serve a request; it refuses if it is not active."""
-        request = item.message
 
         def answer(response: Any, at: int) -> None:
             self.kafka.apis.respond(item, response, at, now)
 
-        if isinstance(request, EnvelopeRequest):
-            self.admin.serve(request.request, answer)
-        else:
-            self.controller.requests.serve(request, answer)
+        self.controller.requests.serve(item.message, answer)
 
     # -------------------------------------------------------------- what the host asks the process
 

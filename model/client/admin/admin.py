@@ -1,10 +1,12 @@
 """The admin client: the part of Kafka's KafkaAdminClient that builds and operates clusters.
 
-Each request goes to the least loaded node, and a broker forwards it to the controller. A request
-that gets no response is sent again, and so is one that fails as a whole with a retriable error,
-until default.api.timeout.ms (60 s) is over. An error about one topic, partition or resource is part
-of the result. A retry may therefore report an error because its first attempt, whose response was
-lost, has already done the work; CreateTopics alone hides that.
+In KRaft mode each request goes to the least loaded node, and that broker forwards it. In ZooKeeper
+mode the client looks for the controller if only that can serve a request (``controller_node.py``).
+
+A request that gets no response is sent again, and so is one that fails as a whole with a retriable
+error, until default.api.timeout.ms (60 s) is over. An error about one topic, partition or resource
+is part of the result. A retry may therefore report an error because its first attempt, whose
+response was lost, has already done the work; CreateTopics alone hides that.
 
 Calls about transactions are in ``transactions/``.
 
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.admin.alter_configs import AlterConfigs
 from kafkasim.model.client.admin.calls import AdminCalls, SingleRequest
+from kafkasim.model.client.admin.controller_node import ControllerNode
 from kafkasim.model.client.admin.delete_records import DeleteRecords
 from kafkasim.model.client.admin.groups import (
     ListGroups,
@@ -74,13 +77,17 @@ class KafkaAdmin:
         config: ClientConfig,
         bootstrap: tuple[str, ...],
         rules: ClientRules,
+        *,
+        zookeeper: bool = False,
     ) -> None:
         self.process = process
         self.name = name
         self.config = config
         self.connections = Connections(process, name, config, bootstrap, "admin")
         self.metadata = Metadata(self.connections, rules, auto_create=False)
-        self.calls = AdminCalls(self.connections)
+        self.calls = AdminCalls(
+            self.connections, ControllerNode(self.metadata) if zookeeper else None
+        )
         self._closed = False
         calls: dict[str, Method] = {
             "create_topics": self.create_topics,

@@ -10,6 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
+from kafkasim.model.client.admin.controller_node import (
+    FOR_CONTROLLER,
+    ControllerNode,
+    is_not_controller,
+)
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.effects import Reply
@@ -23,10 +28,14 @@ API_TIMEOUT_US = 60_000_000  # default.api.timeout.ms
 
 
 class AdminCalls:
-    """The calls of one admin client that have no result yet."""
+    """The calls of one admin client that have no result yet.
 
-    def __init__(self, connections: Connections) -> None:
+    ``controller`` finds the controller in ZooKeeper mode; None is KRaft mode.
+    """
+
+    def __init__(self, connections: Connections, controller: ControllerNode | None = None) -> None:
         self.connections = connections
+        self.controller = controller
         self._process = connections.process
         self._under_way: dict[int, None] = {}
         self._idle: list[Callable[[], None]] = []  # called once none is under way
@@ -34,6 +43,10 @@ class AdminCalls:
     def begin(self, call: int) -> None:
         """Note a call that needs a result."""
         self._under_way[call] = None
+
+    def has(self, call: int) -> bool:
+        """Return whether a call has no result yet."""
+        return call in self._under_way
 
     def end(self, call: int, result: Any, error: KafkaError | None) -> None:
         """Give the application the result of a call, or an error."""
@@ -62,6 +75,7 @@ class AdminCall:
         self._connections = calls.connections
         self._process = calls.connections.process
         self._call = call
+        self._key = ("admin", self._connections.name, call)
         self._what = what  # named by the error of a call that ran out of time
         self._deadline = now + API_TIMEOUT_US
         self.retries = 0
@@ -71,11 +85,25 @@ class AdminCall:
         self.retries += 1
         at = now + backoff_us(self._connections.config, self.retries, self._process.rng)
         if at >= self._deadline:
-            error = KafkaTimeoutError("TIMED_OUT", self._what)
-            self._calls.end(self._call, None, error)
+            self._time_out(now)
         else:
-            key = ("admin", self._connections.name, self._call)
-            self._process.timers.arm(key, at, "main", attempt)
+            self._process.timers.arm(self._key, at, "main", attempt)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the application waits for the result."""
+        return self._calls.has(self._call)
+
+    def wait(self) -> None:
+        """Reply a timeout at the deadline, unless an attempt is made before."""
+        self._process.timers.arm(self._key, self._deadline, "main", self._time_out)
+
+    def attempted(self) -> None:
+        """Note that an attempt is made: the call no longer waits."""
+        self._process.timers.cancel(self._key)
+
+    def _time_out(self, _now: int) -> None:
+        self._calls.end(self._call, None, KafkaTimeoutError("TIMED_OUT", self._what))
 
     def reply(self, result: Any) -> None:
         """Give the application its result."""
@@ -83,7 +111,7 @@ class AdminCall:
 
 
 class SingleRequest:
-    """A call that one request to the least loaded node answers.
+    """A call that one request answers, of the least loaded node or of the controller.
 
     A request that gets no response is sent again, and so is one whose response carries a retriable
     error. Every other error is part of the result.
@@ -93,16 +121,34 @@ class SingleRequest:
         self._connections = calls.connections
         self._call = AdminCall(calls, call, type(request).__name__, now)
         self._request = request
+        self._controller = calls.controller if isinstance(request, FOR_CONTROLLER) else None
 
     def attempt(self, now: int) -> None:
         """Send the request, or try later if no node can be connected to."""
+        if self._controller is not None:
+            self._ask_controller(self._controller, now)
+            return
         channel = self._connections.least_loaded(now)
         if channel is None:
             self._call.retry(self.attempt, now)
         else:
             channel.send(self._request, now, self._on_response)
 
+    def _ask_controller(self, controller: ControllerNode, now: int) -> None:
+        if not self._call.under_way:
+            return  # it timed out while the controller was unknown
+        self._call.attempted()
+        channel = controller.channel(self.attempt, now)
+        if channel is None:
+            self._call.wait()
+        else:
+            channel.send(self._request, now, self._on_response)
+
     def _on_response(self, response: Any, now: int) -> None:
+        if self._controller is not None and is_not_controller(response):
+            self._controller.moved(now)
+            self._call.retry(self.attempt, now)
+            return
         result = self._result(response)
         if result is None:
             self._call.retry(self.attempt, now)

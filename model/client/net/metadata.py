@@ -9,8 +9,7 @@ With metadata.recovery.strategy=rebootstrap the client forgets what it knows and
 bootstrap.servers when every known node is disconnected and in its reconnect backoff (KIP-899), or
 when it has tried in vain for metadata.recovery.rebootstrap.trigger.ms (KIP-1102).
 
-Not modelled: topics that leave a producer's metadata (metadata.max.idle.ms), the cluster id, the
-controller id.
+Not modelled: topics that leave a producer's metadata (metadata.max.idle.ms), the cluster id.
 """
 
 from __future__ import annotations
@@ -57,6 +56,7 @@ class Metadata:
         self.pattern: re.Pattern[str] | None = None  # of topics to know besides, if any
         self.pattern_answered = False  # whether a response has told of all topics
         self.brokers: dict[int, str] = {}  # addresses by node id
+        self.controller_id = -1  # the node that the last response named; −1: none
         self._racks: dict[int, str] = {}  # by node id, of brokers with a rack
         self._replicas: dict[str, tuple[MetadataPartition, ...]] = {}  # by topic
         self.leaders: dict[TopicPartition, LeaderAndEpoch] = {}
@@ -209,6 +209,7 @@ class Metadata:
         self._attempts = 0
         if response.brokers:
             self.brokers = {b.id: b.address for b in response.brokers}
+            self.controller_id = response.controller_id
             self._racks = {b.id: b.rack for b in response.brokers if b.rack is not None}
             self.connections.use_brokers(self.brokers)
             self.process.timers.cancel(self._trigger_key)

@@ -75,7 +75,7 @@ _ERROR_ALONE: dict[type, type] = {
 """Requests whose response may be an error alone."""
 
 OPERATOR_REQUESTS: tuple[type, ...] = (*_FORWARDED, *_ERROR_ALONE)
-"""The requests that an operator sends to any broker, and that the broker forwards."""
+"""The requests of operators that a KRaft broker forwards, but for CreateTopics."""
 
 
 def not_controller(request: Any) -> Any:

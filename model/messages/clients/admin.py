@@ -1,7 +1,8 @@
 """What an operator asks of the controller: topics, reassignments, settings, brokers, features.
 
-In Kafka a broker forwards such a request inside an Envelope, whose response has an error of its own
-(NOT_CONTROLLER, REQUEST_TIMED_OUT). Here that error is the ``error`` of each response.
+In KRaft mode a broker of Kafka forwards such a request inside an Envelope, whose response has an
+error of its own (NOT_CONTROLLER, REQUEST_TIMED_OUT). Here that error is the ``error`` of each
+response.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ with the zxid of their last change, and a broker that knows newer ones keeps the
 
 from __future__ import annotations
 
-from typing import Any
-
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message
 from kafkasim.model.records import TopicPartition
@@ -114,16 +112,3 @@ class ControlledShutdownRequest(Message):
 class ControlledShutdownResponse(Message):
     error: Errors
     remaining_partitions: tuple[TopicPartition, ...] = ()
-
-
-@value
-class EnvelopeRequest(Message):
-    """A client's request that its broker forwards to the controller (KIP-590).
-
-    The response is that of ``request`` itself.
-    """
-
-    request: Any
-
-    def wire_size(self) -> int:
-        return HEADER + int(self.request.wire_size())

@@ -32,6 +32,7 @@ CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
     "topics": operators.topics,
     "configs": operators.configs,
     "moving": operators.moving,
+    "through another broker": operators.through_another_broker,
     "features": operators.features,
     "deleting records": records.deleting_records,
     "transactions": transactions.transactions,

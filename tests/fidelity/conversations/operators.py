@@ -204,6 +204,32 @@ def moving(talk: Talk) -> None:
     talk.ask("reassignments of an unknown topic", asked)
 
 
+def through_another_broker(talk: Talk) -> None:
+    """Ask broker 2, which in ZooKeeper mode is not the controller."""
+    tp = talk.create("stays", (1, 2, 3))
+    away = TopicPartition("stays", 9)
+
+    def ask(what: str, message: m.Message) -> None:
+        talk.ask(what, message, node=2)
+
+    one, two = m.CreatableTopic("elsewhere", 1, 3), m.CreatableTopic("else where", 1, 3)
+    ask("create two", m.CreateTopicsRequest((one, two), 10_000))
+    ask("create one twice", m.CreateTopicsRequest((one, one), 10_000))
+    more = m.CreatePartitionsTopic("stays", 1)
+    ask("grow two", m.CreatePartitionsRequest((more, m.CreatePartitionsTopic("no", 2)), 10_000))
+    ask("delete one by name, one by id", m.DeleteTopicsRequest((("no", ""), ("", NOBODY))))
+    moves = (m.ReassignablePartition(tp, (9,)), m.ReassignablePartition(away, (1,)))
+    ask("move two", m.AlterPartitionReassignmentsRequest(moves, 10_000))
+    ask("reassignments of all", m.ListPartitionReassignmentsRequest(None, 10_000))
+    ask("elect for two", m.ElectLeadersRequest(0, (tp, away), 10_000))
+    ask("elect for none", m.ElectLeadersRequest(0, (), 10_000))
+    ask("elect of type 7", m.ElectLeadersRequest(7, (tp,), 10_000))
+    ask("update a feature", m.UpdateFeaturesRequest((("no.such.feature", 1),)))
+    setting = m.AlterableConfig("topic", "stays", (("retention.ms", "1000"),))
+    unknown = m.AlterableConfig("topic", "nowhere", (("retention.ms", "1000"),))
+    ask("settings", m.IncrementalAlterConfigsRequest((setting, unknown)))
+
+
 def features(talk: Talk) -> None:
     def update(*levels: tuple[str, int]) -> m.UpdateFeaturesRequest:
         return m.UpdateFeaturesRequest(levels)

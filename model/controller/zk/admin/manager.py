@@ -1,18 +1,23 @@
 """ZkAdminManager: serves what operators ask of topics and settings.
 
-Only the broker that is the controller serves these requests, on lane ``zk-admin``; in Kafka they
-block a request handler. A request that creates partitions or deletes topics is answered when this
+They are served on lane ``zk-admin``; in Kafka they block a request handler. Only the broker that
+is the controller serves requests about topics. Every broker writes settings, and creates topics
+that its clients need. A request that creates partitions or deletes topics is answered when this
 broker's metadata cache shows the result, and with REQUEST_TIMED_OUT if that takes too long.
+
+A request whose ZooKeeper session expires is answered with NOT_CONTROLLER, and clients send it
+again. In Kafka a broker goes on with it in its next session.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.controller.common.responses import failed
 from kafkasim.model.controller.common.topics import METADATA_TOPIC
+from kafkasim.model.controller.zk.admin.refusals import not_controller
 from kafkasim.model.controller.zk.admin.settings import SettingsWriter
 from kafkasim.model.controller.zk.admin.topics import Outcome, TopicWriter
 from kafkasim.model.controller.zk.admin.waiting import TopicPurgatory
@@ -25,6 +30,7 @@ from kafkasim.model.messages import (
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -66,26 +72,51 @@ class ZkAdminManager:
         }
 
     def serve(self, request: Any, answer: Answer) -> None:
-        """Serve a request that was sent or forwarded to this broker as the controller.
+        """Serve a request, or refuse it because another broker is the controller.
 
         ``answer(response, now)`` is called once, or never if the broker stops first.
         """
         serve = self.serving.get(type(request))
-        if serve is None:
+        if serve is not None:
+            anywhere = isinstance(request, IncrementalAlterConfigsRequest)
+            self._put(request, serve, answer, anywhere=anywhere)
+        elif isinstance(request, ElectLeadersRequest):
+            self.controller.requests.serve(request, partial(self._elected, request, answer))
+        else:
             self.controller.requests.serve(request, answer)
-            return
+
+    def create_anywhere(self, request: CreateTopicsRequest, answer: Answer) -> None:
+        """Create topics, whether this broker is the controller or not (createTopicsInZk)."""
+        self._put(request, self._create_topics, answer, anywhere=True)
+
+    def _put(
+        self,
+        request: Any,
+        serve: Callable[[Any, Answer], Steps],
+        answer: Answer,
+        *,
+        anywhere: bool,
+    ) -> None:
+        """Queue a request; only the controller serves it unless any broker may (``anywhere``)."""
 
         def run() -> Steps:
             answered = False
             try:
-                if self.controller.is_active:
+                if anywhere or self.controller.is_active:
                     yield from serve(request, answer)
                     answered = True
             finally:
                 if not answered:
-                    answer(failed(request, Errors.NOT_CONTROLLER), self.queue.now)
+                    answer(not_controller(request, self.image), self.queue.now)
 
         self.queue.put(type(request).__name__, run)
+
+    def _elected(
+        self, request: ElectLeadersRequest, answer: Answer, response: Any, now: int
+    ) -> None:
+        if response.error is Errors.NOT_CONTROLLER:
+            response = not_controller(request, self.image)
+        answer(response, now)
 
     def _create_topics(self, request: CreateTopicsRequest, answer: Answer) -> Steps:
         """Create each topic, one after the other (KafkaApis.handleCreateTopicsRequest)."""

@@ -124,11 +124,8 @@ class LeaderElections:
         """Return the response to ElectLeaders: preferred elections, or unclean ones for partitions
         whose leader is not live."""
         context = self.context
-        if request.election_type not in ELECTION_TYPES:  # ElectionType.valueOf throws
-            error = Errors.UNKNOWN_SERVER_ERROR
-            return ElectLeadersResponse(
-                error, tuple([(tp, error) for tp in request.partitions or ()])
-            )
+        if (refused := unknown_type(request)) is not None:
+            return refused
         unclean = request.election_type == UNCLEAN_TYPE
         every = request.partitions is None
         asked = tuple(context.leaderships) if request.partitions is None else request.partitions
@@ -158,3 +155,14 @@ class LeaderElections:
         for tp in wanted:
             results[tp] = Errors.NONE if tp in done else missing
         return ElectLeadersResponse(Errors.NONE, tuple(results.items()))
+
+
+def unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse | None:
+    """Return the refusal of an unknown type of election (ElectionType.valueOf throws), else None.
+
+    Every broker refuses it, the controller or not.
+    """
+    if request.election_type in ELECTION_TYPES:
+        return None
+    error = Errors.UNKNOWN_SERVER_ERROR
+    return ElectLeadersResponse(error, tuple([(tp, error) for tp in request.partitions or ()]))

@@ -1,0 +1,43 @@
+"""Operators' requests in ZooKeeper mode: the broker that gets one serves it itself.
+
+Brokers of a ZooKeeper cluster have no ForwardingManager (KafkaServer.enableForwarding), so
+KafkaApis.maybeForwardToController calls the handler on every broker. Most handlers answer
+NOT_CONTROLLER on a broker that is not the controller, and the client goes to another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafkasim.model.channel import Done
+    from kafkasim.model.controller.zk.admin.manager import ZkAdminManager
+    from kafkasim.model.messages import CreateTopicsRequest
+
+
+class OwnRequests:
+    """Has this broker's own parts serve what operators ask for."""
+
+    def __init__(self, admin: ZkAdminManager) -> None:
+        self._admin = admin
+
+    def send(self, message: Any, _now: int, done: Done) -> None:
+        """Serve a request; ``done`` gets the response."""
+        self._admin.serve(message, done)
+
+
+class OwnTopicCreation:
+    """Creates the topics that clients need, on whichever broker they asked.
+
+    Models AutoTopicCreationManager.createTopicsInZk, which does not ask who the controller is. In
+    Kafka the client's response waits for ZooKeeper and says LEADER_NOT_AVAILABLE; here it does not
+    wait, and says UNKNOWN_TOPIC_OR_PARTITION as in KRaft mode. A client asks again after either.
+    """
+
+    def __init__(self, admin: ZkAdminManager) -> None:
+        self._admin = admin
+
+    def send(self, message: CreateTopicsRequest, _now: int, done: Done) -> None:
+        """Create the topics; ``done`` gets the response once they are in ZooKeeper."""
+        self._admin.create_anywhere(replace(message, timeout_ms=0), done)
