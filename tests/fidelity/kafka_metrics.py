@@ -12,7 +12,7 @@ from tests.fidelity.real_zookeeper import cluster_of
 from tests.fidelity.sides import SETTINGS, RealSide
 
 HERE = Path(__file__).parent
-VERSIONS = ("4.0.0", ZOOKEEPER)
+VERSIONS = ("4.0.0", "4.1.0", ZOOKEEPER)
 
 
 def ask(version: str) -> list[str]:
