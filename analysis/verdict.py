@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafkasim.analysis.checks import CHECKS, NEEDED, RARE
 from kafkasim.analysis.interval import wilson
 from kafkasim.analysis.runs import StoredRun
+from kafkasim.analysis.words import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,17 +127,34 @@ class RunVerdict:
     digest: str
 
 
+RATE_COLUMNS = ("check", "runs", "violated", "rate (95 %)", "expected", "rate (95 %)")
+
+
 @dataclass(frozen=True)
 class Rate:
-    """How often a check failed: its rate over runs, with a Wilson 95 % interval."""
+    """In how many runs a check found something: the rates, with Wilson 95 % intervals.
+
+    A run with a violation is none of those in which all that was found is expected.
+    """
 
     check: str
     runs: int
     violations: int
     expected: int
-    rate: float
+    rate: float  # of violations
     low: float
     high: float
+    expected_rate: float
+    expected_low: float
+    expected_high: float
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of a table with the columns :data:`RATE_COLUMNS`."""
+        violated = f"{self.rate:.1%} ({self.low:.1%} to {self.high:.1%})"
+        expected = f"{self.expected_rate:.1%}"
+        expected += f" ({self.expected_low:.1%} to {self.expected_high:.1%})"
+        return (self.check, str(self.runs), str(self.violations), violated,
+                str(self.expected), expected)  # fmt: skip
 
 
 @dataclass
@@ -165,16 +183,12 @@ class Verdicts:
         """Return the checks and their rates as a table for the terminal."""
         from rich.table import Table
 
-        table = Table(title=f"{len(self.runs)} runs", title_justify="left")
-        table.add_column("check")
-        for name in ("runs", "violated", "expected", "rate", "95 % interval"):
-            table.add_column(name, justify="right")
+        table = Table(title=counted(len(self.runs), "run"), title_justify="left")
+        for place, name in enumerate(RATE_COLUMNS):
+            table.add_column(name, justify="right" if place else "left")
         for rate in self.rates:
             style = "red" if rate.violations else "yellow" if rate.expected else None
-            table.add_row(
-                rate.check, str(rate.runs), str(rate.violations), str(rate.expected),
-                f"{rate.rate:.1%}", f"{rate.low:.1%} – {rate.high:.1%}", style=style,
-            )  # fmt: skip
+            table.add_row(*rate.cells(), style=style)
         return table
 
     def runs_table(self, most: int = 20) -> Table:
@@ -396,6 +410,6 @@ def _verdict(run: StoredRun, found: Sequence[CheckFinding]) -> RunVerdict:
 def _rate(name: str, found: Sequence[CheckFinding], runs: int) -> Rate:
     violated = {one.run for one in found if one.check == name and not one.expected}
     excused = {one.run for one in found if one.check == name} - violated
-    low, high = wilson(len(violated), runs)
-    rate = len(violated) / runs if runs else 0.0
-    return Rate(name, runs, len(violated), len(excused), rate, low, high)
+    rates = [(len(hits) / runs if runs else 0.0, *wilson(len(hits), runs))
+             for hits in (violated, excused)]  # fmt: skip
+    return Rate(name, runs, len(violated), len(excused), *rates[0], *rates[1])

@@ -5,7 +5,7 @@
     outcome = kafkasim.run("acks-one-loses", seed=7)
     outcome.verdict                              # "expected"
     outcome.anomalies                            # ["lost-write"]
-    outcome.facts("LeaderElected").to_pylist()   # a pyarrow.Table, one column a field
+    outcome.facts("BecameLeader").to_pylist()    # a pyarrow.Table, one column a field
     print("\\n".join(outcome.story()))
 
 A run is a function of scenario, settings, variants and seed: the same call gives the same digest in
@@ -36,6 +36,7 @@ from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running import runner
 from kafkasim.scenarios.showing.story import tell
+from kafkasim.scenarios.variants.variant import VariantError
 from kafkasim.sim.trace.store import TRACE_FILE
 
 __all__ = ["Outcome", "ScenarioError", "run"]
@@ -113,14 +114,14 @@ def run(
     settings: Mapping[str, Any] | None = None,
     twin: bool = False,
     variants: Sequence[str] = (),
-    directory: Path | None = None,
+    directory: str | Path | None = None,
 ) -> Outcome:
     """Run one scenario with one seed and judge it.
 
     Args:
         scenario: the name of a built-in scenario, the path of a TOML file, or the same tables as
             a mapping.
-        seed: every draw of the run follows from it.
+        seed: every draw of the run follows from it; 0 or more.
         settings: values that replace the scenario's, by dotted key, as ``--set`` takes them:
             ``{"cluster.config.replica.lag.time.max.ms": 10_000}``.
         twin: run the scenario's twin, whose check must fail.
@@ -128,12 +129,17 @@ def run(
         directory: where trace and manifest go and stay; created if it does not exist.
 
     Raises:
-        ScenarioError: the scenario, a setting or a variant is not right; one line that names the
-            place and what is allowed.
+        ScenarioError: the scenario, the seed, a setting or a variant is not right; one line that
+            names the place and what is allowed.
     """
+    if type(seed) is not int or seed < 0:
+        raise ScenarioError(f"seed: {seed!r} is not valid; allowed: integers from 0 on")
     checked, added = _checked(scenario, settings or {}, twin)
-    place = Path(tempfile.mkdtemp(prefix="kafkasim-")) if directory is None else directory
-    outcome = Outcome(runner.run(checked, seed, place, [*added, *variants]), place)
+    place = Path(tempfile.mkdtemp(prefix="kafkasim-") if directory is None else directory)
+    try:
+        outcome = Outcome(runner.run(checked, seed, place, [*added, *variants]), place)
+    except VariantError as error:
+        raise ScenarioError(str(error)) from None
     if directory is None:
         weakref.finalize(outcome, shutil.rmtree, place, ignore_errors=True)
     return outcome

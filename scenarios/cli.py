@@ -27,7 +27,7 @@ One seed is one run, bit for bit. Start with:
 
   kafkasim run gc-pause-isr-flapping --explain      one run and its story
 
-  kafkasim demo                                     200 runs on Spark, verdicts and pictures
+  kafkasim demo                                     two questions, answered by runs on Spark
 
 Exit codes: 0 as expected, 1 crash of the simulator, 2 bad usage or input, 10 a safety failure
 (something was lost, doubled or contradicted), 11 a liveness failure (no progress after the faults

@@ -30,3 +30,8 @@ def __getattr__(name: str) -> Any:
     from kafkasim.scenarios import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    """Name the API before it is loaded, for whoever completes names."""
+    return sorted({*globals(), *__all__})

@@ -41,9 +41,10 @@ def draw(compared: Comparison, out: Path) -> list[Path]:
 
 
 def clearest(measures: Sequence[Compared]) -> list[Compared]:
-    """Return the measures with the least probable differences, at most six of those that differ."""
+    """Return the least probable of those that differ, at most six; of equals, anomalies first."""
     ranked = sorted(
-        (one for one in measures if one.differs), key=lambda one: one.difference.p_value
+        (one for one in measures if one.differs),
+        key=lambda one: (one.difference.p_value, not one.measure.is_probability),
     )
     return ranked[:MOST_PANELS]
 

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 
 from kafkasim.analysis.plots import style
 from kafkasim.analysis.runs import BadInput
+from kafkasim.analysis.words import counted
 
 if TYPE_CHECKING:
     from kafkasim.analysis.stored import Stored
@@ -97,7 +98,8 @@ def picture(points: Sequence[Point]) -> Any:
     )
     fig.legend(handles=handles, loc="outside lower left", ncols=5, frameon=False, fontsize=8)
     seeds = len({point.seed for point in points})
-    style.heading(fig, "Fleet", f"{len(points)} runs  ·  {seeds} seeds  ·  one dot is one run")
+    told = [counted(len(points), "run"), counted(seeds, "seed"), "one dot is one run"]
+    style.heading(fig, "Fleet", style.one_line(told))
     return fig
 
 

@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.ticker import LogLocator, NullFormatter
+
 from kafkasim.analysis.plots import style
 from kafkasim.analysis.sweeps.axes import Axis
 from kafkasim.analysis.sweeps.measured import Measure
 from kafkasim.analysis.sweeps.sweep import Swept
 from kafkasim.analysis.sweeps.tables import number, percent
+from kafkasim.analysis.words import counted
 
 HEAT = "YlOrRd"
 MOST_PANELS = 4
@@ -36,8 +39,8 @@ def draw(swept: Swept, measures: Sequence[Measure], out: Path) -> list[Path]:
         fig = _multiples(swept, shown[0])
     else:
         fig = _dots(swept, shown[0])
-    runs = f"{len(swept.sweep.points)} points  ·  {swept.runs} runs of each, on the same seeds"
-    style.heading(fig, _title(swept), runs)
+    points, runs = counted(len(swept.sweep.points), "point"), counted(swept.runs, "run")
+    style.heading(fig, _title(swept), f"{points}  ·  {runs} of each, on the same seeds")
     return style.save(fig, out)
 
 
@@ -166,10 +169,18 @@ def _dots(swept: Swept, one: Measure) -> Any:
             panel.set_xticks(range(len(ticks)), ticks)
             _turn(panel, axis)
         elif axis.low > 0 and axis.high / axis.low >= 10:
-            panel.set_xscale("log")
+            _logarithmic(panel)
         panel.set_xlabel(f"{axis.name} ({axis.unit})" if axis.unit else axis.name)
         panel.set_ylabel(_broken(one.axis) if place % columns == 0 else "")
     return fig
+
+
+def _logarithmic(panel: Any) -> None:
+    """Let an axis run in the logarithm, with plain numbers at 1, 2, 5, 10, 20, …"""
+    panel.set_xscale("log")
+    panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    panel.xaxis.set_major_formatter("{x:,g}")
+    panel.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _positions(swept: Swept, place: int) -> tuple[list[float], list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafkasim.analysis.figures.timeline import COLUMNS, KINDS, OneRun
@@ -16,6 +16,15 @@ COLUMN_NAMES = ("from (s)", "to (s)", "what", "where", "leader", "epoch", "ISR",
 
 
 @dataclass(frozen=True)
+class Judged:
+    """The verdict on a run ("" if there is none), the anomalies that it shows, and a sentence."""
+
+    verdict: str
+    found: Sequence[str]
+    lead: str
+
+
+@dataclass(frozen=True)
 class Told:
     """What others say of a run: its story, why its anomalies came about, how to run it again."""
 
@@ -23,7 +32,7 @@ class Told:
     explanations: Sequence[str]
     findings: Sequence[Finding]
     replay: str
-    note: str = ""
+    judged: Judged
     label: str = ""  # the configuration of a run of a fleet, which tells its settings
 
 
@@ -31,9 +40,8 @@ def part(key: str, run: OneRun, told: Told) -> Part:
     """Return the part of the page about a run."""
     manifest = run.manifest
     facts = gather(run, told.findings)
-    anomalies = ", ".join(manifest.get("anomalies", ()))
     about = {
-        "found": anomalies or "nothing",
+        "found": ", ".join(told.judged.found) or "nothing",
         "replay": told.replay,
         "simulated": f"{float(manifest['sim_seconds']):.1f} s, {manifest['rows']} facts",
         "digest": str(manifest["digest"])[:16],
@@ -43,13 +51,9 @@ def part(key: str, run: OneRun, told: Told) -> Part:
         beside.append(Text("Why", told.explanations))
     name = told.label or manifest["scenario"]
     return Part(
-        key, f"{name}, seed {manifest['seed']}", told.note or _claim(manifest),
-        str(manifest["verdict"]), about, timeline=_timeline(run, facts), beside=beside,
+        key, f"{name}, seed {manifest['seed']}", told.judged.lead, told.judged.verdict,
+        about, timeline=_timeline(run, facts), beside=beside,
     )  # fmt: skip
-
-
-def _claim(manifest: Mapping[str, object]) -> str:
-    return str(manifest.get("claim", "") or "")
 
 
 def _timeline(run: OneRun, facts: RunFacts) -> Timeline:

@@ -75,6 +75,13 @@ class Comparison:
     outliers: list[Outlier]
     fleet: Summary
 
+    def about(self) -> dict[str, Any]:
+        """Return what was compared, for whoever reads the rows."""
+        sides = {"a": self.a, "b": self.b}
+        return {name: " ".join((side.name, *side.settings)) for name, side in sides.items()} | {
+            "pairs": self.pairs
+        }
+
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each measure."""
         return [

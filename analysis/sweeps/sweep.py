@@ -18,6 +18,7 @@ from kafkasim.analysis.stored import open_stored
 from kafkasim.analysis.sweeps.axes import Axis, Point, SweepError
 from kafkasim.analysis.sweeps.measured import Measure, estimated, measure, measured_runs
 from kafkasim.analysis.sweeps.statistics import Estimate
+from kafkasim.analysis.words import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,7 @@ class Sweep:
     settings: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     question: str = ""
+    answer: str = ""  # what the catalogue says to the question
     sampled: bool = False
 
     @property
@@ -82,6 +84,14 @@ class Swept:
         none = Estimate(self.runs, 0.0, 0.0, 0.0)
         return self.found.get((point, one.name), none)
 
+    def about(self, shown: Sequence[Measure]) -> dict[str, Any]:
+        """Return what was asked, and which measures answer it, for whoever reads the rows."""
+        return {
+            "question": self.sweep.question, "answer": self.sweep.answer,
+            "axes": [axis.name for axis in self.sweep.axes],
+            "measures": [one.name for one in shown], "ended": self.ended,
+        }  # fmt: skip
+
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each point and measure, the levels of the axes in columns."""
         told = []
@@ -123,12 +133,13 @@ def run_sweep(
         swept = _estimate(estimated(measures), sweep, runs)
         swept.fleet = summary
         if until is None:
-            swept.ended = f"{runs} runs of each of {len(sweep.points)} points"
+            swept.ended = f"{counted(runs, 'run')} of each of {counted(len(sweep.points), 'point')}"
             return swept
         widest = max(
             swept.estimate(index, until.measure).width for index in range(len(sweep.points))
         )
-        told = f"{until.measure.name}: widest interval {widest:.3g} at {runs} runs of a point"
+        told = f"{until.measure.name}: widest interval {widest:.3g}"
+        told += f" at {counted(runs, 'run')} of a point"
         if widest <= until.width:
             swept.ended = f"{told}: narrow enough (at most {until.width:g})"
             return swept

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,31 @@ from kafkasim.analysis.sweeps.compare import Comparison
 from kafkasim.analysis.sweeps.measured import Measure
 from kafkasim.analysis.sweeps.statistics import Estimate
 from kafkasim.analysis.sweeps.sweep import Swept
+from kafkasim.analysis.words import counted
+
+ABOUT = b"kafkasim"
+"""The key of the metadata of a Parquet file that says what was asked."""
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
-def write(rows: Sequence[Mapping[str, Any]], target: Path) -> list[Path]:
-    """Write rows as ``target``.parquet and ``target``.csv, and return the files."""
-    table = pa.Table.from_pylist([dict(row) for row in rows])
+def write(rows: Sequence[Mapping[str, Any]], target: Path, about: Mapping[str, Any]) -> list[Path]:
+    """Write rows as ``target``.parquet and ``target``.csv, and return the files.
+
+    ``about`` says what was asked; it goes into the metadata of the Parquet file as JSON.
+    """
+    told = {ABOUT: json.dumps(about, ensure_ascii=False).encode()}
+    table = pa.Table.from_pylist([dict(row) for row in rows]).replace_schema_metadata(told)
     files = [target.with_suffix(suffix) for suffix in (".parquet", ".csv")]
     pq.write_table(table, files[0])
     pyarrow.csv.write_csv(table, files[1])
     return files
+
+
+def read(target: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the rows of ``target``.parquet, and what was asked."""
+    table = pq.read_table(target.with_suffix(".parquet"))
+    return table.to_pylist(), json.loads((table.schema.metadata or {}).get(ABOUT, b"{}"))
 
 
 def number(value: float) -> str:
@@ -41,7 +56,11 @@ def number(value: float) -> str:
 
 def figure(one: Estimate, measure: Measure) -> str:
     """Return an estimate with its interval: ``12.4 (9.8 to 15.1)``; shares in percent."""
-    shown = percent if measure.is_probability else number
+    return interval(one, percent if measure.is_probability else number)
+
+
+def interval(one: Estimate, shown: Callable[[float], str]) -> str:
+    """Return an estimate with its interval, each number as ``shown`` writes it."""
     if one.n == 0:
         return "—"
     if math.isnan(one.low) or one.low == one.high:
@@ -56,7 +75,8 @@ def percent(value: float) -> str:
 
 def sweep_table(swept: Swept, measures: Sequence[Measure]) -> Table:
     """Return the points of a sweep with the chosen measures."""
-    title = f"{swept.sweep.name}: {len(swept.sweep.points)} points, {swept.runs} runs of each"
+    points, runs = counted(len(swept.sweep.points), "point"), counted(swept.runs, "run")
+    title = f"{swept.sweep.name}: {points}, {runs} of each"
     table = Table(title=title, title_justify="left", caption_justify="left")
     for axis in swept.sweep.axes:
         plain = all(_NUMBER.match(level.name) for level in axis.levels)
@@ -73,8 +93,8 @@ def sweep_table(swept: Swept, measures: Sequence[Measure]) -> Table:
 def comparison_table(compared: Comparison, all_measures: bool = False) -> Table:
     """Return the measures of A, B and their paired difference; by default those that differ."""
     table = Table(
-        title=f"{compared.pairs} pairs of runs, each pair with one seed", title_justify="left",
-        caption_justify="left",
+        title=f"{counted(compared.pairs, 'pair')} of runs, each pair with one seed",
+        title_justify="left", caption_justify="left",
     )  # fmt: skip
     table.add_column("measure")
     for name in ("A", "B", "B − A", "lower / higher", "chance"):

@@ -138,6 +138,8 @@ def _parse(key: str, raw: Any, hint: Any) -> Any:
         if not all(isinstance(part, str) for part in parts):
             raise ConfigError(key, f"{raw!r} is not a list of strings")
         return tuple(part.strip() for part in parts if part.strip())
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        return str(raw)  # acks=1 is text in a properties file
     if raw is not None and not isinstance(raw, str):
         raise ConfigError(key, f"{raw!r} is not a string")
     return raw

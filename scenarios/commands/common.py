@@ -103,9 +103,10 @@ def exit_code(results: Sequence[Result]) -> int:
 def verdict_table(results: Sequence[Result]) -> Table:
     """Return a table of what several runs of one scenario showed, with rates."""
     from kafkasim.analysis.interval import wilson
+    from kafkasim.analysis.words import counted
 
     table = Table("verdict", "anomalies", "runs", "rate (95 % interval)", "first seed",
-                  title=f"{results[0].scenario}: {len(results)} runs")  # fmt: skip
+                  title=f"{results[0].scenario}: {counted(len(results), 'run')}")  # fmt: skip
     counts: dict[tuple[str, str], list[int]] = {}
     for result in results:
         counts.setdefault((result.verdict, ", ".join(result.anomalies)), []).append(result.seed)
@@ -136,8 +137,8 @@ def make_directory(path: Path) -> Path:
 RunName = Annotated[
     str,
     typer.Option(
-        "--run", metavar="NAME", help="Of a fleet: the run, e.g. split-brain/seed-000007, or its"
-        " seed. [default: the first]",
+        "--run", metavar="NAME", show_default="the first",
+        help="Of a fleet: the run, e.g. split-brain/seed-000007, or its seed.",
     ),
 ]  # fmt: skip
 

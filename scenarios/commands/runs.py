@@ -148,7 +148,8 @@ def run(
     scenario: ScenarioName,
     seed: Annotated[int, typer.Option(min=0, help="The seed; the first one with --runs.")] = 0,
     runs: Annotated[
-        int | None, typer.Option(min=1, help="How many seeds, counted up from --seed. [default: 1]")
+        int | None,
+        typer.Option(min=1, help="How many seeds, counted up from --seed.", show_default="1"),
     ] = None,
     settings: Settings = None,
     app: Apps = None,

@@ -160,11 +160,11 @@ def shrink(
     twin: Annotated[bool, typer.Option("--twin", help="Shrink the scenario's twin.")] = False,
     keep: Annotated[
         str | None,
-        typer.Option(metavar="ANOMALY", help="What to keep. [default: what failed first]"),
+        typer.Option(metavar="ANOMALY", help="What to keep.", show_default="what failed first"),
     ] = None,
     budget: Annotated[int, typer.Option(min=0, help="How many runs at most.")] = 500,
     out: Annotated[
-        Path | None, typer.Option(help="The directory. [default: shrink/SCENARIO-SEED]")
+        Path | None, typer.Option(help="The directory.", show_default="shrink/SCENARIO-SEED")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object only.")] = False,
 ) -> int:

@@ -198,3 +198,5 @@ def test_rates_count_runs() -> None:
     ]  # fmt: skip
     rate = next(r for r in combine(runs, findings).rates if r.check == "lost-write")
     assert (rate.runs, rate.violations, rate.expected, rate.rate) == (4, 1, 1, 0.25)
+    assert rate.expected_rate == 0.25
+    assert rate.cells()[2:] == ("1", "25.0% (4.6% to 69.9%)") * 2

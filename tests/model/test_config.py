@@ -44,6 +44,11 @@ def test_values_may_be_strings_as_in_a_properties_file() -> None:
     assert (config.num_io_threads, config.unclean_leader_election_enable) == (4, True)
 
 
+def test_a_string_may_be_written_as_an_integer() -> None:
+    properties = {"acks": 1, "enable.idempotence": False}
+    assert ProducerConfig.from_properties(properties).acks == "1"
+
+
 @pytest.mark.parametrize("kind", [BrokerConfig, ProducerConfig, ConsumerConfig])
 def test_properties_round_trip(kind: type[Config]) -> None:
     config = kind()

@@ -37,7 +37,7 @@ def test_a_run_has_a_verdict_facts_and_a_story():
 
 @pytest.mark.slow
 def test_the_same_call_gives_the_same_digest_and_a_setting_another(tmp_path):
-    first = kafkasim.run(SMALL, seed=3, directory=tmp_path / "run")
+    first = kafkasim.run(SMALL, seed=3, directory=str(tmp_path / "run"))
     assert (tmp_path / "run" / "manifest.json").exists()
     assert kafkasim.run(SMALL, seed=3).digest == first.digest
     assert kafkasim.run(SMALL, seed=3, settings={"workload.0.rate": "40/s"}).digest != first.digest
@@ -65,11 +65,19 @@ def test_mistakes_are_one_line_that_names_the_place():
         kafkasim.run("split-brian")
     with pytest.raises(kafkasim.ScenarioError, match=r"the scenario: cluster.brokers: .*integer"):
         kafkasim.run(SMALL | {"cluster": {"brokers": "many"}})
+    with pytest.raises(kafkasim.ScenarioError, match=r"no variant 'B1'; did you mean B"):
+        kafkasim.run(SMALL, variants=["B1"])
+    for seed in (-1, "3", True):
+        with pytest.raises(kafkasim.ScenarioError, match=r"seed: .* allowed: integers from 0"):
+            kafkasim.run(SMALL, seed=seed)
     with pytest.raises(AttributeError, match="'kafkasim' has no attribute 'fleet'"):
         _ = kafkasim.fleet
 
 
 def test_importing_kafkasim_loads_nothing_else():
-    code = "import kafkasim, sys; print([m for m in sys.modules if m.startswith('kafkasim.')])"
+    code = (
+        "import kafkasim, sys; assert 'run' in dir(kafkasim);"
+        " print([m for m in sys.modules if m.startswith('kafkasim.')])"
+    )
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"

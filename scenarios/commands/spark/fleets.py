@@ -49,8 +49,8 @@ SkipBad = Annotated[
 Master = Annotated[
     str,
     typer.Option(
-        help="The Spark master, e.g. spark://host:7077. [default: as spark-submit or"
-        " spark-defaults.conf say, else local[*]]"
+        help="The Spark master, e.g. spark://host:7077.",
+        show_default="as spark-submit or spark-defaults.conf say, else local[*]",
     ),
 ]
 Conf = Annotated[
@@ -223,7 +223,9 @@ def fleet(
     ] = FLEET_PLACE,
     batch: Annotated[
         int,
-        typer.Option(min=0, help="Runs that are committed together. [default: 100 a Spark task]"),
+        typer.Option(
+            min=0, help="Runs that are committed together.", show_default="100 a Spark task"
+        ),
     ] = 0,
     master: Master = "",
     conf: Conf = None,
@@ -309,7 +311,10 @@ def summary_json(summary: Summary) -> dict[str, Any]:
 
 def summary_lines(summary: Summary) -> list[str]:
     """Return the lines about what a fleet did."""
-    ran = f"{summary.ran} runs in {summary.seconds:.0f} s ({summary.skipped} were there already)"
+    from kafkasim.analysis.words import counted
+
+    ran = f"{counted(summary.ran, 'run')} in {summary.seconds:.0f} s"
+    ran += f" ({summary.skipped} there already)"
     repeated = f"{summary.replayed} repeated outside Spark, {len(summary.mismatches)} different"
     lines = [f"{ran}, {summary.rows} events; {repeated}; all in {summary.out}"]
     lines += [f"crash: {name} (see its traceback in runs)" for name in summary.crashes[:6]]
@@ -351,7 +356,7 @@ def plot(
     ],
     place: StoredPlace,
     out: Annotated[
-        Path | None, typer.Option(help="The picture; PNG and SVG are written. [default: KIND]")
+        Path | None, typer.Option(help="The picture; PNG and SVG are written.", show_default="KIND")
     ] = None,
     run: RunName = "",
     master: Master = "",

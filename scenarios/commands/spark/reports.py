@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +29,7 @@ from kafkasim.sim.trace.store import MANIFEST_FILE, ManifestError, read_manifest
 
 if TYPE_CHECKING:
     from kafkasim.analysis.report.page import Part
-    from kafkasim.analysis.report.runs import Told
+    from kafkasim.analysis.report.runs import Judged, Told
     from kafkasim.analysis.stored import Stored
 
 STORY_LINES = 60
@@ -45,12 +46,13 @@ def report(
         typer.Option(
             "--run",
             metavar="NAME",
-            help="A run that gets a timeline. Repeatable. [default: the first of each kind of"
-            " failure, else of what was expected, else the first]",
+            help="A run that gets a timeline, or its seed. Repeatable.",
+            show_default="the first of each kind of failure, else of what was expected, else the"
+            " first",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The HTML file. [default: DIR/report.html]")
+        Path | None, typer.Option(help="The HTML file.", show_default="DIR/report.html")
     ] = None,
     master: Master = "",
     conf: Conf = None,
@@ -101,31 +103,48 @@ def _default_target(place: str) -> Path:
 def _fleet_parts(
     place: str, names: Sequence[str], master: str, conf: Sequence[str] | None
 ) -> list[Part]:
-    from kafkasim.analysis.report import places
+    from kafkasim.analysis.report import places, sweeps
+    from kafkasim.analysis.report.runs import Judged
+    from kafkasim.analysis.runs import chosen
     from kafkasim.analysis.spark.files import local_path
+    from kafkasim.analysis.stored import RUNS_TABLE
 
-    stored = open_place(place, master, conf)
-    with status(f"judging {place} …"):
-        verdicts = judge(stored)
     path = local_path(place)
-    parts = [] if path is None else places.sweep_parts(path)
-    parts.append(places.fleet_part(stored, verdicts))
-    wanted = list(names) or places.interesting(verdicts, MOST_RUNS)
+    measured = [] if path is None else sweeps.measured_parts(path)
+    if measured and path is not None and not (path / RUNS_TABLE).is_dir():
+        if names:
+            raise InputError(f"--run: {place} holds the results of a sweep, and no runs")
+        return measured
+    stored = open_place(place, master, conf)
+    verdicts = judge(stored)
+    judged = {run.run: run for run in verdicts.runs}
+    if measured:
+        parts = [*measured, sweeps.runs_part(verdicts)]
+        wanted = sweeps.interesting(verdicts, MOST_RUNS)
+    else:
+        parts = [places.fleet_part(stored, verdicts)]
+        wanted = places.interesting(verdicts, MOST_RUNS)
+    if names:
+        wanted = [chosen(list(judged), name, stored.place) for name in names]
     for number, name in enumerate(wanted, start=1):
+        run = judged[name]
+        about = Judged(run.verdict, [*run.anomalies, *run.expected], "")
+        if measured:
+            about = Judged(
+                sweeps.verdict_of(run), sweeps.shown_by(run), sweeps.shares(verdicts, run)
+            )
         with status(f"{name} …"):
-            parts.append(_stored_part(f"run-{number}", stored, name))
+            parts.append(_stored_part(f"run-{number}", stored, name, about))
     return parts
 
 
-def _stored_part(key: str, stored: Stored, name: str) -> Part:
+def _stored_part(key: str, stored: Stored, name: str, judged: Judged) -> Part:
     """Return the part about a run of a fleet, or of a tree of run directories."""
     found = [run for run in stored.runs if run.name == name]
-    if not found:
-        raise InputError(f"--run {name}: {stored.place} holds no such run")
     if found[0].crashed:
         raise InputError(f"--run {name}: the simulator crashed in this run, there is no timeline")
     if found[0].directory is not None:
-        return _directory_part(key, found[0].directory, str(found[0].directory))
+        return _directory_part(key, found[0].directory, str(found[0].directory), judged=judged)
     from kafkasim.analysis.report.places import stored_request
 
     asked = stored_request(stored, name)
@@ -135,27 +154,36 @@ def _stored_part(key: str, stored: Stored, name: str) -> Part:
         result = run_once(scenario, asked["seed"], Path(scratch), variants)
         of_twin = scenario.twin.variants if asked["twin"] and scenario.twin else []
         asked["given"] = [variant for variant in variants if variant not in of_twin]
-        note = ""
         if result.digest != asked["digest"]:
-            note = ("Simulated again for this page, with another digest than the stored run has:"
+            lead = ("Simulated again for this page, with another digest than the stored run has:"
                     " it was stored by other code.")  # fmt: skip
-        return _directory_part(key, Path(scratch), f"{name} in {stored.place}", asked, note)
+            judged = replace(judged, lead=lead)
+        return _directory_part(key, Path(scratch), f"{name} in {stored.place}", asked, judged)
 
 
 def _directory_part(
-    key: str, directory: Path, shown: str, asked: dict[str, Any] | None = None, note: str = ""
-) -> Part:
+    key: str, directory: Path, shown: str, asked: dict[str, Any] | None = None,
+    judged: Judged | None = None,
+) -> Part:  # fmt: skip
     from kafkasim.analysis.report import runs
 
-    return runs.part(key, one_run(str(directory)), _told(directory, shown, asked, note))
+    manifest = read_manifest(directory)
+    if judged is None:
+        judged = runs.Judged(str(manifest["verdict"]), manifest.get("anomalies", ()), "")
+    if not judged.lead and judged.verdict:
+        judged = replace(judged, lead=str(manifest.get("claim", "")))
+    told = _told(directory, manifest, shown, asked, judged)
+    return runs.part(key, one_run(str(directory)), told)
 
 
-def _told(directory: Path, shown: str, asked: dict[str, Any] | None, note: str) -> Told:
+def _told(
+    directory: Path, manifest: Mapping[str, Any], shown: str, asked: dict[str, Any] | None,
+    judged: Judged,
+) -> Told:  # fmt: skip
     """Return story, explanations and findings of a run in a directory."""
     from kafkasim.analysis.report.run_facts import Finding
     from kafkasim.analysis.report.runs import Told
 
-    manifest = read_manifest(directory)
     try:
         explained, ready_us = explain(directory)
     except ManifestError:
@@ -163,6 +191,8 @@ def _told(directory: Path, shown: str, asked: dict[str, Any] | None, note: str) 
     lines: list[str] = []
     findings = []
     for same in firsts(explained).values():
+        if _is_claim(same[0].anomaly) and same[0].anomaly not in judged.found:
+            continue
         lines += [*([""] if lines else []), *same[0].lines(ready_us)]
         for each in same:
             if each.turn is not None:
@@ -173,4 +203,9 @@ def _told(directory: Path, shown: str, asked: dict[str, Any] | None, note: str) 
         replay = showing.command(
             asked["seed"], manifest["scenario"], asked["settings"], asked["given"], asked["twin"]
         )
-    return Told(tell(directory, STORY_LINES), lines, findings, replay, note, label)
+    return Told(tell(directory, STORY_LINES), lines, findings, replay, judged, label)
+
+
+def _is_claim(anomaly: str) -> bool:
+    """Return whether an anomaly says that the scenario was wrong about what is seen."""
+    return anomaly.startswith(("missing:", "seen:"))

@@ -44,7 +44,7 @@ DEFAULT_RUNS = 50
 Out = Annotated[str, typer.Option(help="Where the runs go: a path, or a URI that Hadoop knows.")]
 Results = Annotated[
     Path | None,
-    typer.Option(help="Where tables and pictures go, on this machine. [default: --out]"),
+    typer.Option(help="Where tables and pictures go, on this machine.", show_default="--out"),
 ]
 Measures = Annotated[
     list[str] | None,
@@ -64,7 +64,8 @@ SampleText = Annotated[
     typer.Option(metavar="KIND:N", help="N points instead of the full grid: lhs:N, sobol:N."),
 ]
 PointRuns = Annotated[
-    int | None, typer.Option(min=1, help="Seeds of each point. [default: the scenario's, or 50]")
+    int | None,
+    typer.Option(min=1, help="Seeds of each point.", show_default="the scenario's, or 50"),
 ]
 UntilWidth = Annotated[
     str | None,
@@ -98,7 +99,7 @@ def sweep(
 ) -> int:
     """Run every point between the axes on the same seeds, and measure what happens.
 
-    Axes are those of --grid, or of the scenario's [sweep] table. Writes sweep.parquet, sweep.csv
+    Axes are those of --grid, or of the scenario's table `sweep`. Writes sweep.parquet, sweep.csv
     and a picture. The same command goes on where a stopped sweep was.
     """
     with _input_errors():
@@ -139,13 +140,14 @@ def plan(
     from kafkasim.analysis.sweeps.axes import axes_of, parse_sample, points
     from kafkasim.analysis.sweeps.sweep import Sweep
 
-    table = run_request(scenario, list(settings), list(variants), False).scenario.sweep
+    asked = run_request(scenario, list(settings), list(variants), False).scenario
+    table = asked.sweep
     drawn = sample or (table.sample if table and not grid else None)
     axes = axes_of(table.axes if table else [], grid)
     found = points(axes, parse_sample(drawn) if drawn else None)
-    question = table.question if table and not grid else ""
+    question, answer = (table.question, asked.claim) if table and not grid else ("", "")
     planned = Sweep(
-        scenario, tuple(axes), tuple(found), tuple(settings), tuple(variants), question,
+        scenario, tuple(axes), tuple(found), tuple(settings), tuple(variants), question, answer,
         sampled=bool(drawn),
     )  # fmt: skip
     for point in found:
@@ -177,7 +179,8 @@ def write_sweep(swept: Swept, shown: Sequence[Measure], place: Path) -> list[Pat
     from kafkasim.analysis.plots.sweep_view import draw
     from kafkasim.analysis.sweeps.tables import write
 
-    return [*write(swept.rows(), place / "sweep"), *draw(swept, shown, place / "sweep")]
+    told = write(swept.rows(), place / "sweep", swept.about(shown))
+    return [*told, *draw(swept, shown, place / "sweep")]
 
 
 def show_sweep(swept: Swept, shown: Sequence[Measure], files: Sequence[Path]) -> None:
@@ -261,7 +264,8 @@ def write_comparison(compared: Comparison, place: Path) -> list[Path]:
     from kafkasim.analysis.plots.compare_view import draw
     from kafkasim.analysis.sweeps.tables import write
 
-    return [*write(compared.rows(), place / "compare"), *draw(compared, place / "compare")]
+    told = write(compared.rows(), place / "compare", compared.about())
+    return [*told, *draw(compared, place / "compare")]
 
 
 def show_comparison(compared: Comparison, files: Sequence[Path], everything: bool) -> None:
@@ -274,7 +278,11 @@ def show_comparison(compared: Comparison, files: Sequence[Path], everything: boo
     if not any(one.differs for one in compared.measures):
         say("A and B differ in no measure of any pair")
     for one in compared.outliers:
-        say(f"seed {one.seed}: {one.measure.title}: A {number(one.a)}, B {number(one.b)}")
+        a, b = (
+            ("yes" if value else "no") if one.measure.is_probability else number(value)
+            for value in (one.a, one.b)
+        )
+        say(f"seed {one.seed}: {one.measure.title}: A {a}, B {b}")
         for name, side in (("A", compared.a), ("B", compared.b)):
             say(f"  {name}: {explain_command(side, one.seed)}")
     for line in summary_lines(compared.fleet):
