@@ -63,6 +63,7 @@ NEEDED: dict[str, str] = {
     "needless-eviction": "GroupState",
     "long-rebalance": "GroupState",
     "vanished-offset": "OffsetCommitted",
+    "application-failed": "ApplicationFailed",
     "transaction-reads": "TransactionBegun",
     "torn-transaction": "TransactionBegun",
     "hanging-transaction": "TransactionBegun",

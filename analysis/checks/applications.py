@@ -4,11 +4,86 @@ from __future__ import annotations
 
 from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, spot
 
+_FAILURES = """
+    -- The failures, with the group that the error names, and when the application's host started.
+    SELECT run, seq, node, exception, reason, task, error, group,
+           coalesce(max(begun), -1) AS started, coalesce(max(begun_us), 0) AS since_us
+    FROM (SELECT *, regexp_extract(reason, '^([A-Z_]+): group ', 1) AS error,
+                 regexp_extract(reason, '^[A-Z_]+: group (.*)$', 1) AS group
+          FROM ApplicationFailed)
+    LEFT JOIN (SELECT run AS of, node AS host, seq AS begun, t_us AS begun_us FROM HostStarted)
+        ON run = of AND node = host AND begun < seq
+    GROUP BY run, seq, node, exception, reason, task, error, group"""
+
+_CLASSIC = """
+    -- When groups became classic ones, or acted as such (KIP-848).
+    SELECT run, group, seq AS at, t_us FROM GroupConverted WHERE protocol = 'classic'
+    UNION ALL
+    SELECT run, group, seq, t_us FROM GroupState
+    WHERE state IN ('PreparingRebalance', 'CompletingRebalance')"""
+
+_UNCHOSEN = """
+    -- From when until when groups had members and no assignor.
+    SELECT run, group, seq AS at, until, until_us
+    FROM (SELECT run, group, seq, state = 'PreparingRebalance' AND size(member_ids) > 0
+                     AND protocol = '' AS unchosen,
+                 lead(seq) OVER told AS until, lead(t_us) OVER told AS until_us
+          FROM GroupState WINDOW told AS (PARTITION BY run, group ORDER BY seq))
+    WHERE unchosen"""
+
+_FORGOTTEN = """
+    -- Groups of which a coordinator loaded fewer members than another broker had last told.
+    SELECT run, group, at
+    FROM (SELECT loaded.run, loaded.group, loaded.seq AS at, loaded.member_ids,
+                 max_by(told.member_ids, told.seq) AS known
+          FROM GroupState AS loaded JOIN GroupState AS told
+              ON told.run = loaded.run AND told.group = loaded.group AND told.seq < loaded.seq
+                 AND told.node != loaded.node
+          WHERE loaded.reason = 'loaded'
+              AND (loaded.run, loaded.group) IN (SELECT run, group FROM fenced)
+          GROUP BY loaded.run, loaded.group, loaded.seq, loaded.member_ids, told.node)
+    WHERE size(array_except(known, member_ids)) > 0"""
+
+_RESIZED = """
+    -- Since when some topic of a run has, or had, another number of partitions.
+    SELECT run, min(seq) AS at
+    FROM (SELECT run, seq
+          FROM (SELECT *, lag(partitions) OVER (PARTITION BY run, topic ORDER BY seq) AS before
+                FROM TopicCreated)
+          WHERE before != partitions
+          UNION ALL
+          SELECT changed.run, changed.seq FROM PartitionChanged AS changed
+          JOIN TopicCreated AS created
+              ON created.run = changed.run AND created.topic_id = changed.topic_id
+                 AND created.seq < changed.seq AND changed.partition >= created.partitions)
+    GROUP BY run"""
+
 FAILED = offending(
-    """
+    # Four errors are answers of Kafka although nobody has broken a promise
+    # (judging/group_members.py:Excuses). A consumer of the new protocol was in a group that is a
+    # classic one again, or asks a classic group without an assignor to convert. A static member is
+    # fenced by a coordinator that does not know the id that its predecessor gave it. A sticky
+    # assignor fails when members own partitions that the leader's metadata lacks.
+    f"""
+    WITH failures AS ({_FAILURES}),
+    fenced AS (SELECT run, group FROM failures WHERE error = 'FENCED_INSTANCE_ID')
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq,
            node, exception, reason, task
-    FROM ApplicationFailed""",
+    FROM failures
+    LEFT ANTI JOIN (SELECT classic.run AS of, classic.group AS name, at, t_us, node AS host,
+                           belongs
+                    FROM ({_CLASSIC}) AS classic
+                    JOIN (SELECT run, group, node, seq AS belongs FROM ConsumerAssigned) AS told
+                        ON told.run = classic.run AND told.group = classic.group)
+        ON error = 'GROUP_ID_NOT_FOUND' AND run = of AND group = name AND node = host
+           AND belongs > started AND belongs < seq AND at < seq AND t_us >= since_us
+    LEFT ANTI JOIN (SELECT run AS of, group AS name, at, until, until_us FROM ({_UNCHOSEN}))
+        ON error = 'UNKNOWN_SERVER_ERROR' AND run = of AND group = name AND at < seq
+           AND (until IS NULL OR until > seq OR until_us >= since_us)
+    LEFT ANTI JOIN (SELECT run AS of, group AS name, at FROM ({_FORGOTTEN}))
+        ON error = 'FENCED_INSTANCE_ID' AND run = of AND group = name AND at < seq
+    LEFT ANTI JOIN (SELECT run AS of, at FROM ({_RESIZED}))
+        ON exception = 'AssignorError' AND run = of AND at < seq""",
     "'application-failed'",
     "'%s: %s: %s in %s', node, exception, reason, task",
     # A consumer group (KIP-848) that its coordinator has lost ends its consumers.

@@ -26,6 +26,7 @@ from tests.analysis.analysis_rows import (
     final,
     led,
     mark,
+    passing,
     polled,
     positioned,
     processed,
@@ -34,6 +35,7 @@ from tests.analysis.analysis_rows import (
     write_fleet,
     zk_write,
 )
+from tests.analysis.application_cases import FAILURES
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.analysis.key_cases import KEY_CASES
@@ -174,6 +176,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         "consumer-1-task-1", True, "KafkaError", "INVALID_SESSION_TIMEOUT", ()))],
         {"application-failed": 1}),
     "stuck": ([end("orders-0 has no leader")], {"no-progress": 1}),
+    **{name: (passing(rows), expected) for name, (rows, expected) in FAILURES.items()},
     **GAP_CASES,
     **HARM_CASES,
     **STORY_CASES,

@@ -1,0 +1,96 @@
+"""Failures of applications that Kafka allows, and what only looks like them: for both judges."""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from tests.scenarios.fact_makers import Row, T
+
+STARTED: Row = ("consumer-1", facts.HostStarted(1))
+ASSIGNED: Row = ("consumer-1", facts.ConsumerAssigned("billing", "m2", 2, ()))
+SECOND: Row = ("world", 1)
+"""A second passes."""
+
+
+def group(
+    state: str, *members: str, protocol: str = "", node: str = "broker-1", reason: str = ""
+) -> Row:
+    return node, facts.GroupState("billing", state, 1, members, protocol, reason)
+
+
+def to(protocol: str) -> Row:
+    return "broker-1", facts.GroupConverted("billing", protocol, "")
+
+
+def created(partitions: int, topic_id: str = T) -> Row:
+    return "controller-1", facts.TopicCreated(1, topic_id, "orders", partitions, 1, 1)
+
+
+def grown(partition: int) -> Row:
+    fact = facts.PartitionChanged(2, T, partition, -1, 1, 1, (), (1,), "created", False)
+    return "controller-1", fact
+
+
+def failed(reason: str, exception: str = "KafkaError") -> Row:
+    fact = facts.ApplicationFailed("consumer-1-task-1", True, exception, reason, ())
+    return "consumer-1", fact
+
+
+GONE = failed("GROUP_ID_NOT_FOUND: group billing")
+FENCED = failed("FENCED_INSTANCE_ID: group billing")
+NOT_CONVERTED = failed("UNKNOWN_SERVER_ERROR: group billing")
+NO_PLAN = failed("IllegalStateException", "AssignorError")
+LEAVES: Row = (
+    "broker-1",
+    facts.MemberRequest("billing", "i-2", None, "LeaveGroup", 1, (), (), 0, 0),
+)
+JOINING = group("PreparingRebalance", "m1")
+
+_ALLOWED: dict[str, list[Row]] = {
+    "gone: the group is a classic one again": [
+        STARTED, SECOND, to("consumer"), ASSIGNED, SECOND, to("classic"), GONE],
+    "gone: the group acts as a classic one": [STARTED, SECOND, ASSIGNED, SECOND, JOINING, GONE],
+    "not converted: it has no assignor": [JOINING, SECOND, STARTED, NOT_CONVERTED],
+    "not converted: it had no assignor since the host started": [
+        JOINING, SECOND, STARTED, group("CompletingRebalance", "m1", protocol="range"),
+        NOT_CONVERTED],
+    "fenced: a coordinator has loaded the group without the member": [
+        group("PreparingRebalance", "i-1", "i-2"),
+        group("Stable", "i-1", protocol="range", node="broker-2", reason="loaded"), FENCED],
+    "no plan: a topic grew": [created(1), grown(1), NO_PLAN],
+    "no plan: a topic was created again with more partitions": [
+        created(1), created(2, "other-id"), NO_PLAN],
+}  # fmt: skip
+_BAD: dict[str, list[Row]] = {
+    "gone: refused when it joined": [STARTED, SECOND, JOINING, GONE],
+    "gone: it was a member before its host started again": [
+        ASSIGNED, SECOND, STARTED, SECOND, JOINING, GONE],
+    "gone: the group was a classic one before the host started": [
+        to("classic"), SECOND, STARTED, SECOND, to("consumer"), ASSIGNED, GONE],
+    "gone: the group is none of the classic protocol": [
+        STARTED, ASSIGNED, SECOND, group("Stable", "m1", protocol="uniform"), GONE],
+    "gone: another group is a classic one": [
+        STARTED, SECOND, ASSIGNED, SECOND,
+        ("broker-1", facts.GroupState("other", "PreparingRebalance", 1, ("m1",), "", "")), GONE],
+    "gone: the group became a classic one later": [
+        STARTED, SECOND, ASSIGNED, SECOND, GONE, to("classic")],
+    "not converted: it has an assignor": [
+        group("PreparingRebalance", "m1", protocol="range"), SECOND, STARTED, NOT_CONVERTED],
+    "not converted: it had no assignor before the host started": [
+        JOINING, SECOND, group("CompletingRebalance", "m1", protocol="range"), SECOND, STARTED,
+        NOT_CONVERTED],
+    "fenced: a coordinator has loaded the group with the member": [
+        group("PreparingRebalance", "i-1"),
+        group("Stable", "i-1", "i-2", protocol="range", node="broker-2", reason="loaded"), FENCED],
+    "fenced: the group lost the member without a load": [
+        group("Stable", "i-1", "i-2", protocol="range"), LEAVES,
+        group("Stable", "i-1", protocol="range"), FENCED],
+    "no plan: no topic has changed": [created(1), grown(0), NO_PLAN],
+    "no plan: a topic grew later": [created(1), NO_PLAN, grown(1)],
+    "another error, though a topic grew": [created(1), grown(1), failed("", "KafkaError")],
+}  # fmt: skip
+
+FAILURES: dict[str, tuple[list[Row], dict[str, int]]] = {
+    **{f"failed, {name}": (rows, {}) for name, rows in _ALLOWED.items()},
+    **{f"failed, {name}": (rows, {"application-failed": 1}) for name, rows in _BAD.items()},
+}
+"""What happened, in which a number in the place of a fact lets time pass, and what it shows."""

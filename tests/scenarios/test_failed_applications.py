@@ -1,0 +1,18 @@
+"""Applications may end by an error that Kafka answers although nobody has broken a promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.scenarios.judging.delivery import Delivery
+from tests.analysis.application_cases import FAILURES
+from tests.scenarios.fact_makers import FakeTrace
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_an_error_is_excused_by_what_the_group_was(name: str) -> None:
+    rows, expected = FAILURES[name]
+    trace = FakeTrace()
+    delivery = Delivery(trace, lambda _key: [])
+    trace.record(rows)
+    assert {found.name: found.count for found in delivery.finish()} == expected
