@@ -240,6 +240,21 @@ def test_a_commit_that_finds_no_coordinator_times_out() -> None:
     assert (group.committed, [c.error for c in h.of(CommitResult)]) == ({}, ["REQUEST_TIMED_OUT"])
 
 
+def test_a_commit_in_flight_times_out_and_may_succeed_later() -> None:
+    """commitSync returns at its timer; the response is handled by a later poll."""
+    h, _ = start(records=3, enable_auto_commit=False, default_api_timeout_ms=2000)
+    polled(h)
+    h.cluster.handlers[OffsetCommitRequest] = lambda _n, _m: None
+    call = h.call("commit_sync", None)
+    h.run(1999)
+    assert call not in h.replies
+    h.run(1)
+    error = h.replies[call]
+    assert (type(error), error.error) == (KafkaTimeoutError, "REQUEST_TIMED_OUT")
+    h.run(40_000)  # longer than request.timeout.ms: its request fails, too
+    assert [c.error for c in h.of(CommitResult)] == ["REQUEST_TIMED_OUT"]
+
+
 def test_a_commit_without_offsets_succeeds_without_a_request() -> None:
     h, _ = start(enable_auto_commit=False)
     assert h.result("commit_sync", {}) is None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kafkasim.model.client.net.metadata import Metadata
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
+    from kafkasim.model.timers import Key
 
 Offsets = dict[TopicPartition, tuple[int, int]]  # offset, leader epoch
 Done = Callable[[Errors, int], None]  # (the first error or NONE, now)
@@ -45,7 +46,10 @@ UNKNOWN_COORDINATOR = (
 class Commit:
     """One commit: sent once, or until it succeeds or its deadline has passed."""
 
-    __slots__ = ("attempts", "deadline", "done", "generation", "kind", "metadata", "offsets")
+    __slots__ = (
+        "attempts", "deadline", "done", "expires", "generation", "kind", "metadata", "offsets",
+        "open",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -62,6 +66,8 @@ class Commit:
         self.done = done
         self.generation = -1  # of the last attempt
         self.attempts = 0
+        self.expires: Key | None = None  # the timer of the deadline
+        self.open = True  # until ``done`` is called
 
 
 class BeforeRebalance(Enum):
@@ -120,7 +126,10 @@ class OffsetCommits:
         deadline = now + timeout_us if timeout_us else 0
         if not deadline and self._rules.retries_async_commit():
             deadline = now + self._config.default_api_timeout_ms * 1000
-        self._send(Commit(offsets, kind, deadline, done, metadata), now)
+        commit = Commit(offsets, kind, deadline, done, metadata)
+        if deadline:
+            commit.expires = self._arm(deadline, partial(self._expire, commit))
+        self._send(commit, now)
 
     def _send(self, commit: Commit, now: int) -> None:
         """Send a commit, or let it wait until the coordinator is known."""
@@ -128,8 +137,6 @@ class OffsetCommits:
         if channel is None:
             self._waiting.append(commit)
             self._lookup.find(now)
-            if commit.deadline:
-                self._arm(commit.deadline, self._expire_waiting)
             return
         generation, member_id = -1, ""
         membership = self._membership
@@ -149,10 +156,11 @@ class OffsetCommits:
         )
         channel.send(request, now, partial(self._on_response, commit))
 
-    def _arm(self, deadline: int, handler: Callable[[int], None]) -> None:
+    def _arm(self, deadline: int, handler: Callable[[int], None]) -> Key:
         self._last_key += 1
         key = ("commit", self._poll.name, self._last_key)
         self._process.timers.arm(key, deadline, "main", handler)
+        return key
 
     def _on_coordinator_found(self, now: int) -> None:
         waiting, self._waiting = self._waiting, []
@@ -168,6 +176,8 @@ class OffsetCommits:
             errors = dict(response.results)
         error = _first(errors)
         self._tell_member(error, commit.generation, now)
+        if not commit.open:
+            return
         if error in RETRIED and commit.deadline:
             wait = backoff_us(self._config, commit.attempts, self._process.rng)
             if now + wait < commit.deadline:
@@ -189,14 +199,16 @@ class OffsetCommits:
         elif error is Errors.FENCED_INSTANCE_ID:
             self._member.on_fenced(now)
 
-    def _expire_waiting(self, now: int) -> None:
-        for commit in list(self._waiting):
-            if commit.deadline and commit.deadline <= now:
-                self._waiting.remove(commit)
-                errors = dict.fromkeys(commit.offsets, Errors.REQUEST_TIMED_OUT)
-                self._finish(commit, errors, now)
+    def _expire(self, commit: Commit, now: int) -> None:
+        """Fail a commit at its deadline; one that is in flight may succeed all the same."""
+        if commit in self._waiting:
+            self._waiting.remove(commit)
+        self._finish(commit, dict.fromkeys(commit.offsets, Errors.REQUEST_TIMED_OUT), now)
 
     def _finish(self, commit: Commit, errors: dict[TopicPartition, Errors], now: int) -> None:
+        commit.open = False
+        if commit.expires is not None:
+            self._process.timers.cancel(commit.expires)
         topic_ids = self._metadata.last_topic_ids
         for tp, (offset, _) in commit.offsets.items():
             self._process.out.append(
