@@ -26,6 +26,9 @@ under locks: no handler is ever interrupted by another. A part that needs code t
 lane appends :class:`Post`; it arrives there as an input of its own, after a delay of microseconds
 that differs from time to time. So races between threads exist, and each of them is a Post.
 
+**Pools.** Lanes that are named ``pool/key`` share the threads of their pool. One thread at a time
+serves such a lane; a thread that is done draws the next lane from those that wait.
+
 **Requests.** The host reads a request from a connection, mutes the connection, keeps a thread of
 the request's lane for the service time, and then calls :meth:`Process.on_request`. The connection
 stays muted until :class:`Respond`, in this handler or in a later one. So a client has one request
@@ -106,6 +109,7 @@ class Posted:
 
     handler: Callable[[Any, int], None]
     message: Any
+    first: bool = False  # of those that wait on its lane
 
 
 @value
@@ -237,12 +241,14 @@ class Then:
 class Post:
     """Have ``handler(message, now)`` called on a lane, as an input of its own after a short delay.
 
-    Two Posts to one lane may arrive in either order.
+    Two Posts to one lane may arrive in either order. With ``first`` this one is served before all
+    that waits on the lane when it arrives.
     """
 
     lane: str
     handler: Callable[[Any, int], None]
     message: Any
+    first: bool = False
 
 
 @value
@@ -286,7 +292,7 @@ class Process:
     in one process) shares its outbox, its timers and its connections.
     """
 
-    lane_threads: dict[str, int] = {}  # threads of the lanes that have more than one
+    lane_threads: dict[str, int] = {}  # threads of the lanes and pools that have more than one
     request_lanes: dict[type, str] = {}  # the lane of each type of request
     default_lane = "requests"  # the lane of any other request
     queued_max_requests = 500  # queued.max.requests: a full queue stops the network threads
@@ -344,9 +350,12 @@ class Process:
     def accepted(self, connection: int, endpoint: str) -> None:
         """Take note of a new inbound connection to one of this process's endpoints."""
 
-    def lane_of(self, kind: type, connection: int) -> str:
-        """Return the lane that serves a type of request on this connection."""
-        return self.request_lanes.get(kind, self.default_lane)
+    def lane_of(self, message: Any, connection: int) -> str:
+        """Return the lane that serves a request on this connection.
+
+        That depends on the request's type and the endpoint; only within a pool also on its fields.
+        """
+        return self.request_lanes.get(type(message), self.default_lane)
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve a request; its :class:`Respond` may come later.

@@ -21,8 +21,8 @@ class Timers:
     __slots__ = ("_heap", "_queued", "_sequence", "_table")
 
     def __init__(self) -> None:
-        # key -> (deadline, sequence, lane, handler)
-        self._table: dict[Key, tuple[int, int, str, Handler]] = {}
+        # key -> (deadline, sequence, lane, handler, first)
+        self._table: dict[Key, tuple[int, int, str, Handler, bool]] = {}
         self._heap: list[tuple[int, int, Key]] = []
         self._queued: dict[Key, int] = {}  # key -> earliest deadline it has in the heap
         self._sequence = 0
@@ -32,10 +32,15 @@ class Timers:
         """The heap, for hosts to peek at: its top may be stale, and is never too late."""
         return self._heap
 
-    def arm(self, key: Key, deadline: int, lane: str, handler: Handler) -> None:
-        """Arm or move the timer ``key``: ``handler(now)`` runs on ``lane`` at ``deadline``."""
+    def arm(
+        self, key: Key, deadline: int, lane: str, handler: Handler, first: bool = False
+    ) -> None:
+        """Arm or move the timer ``key``: ``handler(now)`` runs on ``lane`` at ``deadline``.
+
+        With ``first`` it runs before all that waits on the lane then.
+        """
         self._sequence = sequence = self._sequence + 1
-        self._table[key] = (deadline, sequence, lane, handler)
+        self._table[key] = (deadline, sequence, lane, handler, first)
         queued = self._queued.get(key)
         if queued is None or deadline < queued:
             self._queued[key] = deadline
@@ -79,8 +84,13 @@ class Timers:
         # A key that was moved back and forth can be in the heap twice with one deadline. The second
         # entry is then popped before the first has fired, and its fire finds nothing to do.
         self._queued.pop(key, None)
-        _, sequence, lane, _ = self._table[key]
+        _, sequence, lane, _, _ = self._table[key]
         return key, sequence, lane
+
+    def goes_first(self, key: Key) -> bool:
+        """Return whether ``key`` is armed and runs before all that waits on its lane."""
+        entry = self._table.get(key)
+        return entry is not None and entry[4]
 
     def fire(self, key: Key, sequence: int, now: int) -> None:
         """Run the handler of a popped timer, unless it was cancelled or moved since."""
@@ -89,7 +99,9 @@ class Timers:
             del self._table[key]
             entry[3](now)
 
-    def _settle(self, key: Key, deadline: int, entry: tuple[int, int, str, Handler] | None) -> None:
+    def _settle(
+        self, key: Key, deadline: int, entry: tuple[int, int, str, Handler, bool] | None
+    ) -> None:
         """Pop the stale top of the heap; push the key again if it was moved to later."""
         heapq.heappop(self._heap)
         if self._queued.get(key) == deadline:

@@ -182,6 +182,7 @@ class BrokerConfig(Config):
     group_max_session_timeout_ms: int = setting(1800000, 0)
     group_initial_rebalance_delay_ms: int = setting(3000, 0)  # for the members of a new group
     group_max_size: int = setting(MAX_INT, 1)  # members of a group
+    group_coordinator_threads: int = setting(4, 1)  # that serve the partitions of groups
     group_coordinator_append_linger_ms: int = setting(5, 0)  # to gather writes in a batch
     # Consumer groups (KIP-848)
     group_coordinator_rebalance_protocols: tuple[str, ...] = setting(("classic", "consumer"))

@@ -37,6 +37,7 @@ class CoordinatorContext:
         "deferred",
         "epoch",
         "is_active",
+        "lane",
         "last_committed",
         "last_written",
         "partition",
@@ -46,8 +47,9 @@ class CoordinatorContext:
         "tp",
     )
 
-    def __init__(self, tp: TopicPartition, epoch: int) -> None:
+    def __init__(self, tp: TopicPartition, epoch: int, lane: str) -> None:
         self.tp = tp
+        self.lane = lane  # on which everything about the partition runs
         self.partition = tp.partition
         self.epoch = epoch  # the leader epoch; a re-election of this broker raises it
         self.is_active = False  # True from the end of loading to the resignation

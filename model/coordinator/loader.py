@@ -59,7 +59,7 @@ class CoordinatorLoader(Generic[S]):
         self._busy = False
 
     def load(self, shard: S, now: int) -> None:
-        """Load a shard once those before it are loaded. On the coordinator's lane."""
+        """Load a shard once those before it are loaded. On the loader's lane."""
         self._waiting.append(shard)
         if not self._busy:
             self._next(now)

@@ -21,6 +21,7 @@ in the log and may be committed later.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kafkasim.model.coordinator.context import (
@@ -40,7 +41,11 @@ Reverted = Callable[[CoordinatorContext, Errors, int], None]
 
 
 class CoordinatorRuntime:
-    """What the handlers of one coordinator share: its lane, its log, deferred answers, timers."""
+    """What the handlers of one coordinator share: its lanes, its log, deferred answers, timers.
+
+    Everything about a partition runs on one lane. With ``pooled`` it is ``lane/partition``, which
+    shares the coordinator's threads with those of the other partitions; else all have ``lane``.
+    """
 
     def __init__(
         self,
@@ -50,9 +55,12 @@ class CoordinatorRuntime:
         write_timeout_ms: int,
         linger_ms: int = 0,
         max_batch_bytes: int = 1048588,
+        pooled: bool = False,
     ) -> None:
         self.process = process
-        self.lane = lane
+        self._lane = lane
+        self._pooled = pooled
+        self._lanes: dict[int, str] = {}  # by partition, as named before
         self.log = log
         self.out = process.out
         self.merges: dict[Parked, Callable[[Any], Any]] = {}  # what becomes of an answer
@@ -60,6 +68,19 @@ class CoordinatorRuntime:
         self._write_timeout_us = write_timeout_ms * 1000
         self._linger_us = linger_ms * 1000
         self._max_batch_bytes = max_batch_bytes
+
+    def lane_of(self, partition: int) -> str:
+        """Return the lane on which everything about a partition runs."""
+        lane = self._lanes.get(partition)
+        if lane is None:
+            lane = f"{self._lane}/{partition}" if self._pooled else self._lane
+            self._lanes[partition] = lane
+        return lane
+
+    @property
+    def loader_lane(self) -> str:
+        """The lane on which logs are read: a thread of its own if the coordinator has a pool."""
+        return f"{self._lane}-loader" if self._pooled else self._lane
 
     def append(self, context: CoordinatorContext, records: tuple[Record, ...], now: int) -> Errors:
         """Append records to the partition's log, or to its open batch.
@@ -79,7 +100,8 @@ class CoordinatorRuntime:
         if not context.pending:
             context.pending_base, context.pending_size = context.last_written, 0
             key, deadline = ("coordinator-linger", context.tp), now + self._linger_us
-            self.arm(key, deadline, lambda at: self._on_linger(context, at))
+            on_linger = partial(self._on_linger, context)
+            self.process.timers.arm(key, deadline, context.lane, on_linger, first=True)
         context.pending += records
         context.pending_size += size
         context.last_written += len(records)
@@ -203,9 +225,9 @@ class CoordinatorRuntime:
         """Return the broker's wall clock in milliseconds, as records and expiry have it."""
         return self.process.wall_ms(now)
 
-    def arm(self, key: Key, deadline: int, handler: Handler) -> None:
-        """Arm or move a timer; its handler runs on the coordinator's lane."""
-        self.process.timers.arm(key, deadline, self.lane, handler)
+    def arm(self, context: CoordinatorContext, key: Key, deadline: int, handler: Handler) -> None:
+        """Arm or move a timer; its handler runs on the partition's lane."""
+        self.process.timers.arm(key, deadline, context.lane, handler)
 
     def cancel(self, key: Key) -> None:
         """Disarm a timer, if it is armed."""
@@ -219,7 +241,7 @@ class CoordinatorRuntime:
 
     def _arm_write_timeout(self, context: CoordinatorContext, deadline: int) -> None:
         key = ("coordinator-write", context.tp)
-        self.arm(key, deadline, lambda now: self._on_write_timeout(context, now))
+        self.arm(context, key, deadline, lambda now: self._on_write_timeout(context, now))
 
     def _rearm_write_timeout(self, context: CoordinatorContext) -> None:
         if context.deferred:

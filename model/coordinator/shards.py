@@ -58,15 +58,16 @@ class OwnedShards(Generic[S]):
         return [shard for shard in shards if shard.context.is_active]
 
     def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
-        """Take a partition over and load it on the coordinator's lane. Callable on any lane.
+        """Take a partition over and load it on the loader's lane. Callable on any lane.
 
         If this broker is elected again without a resignation in between, the shard stays as it is.
         """
         shard = self.by_partition.get(partition)
         if shard is None:
-            context = CoordinatorContext(TopicPartition(self.topic, partition), leader_epoch)
+            runtime, tp = self.runtime, TopicPartition(self.topic, partition)
+            context = CoordinatorContext(tp, leader_epoch, runtime.lane_of(partition))
             shard = self.by_partition[partition] = self._new_shard(context)
-            self.runtime.out.append(Post(self.runtime.lane, self._load, shard))
+            runtime.out.append(Post(runtime.loader_lane, self._load, shard))
         elif shard.context.epoch < leader_epoch:
             shard.context.epoch = leader_epoch
             if shard.context.is_active:
@@ -92,7 +93,7 @@ class OwnedShards(Generic[S]):
             self.runtime.out.append(self._loaded_fact(partition, epoch, False))
 
     def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
-        """Answer what the partition's high watermark has passed. On the coordinator's lane."""
+        """Answer what the partition's high watermark has passed. On its lane."""
         shard = self.by_partition.get(partition)
         if shard is not None and shard.context.is_active:
             self.runtime.commit_up_to(shard.context, offset, now)

@@ -2,8 +2,9 @@
 
 A broker becomes the coordinator of a group when it is elected leader of the group's partition of
 ``__consumer_offsets``. It replays that partition's log and answers COORDINATOR_LOAD_IN_PROGRESS
-until it is done. When it resigns, it answers every parked request with NOT_COORDINATOR. All
-requests are served on lane ``group``.
+until it is done. When it resigns, it answers every parked request with NOT_COORDINATOR. What
+concerns a partition is served in its order, and group.coordinator.threads serve as many partitions
+at once (MultiThreadedEventProcessor).
 
 Groups have one of two protocols. Those of the classic one are in ``classic/``, consumer groups
 (KIP-848) in ``modern/``.
@@ -29,7 +30,7 @@ from kafkasim.model.facts import FinalOffset, LoadInProgress
 from kafkasim.model.group.administration import GroupAdministration, GroupDeletion
 from kafkasim.model.group.classic.membership import ClassicMembership
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
-from kafkasim.model.group.classic.responses import join_error, sync_error
+from kafkasim.model.group.classic.responses import join_error, refusal
 from kafkasim.model.group.classic.trace import GroupTrace
 from kafkasim.model.group.modern.description import described
 from kafkasim.model.group.modern.heartbeat import ConsumerGroupHeartbeats
@@ -43,29 +44,30 @@ from kafkasim.model.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
     DeleteGroupsRequest,
     DescribedConsumerGroup,
     DescribeGroupsRequest,
     HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     LeaveGroupRequest,
-    LeaveGroupResponse,
     ListGroupsRequest,
     OffsetCommitRequest,
-    OffsetCommitResponse,
     OffsetDeleteRequest,
-    OffsetDeleteResponse,
     OffsetFetchRequest,
-    OffsetFetchResponse,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
     WritableTxnMarker,
 )
 from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
 
-LANE = "group"
+POOL = "group"
+"""The pool of threads; each partition of the offsets topic is a lane of it."""
+
+SEVERAL = f"{POOL}/several"
+"""The lane of requests about groups of several partitions.
+
+Kafka divides them: each part waits for its partition.
+"""
 
 GROUP_REQUESTS: tuple[type, ...] = (
     JoinGroupRequest,
@@ -81,7 +83,7 @@ GROUP_REQUESTS: tuple[type, ...] = (
     DeleteGroupsRequest,
     OffsetDeleteRequest,
 )
-"""What :meth:`GroupCoordinator.on_request` serves; a broker routes these to lane ``group``."""
+"""What :meth:`GroupCoordinator.on_request` serves, on :meth:`GroupCoordinator.lane_of` it."""
 
 Merge = Callable[[Any], Any]
 Serve = Callable[[GroupShard, Parked, Any, int], None]  # (shard, parked, request, now)
@@ -167,6 +169,16 @@ class GroupCoordinator:
             self._partitions[group_id] = partition
         return partition
 
+    def lane_of(self, request: Any) -> str:
+        """Return the lane that serves a request of :data:`GROUP_REQUESTS`."""
+        if type(request) not in _MANY_GROUPS:
+            return self.runtime.lane_of(self.partition_for(request.group_id))
+        group_ids = () if type(request) is ListGroupsRequest else request.group_ids
+        lanes = dict.fromkeys(
+            [self.runtime.lane_of(self.partition_for(each)) for each in group_ids]
+        )
+        return next(iter(lanes)) if len(lanes) == 1 else SEVERAL
+
     def on_known_partitions(
         self,
         item: Request,
@@ -184,7 +196,7 @@ class GroupCoordinator:
     def on_txn_offset_commit(
         self, item: Request, known: TxnOffsetCommitRequest, guard: Any, merge: Merge, now: int
     ) -> None:
-        """Serve the part of a TxnOffsetCommit that names known partitions. On lane ``group``.
+        """Serve the part of a TxnOffsetCommit that names known partitions, on the group's lane.
 
         ``guard`` is what the verification of the transaction gave for the append.
         """
@@ -214,7 +226,7 @@ class GroupCoordinator:
             else:
                 self.transactional.complete(shard, marker, done, timeout_us, at)
 
-        self.process.out.append(Post(LANE, complete, None))
+        self.process.out.append(Post(self.runtime.lane_of(tp.partition), complete, None))
 
     def _active(self, partition: int) -> GroupShard | Errors:
         shard = self.shards.get(partition)
@@ -228,20 +240,20 @@ class GroupCoordinator:
         parked = (item.connection, item.correlation)
         kind = type(request)
         if kind in _CONSUMER_GROUP_REQUESTS and not self.consumer_groups.enabled:
-            self.runtime.respond(parked, _refusal(request, Errors.UNSUPPORTED_VERSION))
+            self.runtime.respond(parked, refusal(request, Errors.UNSUPPORTED_VERSION))
             return
         if kind in _MANY_GROUPS:
             self._serve_many(parked, request, now)
             return
         shard = self.shards.get(self.partition_for(request.group_id))
         if not request.group_id and kind not in _EMPTY_GROUP_ID:
-            self.runtime.respond(parked, _refusal(request, Errors.INVALID_GROUP_ID))
+            self.runtime.respond(parked, refusal(request, Errors.INVALID_GROUP_ID))
         elif shard is None:
-            self.runtime.respond(parked, _refusal(request, Errors.NOT_COORDINATOR))
+            self.runtime.respond(parked, refusal(request, Errors.NOT_COORDINATOR))
         elif not shard.context.is_active:
             api = kind.__name__.removesuffix("Request")
             self.process.out.append(LoadInProgress(request.group_id, api))
-            self.runtime.respond(parked, _refusal(request, Errors.COORDINATOR_LOAD_IN_PROGRESS))
+            self.runtime.respond(parked, refusal(request, Errors.COORDINATOR_LOAD_IN_PROGRESS))
         else:
             self.trace.record_request(request)
             if request.group_id in shard.consumer_groups and kind in _CLASSIC_REQUESTS:
@@ -290,7 +302,7 @@ class GroupCoordinator:
         With an empty group id among them Kafka cannot write its answer, so the whole request fails.
         """
         if "" in request.group_ids:
-            self.runtime.respond(parked, _refusal(request, Errors.UNKNOWN_SERVER_ERROR))
+            self.runtime.respond(parked, refusal(request, Errors.UNKNOWN_SERVER_ERROR))
             return
         groups = tuple([self._describe_one(group_id) for group_id in request.group_ids])
         self.runtime.respond(parked, ConsumerGroupDescribeResponse(groups))
@@ -306,7 +318,7 @@ class GroupCoordinator:
         return described(group_id, group, groups.default_assignor, groups.image)
 
     def on_elected(self, partition: int, leader_epoch: int, now: int) -> None:
-        """Take a partition over and load it on lane ``group``. Callable on any lane."""
+        """Take a partition over and load it on the loader's lane. Callable on any lane."""
         self.owned.on_elected(partition, leader_epoch, now)
 
     def on_resigned(self, partition: int, leader_epoch: int | None, now: int) -> None:
@@ -315,7 +327,7 @@ class GroupCoordinator:
             self.owned.on_resigned(partition, leader_epoch, now)
 
     def on_high_watermark(self, partition: int, offset: int, now: int) -> None:
-        """Answer what the partition's high watermark has passed. On lane ``group``."""
+        """Answer what the partition's high watermark has passed. On the partition's lane."""
         self.owned.on_high_watermark(partition, offset, now)
         shard = self.shards.get(partition)
         if shard is not None:
@@ -323,7 +335,8 @@ class GroupCoordinator:
 
     def on_topics_deleted(self, topics: tuple[str, ...], now: int) -> None:
         """Forget the offsets that groups committed in deleted topics. Callable on any lane."""
-        self.process.out.append(Post(LANE, self._forget_topics, topics))
+        for shard in self.owned.active():
+            self.process.out.append(Post(shard.context.lane, self._forget_topics, (shard, topics)))
 
     def on_topics_changed(self, names: tuple[str, ...], created_at: int | None) -> None:
         """Have consumer groups look at topics that were created, changed or deleted.
@@ -340,8 +353,9 @@ class GroupCoordinator:
         """Return the committed offsets of the partitions that this broker coordinates."""
         return [fact for shard in self.owned.active() for fact in self.offsets.final_offsets(shard)]
 
-    def _forget_topics(self, topics: tuple[str, ...], now: int) -> None:
-        for shard in self.owned.active():
+    def _forget_topics(self, message: tuple[GroupShard, tuple[str, ...]], now: int) -> None:
+        shard, topics = message
+        if shard.context.is_active:
             self.offsets.on_topics_deleted(shard, topics, now)
 
     def _on_reverted(self, context: CoordinatorContext, error: Errors, now: int) -> None:
@@ -377,7 +391,7 @@ class GroupCoordinator:
 
         interval_us = self.config.offsets_retention_check_interval_ms * 1000
         key = ("group-offsets-expiry", shard.context.partition)
-        self.runtime.arm(key, now + interval_us, on_scan)
+        self.runtime.arm(shard.context, key, now + interval_us, on_scan)
 
 
 _EMPTY_GROUP_ID = (OffsetCommitRequest, OffsetFetchRequest, ConsumerGroupHeartbeatRequest)
@@ -399,30 +413,4 @@ def _runtime(
     """Return the coordinator's runtime; the Scala coordinator appends at once."""
     linger_ms = config.group_coordinator_append_linger_ms if new_coordinator else 0
     timeout_ms, max_bytes = config.offsets_commit_timeout_ms, config.message_max_bytes
-    return CoordinatorRuntime(process, LANE, log, timeout_ms, linger_ms, max_bytes)
-
-
-def _refusal(request: Any, error: Errors) -> Any:
-    """Return the answer to a request that no active shard can serve."""
-    kind = type(request)
-    loading = error is Errors.COORDINATOR_LOAD_IN_PROGRESS
-    if kind is JoinGroupRequest:
-        return join_error(error, request.member_id)
-    if kind is SyncGroupRequest:
-        # A rebalance does not survive a failover: the member must join again.
-        return sync_error(Errors.REBALANCE_IN_PROGRESS if loading else error)
-    if kind is HeartbeatRequest:
-        return HeartbeatResponse(Errors.NONE if loading else error)
-    if kind is LeaveGroupRequest:
-        return LeaveGroupResponse(error, ())
-    if kind is OffsetCommitRequest:
-        return OffsetCommitResponse(tuple([(offset[0], error) for offset in request.offsets]))
-    if kind is ConsumerGroupHeartbeatRequest:
-        return ConsumerGroupHeartbeatResponse(error)
-    if kind is ConsumerGroupDescribeRequest:
-        groups = tuple([DescribedConsumerGroup(error, each) for each in request.group_ids])
-        return ConsumerGroupDescribeResponse(groups)
-    if kind is OffsetDeleteRequest:
-        return OffsetDeleteResponse(error)
-    assert kind is OffsetFetchRequest, request
-    return OffsetFetchResponse(error, ())
+    return CoordinatorRuntime(process, POOL, log, timeout_ms, linger_ms, max_bytes, pooled=True)

@@ -24,6 +24,14 @@ _SCALA_COMMIT_ERRORS = {
 class GroupRules:
     """What Kafka 4.0 decides; a variant overrides single methods."""
 
+    def has_own_threads(self, protocols: tuple[str, ...], new_coordinator: bool) -> bool:
+        """Return whether groups have group.coordinator.threads; else request handlers serve them.
+
+        ``protocols`` is group.coordinator.rebalance.protocols. The Scala coordinator has no threads
+        of its own.
+        """
+        return new_coordinator
+
     def check_generation(self, group: ClassicGroup, generation: int) -> Errors:
         """Return NONE if a commit by a known member has the group's generation (B63)."""
         return Errors.NONE if generation == group.generation else Errors.ILLEGAL_GENERATION

@@ -162,7 +162,7 @@ class TransactionCoordinator:
 
         if not self.process.timers.armed(name):
             next_us = started + ((now - started) // interval_us + 1) * interval_us
-            self.runtime.arm(name, next_us, on_time)
+            self.process.timers.arm(name, next_us, LANE, on_time)
 
     def _abort_timed_out_transactions(self, now: int) -> None:
         for metadata in self.manager.timed_out(self.runtime.wall_ms(now)):

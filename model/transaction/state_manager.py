@@ -228,7 +228,7 @@ class TransactionStateManager:
         key = ("transaction-append", shard.context.tp)
         if shard.appends:
             deadline = min([each.deadline_us for each in shard.appends])
-            self.runtime.arm(key, deadline, lambda now: self._on_timeout(shard, now))
+            self.runtime.arm(shard.context, key, deadline, lambda now: self._on_timeout(shard, now))
         else:
             self.runtime.cancel(key)
 

@@ -15,6 +15,7 @@ from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.config.clients import ASSIGNOR_CLASSES
 from kafkasim.model.controller.kraft.feature_levels import SUPPORTED, Ranges
 from kafkasim.model.controller.kraft.rules import ControllerRules
+from kafkasim.model.group.rules import GroupRules
 from kafkasim.model.raft.rules import RaftRules
 from kafkasim.model.replication.rules import ReplicationRules
 from kafkasim.model.transaction.rules import TransactionRules
@@ -56,6 +57,7 @@ CLASSIC_GROUPS = {
     "group.coordinator.rebalance.protocols": "classic",
     "group.consumer.migration.policy": "disabled",
     "group.coordinator.append.linger.ms": 0,
+    "group.coordinator.threads": 1,
 }
 """KIP-848 was a preview in 3.9, whose default coordinator, the Scala one, appends at once."""
 
@@ -171,6 +173,14 @@ class Client28(Client39):
         return False
 
 
+class Group39(GroupRules):
+    """The group coordinators before 4.0."""
+
+    def has_own_threads(self, protocols: tuple[str, ...], new_coordinator: bool) -> bool:
+        """Return whether KIP-848 is on (KafkaConfig.isNewGroupCoordinatorEnabled)."""
+        return new_coordinator and "consumer" in protocols
+
+
 class Replication28(ReplicationRules):
     """The brokers of 2.8."""
 
@@ -180,8 +190,13 @@ class Replication28(ReplicationRules):
 
 
 RULES: dict[str, dict[str, type]] = {
-    "2.8-zk": {"client": Client28, "replication": Replication28},
-    "3.9": {"client": Client39, "controller": Controller39, "raft": Raft39},
+    "2.8-zk": {"client": Client28, "group": Group39, "replication": Replication28},
+    "3.9": {
+        "client": Client39,
+        "controller": Controller39,
+        "group": Group39,
+        "raft": Raft39,
+    },
     "4.1": {
         "controller": Controller41,
         "raft": Raft41,

@@ -269,7 +269,7 @@ class EffectRunner:
             self._transmit(socket, effect.correlation, effect.message, self._departs_us)
 
     def _post(self, effect: Post, lane: Lane) -> None:
-        posted = Posted(effect.handler, effect.message)
+        posted = Posted(effect.handler, effect.message, effect.first)
         event = LaneInput(self._posts, self._lanes.lane(effect.lane), posted)
         delay = POST_MIN_US + int(self._draw() * POST_SPAN_US) + self._departs_us
         self._kernel.push(self._kernel._now + delay, event)

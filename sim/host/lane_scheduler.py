@@ -18,11 +18,11 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import Any
 
-from kafkasim.model.effects import Call, Closed, Opened, OpenFailed, Process, Response
+from kafkasim.model.effects import Call, Closed, Opened, OpenFailed, Posted, Process, Response
 from kafkasim.sim.host.backlog import Backlog
 from kafkasim.sim.host.effect_runner import EffectRunner, HeldEffects
 from kafkasim.sim.host.hardware import Hardware
-from kafkasim.sim.host.lanes import Lane, LaneInput
+from kafkasim.sim.host.lanes import Lane, LaneInput, LaneTable
 from kafkasim.sim.host.ports import ApplicationLoop, Recorder
 from kafkasim.sim.host.wakeups import WakeUp, WakeUps
 from kafkasim.sim.net.network import Network
@@ -37,13 +37,14 @@ class LaneScheduler:
         hardware: of the host that it runs on.
         draw: the host's random stream; returns 0 <= x < 1.
         exit_process: ends the process (reason, how its connections end, and how long after now).
+        pool_draws: returns the random stream of a pool of threads.
     """
 
     __slots__ = (
         "_backlog", "_channels", "_clock", "_disk", "_drain", "_effects", "_ended", "_hardware",
         "_kernel", "_lanes", "_lanes_of_requests", "_network", "_out", "_pause_began_us",
         "_paused_us", "_queued_max", "_served", "_stretched", "_timer_heap", "arrives_at_client",
-        "arrives_at_server", "postpone", "process", "running", "wakeups",
+        "arrives_at_server", "lane", "postpone", "process", "running", "wakeups",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +55,7 @@ class LaneScheduler:
         trace: Recorder,
         draw: Callable[[], float],
         exit_process: Callable[[str, str, int], None],
+        pool_draws: Callable[[str], Callable[[], float]],
     ) -> None:
         self.process = process
         self.running = True
@@ -68,7 +70,8 @@ class LaneScheduler:
         self._timer_heap = process.timers.heap
         self._channels = process.channels
         self._queued_max = process.queued_max_requests
-        self._lanes: dict[str, Lane] = {}
+        self._lanes = LaneTable(process.lane_threads, pool_draws)
+        self.lane = self._lanes.lane
         self._lanes_of_requests: dict[str, dict[type, Lane]] = {}  # endpoint -> request -> lane
         self._backlog = Backlog(network.kernel, draw)
         self.postpone = self._backlog.postpone
@@ -111,8 +114,7 @@ class LaneScheduler:
         self.wakeups.forget()
         self._backlog.clear()
         self._stretched.clear()
-        for lane in self._lanes.values():
-            lane.discard()
+        self._lanes.discard()
 
     def pause(self) -> None:
         """Stop everything until :meth:`resume`."""
@@ -143,14 +145,6 @@ class LaneScheduler:
 
     # ----------------------------------------------------------------------------------- inputs
 
-    def lane(self, name: str) -> Lane:
-        """Return a lane by name."""
-        lane = self._lanes.get(name)
-        if lane is None:
-            threads = self.process.lane_threads.get(name, 1)
-            self._lanes[name] = lane = Lane(name, threads)
-        return lane
-
     def receive(self, arrival: LaneInput) -> None:
         """Give an input to its lane now, or on resume if the process is paused."""
         if self.running:
@@ -170,13 +164,15 @@ class LaneScheduler:
             heap, wakeups = self._timer_heap, self.wakeups
             if (heap and heap[0][0] < wakeups.armed_us) or wakeups.app_ready:
                 self.after_input()
+        elif type(item) is Posted and item.first:
+            lane.put_first(item)
         else:
-            lane.queue.append(item)
+            lane.put(item)
 
     def call(self, call: Call) -> None:
         """Give an application's call to the process, on lane ``main``, at this instant."""
         assert self.running, f"{self.process.name} does not run: {call}"
-        lane = self._lanes.get("main") or self.lane("main")
+        lane = self._lanes.by_name.get("main") or self.lane("main")
         if lane.free:
             offset = self._clock.plain_offset_us
             kernel_now = self._kernel._now
@@ -187,7 +183,7 @@ class LaneScheduler:
             if not self.wakeups.app_running:
                 self.after_input()  # else it follows when the application waits
         else:
-            lane.queue.append(call)
+            lane.put(call)
 
     def end_hold(self, held: HeldEffects) -> None:
         """Go on with the effects that a lane held back, on resume if the process is paused."""
@@ -198,10 +194,13 @@ class LaneScheduler:
         elif not self._ended:
             self.postpone(self.end_hold, held)
 
-    def _release(self, lane: Lane) -> None:
-        """Let a thread that is done take what waits on its lane, or be free."""
+    def _release(self, served: Lane) -> None:
+        """Let a thread that is done take what waits on its lane or in its pool, or be free."""
         process = self.process
-        while lane.queue:
+        served.free += 1
+        while (lane := served.next_lane()) is not None:
+            lane.free -= 1
+            served = lane
             item = lane.queue.popleft()
             if type(item) is Packet:
                 self._serve(lane, item)
@@ -216,7 +215,7 @@ class LaneScheduler:
                 process.handle(item, self._hardware.local_now())
             if (self._out or self._disk.written) and self._drain(lane):
                 return
-        lane.free += 1
+            lane.free += 1
 
     def _finish_on(self, lane: Lane) -> None:
         """Perform what followed from an input; the lane's thread may be kept by it."""
@@ -324,8 +323,9 @@ class LaneScheduler:
         kind = type(packet.message)
         lane = socket.lane_of_request.get(kind)
         if lane is None:
-            lane = self.lane(self.process.lane_of(kind, socket.connection))
-            socket.lane_of_request[kind] = lane
+            lane = self.lane(self.process.lane_of(packet.message, socket.connection))
+            if type(lane) is Lane:  # one of a pool depends on what the request says
+                socket.lane_of_request[kind] = lane
         if len(lane.queue) >= self._queued_max:
             socket.inbox.appendleft(packet)
             lane.blocked.append(socket)
@@ -343,7 +343,7 @@ class LaneScheduler:
             lane.free -= 1
             self._serve(lane, packet)
         else:
-            lane.queue.append(packet)
+            lane.put(packet)
 
     def read_next(self, socket: Socket) -> None:
         """Read on from the buffer of a connection that was unmuted."""
@@ -374,7 +374,7 @@ class LaneScheduler:
         self.process.on_request(request, now)
         lane = packet.lane
         if not ((self._out or self._disk.written) and self._drain(lane)):
-            if lane.queue:
+            if lane.queue or lane.others:
                 self._release(lane)
             else:
                 lane.free += 1
@@ -436,7 +436,8 @@ class LaneScheduler:
         key, sequence, lane_name = entry
         lane = self.lane(lane_name)
         if not lane.free:
-            lane.queue.append((key, sequence))
+            put = lane.put_first if self.process.timers.goes_first(key) else lane.put
+            put((key, sequence))
             return
         self.process.timers.fire(key, sequence, self._hardware.local_now())
         self._finish_on(lane)

@@ -6,18 +6,26 @@ disk keeps the thread that waits. While a thread is free the queue is empty.
 
 Page-cache writes that are too cheap for an event of their own are a debt. The next item pays it if
 it comes before ``busy_until_us`` and finds no other thread.
+
+The lanes of a pool, such as ``group/0`` and ``group/1``, share its threads. Each is served by one
+thread at a time. A thread that is done takes the first item of a lane that is drawn from those that
+wait, which may be the lane that it has just served (Kafka: EventAccumulator).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 
 class Lane:
     """One lane of one incarnation of a process."""
 
-    __slots__ = ("blocked", "busy_until_us", "debt_us", "free", "name", "queue", "threads")
+    __slots__ = (
+        "blocked", "busy_until_us", "debt_us", "free", "name", "others", "put", "put_first",
+        "queue", "threads",
+    )  # fmt: skip
 
     def __init__(self, name: str, threads: int) -> None:
         assert threads > 0, (name, threads)
@@ -25,12 +33,19 @@ class Lane:
         self.threads = threads
         self.free = threads  # 0 <= free <= threads
         self.queue: deque[Any] = deque()
+        self.put: Callable[[Any], None] = self.queue.append  # an item that finds no free thread
+        self.put_first: Callable[[Any], None] = self.queue.appendleft
+        self.others: list[Lane] = NO_OTHERS  # what else waits for the thread that serves this lane
         self.blocked: deque[Any] = deque()  # connections not read because the queue is full
         self.busy_until_us = 0
         self.debt_us = 0
 
+    def next_lane(self) -> Lane | None:
+        """Return the lane that a thread of this one serves next, None if nothing waits for it."""
+        return self if self.queue else None
+
     def discard(self) -> None:
-        """Drop all that waits: the process died."""
+        """Drop all that waits."""
         self.queue.clear()
         self.blocked.clear()
 
@@ -52,6 +67,122 @@ class Lane:
         self.debt_us = 0
         self.busy_until_us = 0
         return debt
+
+
+NO_OTHERS: list[Lane] = []
+"""The others of every lane that has threads of its own."""
+
+
+class Pool:
+    """Threads that several lanes share.
+
+    ``draw`` returns 0 <= x < 1; it chooses among several lanes that wait.
+    """
+
+    __slots__ = ("draw", "free", "waiting")
+
+    def __init__(self, threads: int, draw: Callable[[], float]) -> None:
+        assert threads > 0, threads
+        self.draw = draw
+        self.free = threads
+        # Idle lanes whose queue is not empty (EventAccumulator.availableKeys). While a thread is
+        # free there are none.
+        self.waiting: list[Lane] = []
+
+    def take(self) -> Lane | None:
+        """Remove a lane from those that wait and return it (EventAccumulator.randomKey)."""
+        waiting = self.waiting
+        if len(waiting) > 1:
+            index = int(self.draw() * len(waiting))
+            waiting[index], waiting[-1] = waiting[-1], waiting[index]
+        return waiting.pop() if waiting else None
+
+
+class PooledLane(Lane):
+    """A lane of a pool: it has a thread while it is served, and none of its own."""
+
+    __slots__ = ("_busy", "_pool")
+
+    def __init__(self, name: str, pool: Pool) -> None:
+        self._pool = pool
+        # How many threads serve it. That is one at most, but while the effects of an input that
+        # took no time are performed: a connection that is read then may bring the next one.
+        self._busy = 1
+        pool.free -= 1
+        super().__init__(name, 1)  # which frees the thread
+        self.put = self._put
+        self.put_first = self._put_first
+        self.others = pool.waiting
+
+    @property
+    def free(self) -> int:
+        """How many threads can serve this lane now: one, or none."""
+        return 0 if self._busy or self._pool.free <= 0 else 1
+
+    @free.setter
+    def free(self, free: int) -> None:
+        more = 1 if free > self.free else -1  # a thread is given back or taken
+        self._busy -= more
+        self._pool.free += more
+
+    def next_lane(self) -> Lane | None:
+        """Return a lane of the pool that waits; this one, which is no longer served, may be it."""
+        pool = self._pool
+        if self.queue and not self._busy:
+            pool.waiting.append(self)
+        return pool.take() if pool.free > 0 else None
+
+    def _put(self, item: Any) -> None:
+        self._wait()
+        self.queue.append(item)
+
+    def _put_first(self, item: Any) -> None:
+        self._wait()
+        self.queue.appendleft(item)
+
+    def _wait(self) -> None:
+        if not self._busy and not self.queue:
+            self._pool.waiting.append(self)
+
+
+class LaneTable:
+    """The lanes of one incarnation of a process, made when they are asked for.
+
+    ``threads`` are those of lanes and pools that have more than one; ``pool_draws`` returns the
+    random stream of a pool.
+    """
+
+    __slots__ = ("_pool_draws", "_pools", "_threads", "by_name")
+
+    def __init__(
+        self, threads: dict[str, int], pool_draws: Callable[[str], Callable[[], float]]
+    ) -> None:
+        self.by_name: dict[str, Lane] = {}
+        self._threads = threads
+        self._pools: dict[str, Pool] = {}
+        self._pool_draws = pool_draws
+
+    def lane(self, name: str) -> Lane:
+        """Return a lane by name."""
+        lane = self.by_name.get(name)
+        if lane is None:
+            lane = self.by_name[name] = self._new_lane(name)
+        return lane
+
+    def _new_lane(self, name: str) -> Lane:
+        pool_name, is_pooled, _ = name.partition("/")
+        threads = self._threads.get(pool_name, 1)
+        if not is_pooled:
+            return Lane(name, threads)
+        pool = self._pools.get(pool_name)
+        if pool is None:
+            pool = self._pools[pool_name] = Pool(threads, self._pool_draws(pool_name))
+        return PooledLane(name, pool)
+
+    def discard(self) -> None:
+        """Drop all that waits: the process died."""
+        for lane in self.by_name.values():
+            lane.discard()
 
 
 class LaneInput:

@@ -139,13 +139,18 @@ class Host:
             self._record(HostStopped("disk-error"))
             return None
         process.clock_offset_us = self._wall_offset_us()
-        lanes = LaneScheduler(process, self._hardware, self._network, self.trace, draw, self._end)
+        lanes = LaneScheduler(
+            process, self._hardware, self._network, self.trace, draw, self._end, self._pool_draws
+        )
         self._lanes = self.card.listener = lanes
         lanes.start(now)
         for callback in self.on_start:
             callback(self)
         lanes.after_input()
         return process
+
+    def _pool_draws(self, pool: str) -> Callable[[], float]:
+        return self._streams.stream(self.name, self.incarnation, "threads", pool).random
 
     def attach(self, loop: ApplicationLoop) -> None:
         """Give the host an application; it runs now, and is discarded when the process dies."""

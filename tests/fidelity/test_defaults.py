@@ -168,7 +168,8 @@ LISTED: tuple[tuple[str, str, str, str, str], ...] = (
         "the preview named the classes of the same two assignors",
     ),
     (
-        "2.8.2", "broker", "no such key", "group.coordinator.append.linger.ms",
+        "2.8.2", "broker", "no such key",
+        "group.coordinator.append.linger.ms group.coordinator.threads",
         "the Scala coordinator has none",
     ),
     (

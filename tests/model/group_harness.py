@@ -99,7 +99,7 @@ class Bench(Process):
             elif isinstance(effect, Post):
                 self.posts.append(effect)
             elif isinstance(effect, Read):
-                self.posts.append(Post("group", effect.handler, None))
+                self.posts.append(Post("group-loader", effect.handler, None))
             else:
                 assert isinstance(effect, FACTS), effect
                 self.facts.append(effect)
@@ -112,7 +112,7 @@ class Bench(Process):
             self.now = max(self.now, deadline)
             due = self.timers.pop_due(self.now)
             assert due is not None
-            assert due[2] == "group", due
+            assert due[2] == "group/0", due
             self.timers.fire(due[0], due[1], self.now)
             self.settle()
         self.now = until

@@ -83,7 +83,7 @@ def test_requests_wait_for_the_start_and_are_dropped_at_the_end() -> None:
     served: list[Any] = []
     broker = incarnation()
     apis: Any = SimpleNamespace(handle=lambda item, now: served.append((item, now)))
-    server = SocketServer(out, broker, apis, {}, "requests")
+    server = SocketServer(out, broker, apis, lambda _message: "requests")
     early, later, late = (Request(n, 1, MetadataRequest(None), 0) for n in (1, 2, 3))
     server.on_request(early, 5)
     assert (out, served) == ([], [])

@@ -10,6 +10,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.model.broker.kraft.combined import CombinedNode
+from kafkasim.model.messages import AlterPartitionRequest, ListGroupsRequest, MetadataRequest
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.language.translate import select
@@ -113,10 +114,9 @@ def test_what_comes_in_goes_to_the_part_it_was_sent_to() -> None:
     assert isinstance(node, CombinedNode)
     node.accepted(9_001, "controller-1")
     node.accepted(9_002, "broker-1")
-    from kafkasim.model.messages import AlterPartitionRequest, ProduceRequest
-
-    assert node.lane_of(AlterPartitionRequest, 9_001) == "controller"
-    assert node.lane_of(ProduceRequest, 9_002) == node.broker.default_lane
+    assert node.lane_of(AlterPartitionRequest(1, 1, ()), 9_001) == "controller"
+    assert node.lane_of(ListGroupsRequest(), 9_002) == "group/several"
+    assert node.lane_of(MetadataRequest(None), 9_002) == node.broker.default_lane
     assert node.out is node.broker.out is node.controller.out
 
 

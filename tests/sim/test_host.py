@@ -1,6 +1,7 @@
 """Hosts: lanes, barriers, service, pauses, crashes, power, clocks, applications, determinism."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -272,6 +273,86 @@ def test_a_request_lane_of_its_own_is_single_threaded():
     bench.run(20_000)
     at = sorted(t for t, who, w in bench.log if who == "b")
     assert [y - x >= 1_000 for x, y in itertools.pairwise(at)] == [True, True]
+
+
+class Pooled(Probe):
+    """Serves request N on lane ``pool/(N mod 10)``."""
+
+    lane_threads = {"pool": 2}
+
+    def lane_of(self, message: Any, connection: int) -> str:
+        return f"pool/{message.number % 10}"
+
+
+def pooled(
+    numbers: list[int], seed: int = 1, kind: type[Probe] = Pooled, arrived: list | None = None
+) -> list[tuple[int, int]]:
+    """Return when each of the requests was served, which come at once: ms, number.
+
+    Into ``arrived`` goes when they were read, in the order in which they were served.
+    """
+
+    def serve(process: Probe, item, _now: int) -> None:
+        if arrived is not None:
+            arrived.append((item.message.number % 10, item.received_us))
+        process.answer(item)
+
+    bench = Bench(seed, service_us=1_000)
+    bench.start("b", serve, kind=kind)
+    bench.start("a")
+    for connection, number in zip([bench.connect() for _ in numbers], numbers, strict=True):
+        bench.send(connection, number)
+    bench.run(20_000)
+    at = [(t, what[1]) for t, who, what in bench.log if who == "b"]
+    began = min(t for t, _ in at)
+    return [(1 + (t - began) // 900, number) for t, number in at]
+
+
+def test_a_pool_serves_as_many_lanes_as_it_has_threads_each_in_its_order():
+    arrived: list[tuple[int, int]] = []
+    served = pooled([1, 11, 21, 2, 12], arrived=arrived)
+    for lane in (1, 2):
+        read = [at for key, at in arrived if key == lane]
+        assert read == sorted(read)
+    assert [at for at, number in served if number % 10 == 1] == [1, 2, 3]
+    assert [at for at, number in served if number % 10 == 2] == [1, 2]
+
+
+def test_the_lanes_of_a_pool_wait_for_its_threads_and_the_seed_decides_which_is_next():
+    served = {seed: pooled([1, 2, 3, 4, 5], seed) for seed in range(8)}
+    assert {tuple(at for at, _ in each) for each in served.values()} == {(1, 1, 2, 2, 3)}
+    assert len({tuple(number for _, number in each[2:]) for each in served.values()}) > 1
+
+
+def test_a_pool_with_one_thread_serves_one_lane_at_a_time():
+    class One(Pooled):
+        lane_threads = {"pool": 1}
+
+    assert [at for at, _ in pooled([1, 2, 11], kind=One)] == [1, 2, 3]
+
+
+def test_what_goes_first_is_served_before_what_waits_on_its_lane():
+    def serve(process: Probe, item, _now: int) -> None:
+        if item.message.number == 1:
+            for number in (11, 21):
+                noted = number + 100
+                post = Post("pool/1", lambda m, _at: process.note(("post", m)), noted, number == 21)
+                process.out.append(post)
+            process.timers.arm("late", 0, "pool/1", lambda _at: process.note(("late", 0)), True)
+            process.out.append(Barrier(("f",)))
+            process.files.append("f", 1, 1)
+        process.answer(item)
+
+    bench = Bench(service_us=1_000)
+    bench.start("b", kind=Pooled, on_request=serve)
+    bench.start("a")
+    for connection, number in [(bench.connect(), 1), (bench.connect(), 31)]:
+        bench.send(connection, number)
+    bench.run(40_000)
+    order = [what for _, who, what in bench.log if who == "b"]
+    assert order[0] == ("request", 1)
+    assert order.index(("post", 121)) < order.index(("request", 31))
+    assert order.index(("late", 0)) < order.index(("request", 31)) < order.index(("post", 111))
 
 
 def test_a_full_request_queue_stops_reading_and_loses_nothing():

@@ -79,9 +79,6 @@ if TYPE_CHECKING:
 NONE = Errors.NONE
 Handler = Callable[[Request, int], None]
 
-REQUEST_LANES: dict[type, str] = dict.fromkeys(GROUP_REQUESTS, "group")
-"""Request types that have a lane of their own; the request handlers' pool serves the others."""
-
 
 class KafkaApis:
     """Serves requests from the parts of one broker; ``image`` is the metadata cache."""

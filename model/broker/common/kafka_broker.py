@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.broker.common.apis import REQUEST_LANES, KafkaApis
+from kafkasim.model.broker.common.apis import KafkaApis
 from kafkasim.model.broker.common.coordinators.log import ReplicatedCoordinatorLog
 from kafkasim.model.broker.common.coordinators.registry import (
     GROUP,
@@ -28,7 +28,7 @@ from kafkasim.model.broker.common.statistics import RequestStatistics
 from kafkasim.model.broker.common.transactions.add_partitions import AddPartitionsToTxnManager
 from kafkasim.model.broker.common.transactions.markers import PartitionLeaders, start_sender
 from kafkasim.model.effects import Exit
-from kafkasim.model.group.coordinator import LANE, GroupCoordinator
+from kafkasim.model.group.coordinator import GROUP_REQUESTS, POOL, GroupCoordinator
 from kafkasim.model.records import TRANSACTION_STATE_TOPIC, TopicPartition
 from kafkasim.model.replication.manager import ReplicaManager
 from kafkasim.model.transaction.coordinator import TransactionCoordinator
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kafkasim.model.broker.rules import BrokerRules
     from kafkasim.model.config import BrokerConfig
     from kafkasim.model.controller.common.image import MetadataImage
+    from kafkasim.model.group.rules import GroupRules
     from kafkasim.model.replication.ports import BrokerProcess
     from kafkasim.model.storage.directories import LogDirectory
     from kafkasim.model.storage.files import DiskError
@@ -87,6 +88,8 @@ class KafkaBroker:
         self.coordinator = GroupCoordinator(
             process, incarnation.broker_id, config, rules.group, log, new_coordinator, image
         )
+        # The threads of the request handlers and of the group coordinator.
+        self.lane_threads = self._lane_threads(rules.group, new_coordinator)
         self._coordinate_transactions(rules.transaction, log, controller.producer_ids)
         self.add_partitions = self._verify_transactions()
         self._limit_clients()
@@ -103,9 +106,7 @@ class KafkaBroker:
             controller,
             self.statistics,
         )
-        self.socket_server = SocketServer(
-            process.out, incarnation, self.apis, REQUEST_LANES, process.default_lane
-        )
+        self.socket_server = SocketServer(process.out, incarnation, self.apis, self.lane_of)
         self.failures = LogDirFailureHandler(process.out, self.replicas, metadata_log, announce)
 
     def _verify_transactions(self) -> AddPartitionsToTxnManager:
@@ -147,9 +148,26 @@ class KafkaBroker:
         timeout_ms = config.request_timeout_ms
         self.marker_sender = start_sender(process, timeout_ms, self.transactions.markers)
         topics = (group_metadata_topic(config), transaction_state_topic(config))
-        groups = CoordinatorTopic(GROUP, topics[0], self.coordinator, LANE)
+        groups = CoordinatorTopic(
+            GROUP, topics[0], self.coordinator, self.coordinator.runtime.lane_of
+        )
         transactions = CoordinatorTopic(TRANSACTION, topics[1], self.transactions, None)
         self.coordinators = CoordinatorTopics(process.out, (groups, transactions))
+
+    # --------------------------------------------------------------------------------- threads
+
+    def _lane_threads(self, rules: GroupRules, new_coordinator: bool) -> dict[str, int]:
+        config = self.config
+        protocols = config.group_coordinator_rebalance_protocols
+        own = rules.has_own_threads(protocols, new_coordinator)
+        groups = config.group_coordinator_threads if own else config.num_io_threads
+        return {self.process.default_lane: config.num_io_threads, POOL: groups}
+
+    def lane_of(self, request: Any) -> str:
+        """Return the lane that serves a request: a group's partition has its own."""
+        if type(request) in GROUP_REQUESTS:
+            return self.coordinator.lane_of(request)
+        return self.process.default_lane
 
     # ------------------------------------------------------------------------------ start and stop
 

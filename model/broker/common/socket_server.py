@@ -7,7 +7,7 @@ answers nothing any more. Connections, muting and the request queue are the host
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.effects import Post, Request
@@ -18,24 +18,19 @@ if TYPE_CHECKING:
 
 
 class SocketServer:
-    """Passes requests to KafkaApis while the broker serves.
-
-    ``lanes`` maps a request type to the lane that serves it, ``default_lane`` serves the others.
-    """
+    """Passes requests to KafkaApis while the broker serves; ``lane_of(message)`` serves one."""
 
     def __init__(
         self,
         out: list[Any],
         incarnation: Incarnation,
         apis: KafkaApis,
-        lanes: Mapping[type, str],
-        default_lane: str,
+        lane_of: Callable[[Any], str],
     ) -> None:
         self.out = out
         self.incarnation = incarnation
         self.apis = apis
-        self.lanes = lanes
-        self.default_lane = default_lane
+        self.lane_of = lane_of
         self.enabled = False
         self._early: list[Request] = []  # arrived before processing was enabled
 
@@ -44,8 +39,7 @@ class SocketServer:
         self.enabled = True
         early, self._early = self._early, []
         for item in early:
-            lane = self.lanes.get(type(item.message), self.default_lane)
-            self.out.append(Post(lane, self.on_request, item))
+            self.out.append(Post(self.lane_of(item.message), self.on_request, item))
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve a request, keep it until processing is enabled, or drop it while stopping."""

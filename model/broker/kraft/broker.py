@@ -6,7 +6,7 @@
     metadata      MetadataLoader and BrokerMetadataPublisher
     heartbeat     BrokerLifecycle; alter-partition, forwarding, directory-assignments: other links
                   to the active controller
-    group         the group coordinator
+    group/N       the group coordinator, partition N; all share its threads; group-loader
     transaction   the transaction coordinator's scheduler; txn-marker-sender, add-partitions-to-txn:
                   requests to other brokers
     purgatory     expiry of parked requests
@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.broker.common.apis import REQUEST_LANES
 from kafkasim.model.broker.common.controller_link import (
     ControllerAccess,
     ControllerLink,
@@ -79,8 +78,6 @@ class SharedServer:
 class Broker(BrokerProcess):
     """A KRaft broker. ``voters`` maps controller id to endpoint."""
 
-    request_lanes = REQUEST_LANES
-
     def __init__(
         self,
         name: str,
@@ -95,7 +92,6 @@ class Broker(BrokerProcess):
         shared: SharedServer | None = None,
     ) -> None:
         super().__init__(name, files, rng, now, None if shared is None else shared.process)
-        self.lane_threads = {"requests": config.num_io_threads}
         self.config = config
         self.shared = shared
         self.incarnation = Incarnation(broker_id, name, rack)
@@ -117,6 +113,7 @@ class Broker(BrokerProcess):
             self._announce_failure,
             new_coordinator=True,
         )
+        self.lane_threads = self.kafka.lane_threads
         self.replicas = self.kafka.replicas
         self.count_request = self.kafka.statistics.count  # type: ignore[method-assign]  # saves a call
         self.assignments = AssignmentsManager(
@@ -225,6 +222,10 @@ class Broker(BrokerProcess):
             self.shared.stop_controller(now)
 
     # -------------------------------------------------------------- what the host asks the process
+
+    def lane_of(self, message: Any, connection: int) -> str:
+        """Return the lane that serves a request."""
+        return self.kafka.lane_of(message)
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve a request."""

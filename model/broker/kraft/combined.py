@@ -94,10 +94,10 @@ class CombinedNode(Process):
         if endpoint == self.endpoint:
             self._to_controller[connection] = None
 
-    def lane_of(self, kind: type, connection: int) -> str:
+    def lane_of(self, message: Any, connection: int) -> str:
         """Return the lane of the part that the connection leads to."""
         part = self.controller if connection in self._to_controller else self.broker
-        return part.lane_of(kind, connection)
+        return part.lane_of(message, connection)
 
     def on_request(self, item: Request, now: int) -> None:
         """Hand a request to the part that it was sent to."""

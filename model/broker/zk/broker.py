@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkasim.model.broker.common.apis import REQUEST_LANES
 from kafkasim.model.broker.common.controller_link import ControllerAccess, ControllerLink
 from kafkasim.model.broker.common.kafka_broker import KafkaBroker
 from kafkasim.model.broker.common.log_dir_failures import SCHEDULER
@@ -84,8 +83,6 @@ NOT_SERVED = (
 class ZkBroker(BrokerProcess):
     """A broker in ZooKeeper mode. ``zookeepers`` are the endpoints of the ensemble's servers."""
 
-    request_lanes = REQUEST_LANES
-
     def __init__(
         self,
         name: str,
@@ -99,7 +96,6 @@ class ZkBroker(BrokerProcess):
         now: int,
     ) -> None:
         super().__init__(name, files, rng, now)
-        self.lane_threads = {"requests": config.num_io_threads}
         self.config = config
         self.incarnation = Incarnation(broker_id, name, rack)
         self.cache = ZkMetadataCache()
@@ -121,6 +117,7 @@ class ZkBroker(BrokerProcess):
             self._announce_failure,
             new_coordinator=False,
         )
+        self.lane_threads = self.kafka.lane_threads
         self.replicas = self.kafka.replicas
         self.count_request = self.kafka.statistics.count  # type: ignore[method-assign]  # saves a call
         self.configs = ZkConfigManager(
@@ -259,6 +256,10 @@ class ZkBroker(BrokerProcess):
         self.controller.requests.serve(item.message, answer)
 
     # -------------------------------------------------------------- what the host asks the process
+
+    def lane_of(self, message: Any, connection: int) -> str:
+        """Return the lane that serves a request."""
+        return self.kafka.lane_of(message)
 
     def on_request(self, item: Request, now: int) -> None:
         """Serve a request."""

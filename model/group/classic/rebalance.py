@@ -110,6 +110,7 @@ class ClassicRebalance:
         """Give the members of the new generation their rebalance timeout to send SyncGroup."""
         generation = group.generation
         self.runtime.arm(
+            shard.context,
             ("group-sync", group.group_id),
             now + group.rebalance_timeout_ms * 1000,
             lambda at: self._expire_sync(shard, group, generation, at),
@@ -131,6 +132,7 @@ class ClassicRebalance:
 
     def _arm_join(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
         self.runtime.arm(
+            shard.context,
             ("group-join", group.group_id),
             now + self.rules.join_timeout_ms(group.rebalance_timeout_ms) * 1000,
             lambda at: self.complete_join(shard, group, at),
@@ -153,7 +155,7 @@ class ClassicRebalance:
                 self.complete_join(shard, group, at)
 
         key = ("group-join", group.group_id)
-        self.runtime.arm(key, now + delay_ms * 1000, on_delay)
+        self.runtime.arm(shard.context, key, now + delay_ms * 1000, on_delay)
 
     # Members
 
@@ -203,6 +205,7 @@ class ClassicRebalance:
         """Remember a handed-out member id (KIP-394); a rebalance waits for it for one session."""
         group.hand_out(member_id)
         self.runtime.arm(
+            shard.context,
             ("group-session", group.group_id, member_id),
             now + session_timeout_ms * 1000,
             lambda at: self._expire_session(shard, group, member_id, at),
@@ -239,7 +242,7 @@ class ClassicRebalance:
             member_id = member.member_id
             expire = member.expire = lambda at: self._expire_session(shard, group, member_id, at)
         key = ("group-session", group.group_id, member.member_id)
-        self.runtime.arm(key, now + timeout_ms * 1000, expire)
+        self.runtime.arm(shard.context, key, now + timeout_ms * 1000, expire)
 
     def _expire_session(
         self, shard: GroupShard, group: ClassicGroup, member_id: str, now: int

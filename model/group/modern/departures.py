@@ -241,9 +241,9 @@ class Departures:
 
         def on_written(_: None, error: Errors, now: int) -> None:
             if error is not Errors.NONE and shard.context.is_active:
-                self.runtime.arm(key, now + RETRY_US, on_timer)
+                self.runtime.arm(shard.context, key, now + RETRY_US, on_timer)
 
-        self.runtime.arm(key, deadline, on_timer)
+        self.runtime.arm(shard.context, key, deadline, on_timer)
 
 
 def _key(kind: str, group_id: str, member_id: str) -> tuple[str, str, str]:

@@ -134,7 +134,7 @@ class RegularExpressions:
             if shard.context.is_active:
                 self._store(shard, group_id, found, at)
 
-        self.runtime.out.append(Post(self.runtime.lane, on_resolved, None))
+        self.runtime.out.append(Post(shard.context.lane, on_resolved, None))
 
     def _store(
         self,

@@ -182,7 +182,9 @@ class TransactionMarkerChannelManager:
         if delay_us is not None:
             key = ("second-completion", transactional_id)
             again = partial(self._write_completion, pending)
-            self._manager.runtime.arm(key, now + delay_us, again)
+            runtime = self._manager.runtime
+            lane = runtime.lane_of(self._manager.partition_for(transactional_id))
+            runtime.process.timers.arm(key, now + delay_us, lane, again)
 
     def _write_completion(self, pending: PendingCompleteTxn, now: int) -> None:
         found = self._manager.get(pending.transactional_id)

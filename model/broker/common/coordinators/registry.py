@@ -55,9 +55,9 @@ class CoordinatorTopic:
     key_type: int  # of FindCoordinator
     topic: CreatableTopic  # as it is created when the first client asks
     coordinator: Coordinator
-    # The lane that hears of the high watermark. None: whichever lane has raised it, as soon as it
-    # is through with that (the action queue of Kafka's request handlers).
-    lane: str | None
+    # The lane that hears of a partition's high watermark. None: whichever lane has raised it, as
+    # soon as it is through with that (the action queue of Kafka's request handlers).
+    lane_of: Callable[[int], str] | None
 
 
 class CoordinatorTopics:
@@ -79,10 +79,11 @@ class CoordinatorTopics:
         if entry is None:
             return
         hear = entry.coordinator.on_high_watermark
-        if entry.lane is None:
+        if entry.lane_of is None:
             self._out.append(Then(partial(hear, tp.partition, high_watermark)))
         else:
-            self._out.append(Post(entry.lane, _heard, (hear, tp.partition, high_watermark)))
+            lane = entry.lane_of(tp.partition)
+            self._out.append(Post(lane, _heard, (hear, tp.partition, high_watermark), first=True))
 
 
 def _heard(message: tuple[Callable[[int, int, int], None], int, int], now: int) -> None:

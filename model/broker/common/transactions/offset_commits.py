@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.coordinator.runtime import client_error
 from kafkasim.model.effects import Post
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.coordinator import LANE
 from kafkasim.model.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafkasim.model.records import GROUP_METADATA_TOPIC, NO_SEQUENCE, TopicPartition
 from kafkasim.model.replication.requests.transactions.verification import (
@@ -57,6 +56,7 @@ class TxnOffsetCommits:
             self._respond(item, TxnOffsetCommitResponse(refused), now, now)
             return
         served = replace(request, offsets=known)
+        lane = self._coordinator.lane_of(request)
         number = self._coordinator.partition_for(request.group_id)
         partition = TopicPartition(GROUP_METADATA_TOPIC, number)
 
@@ -74,7 +74,7 @@ class TxnOffsetCommits:
             def commit(_: None, later: int) -> None:
                 self._coordinator.on_txn_offset_commit(item, served, guard, merge, later)
 
-            self._out.append(Post(LANE, commit, None))
+            self._out.append(Post(lane, commit, None))
 
         if not request.group_id:
             verified(NOTHING_TO_VERIFY, now)  # the coordinator refuses it before any other check
