@@ -6,6 +6,7 @@ port over its ReplicaManager.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from kafkasim.model.errors import Errors
@@ -29,6 +30,14 @@ class CoordinatorLog(Protocol):
         On an error nothing was appended, and the offset is meaningless. The batch is committed when
         the high watermark has reached that offset. ``transaction_version`` counts for a marker,
         ``guard`` for a batch of a transaction. With ``acks`` 0 too small an ISR is no error.
+        """
+        ...
+
+    def wait_for_role(self, tp: TopicPartition, action: Callable[[int], None]) -> bool:
+        """Call ``action(now)`` once a change of roles that is under way has taken effect.
+
+        Return False, and do not call it, if none is under way. Kafka's thread waits for
+        Partition.leaderIsrUpdateLock; an append meanwhile would be refused.
         """
         ...
 
@@ -60,6 +69,7 @@ class MemoryCoordinatorLog:
         self.batches: dict[TopicPartition, list[RecordBatch]] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.error = Errors.NONE  # what the next appends answer
+        self.changing_role: list[Callable[[int], None]] | None = None  # while it is a list
 
     def append(
         self,
@@ -76,6 +86,13 @@ class MemoryCoordinatorLog:
         batch = assigned(batch, self.end(tp), 0)
         self.batches.setdefault(tp, []).append(batch)
         return Errors.NONE, batch.next_offset
+
+    def wait_for_role(self, tp: TopicPartition, action: Callable[[int], None]) -> bool:
+        """Keep ``action`` in ``changing_role`` if that is a list."""
+        if self.changing_role is None:
+            return False
+        self.changing_role.append(action)
+        return True
 
     def is_online(self, tp: TopicPartition) -> bool:
         """Return whether the log directory is in order, as ``error`` says."""

@@ -8,6 +8,7 @@ append that is not committed in time fails for its caller, though its record sta
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
@@ -197,7 +198,16 @@ class TransactionStateManager:
         done: Appended,
         now: int,
     ) -> None:
+        """Append records to the partition's log; ``done(error, now)`` when they are committed.
+
+        While the partition takes another leader epoch the append waits: the completion of a
+        transaction that is refused as by no leader is given up, and no load would repeat it.
+        """
         context = shard.context
+        if self.runtime.log.wait_for_role(
+            context.tp, partial(self._append_in_role, shard, records, timeout_ms, done)
+        ):
+            return
         error = self.runtime.append(context, records, now)
         if error is not NONE:
             done(error, now)
@@ -209,6 +219,19 @@ class TransactionStateManager:
             self.on_high_watermark(shard, committed, now)
         elif shard.appends:
             self._arm(shard)
+
+    def _append_in_role(
+        self,
+        shard: TransactionShard,
+        records: tuple[Record, ...],
+        timeout_ms: int,
+        done: Appended,
+        now: int,
+    ) -> None:
+        if self.owned.by_partition.get(shard.context.partition) is shard:
+            self._append(shard, records, timeout_ms, done, now)
+        else:
+            done(Errors.NOT_COORDINATOR, now)
 
     def on_high_watermark(self, shard: TransactionShard, offset: int, now: int) -> None:
         """Complete, in the order of the log, the appends that the high watermark has passed."""

@@ -103,6 +103,26 @@ def test_an_error_that_no_one_expects_halts_the_broker(bench: Bench) -> None:
     assert bench.exits == ["UNKNOWN_SERVER_ERROR for a marker of payments in orders-0"]
 
 
+@pytest.mark.parametrize("resigns", [False, True])
+def test_a_completion_waits_while_its_partition_takes_another_leader_epoch(
+    bench: Bench, resigns: bool
+) -> None:
+    """A leader that leads on loads nothing, so that no load would send the markers again."""
+    bench.end(1000, 0, True)
+    waiting: list[Any] = []
+    bench.log.changing_role = waiting
+    bench.answer_all()
+    assert bench.state() == ("PrepareCommit", 1000, 1)
+    bench.log.changing_role = None
+    if resigns:
+        bench.resign(2)
+    for action in waiting:
+        action(bench.now)
+    bench.settle()
+    told = [("PrepareCommit", "end")] if resigns else [("CompleteCommit", "markers")]
+    assert bench.states()[-1:] == told
+
+
 def test_a_deleted_partition_needs_no_marker(bench: Bench) -> None:
     del bench.leaders[TP0]
     bench.end(1000, 0, True)

@@ -3,7 +3,8 @@
 Kafka holds that lock while it fsyncs the entry of the new leader epoch, so no request can see the
 leadership before. A handler of the model never waits. Instead the partition is *locked*: a request
 for it is put aside and served, in an event of its own, once the partition is released. In both the
-connection of the request is muted meanwhile.
+connection of the request is muted meanwhile. What a thread of the broker does waits in the same
+way (:meth:`RoleLocks.defer`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class RoleLocks:
 
     def __init__(self, out: list[Any], serve: Callable[[Request, int], None]) -> None:
         self.held: dict[TopicPartition, object] = {}  # with the partition that holds the lock
-        self._waiting: list[Request] = []
+        self._waiting: list[tuple[Callable[[Any, int], None], Any]] = []
         self._out = out
         self._serve = serve
 
@@ -35,11 +36,11 @@ class RoleLocks:
         self.held[tp] = holder
 
     def release(self, tp: TopicPartition) -> None:
-        """Unlock a partition if it is locked; serve all requests that were put aside."""
+        """Unlock a partition if it is locked; go on with all that was put aside."""
         if self.held.pop(tp, None) is not None and self._waiting:
             waiting, self._waiting = self._waiting, []
-            for item in waiting:
-                self._out.append(Post(REQUESTS, self._serve, item))
+            for serve, item in waiting:
+                self._out.append(Post(REQUESTS, serve, item))
 
     def put_aside(self, item: Request, also: Iterable[TopicPartition] = ()) -> bool:
         """Put a request aside if it concerns a locked partition; return whether it was.
@@ -54,5 +55,16 @@ class RoleLocks:
         asked = set(asked)
         if not any(tp in asked for tp in self.held):
             return False
-        self._waiting.append(item)
+        self._waiting.append((self._serve, item))
         return True
+
+    def defer(self, tp: TopicPartition, action: Callable[[int], None]) -> bool:
+        """Call ``action(now)`` once a partition is released; return False if it is not locked."""
+        if tp not in self.held:
+            return False
+        self._waiting.append((_call, action))
+        return True
+
+
+def _call(action: Callable[[int], None], now: int) -> None:
+    action(now)

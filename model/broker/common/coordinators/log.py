@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.errors import Errors
@@ -33,6 +34,13 @@ class ReplicatedCoordinatorLog:
             return Errors.NOT_LEADER_OR_FOLLOWER, -1
         append = self.replicas.producing.append_from_coordinator
         return append(tp, batch, now, transaction_version, guard, acks)
+
+    def wait_for_role(self, tp: TopicPartition, action: Callable[[int], None]) -> bool:
+        """Call ``action(now)`` once a change of roles that is under way has taken effect.
+
+        Return False, and do not call it, if none is under way.
+        """
+        return self.replicas.locks.defer(tp, action)
 
     def is_online(self, tp: TopicPartition) -> bool:
         """Return whether this broker has a replica whose log directory has not failed."""
