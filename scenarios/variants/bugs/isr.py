@@ -55,6 +55,13 @@ class HighWatermarkMovesBelowMinIsr(ReplicationRules):
         return False
 
 
+class AnyReplicaMayBeRead(ReplicationRules):
+    """A consumer is sent to any replica that holds its position, in the ISR or not."""
+
+    def may_be_read_from(self, leader: Any, remote: Any, offset: int) -> bool:
+        return bool(remote.log_start_offset <= offset <= remote.leo)
+
+
 ISR: tuple[Variant, ...] = (
     Variant(
         "B18-hw-under-min-isr", "KAFKA-15583", (HighWatermarkMovesBelowMinIsr,),
@@ -79,5 +86,10 @@ ISR: tuple[Variant, ...] = (
         (AnyIncarnationIsEligible, AnyIncarnationIsAdmitted),
         "ISRDATA", "B25-no-broker-epoch-in-isr",
         "The ISR admits the incarnation of a replica that has caught up, and no later one.",
+    ),
+    Variant(
+        "B73-lagging-preferred-replica", "KAFKA-14372", (AnyReplicaMayBeRead,),
+        "LIVE", "B73-lagging-preferred-replica",
+        "A consumer is sent only to replicas in the ISR, whose high watermark goes on.",
     ),
 )  # fmt: skip

@@ -49,6 +49,13 @@ class MarkersDoNotRefresh(StorageRules):
         return False
 
 
+class ForgetsWithRecords(StorageRules):
+    """A producer's state goes with the last of its records."""
+
+    def forgets_producers_of_deleted_records(self) -> bool:
+        return True
+
+
 class CountsBeforeAppend(StorageRules):
     """A log counts batches for their producers before it rolls and writes them."""
 
@@ -123,6 +130,11 @@ TRANSACTIONS: tuple[Variant, ...] = (
         "aborted-read", "B49-marker-does-not-refresh",
         "A log knows the epoch of the coordinator that wrote its last marker for"
         " producer.id.expiration.ms.",
+    ),
+    Variant(
+        "B50-dup-after-state-loss", "KAFKA-7190", (ForgetsWithRecords,),
+        "NODUP", "B50-dup-after-state-loss",
+        "A batch whose records were deleted is not appended again when it is sent again.",
     ),
     Variant(
         "B51-double-completion", "KAFKA-10080", (TwoThreadsComplete,),
