@@ -128,44 +128,55 @@ VANISHED_OFFSET = offending(
     about(promise="promise"),
 )
 
-_CONSUMER_GROUPS = """
+_GROUPS_TOLD = """
+    SELECT run, group, seq, node, api AS what, member_id,
+           CAST(NULL AS ARRAY<STRING>) AS assignment,
+           CAST(NULL AS ARRAY<STRING>) AS member_ids,
+           api = 'ConsumerGroupHeartbeat' AS consumer,
+           CAST(NULL AS STRUCT<leader_epoch: BIGINT, node: STRING>) AS elected,
+           CAST(NULL AS BIGINT) AS generation
+    FROM MemberRequest
+    WHERE api IN ('JoinGroup', 'ConsumerGroupHeartbeat')
+    UNION ALL
+    SELECT run, group, seq, node, 'converted', NULL, NULL, NULL,
+           protocol = 'consumer', NULL, NULL FROM GroupConverted
+    UNION ALL
+    SELECT run, group, seq, node, IF(reason = 'loaded', 'loaded', 'state'), NULL, NULL,
+           member_ids,
+           IF(reason = 'loaded' AND size(member_ids) > 0, group_leader = '', NULL), NULL,
+           IF(state = 'Dead', 0, generation)
+    FROM GroupState
+    UNION ALL
+    SELECT run, group, seq, node, 'assigned', member_id, assignment, NULL, NULL, NULL,
+           generation
+    FROM GroupAssigned
+    UNION ALL
+    SELECT loads.run, group, seq, node, 'elected', NULL, NULL,
+           CAST(array() AS ARRAY<STRING>), NULL, struct(leader_epoch, node), NULL
+    FROM (SELECT run, seq, node, partition, leader_epoch FROM CoordinatorLoaded
+          WHERE loaded) AS loads
+    JOIN homes ON homes.run = loads.run AND homes.partition = loads.partition"""
+
+_CONSUMER_GROUPS = f"""
     -- What is told of groups, row by row, with what holds then: whether the group is of the
-    -- consumer protocol (KIP-848), how often it was converted, and who coordinates it. An empty
-    -- group is of the protocol by which it is joined, one with members of that to which it was
-    -- converted. What a coordinator loads counts anew: a classic group with members has a leader.
-    SELECT *, last(IF(what IN ('JoinGroup', 'ConsumerGroupHeartbeat')
-                          AND coalesce(size(known), 0) > 0, NULL, consumer),
-                   true) OVER so_far AS by_heartbeat
-    FROM (SELECT *, last(member_ids, true) OVER before AS known,
-                 sum(IF(what = 'converted', 1, 0)) OVER so_far AS era,
-                 max(elected) OVER so_far AS coordinator
-          FROM (SELECT run, group, seq, node, api AS what, member_id,
-                       CAST(NULL AS ARRAY<STRING>) AS assignment,
-                       CAST(NULL AS ARRAY<STRING>) AS member_ids,
-                       api = 'ConsumerGroupHeartbeat' AS consumer,
-                       CAST(NULL AS STRUCT<leader_epoch: BIGINT, node: STRING>) AS elected
-                FROM MemberRequest
-                WHERE api IN ('JoinGroup', 'ConsumerGroupHeartbeat')
-                UNION ALL
-                SELECT run, group, seq, node, 'converted', NULL, NULL, NULL,
-                       protocol = 'consumer', NULL FROM GroupConverted
-                UNION ALL
-                SELECT run, group, seq, node, IF(reason = 'loaded', 'loaded', 'state'), NULL, NULL,
-                       member_ids,
-                       IF(reason = 'loaded' AND size(member_ids) > 0, group_leader = '', NULL), NULL
-                FROM GroupState
-                UNION ALL
-                SELECT run, group, seq, node, 'assigned', member_id, assignment, NULL, NULL, NULL
-                FROM GroupAssigned
-                UNION ALL
-                SELECT loads.run, group, seq, node, 'elected', NULL, NULL,
-                       CAST(array() AS ARRAY<STRING>), NULL, struct(leader_epoch, node)
-                FROM (SELECT run, seq, node, partition, leader_epoch FROM CoordinatorLoaded
-                      WHERE loaded) AS loads
-                JOIN homes ON homes.run = loads.run AND homes.partition = loads.partition)
-          WINDOW so_far AS (PARTITION BY run, group ORDER BY seq),
-                 before AS (PARTITION BY run, group ORDER BY seq
-                            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+    -- consumer protocol (KIP-848), how often it was converted, its last generation as a classic
+    -- group, and who coordinates it. An empty group is of the protocol by which it is joined, one
+    -- with members of that to which it was converted. What a coordinator loads counts anew: a
+    -- classic group with members has a leader.
+    SELECT *, last(CASE WHEN what = 'elected' THEN 0L
+                        WHEN what IN ('state', 'loaded') AND NOT coalesce(by_heartbeat, false)
+                        THEN generation END, true) OVER so_far AS classic
+    FROM (SELECT *, last(IF(what IN ('JoinGroup', 'ConsumerGroupHeartbeat')
+                                AND coalesce(size(known), 0) > 0, NULL, consumer),
+                         true) OVER so_far AS by_heartbeat
+          FROM (SELECT *, last(member_ids, true) OVER before AS known,
+                       sum(IF(what = 'converted', 1, 0)) OVER so_far AS era,
+                       max(elected) OVER so_far AS coordinator
+                FROM ({_GROUPS_TOLD})
+                WINDOW so_far AS (PARTITION BY run, group ORDER BY seq),
+                       before AS (PARTITION BY run, group ORDER BY seq
+                                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+          WINDOW so_far AS (PARTITION BY run, group ORDER BY seq))
     WINDOW so_far AS (PARTITION BY run, group ORDER BY seq)"""
 
 _LIVES = """
@@ -181,7 +192,8 @@ DOUBLE_OWNER = offending(
     # In the coordinator's view two members own one partition at a time: in one generation, or in a
     # consumer group at all, whose present coordinator's view counts. A member owns what it was
     # assigned last: a static member's new id takes it from the old one (KIP-345). A coordinator
-    # that loads a consumer group tells anew what each member owns.
+    # that loads a consumer group tells anew what each member owns. What was owned before the group
+    # was a classic one for a time may be told afterwards, and says that the member has nothing now.
     rf"""
     SELECT run, CAST(NULL AS STRING) AS topic_id,
            CAST(regexp_extract(tp, r'-(\d+)$', 1) AS BIGINT) AS partition,
@@ -201,10 +213,10 @@ DOUBLE_OWNER = offending(
                             FROM ({_LIVES}) WHERE assignment IS NOT NULL
                             UNION ALL
                             SELECT run, group, format_string('era %d', era), member_id, seq,
-                                   assignment
+                                   IF(by_heartbeat AND generation >= coalesce(classic, 0),
+                                      assignment, CAST(array() AS ARRAY<STRING>))
                             FROM ({_CONSUMER_GROUPS})
                             WHERE what = 'assigned' AND node = coordinator.node
-                                AND (by_heartbeat OR size(assignment) = 0)
                             UNION ALL
                             SELECT run, group, format_string('era %d', era), members.member_id,
                                    seq, CAST(array() AS ARRAY<STRING>)

@@ -64,6 +64,14 @@ AGAIN: list[Row] = [
 ]  # fmt: skip
 """It joins again, and 5.6 s after the first removal it is removed once more."""
 
+BACK_AND_FORTH: list[Row] = [
+    *ALONE, ("broker-1", facts.GroupConverted("billing", "classic", "")),
+    group("PreparingRebalance", 2, "m1"), group("Stable", 3, "m1"),
+    ("broker-1", facts.GroupConverted("billing", "consumer", "")),
+    group("Reconciling", 4, "m1", "m2"),
+]  # fmt: skip
+"""The group has become a classic one, and then one of the consumer protocol again."""
+
 STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
     "EXCL an owner that has not released, at another epoch": (
@@ -118,6 +126,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         ],
         [beats("m2", 0, ("orders",)), group("Stable", 3, "m2"), owns("m2", 3, "orders-1")],
     ),
+    "EXCL what was owned before the group was a classic one is told late": (
+        BACK_AND_FORTH,
+        [owns("m2", 2, "orders-0"), owns("m1", 3, "orders-0")],
+        [owns("m2", 2, "orders-0"), owns("m1", 3, "orders-0"), owns("m2", 4, "orders-0")],
+    ),
     "needless-rebalance the epoch rises for nothing": (
         [*ALONE, later(60)],
         [("controller-1", facts.TopicCreated(9, T, "orders", 4, 3, 1)), group("Stable", 2, "m1")],
@@ -148,6 +161,48 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         AGAIN,
         [*AGAIN, beats("m1", 0), group("Stable", 5, "m1"), later(3), group("Empty", 6)],
     ),
+    "needless-eviction a JoinGroup counts when it is answered": (
+        CONVERTED,
+        [later(4), beats("m2", 2), group("Stable", 3, "m2")],
+        [classic("SyncGroup", "m1", 2), later(4), beats("m2", 2), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a Heartbeat counts at once": (
+        CONVERTED,
+        [classic("Heartbeat", "m1", 2), later(6), group("Stable", 3, "m2")],
+        [classic("Heartbeat", "m1", 2), later(5), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a Heartbeat that comes too late": (
+        CONVERTED,
+        [later(6), classic("Heartbeat", "m1", 2), later(1), group("Stable", 3, "m2")],
+        [later(5), classic("Heartbeat", "m1", 2), later(1), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a load begins the sessions of the brokers": (
+        [*CONVERTED, group("Stable", 2, "m1", "m2", reason="loaded")],
+        [later(40), beats("m2", 2), later(6), group("Stable", 3, "m2")],
+        [later(44), beats("m2", 2), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a session of the brokers ends with a heartbeat": (
+        [
+            *CONVERTED,
+            group("Stable", 2, "m1", "m2", reason="loaded"),
+            later(40),
+            classic("Heartbeat", "m1", 2),
+        ],
+        [later(6), group("Stable", 3, "m2")],
+        [later(5), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a member of a group that is a classic one again": (
+        [
+            *CONVERTED,
+            beats("m2", -1),
+            ("broker-1", facts.GroupConverted("billing", "classic", "")),
+            group("PreparingRebalance", 3, "m1"),
+            group("CompletingRebalance", 4, "m1"),
+            group("Stable", 4, "m1"),
+        ],
+        [later(6), group("Empty", 5)],
+        [later(5), group("Empty", 5)],
+    ),
     "needless-eviction a static member whose place is taken": (
         [OFFSETS, LOADED, beats("m1", 0, ("orders",), "i"), group("Stable", 1, "m1")],
         [beats("m2", 0, ("orders",), "i"), group("Stable", 1, "m2")],
@@ -176,35 +231,3 @@ def test_a_story_that_goes_badly(story: str) -> None:
 def test_a_deposed_coordinator_says_nothing_of_ownership() -> None:
     moved = ("broker-2", facts.CoordinatorLoaded(0, 2, True))
     assert judge([*TWO, moved, owns("m2", 2, "orders-1")]) == []
-
-
-def test_what_was_owned_before_the_group_was_a_classic_one_is_told_late() -> None:
-    rows: list[Row] = [
-        *ALONE, ("broker-1", facts.GroupConverted("billing", "classic", "")),
-        group("PreparingRebalance", 2, "m1"), group("Stable", 3, "m1"),
-        ("broker-1", facts.GroupConverted("billing", "consumer", "")),
-        group("Reconciling", 4, "m1", "m2"), owns("m2", 2, "orders-0"), owns("m1", 3, "orders-0"),
-    ]  # fmt: skip
-    assert judge(rows) == []
-    assert judge([*rows, owns("m2", 4, "orders-0")]) == [("EXCL", "")]
-
-
-OF_MIGRATIONS: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
-    "needless-eviction a JoinGroup counts when it is answered": (
-        CONVERTED,
-        [later(4), beats("m2", 2), group("Stable", 3, "m2")],
-        [classic("SyncGroup", "m1", 2), later(4), beats("m2", 2), group("Stable", 3, "m2")],
-    ),
-    "needless-eviction a load begins the sessions of the brokers": (
-        [*CONVERTED, group("Stable", 2, "m1", "m2", reason="loaded")],
-        [later(40), beats("m2", 2), later(6), group("Stable", 3, "m2")],
-        [later(44), beats("m2", 2), group("Stable", 3, "m2")],
-    ),
-}
-
-
-@pytest.mark.parametrize("story", OF_MIGRATIONS)
-def test_when_the_session_of_a_classic_member_begins(story: str) -> None:
-    before, good, bad = OF_MIGRATIONS[story]
-    assert judge([*before, *good]) == []
-    assert judge([*before, *bad]) == [(story.split()[0], "")]

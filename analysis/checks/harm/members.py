@@ -36,7 +36,7 @@ GONE = """
     SELECT run, node, group, tenure, member_id, next_seq, next_t_us, next_reason, consumer,
            CASE WHEN NOT consumer THEN classic_session_us
                 WHEN coalesce(session_us, -1) < 0 THEN consumer_session_us
-                ELSE session_us END AS session_us
+                ELSE session_us END AS session_us, consumer_session_us
     FROM step_members JOIN broker_limits USING (run)
     WHERE next_what = 'state' AND NOT array_contains(next_ids, member_id)
         AND NOT array_contains(left_ids, member_id)
@@ -49,14 +49,15 @@ GONE = """
 _HEARD = """
     -- When the sessions of those members began, and when the coordinator heard them: by a heartbeat
     -- of their generation, or by any request if the group is of the consumer protocol.
-    SELECT gone.*, begins, heard.seq AS heard_seq, heard.t_us AS heard_us
+    SELECT gone.*, begins, loads, api, heard.seq AS heard_seq, heard.t_us AS heard_us
     FROM members_gone AS gone JOIN (
-        SELECT run, node, group, tenure, seq, t_us, member_id, consumer, true AS begins
+        SELECT run, node, group, tenure, seq, t_us, member_id, consumer, true AS begins,
+               consumer AND reason = 'loaded' AS loads, '' AS api
         FROM (SELECT *, explode(IF(IF(consumer, anew, fresh) OR before_ids IS NULL, member_ids,
                                 array_except(member_ids, before_ids))) AS member_id
               FROM group_steps)
         UNION ALL
-        SELECT run, node, group, tenure, seq, t_us, member_id, consumer, false
+        SELECT run, node, group, tenure, seq, t_us, member_id, consumer, false, NULL, api
         FROM (SELECT *, last(IF(what = 'state', generation, NULL), true) OVER (
                   PARTITION BY run, node, group, tenure ORDER BY seq) AS current
               FROM group_rows)
@@ -66,6 +67,28 @@ _HEARD = """
         ON gone.run = heard.run AND gone.node = heard.node AND gone.group = heard.group
         AND gone.tenure = heard.tenure AND gone.member_id = heard.member_id
         AND gone.consumer = heard.consumer AND heard.seq < next_seq"""
+
+_SESSIONS = """
+    -- The same since the session began last, with when it began anew (at_us), and how long it is
+    -- until the next request. With a JoinGroup or SyncGroup of a classic member it begins anew when
+    -- that is answered, as the member's next SyncGroup shows. A load begins a session of the
+    -- brokers, which lasts until the member is heard (judging/consumer_groups.py).
+    SELECT *, IF(coalesce(loaded AND max(at_us) OVER earlier IS NULL, false), consumer_session_us,
+                 session_us) AS allowed_us
+    FROM (
+        SELECT *, lag(heard_us) OVER life AS before_us, first(loads) OVER life AS loaded,
+               CASE WHEN begins THEN NULL
+                    WHEN api NOT IN ('JoinGroup', 'SyncGroup') THEN heard_us
+                    WHEN api = 'SyncGroup' AND lag(api) OVER life IN ('JoinGroup', 'SyncGroup')
+                    THEN lag(heard_us) OVER life END AS at_us
+        FROM (SELECT *, max(IF(begins, heard_seq, NULL)) OVER (
+                  PARTITION BY run, node, group, tenure, member_id, next_seq) AS life
+              FROM heard)
+        WHERE heard_seq >= life
+        WINDOW life AS (PARTITION BY run, node, group, tenure, member_id, next_seq
+                        ORDER BY heard_seq))
+    WINDOW earlier AS (PARTITION BY run, node, group, tenure, member_id, next_seq
+                       ORDER BY heard_seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"""
 
 _REMOVED = """
     -- Members of consumer groups that are gone, each with the earlier times at which it was gone
@@ -116,27 +139,25 @@ _REPEATED = """
 
 NEEDLESS_EVICTION = offending(
     # A member is gone because it sent LeaveGroup, its instance id came back, it missed a whole
-    # phase, or it was silent for its session. A heartbeat that comes after the session counts no
+    # phase, or it was silent for its session. A request that comes after the session counts no
     # more, nor do those behind it. A removal that was not committed in time is repeated.
     f"""
-    WITH heard AS ({_HEARD}), removed AS ({_REMOVED}), repeated AS ({_REPEATED})
+    WITH heard AS ({_HEARD}), sessions AS ({_SESSIONS}), removed AS ({_REMOVED}),
+    repeated AS ({_REPEATED})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
-           next_seq AS seq, group, member_id, min(next_t_us) - max(heard_us) AS silent,
+           next_seq AS seq, group, member_id, min(next_t_us) - max(since_us) AS silent,
            any_value(next_reason) AS reason
-    FROM (SELECT *, max(coalesce(late, false)) OVER life AS ended
-          FROM (SELECT *, heard_us - lag(heard_us) OVER life >= session_us AS late
-                FROM (SELECT *, max(IF(begins, heard_seq, NULL)) OVER (
-                          PARTITION BY run, node, group, tenure, member_id, next_seq) AS life
-                      FROM heard)
-                WHERE heard_seq >= life
-                WINDOW life AS (PARTITION BY run, node, group, tenure, member_id, next_seq
-                                ORDER BY heard_seq))
-          WINDOW life AS (PARTITION BY run, node, group, tenure, member_id, next_seq
-                          ORDER BY heard_seq))
+    FROM (SELECT *, IF(begins, heard_us, at_us) AS since_us,
+                 max(coalesce(heard_us - before_us >= allowed_us, false)) OVER (
+                     PARTITION BY run, node, group, tenure, member_id, next_seq
+                     ORDER BY heard_seq) AS ended
+          FROM sessions)
     LEFT ANTI JOIN repeated USING (run, group, member_id, next_seq)
     WHERE NOT ended AND (run, node) NOT IN (SELECT run, node FROM ClockDrifted)
     GROUP BY run, node, group, tenure, member_id, next_seq
-    HAVING min(next_t_us) - max(heard_us) < any_value(session_us)""",
+    HAVING min(next_t_us) - max(since_us)
+        < IF(coalesce(any_value(loaded), false) AND max(at_us) IS NULL,
+             any_value(consumer_session_us), any_value(session_us))""",
     "'needless-eviction'",
     "'%s is no member of group %s any more, %d us after the coordinator heard it (%s)', member_id,"
     " group, silent, reason",
