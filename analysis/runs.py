@@ -97,7 +97,7 @@ def check_version(place: str | Path, run: str | None, version: str | None) -> No
     if version != SCHEMA_VERSION:
         raise BadInput(
             f"{place}: {run} was written with trace schema {version}, this is {SCHEMA_VERSION};"
-            " run the fleet again with this version"
+            " run it again with this version"
         )
 
 
@@ -165,7 +165,7 @@ def check_trace(path: Path, manifest: Mapping[str, Any]) -> None:
     if version != SCHEMA_VERSION:
         raise BadInput(
             f"{path}: written with trace schema {version}, this is {SCHEMA_VERSION};"
-            " run the fleet again with this version"
+            " run it again with this version"
         )
     rows = footer.num_rows
     if rows != manifest.get("rows", rows):

@@ -7,6 +7,7 @@ its own name, whether the scenario permits it or not.
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,9 +111,12 @@ def measure(name: str) -> Measure:
     if name.startswith(BY_REASON) and name != BY_REASON:
         reason = name.removeprefix(BY_REASON)
         return Measure(name, f"ISR changes a minute for {reason}", "1/min")
-    known = ", ".join(one.name for one in AMOUNTS)
+    known = [one.name for one in AMOUNTS]
+    near = difflib.get_close_matches(name, [*known, *PROBABLE], n=3, cutoff=0.6)
+    if near:
+        raise SweepError(f"no measure {name!r}; did you mean {' or '.join(near)}?")
     raise SweepError(
-        f"no measure {name!r}; allowed: {known}, {BY_REASON}REASON, or an anomaly, whose"
+        f"no measure {name!r}; allowed: {', '.join(known)}, {BY_REASON}REASON, or an anomaly, whose"
         " probability it is"
     )
 

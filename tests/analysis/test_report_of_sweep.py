@@ -10,6 +10,8 @@ from kafkasim.analysis.report.page import Part, render
 from kafkasim.analysis.sweeps import tables
 from kafkasim.analysis.verdict import RunVerdict, Verdicts
 from kafkasim.scenarios.cli import invoke
+from kafkasim.scenarios.commands.spark.reports import replay_command
+from kafkasim.scenarios.language import library
 
 ABOUT = {"question": "What does acks cost?", "answer": "Little.", "axes": ["acks"],
          "measures": ["latency-p50-ms"], "ended": "4 runs of each of 2 points"}  # fmt: skip
@@ -101,3 +103,15 @@ def test_results_without_the_runs_have_a_report(tmp_path: Path) -> None:
     assert "<dt>B</dt><dd>s acks=all</dd>" in page
     assert '<td class="number">100 % (50 % to 100 %)</td>' in page
     assert invoke(["report", str(tmp_path), "--run", "0"]) == 2
+
+
+def test_the_replay_of_a_run_is_a_command_that_finds_its_scenario() -> None:
+    settings = ["duration=20s"]
+    spec = library.scenario("split-brain", settings)[0].model_dump(mode="json", by_alias=True)
+    asked = {"seed": 3, "spec": spec, "settings": settings, "given": [], "twin": False,
+             "place": "out/fleet", "run": "split-brain/seed-000003"}  # fmt: skip
+    ran = "kafkasim run split-brain --seed 3 --set duration=20s"
+    assert replay_command(asked, "split-brain") == ran
+    of_file = "kafkasim replay out/fleet --run split-brain/seed-000003"
+    assert replay_command(asked | {"settings": []}, "split-brain") == of_file
+    assert replay_command(asked, "my-own") == of_file

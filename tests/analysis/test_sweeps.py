@@ -96,7 +96,7 @@ def test_a_comparison(scenario: str, tmp_path: Path, capsys: pytest.CaptureFixtu
         (["sweep", "lag-and-pause", "--measures", "latency"], "no measure 'latency'"),
         (["sweep", "lag-and-pause", "--sample", "lhs"], "give lhs:N or sobol:N"),
         (["compare", "split-brain"], "A and B are the same"),
-        (["compare", "split-brain", "--a", "duration"], "give key=value"),
+        (["compare", "split-brain", "--a", "duration"], "--a 'duration': give KEY=VALUE"),
     ],
 )  # fmt: skip
 def test_one_line_says_what_is_wrong(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,8 @@ from kafkasim.scenarios.commands.spark.fleets import (
     open_place,
 )
 from kafkasim.scenarios.explaining.explain import explain, firsts
-from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language import library
+from kafkasim.scenarios.language.spec import ScenarioError, parse
 from kafkasim.scenarios.running.replay import added_variants
 from kafkasim.scenarios.running.runner import run as run_once
 from kafkasim.scenarios.showing import report as showing
@@ -146,8 +148,10 @@ def _stored_part(key: str, stored: Stored, name: str, judged: Judged) -> Part:
     if found[0].directory is not None:
         return _directory_part(key, found[0].directory, str(found[0].directory), judged=judged)
     from kafkasim.analysis.report.places import stored_request
+    from kafkasim.analysis.spark.files import local_path
 
-    asked = stored_request(stored, name)
+    place = str(local_path(stored.place) or stored.place)
+    asked = {**stored_request(stored, name), "place": place, "run": name}
     scenario = parse(asked["spec"], name)
     with TemporaryDirectory(prefix="kafkasim-report-") as scratch:
         variants = added_variants(scenario, asked)
@@ -197,13 +201,26 @@ def _told(
         for each in same:
             if each.turn is not None:
                 findings.append(Finding(each.turn.t_us, each.anomaly, each.where, each.found))
-    replay, label = f"kafkasim replay {shown}", ""
-    if asked is not None:
-        label = asked["label"]
-        replay = showing.command(
-            asked["seed"], manifest["scenario"], asked["settings"], asked["given"], asked["twin"]
-        )
+    label = "" if asked is None else asked["label"]
+    replay = (
+        f"kafkasim replay {shown}" if asked is None else replay_command(asked, manifest["scenario"])
+    )
     return Told(tell(directory, STORY_LINES), lines, findings, replay, judged, label)
+
+
+def replay_command(asked: Mapping[str, Any], name: str) -> str:
+    """Return the command that repeats a stored run.
+
+    A scenario that is not, or not so, in the catalogue came from a file: the place has its tables.
+    """
+    settings, twin = asked["settings"], asked["twin"]
+    try:
+        known = library.scenario(name, settings, twin=twin)[0].model_dump()
+    except ScenarioError:
+        known = {}
+    if known == parse(asked["spec"], name).model_dump():
+        return showing.command(asked["seed"], name, settings, asked["given"], twin)
+    return shlex.join(["kafkasim", "replay", asked["place"], "--run", asked["run"]])
 
 
 def _is_claim(anomaly: str) -> bool:

@@ -228,8 +228,7 @@ def compare(
     What --a or --b does not set is the scenario's. Writes compare.parquet, compare.csv
     and a picture of the differences.
     """
-    if not a and not b:
-        raise InputError("A and B are the same: give --a KEY=VALUE, --b KEY=VALUE, or both")
+    _check_sides(a or [], b or [])
     sides = [[*(settings or []), *(given or [])] for given in (a, b)]
     for side in sides:
         run_request(scenario, side, list(variant or []), False)
@@ -257,6 +256,16 @@ def compare(
     else:
         show_comparison(compared, files, everything)
     return compared.fleet.exit_code
+
+
+def _check_sides(a: Sequence[str], b: Sequence[str]) -> None:
+    """Raise InputError unless A or B sets something, as KEY=VALUE."""
+    if not a and not b:
+        raise InputError("A and B are the same: give --a KEY=VALUE, --b KEY=VALUE, or both")
+    for option, given in (("--a", a), ("--b", b)):
+        for setting in given:
+            if "=" not in setting:
+                raise InputError(f"{option} {setting!r}: give KEY=VALUE")
 
 
 def write_comparison(compared: Comparison, place: Path) -> list[Path]:
