@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
 
 from kafkasim.analysis.checks import RARE_VIEWS
 from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, SHARED
@@ -13,6 +16,8 @@ from kafkasim.analysis.checks.transactions.views import VIEWS
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import Stored
 
+Found = TypeVar("Found")
+
 JUDGED_VIEWS = SHARED | VIEWS | {"taken_records": TAKEN_RECORDS} | RARE_VIEWS
 """The views that the checks read beside those of the kinds."""
 
@@ -20,8 +25,15 @@ RUNS_VIEW = "runs"
 """The view of the runs: what ran in each (``spec``), and what it has legally lost (``losses``)."""
 
 SMALL_ROWS = 5_000_000
-"""Up to so many rows each view is one partition: then no check shuffles, and each is one task.
-From there on each view is partitioned by run, which serves every step of every check."""
+"""Up to so many rows each view is one partition: then no check shuffles, and each is one task. What
+is judged goes slice by slice of so many rows. Measures of more are one query, whose views are
+partitioned by run, which serves every step of every measure."""
+
+SLICES_AT_ONCE = 2
+"""While a slice is judged, Spark plans the next one."""
+
+SLICE_CORES = 8
+"""Cores that a slice keeps busy: most of its tasks end soon."""
 
 PARTITION_ROWS = 1_000_000
 """Rows of all kinds for each partition by run."""
@@ -63,18 +75,50 @@ SMALL_TUNING = {
 }  # nothing shuffles: there is nothing to adapt
 
 
+def in_slices(stored: Stored, work: Callable[[Stored], Found]) -> list[Found]:
+    """Return what ``work`` finds in each slice of the runs, each with views of its own.
+
+    No step of a check looks at two runs. So memory depends on the size of a slice, not on how many
+    there are; a slice is planned as a small fleet is, and Spark compiles its code once.
+    """
+    slices = stored.slices(SMALL_ROWS)
+
+    def one(part: Stored) -> Found:
+        with views(part, rows=stored.rows, small=True):
+            return work(part)
+
+    if len(slices) == 1:
+        return [one(stored)]
+    cores = stored.spark.sparkContext.defaultParallelism
+    with ThreadPoolExecutor(max(SLICES_AT_ONCE, cores // SLICE_CORES)) as pool:
+        try:
+            own = [replace(part, spark=stored.spark.newSession()) for part in slices]
+            return list(pool.map(one, own))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
 @contextmanager
 def views(
     stored: Stored,
     kinds: Sequence[str] = JUDGED_KINDS,
     shared: Mapping[str, str] = JUDGED_VIEWS,
+    *,
+    rows: int | None = None,
+    small: bool | None = None,
 ) -> Iterator[None]:
-    """Provide a view for each kind and the shared views, for as long as the context lasts."""
+    """Provide a view for each kind and the shared views, for as long as the context lasts.
+
+    ``rows`` is how many facts the same queries read in all, where these runs are a slice of them.
+    ``small`` tells whether each view is one partition; by default their number decides.
+    """
     spark = stored.spark
-    small = stored.rows <= SMALL_ROWS
-    parts = max(spark.sparkContext.defaultParallelism, stored.rows // PARTITION_ROWS)
+    rows = stored.rows if rows is None else rows
+    small = rows <= SMALL_ROWS if small is None else small
+    parts = max(spark.sparkContext.defaultParallelism, rows // PARTITION_ROWS)
     tuning = TUNING | (SMALL_TUNING if small else {})
-    if stored.rows < COMPILED_ROWS:
+    if rows < COMPILED_ROWS:
         tuning["spark.sql.codegen.wholeStage"] = "false"
     asked = _asked(stored, shared)
     with tuned(spark, tuning):

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -63,6 +63,19 @@ class Stored(ABC):
     def has(self, kind: str) -> bool:
         """Return whether there may be facts of a kind; False means that there are none."""
         return True
+
+    def slices(self, rows: int) -> list[Self]:
+        """Return the runs in slices of about the same size, none much larger than ``rows`` facts.
+
+        Runs that were stored together stay together, so that a slice reads few files.
+        """
+        count = max(1, -(-self.rows // rows))
+        slices: dict[int, list[StoredRun]] = {}
+        passed = 0
+        for run in sorted(self.runs, key=lambda run: (str(run.manifest.get(BATCH)), run.name)):
+            slices.setdefault(passed * count // max(1, self.rows), []).append(run)
+            passed += int(run.manifest.get("rows", 0))
+        return [self] if len(slices) == 1 else [self._only(part) for part in slices.values()]
 
     @abstractmethod
     def runs_table(self) -> DataFrame:
@@ -117,6 +130,9 @@ class Stored(ABC):
             ]
         )
 
+    def _only(self, runs: Sequence[StoredRun]) -> Self:
+        return replace(self, runs=sorted(runs, key=lambda run: run.name), bad=[])
+
     @abstractmethod
     def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
         """Return the facts of a kind, None if there are none."""
@@ -129,6 +145,7 @@ class StoredFleet(Stored):
     batches: tuple[str, ...] = ()
     parts: Mapping[str, list[str]] = field(default_factory=dict)
     superseded: bool = False  # whether a later batch holds some run again
+    cut: bool = False  # whether the batches hold runs that do not belong here
 
     @property
     def kinds(self) -> list[str]:
@@ -141,8 +158,7 @@ class StoredFleet(Stored):
 
     def runs_table(self) -> DataFrame:
         """Return the table ``runs``, of each run the latest row."""
-        table = read_runs(self.spark, self.place)
-        return self._current(table) if self.superseded else table
+        return self._mine(read_runs(self.spark, self.place))
 
     def _read(self, kind: str, columns: Mapping[str, str]) -> DataFrame | None:
         parts = self.parts.get(kind, [])
@@ -150,8 +166,28 @@ class StoredFleet(Stored):
             return None
         base = f"{self.place}/{FACTS_PLACE}"
         reader = self.spark.read.schema(ddl({**columns, BATCH: "string"}))
-        found = reader.option("basePath", base).parquet(*parts)
-        return self._current(found) if self.superseded else found
+        return self._mine(reader.option("basePath", base).parquet(*parts))
+
+    def _only(self, runs: Sequence[StoredRun]) -> Self:
+        batches = {str(run.manifest[BATCH]) for run in runs}
+        parts = {
+            kind: found
+            for kind, places in self.parts.items()
+            if (found := [place for place in places if _batch(place) in batches])
+        }
+        names = {run.name for run in runs}
+        cut = self.cut or any(
+            run.name not in names and run.manifest[BATCH] in batches for run in self.runs
+        )
+        return replace(super()._only(runs), batches=tuple(sorted(batches)), parts=parts, cut=cut)
+
+    def _mine(self, frame: DataFrame) -> DataFrame:
+        """Return the rows of these runs; Spark skips what is sorted elsewhere."""
+        if self.superseded:
+            return self._current(frame)
+        return (
+            frame.where(F.col("run").isin([run.name for run in self.runs])) if self.cut else frame
+        )
 
     def _current(self, frame: DataFrame) -> DataFrame:
         named = [(run.name, run.manifest[BATCH]) for run in self.runs]
@@ -251,9 +287,8 @@ def _fleet(spark: SparkSession, where: str) -> StoredFleet:
             check_facts(here / FACTS_PLACE / f"{BATCH}={batch}", mine, KEY)
     parts: dict[str, list[str]] = {}
     for part in matching(spark, f"{where}/{FACTS_PLACE}/{BATCH}=*/kind=*"):
-        batch, kind = (piece.partition("=")[2] for piece in part.split("/")[-2:])
-        if batch in batches:
-            parts.setdefault(kind, []).append(part)
+        if _batch(part) in batches:
+            parts.setdefault(part.rpartition("=")[2], []).append(part)
     superseded = len(rows) > len(current)
     return StoredFleet(spark, where, runs, [], tuple(batches), parts, superseded)
 
@@ -267,6 +302,11 @@ def kind_columns(kind: str) -> dict[str, str]:
 def label(run: StoredRun) -> str:
     """Return the configuration that a run belongs to: what its name has before the seed."""
     return run.name.rpartition("/")[0] or str(run.manifest["scenario"])
+
+
+def _batch(part: str) -> str:
+    """Return the batch of a directory of one kind of facts."""
+    return part.split("/")[-2].partition("=")[2]
 
 
 def _type(column: str) -> str:

@@ -1,7 +1,8 @@
 """``python -m kafkasim.analysis.bench``: judge 1, 5 and 20 million facts, beside DuckDB.
 
-Each measurement is a process of its own, so that its peak memory is its own: resident memory of
-Spark's JVM, or of the process with DuckDB. Both have the same number of threads.
+Each measurement is a process of its own, so that its peak memory and CPU seconds are its own: those
+of Spark's JVM, or of the process with DuckDB. Both have the same number of threads. CPU seconds
+tell how much work it was, also where others use the machine.
 """
 
 from __future__ import annotations
@@ -12,9 +13,19 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from kafkasim.analysis.bench.clock import Clock
+from kafkasim.analysis.runs import BadInput
+
+if TYPE_CHECKING:
+    from kafkasim.analysis.stored import Stored
 
 THREADS = os.cpu_count() or 2
 MILLION = 1_000_000
@@ -27,36 +38,52 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help="where the fleets are, and stay")
     parser.add_argument("--measure", choices=["make", *MEASURED], help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure == "make":
-        make(options.directory, options.millions)
-    elif options.measure:
-        print(json.dumps(MEASURED[options.measure](options.directory)))
-    else:
-        with tempfile.TemporaryDirectory(prefix="kafkasim-bench-") as scratch:
-            table(options.directory or Path(scratch), options.millions)
+    try:
+        if options.measure == "make":
+            make(options.directory, options.millions)
+        elif options.measure:
+            print(json.dumps(MEASURED[options.measure](options.directory)))
+        else:
+            with tempfile.TemporaryDirectory(prefix="kafkasim-bench-") as scratch:
+                table(options.directory or Path(scratch), options.millions)
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode)  # it has said why
+    except BadInput as error:
+        print(f"{error}; or give another --directory", file=sys.stderr)
+        sys.exit(2)
 
 
 def table(directory: Path, millions: list[int]) -> None:
     """Print a line for each size, then a line for each of the heaviest checks."""
     call("make", directory, millions)
-    print(f"judging, {THREADS} threads; peak is resident memory")
+    print(f"judging, {THREADS} threads; peak is resident memory, CPU that of all threads")
     for number in millions:
         place = directory / f"rows-{number * MILLION}"
         whole, queries, duck = (call(name, place, []) for name in MEASURED)
         print(
             f"{whole['rows']:>12,} facts, {whole['runs']:,} runs: all checks"
-            f" {whole['seconds']:.1f} s, peak {whole['peak']} MiB"
+            f" {whole['seconds']:.1f} s, CPU {whole['cpu']:.1f} s, peak {whole['peak']} MiB",
+            flush=True,
         )
-        for name, (rows, seconds) in queries["queries"].items():
-            theirs, took = duck["queries"][name]
-            assert rows == theirs, f"{name}: Spark finds {rows}, DuckDB {theirs}"
-            print(f"    {name:26} Spark {seconds:7.2f} s  DuckDB {took:7.2f} s"
-                  f"  ratio {seconds / took:5.1f}")  # fmt: skip
-        ours = sum(seconds for _, seconds in queries["queries"].values())
-        theirs = sum(seconds for _, seconds in duck["queries"].values())
-        print(f"    {'together':26} Spark {ours:7.2f} s  DuckDB {theirs:7.2f} s  ratio"
-              f" {ours / theirs:5.1f}; peak {queries['peak']} and {duck['peak']} MiB",
-              flush=True)  # fmt: skip
+        for name, (rows, *ours) in queries["queries"].items():
+            found, *theirs = duck["queries"][name]
+            assert rows == found, f"{name}: Spark finds {rows}, DuckDB {found}"
+            show(name, ours, theirs)
+        show("together", *(_sums(one["queries"].values()) for one in (queries, duck)))
+        print(f"    peak {queries['peak']} and {duck['peak']} MiB", flush=True)
+
+
+def show(name: str, ours: Sequence[float], theirs: Sequence[float]) -> None:
+    """Print the seconds and CPU seconds of Spark beside those of DuckDB."""
+    print(
+        f"    {name:26} Spark {ours[0]:7.2f} s  DuckDB {theirs[0]:7.2f} s  ratio"
+        f" {ours[0] / theirs[0]:5.1f}; CPU {ours[1]:7.2f} s {theirs[1]:7.2f} s  ratio"
+        f" {ours[1] / theirs[1]:5.1f}"
+    )
+
+
+def _sums(measured: Iterable[Sequence[float]]) -> list[float]:
+    return [sum(column) for column in zip(*measured)][1:]
 
 
 def call(what: str, directory: Path, millions: list[int]) -> Any:
@@ -74,46 +101,46 @@ def make(directory: Path, millions: list[int]) -> None:
     from kafkasim.analysis.bench.made import make
     from kafkasim.analysis.spark.session import session
 
-    missing = [n * MILLION for n in millions if not (directory / f"rows-{n * MILLION}").exists()]
-    if missing:
-        make(session(), directory, missing)
+    make(session(), directory, [number * MILLION for number in millions])
 
 
 def judging(place: Path) -> dict[str, Any]:
     """Measure the judgement of a fleet with all checks."""
-    from kafkasim.analysis.spark.session import session
     from kafkasim.analysis.stored import open_stored
     from kafkasim.analysis.verdict import judge
 
-    spark = session()
-    spark.range(1).collect()  # Spark has started
-    began = time.perf_counter()
+    spark, process = _started()
+    clock = Clock(process)
     stored = open_stored(spark, str(place))
     verdicts = judge(stored)
-    return {
-        "runs": len(verdicts.runs), "rows": stored.rows, "seconds": time.perf_counter() - began,
-        "peak": _peak(int(_jvm(spark).java.lang.ProcessHandle.current().pid())),
-    }  # fmt: skip
+    seconds, cpu = clock.read()
+    return {"runs": len(verdicts.runs), "rows": stored.rows, "seconds": seconds, "cpu": cpu,
+            "peak": _peak(process)}  # fmt: skip
 
 
 def heaviest(place: Path) -> dict[str, Any]:
-    """Measure the heaviest checks one by one, as Spark runs them."""
+    """Measure the heaviest checks one by one, as Spark runs them: slice by slice."""
     from kafkasim.analysis.bench.duck import QUERIES
     from kafkasim.analysis.checks import CHECKS
-    from kafkasim.analysis.load import views
-    from kafkasim.analysis.spark.session import session
+    from kafkasim.analysis.load import SMALL_ROWS, views
     from kafkasim.analysis.stored import open_stored
 
-    spark = session()
-    spark.range(1).collect()
+    spark, process = _started()
+    stored = open_stored(spark, str(place))
+    slices = [replace(part, spark=spark.newSession()) for part in stored.slices(SMALL_ROWS)]
     found = {}
-    with views(open_stored(spark, str(place))):
+    with ExitStack() as opened, ThreadPoolExecutor(THREADS) as pool:
+        for part in slices:
+            opened.enter_context(views(part, rows=stored.rows, small=True))
         for name in QUERIES:
-            began = time.perf_counter()
-            rows = spark.sql(f"SELECT count(*) FROM ({CHECKS[name]})").collect()[0][0]
-            found[name] = (rows, time.perf_counter() - began)
-    peak = _peak(int(_jvm(spark).java.lang.ProcessHandle.current().pid()))
-    return {"queries": found, "peak": peak}
+            clock = Clock(process)
+            rows = sum(pool.map(_count, slices, repeat(CHECKS[name])))
+            found[name] = (rows, *clock.read())
+    return {"queries": found, "peak": _peak(process)}
+
+
+def _count(part: Stored, check: str) -> int:
+    return int(part.spark.sql(f"SELECT count(*) FROM ({check})").collect()[0][0])
 
 
 def duck(place: Path) -> dict[str, Any]:
@@ -126,8 +153,13 @@ def duck(place: Path) -> dict[str, Any]:
 MEASURED = {"judging": judging, "heaviest": heaviest, "duck": duck}
 
 
-def _jvm(spark: Any) -> Any:
-    return spark.sparkContext._jvm
+def _started() -> tuple[Any, int]:
+    """Start Spark; return the session and the process id of its JVM."""
+    from kafkasim.analysis.spark.session import session
+
+    spark: Any = session()
+    spark.range(1).collect()
+    return spark, int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
 
 
 def _peak(process: int) -> int:

@@ -5,11 +5,11 @@ The queries are those of ``checks/`` in DuckDB's words, so each must find as man
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import duckdb
 
+from kafkasim.analysis.bench.clock import Clock
 from kafkasim.analysis.stored import kind_columns
 
 KINDS = (
@@ -135,8 +135,8 @@ QUERIES = {
 """The checks of these names, in DuckDB's words."""
 
 
-def measure(place: Path, threads: int) -> dict[str, tuple[int, float]]:
-    """Return the rows that each query finds in a stored fleet, and its seconds."""
+def measure(place: Path, threads: int) -> dict[str, tuple[int, float, float]]:
+    """Return the rows that each query finds in a stored fleet, its seconds and CPU seconds."""
     connection = duckdb.connect()
     connection.execute(f"SET threads = {threads}")
     for kind in KINDS:
@@ -149,10 +149,10 @@ def measure(place: Path, threads: int) -> dict[str, tuple[int, float]]:
         connection.execute(f"CREATE VIEW {name} AS {text}")
     found = {}
     for name, text in QUERIES.items():
-        began = time.perf_counter()
+        clock = Clock()
         row = connection.execute(f"SELECT count(*) FROM ({text})").fetchone()
         assert row is not None
-        found[name] = (int(row[0]), time.perf_counter() - began)
+        found[name] = (int(row[0]), *clock.read())
     return found
 
 

@@ -4,9 +4,10 @@ A check is one SQL query over temporary views, with Spark's built-in functions o
 view for each kind of fact, named after it (``Acked``, ``Polled``, …; columns run, seq, t_us, node
 and the fact's own), and there are the views of ``SHARED``. A check returns the offending rows of
 all runs, each with the anomaly, the consumer groups concerned and a text; the verdict sums them up.
-A check is linear in the trace and works per run and partition. Almost all partitions are in order,
-so the expensive checks first compare whole partitions, an array of record ids or of batches at a
-time, and look at single records only where the arrays differ.
+A check is linear in the trace and works per run and partition. (A frame that ends with UNBOUNDED
+FOLLOWING is not: Spark computes it anew for each row. Sort the other way and look back.) Almost all
+partitions are in order, so the expensive checks first compare whole partitions, an array of record
+ids or of batches at a time, and look at single records only where the arrays differ.
 
 Checks are SQL and not DataFrame calls because a text is parsed, analysed and planned once. Each
 DataFrame call was analysed again through the gateway, which took most of the time of judging a
@@ -197,9 +198,10 @@ CONTENTS = """
     SELECT run, topic_id, partition, offset, struct(leader_epoch, seq) AS age, seq AS appended,
            committed IS NOT NULL AS marker,
            committed IS NULL AND NOT coalesce(fate, true) AS aborted
-    FROM (SELECT *, first_value(committed, true) OVER (
-              PARTITION BY run, topic_id, partition, producer_id ORDER BY offset, leader_epoch
-              ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS fate
+    FROM (SELECT *, last_value(committed, true) OVER (
+              PARTITION BY run, topic_id, partition, producer_id
+              ORDER BY offset DESC, leader_epoch DESC
+              ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS fate
           FROM (SELECT run, topic_id, partition, seq, leader_epoch, producer_id, offset
                 FROM Appended
                 LEFT SEMI JOIN (SELECT DISTINCT run, topic_id, partition FROM MarkerWritten)

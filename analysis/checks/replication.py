@@ -32,7 +32,7 @@ _ELECTIONS = """
                    PARTITION BY run, topic_id, partition, tenure) AS marked
         FROM (
             SELECT *, count(start_offset) OVER (PARTITION BY run, topic_id, partition ORDER BY seq
-                       ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS tenure,
+                       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS tenure,
                    coalesce(max(unclean_epoch) OVER (PARTITION BY run, topic_id, partition
                        ORDER BY seq), -1) AS unclean
             FROM (

@@ -260,16 +260,18 @@ def test_the_checks_find_what_each_case_breaks_and_nothing_else(stored: Stored) 
     assert wrong(findings(stored)) == {}
 
 
-def test_large_fleets_are_judged_by_run_with_the_same_findings(
+def test_large_fleets_are_judged_slice_by_slice_with_the_same_findings(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kafkasim.analysis import load
 
-    monkeypatch.setattr(load, "SMALL_ROWS", 0)
-    monkeypatch.setattr(load, "PARTITION_ROWS", stored.rows // 2)  # two partitions
-    with load.views(stored):
-        plan = stored.spark.table("Acked")._jdf.queryExecution().toString()
-    assert "hashpartitioning(run" in plan
+    monkeypatch.setattr(load, "SMALL_ROWS", stored.rows // 2 + 1)
+    slices = stored.slices(load.SMALL_ROWS)
+    assert len(slices) == 2
+    assert sorted(run.name for part in slices for run in part.runs) == sorted(CASES)
+    acked = stored.facts("Acked").count()
+    assert [part.facts("Acked").count() < acked for part in slices] == [True, True]
+    assert sum(part.facts("Acked").count() for part in slices) == acked
     assert wrong(findings(stored)) == {}
 
 
@@ -310,7 +312,7 @@ def test_duckdb_finds_the_rows_that_spark_finds(stored: Stored) -> None:
     from kafkasim.analysis.load import views
 
     place = Path(stored.place.removeprefix("file://"))
-    theirs = {name: rows for name, (rows, _) in measure(place, threads=1).items()}
+    theirs = {name: rows for name, (rows, *_) in measure(place, threads=1).items()}
     with views(stored):
         ours = {name: stored.spark.sql(CHECKS[name]).count() for name in QUERIES}
     assert theirs == ours

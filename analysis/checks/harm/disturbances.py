@@ -42,8 +42,8 @@ DISTURBANCES = f"""
         FROM FaultEnded WHERE fault NOT IN ('restart', 'stop'))
     SELECT run, host, begin_us, coalesce(end_us, 1L << 61) AS end_us, healing_us
     FROM (SELECT *, t_us AS begin_us, min(IF(depth = 0, t_us, NULL)) OVER (
-                      PARTITION BY run, host, what ORDER BY seq
-                      ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS end_us
+                      PARTITION BY run, host, what ORDER BY seq DESC
+                      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS end_us
           FROM (SELECT *, total - least(min(total) OVER one, 0) AS depth
                 FROM (SELECT *, sum(opens) OVER one AS total
                       FROM (SELECT *, lag(opens) OVER one AS before FROM marks

@@ -47,9 +47,9 @@ TRANSACTIONS = """
     LEFT JOIN (
         SELECT run, transactional_id, asked AS commit_asked, min(decided) AS decided
         FROM (SELECT run, transactional_id, IF(what = 'commit', seq, NULL) AS asked,
-                     first_value(IF(what = 'decided', seq, NULL), true) OVER (
-                         PARTITION BY run, transactional_id ORDER BY seq
-                         ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS decided
+                     last_value(IF(what = 'decided', seq, NULL), true) OVER (
+                         PARTITION BY run, transactional_id ORDER BY seq DESC
+                         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS decided
               FROM (SELECT run, transactional_id, seq, 'commit' AS what FROM TransactionEnding
                     WHERE committing
                     UNION ALL
@@ -83,9 +83,9 @@ FINAL_STATES = """
     -- its state: committed, aborted or open. The next marker of its producer behind it decides.
     SELECT run, topic_id, partition, record_id, base_offset + place AS offset, state
     FROM (SELECT run, topic_id, partition, base_offset, log_start_offset, ids,
-                 IF(owned.run IS NULL, 'committed', coalesce(first_value(decision, true) OVER (
-                     PARTITION BY run, topic_id, partition, producer_id ORDER BY base_offset
-                     ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING), 'open')) AS state
+                 IF(owned.run IS NULL, 'committed', coalesce(last_value(decision, true) OVER (
+                     PARTITION BY run, topic_id, partition, producer_id ORDER BY base_offset DESC
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), 'open')) AS state
           FROM (SELECT run, topic_id, partition, log_start_offset, producer_id, base_offset, ids,
                        IF(marker.committed, 'committed',
                           IF(marker.committed IS NULL, NULL, 'aborted')) AS decision
