@@ -81,6 +81,16 @@ def test_a_reader_waits_at_the_last_stable_offset() -> None:
         assert excuse(rows, line) == ""
 
 
+def test_a_partition_keeps_a_transaction_that_nobody_ends() -> None:
+    line = "orders-0 has an open transaction of producer id 7 from offset 1 on"
+    assert excuse(HUNG, line, (STATE, loss())) == STANDING
+    assert excuse(HUNG, line, ((T, 0), loss(1, 3))) == STANDING
+    assert excuse(HUNG, line, ((T, 0), loss(0, 1))) == ""
+    assert excuse(HUNG, line) == ""
+    other = line.replace("id 7", "id 8")
+    assert excuse(HUNG, other, (STATE, loss())) == ""
+
+
 def test_a_reader_that_has_not_come_so_far_must_read_on() -> None:
     assert excuse(held(HUNG, 2), LAG, (STATE, loss())) == ""
 

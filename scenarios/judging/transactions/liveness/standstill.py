@@ -25,6 +25,7 @@ from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
 
 _GROUP = re.compile(r"group (\S+) (?:is at|was given records below) \d+ of (?:\d+ in )?(\S+)-(\d+)")
+_OPEN = re.compile(r"(\S+)-(\d+) has an open transaction of producer id (\d+) from offset (\d+) on")
 _NODE = re.compile(r"(\S+) (?:has records that are neither|handles what it was given)")
 
 
@@ -68,6 +69,11 @@ class Standstill:
             key = (self._topic_id(topic), int(partition))
             position, node = self._positions.get((group, key), (0, ""))
             return self._of_reader(group, key, position) or self._of_node(node)
+        found = _OPEN.match(line)
+        if found is not None:
+            topic, *numbers = found.groups()
+            partition, producer_id, offset = map(int, numbers)
+            return self._of_open((self._topic_id(topic), partition), producer_id, offset)
         found = _NODE.match(line)
         return "" if found is None else self._of_node(found[1])
 
@@ -103,13 +109,19 @@ class Standstill:
         stable = leader.last_stable_offset
         columns = zip(leader.base_offsets, leader.next_offsets, leader.producer_ids)
         producer_id = next((by for base, end, by in columns if base <= stable < end), -1)
+        return self._of_open(key, producer_id, stable, group)
+
+    def _of_open(
+        self, key: PartitionKey, producer_id: int, offset: int, group: str | None = None
+    ) -> str:
+        """Return why nobody ends the transaction of a producer that is open from an offset on."""
         ids = [
             each
             for each in self._ids_of_producer.get(producer_id, ())
             if group is None or group in self._groups_of_id.get(each, ())
         ]
         spots = [self._footing.of_id(each, -1) for each in ids]
-        return self._footing.lost([Spot(key, stable), *spots]) if ids else ""
+        return self._footing.lost([Spot(key, offset), *spots]) if ids else ""
 
     def _topic_id(self, topic: str) -> str:
         return next((id_ for id_, fact in self._topics.items() if fact.topic == topic), "")
