@@ -30,10 +30,10 @@ JUDGED_KINDS = (
     "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest", "MetadataCommitted",
     "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged", "PartitionOwner",
     "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted", "ReadsCommitted",
-    "Rebootstrapped", "ReplicaFailed", "Replicated", "SessionEnded", "TimeLimit", "TopicCreated",
-    "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
-    "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
-    "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
+    "Rebootstrapped", "ReplicaFailed", "Replicated", "SessionEnded", "SubscribedByPattern",
+    "TimeLimit", "TopicCreated", "TopicDeleted", "TransactionBegun", "TransactionEnded",
+    "TransactionEnding", "TransactionOffsets", "TransactionSent", "TransactionState",
+    "TransactionsLoaded", "ZkControllerWrite", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

@@ -52,6 +52,7 @@ from kafkasim.model.facts.clients import (
     Rebalanced,
     Rebootstrapped,
     SendFailed,
+    SubscribedByPattern,
 )
 from kafkasim.model.facts.groups import (
     CoordinatorLoaded,
@@ -282,6 +283,7 @@ __all__ = [
     "SendFailed",
     "SessionEnded",
     "StateChangeFailed",
+    "SubscribedByPattern",
     "Throttled",
     "TimeLimit",
     "TopicCreated",

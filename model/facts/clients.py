@@ -78,6 +78,13 @@ class Rebootstrapped:
 
 
 @value
+class SubscribedByPattern:
+    """The host's consumer of the group finds the topics that it subscribes to by a pattern."""
+
+    group: str
+
+
+@value
 class ReadReplica:
     """A consumer changed the broker from which it fetches a partition (KIP-392)."""
 

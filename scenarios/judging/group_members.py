@@ -71,8 +71,14 @@ class GroupMembers:
     def __init__(self, trace: FactSource) -> None:
         self._members: dict[tuple[str, str], GroupMember] = {}
         self._statics: dict[tuple[str, str], GroupMember] = {}  # by group.instance.id
+        self._patterns: dict[tuple[str, str], None] = {}  # groups and hosts that match patterns
         trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.GroupAssigned, self._on_group_assigned)
+        trace.subscribe(facts.SubscribedByPattern, self._on_pattern)
+
+    def by_pattern(self, group: str, member_id: str) -> bool:
+        """Return whether a member finds its topics by a pattern, in the metadata that it has."""
+        return (group, self.member(group, member_id).host) in self._patterns
 
     def member(self, group: str, member_id: str, instance_id: str | None = None) -> GroupMember:
         """Return a member. A static one asks without an id; the one that it gets names it.
@@ -91,6 +97,9 @@ class GroupMembers:
     def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
         member = self.member(fact.group, fact.member_id)
         member.completed, member.host = fact.generation, node
+
+    def _on_pattern(self, _s: int, _t: int, node: str, fact: facts.SubscribedByPattern) -> None:
+        self._patterns[fact.group, node] = None
 
     def _on_group_assigned(self, _s: int, _t: int, _n: str, fact: facts.GroupAssigned) -> None:
         member = self.member(fact.group, fact.member_id)

@@ -253,7 +253,9 @@ class Groups:
         """Return why this JoinGroup has to start a rebalance, or ""."""
         if request.member_id not in before.members:
             return "members"
-        leads = request.member_id == before.leader and before.state == STABLE
+        who = request.member_id
+        leads = who == before.leader and before.state == STABLE
+        matches = told != SAME_SUBSCRIPTION and self._known.by_pattern(fact.group, who)
         if before.loaded and len(request.protocols) > 1:
             return "protocols"  # the log holds the chosen one alone (GroupMetadataValue)
         if before.loaded and self._prepared.get(fact.group, -1) >= before.generation:
@@ -261,27 +263,31 @@ class Groups:
         if told != SAME_SUBSCRIPTION or leads:
             if told == OTHER_SUBSCRIPTION:
                 return "subscription"
-            member = self._known.member(fact.group, request.member_id)
+            member = self._known.member(fact.group, who)
             if member.completed != before.generation:
                 return "lost answer"
             if member.to_revoke == before.generation:
                 return "revocation"  # it gave up what the assignment lacks: others may have it now
         if leads and any(topic in self._resized for topic in self._topics(fact)):
             return "partitions"
+        if matches and any(topic in self._deleted for topic in self._topics(fact)):
+            return "topics"  # it may be without one for a time
         if leads and self._racks_changed and self._known.member(fact.group, before.leader).rack:
             return "racks"  # replicas of a broker that is away have none (PartitionRackInfo)
-        return "metadata" if leads and self._forgot_metadata(fact, request.member_id) else ""
+        forgot = (leads or matches) and self._forgot_metadata(fact, who)
+        return "metadata" if forgot else ""
 
-    def _forgot_metadata(self, fact: facts.GroupState, leader: str) -> bool:
-        """Return whether the leader's metadata was without its topics for a time.
+    def _forgot_metadata(self, fact: facts.GroupState, member_id: str) -> bool:
+        """Return whether a member's metadata was without its topics for a time.
 
-        The leader then finds other partitions than it had assigned
-        (ConsumerCoordinator.rejoinNeededOrPending). Either its client has rebootstrapped, or it
-        asked a ZooKeeper broker that has restarted: such a broker's metadata cache is empty until
-        it hears UpdateMetadata of the controller, and it answers Metadata without any topic.
+        A leader then finds other partitions than it had assigned, and any member finds no topics
+        that match its pattern (ConsumerCoordinator.rejoinNeededOrPending). It joins again, also if
+        it knows better by then. Either its client has rebootstrapped, or it asked a ZooKeeper
+        broker that has restarted: such a broker's metadata cache is empty until it hears
+        UpdateMetadata of the controller, and it answers Metadata without any topic.
         """
         since = self._formed.get((fact.group, fact.generation), 0) - STALE_METADATA_US
-        if self._blank.client(self._known.member(fact.group, leader).host, since):
+        if self._blank.client(self._known.member(fact.group, member_id).host, since):
             return True
         return self.cluster.zookeeper and self._blank.broker(since)
 

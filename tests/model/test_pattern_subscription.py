@@ -76,6 +76,24 @@ def test_a_topic_that_is_deleted_is_given_up() -> None:
     assert assigned(h)[-1] == ("orders-0",)
 
 
+def test_a_member_asks_for_metadata_before_it_joins_again() -> None:
+    h, _ = start("orders.*", **{"orders": 1, "orders-eu": 1})
+    polled(h, 100)
+    del h.cluster.topics["orders-eu"]
+
+    def metadata(node: str, message: MetadataRequest) -> MetadataResponse:
+        known = h.cluster.metadata(node, message)
+        h.cluster.topics["orders-eu"] = 1  # the next broker that is asked knows it
+        return known
+
+    h.cluster.handlers[MetadataRequest] = metadata
+    joins = len(subscribed(h))
+    h.run(6000)  # it hears of the deletion while its application does not poll
+    polled(h, 1000)
+    assert subscribed(h)[joins:] == [("orders", "orders-eu")]
+    assert len(assigned(h)) == 2
+
+
 def test_a_pattern_that_nothing_matches_joins_and_waits() -> None:
     h, _ = start("bills", orders=1)
     assert polled(h, 100) == ("records", {})

@@ -114,6 +114,12 @@ def _owns(member: str, generation: int, *owned: str, instance: str | None = None
 
 OFFSETS: Row = ("controller-1", facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 1, 3, 1))
 LOADED: Row = ("broker-1", facts.CoordinatorLoaded(0, 1, True))
+PAIR: list[Row] = [  # m1 leads, and m2 has taken the assignment of the first generation
+    OFFSETS, LOADED, _asks("JoinGroup", generation=-1), _asks("JoinGroup", "m2", -1),
+    _group("CompletingRebalance", 1, "m1", "m2"), _asks("SyncGroup"),
+    _group("Stable", 1, "m1", "m2"),
+    ("consumer-2", facts.ConsumerAssigned("billing", "m2", 1, ())),
+]  # fmt: skip
 ALONE: list[Row] = [  # a group of one member in its first generation
     OFFSETS, LOADED, _asks("JoinGroup", generation=-1), _group("PreparingRebalance", 0, "m1"),
     _group("CompletingRebalance", 1, "m1"), _asks("SyncGroup"), _group("Stable", 1, "m1"),
@@ -420,6 +426,19 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("controller-1", facts.TopicDeleted(3, T, "orders")), _asks("JoinGroup"),
          _group("PreparingRebalance", 1, "m1")],
         [_asks("JoinGroup"), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-rebalance a member that finds its topics by a pattern had no metadata": (
+        [*PAIR, ("consumer-2", facts.Rebootstrapped("consumer", "no-node"))],
+        [("consumer-2", facts.SubscribedByPattern("billing")), _asks("JoinGroup", "m2"),
+         _group("PreparingRebalance", 1, "m1", "m2")],
+        [_asks("JoinGroup", "m2"), _group("PreparingRebalance", 1, "m1", "m2")],
+    ),
+    "needless-rebalance a topic was deleted, and the pattern of a member has no others": (
+        [*PAIR, ("controller-1", facts.TopicDeleted(3, T, "orders"))],
+        [("consumer-2", facts.SubscribedByPattern("billing")), _asks("JoinGroup", "m2"),
+         _group("PreparingRebalance", 1, "m1", "m2")],
+        [("consumer-1", facts.SubscribedByPattern("billing")), _asks("JoinGroup", "m2"),
+         _group("PreparingRebalance", 1, "m1", "m2")],
     ),
     "needless-rebalance a deposed coordinator has begun another one that it could not store": (
         [OFFSETS, LOADED, _asks("JoinGroup", generation=-1), _asks("JoinGroup", "m2", -1),

@@ -74,6 +74,7 @@ _STORIES = """
     SELECT rejoins.run, rejoins.group, next_seq, any_value(rejoins.node) AS node,
            any_value(rejoins.state) AS state, any_value(rejoins.generation) AS generation,
            any_value(next_reason) AS next_reason, any_value(asked_for AND leads) AS leads,
+           any_value(asked_for AND curious) AS curious,
            any_value(rack) AS rack,
            max_by(told.node, IF(told.what = 'taken', told.seq, NULL)) AS host,
            coalesce(min(IF(told.generation = rejoins.generation AND told.member_id IS NULL,
@@ -105,10 +106,16 @@ _BLANK_BROKERS = """
     WHERE starts AND run IN (SELECT run FROM ZkControllerWrite)"""
 
 _NEEDLESS = """
-    -- Those that no change of topics, racks or metadata explains to the leader. Its client may have
+    -- Those that no change of topics, racks or metadata explains to the leader, or to a member that
+    -- finds its topics by a pattern, where only a deletion changes its topics. Its client may have
     -- rebootstrapped, or asked a ZooKeeper broker that had no metadata in the last ten seconds
     -- before the generation began, or since.
-    SELECT stories.* FROM stories
+    SELECT stories.*
+    FROM (SELECT stories.*, curious AND patterns.node IS NOT NULL AS matches
+          FROM stories LEFT JOIN (SELECT DISTINCT run, node, group FROM SubscribedByPattern)
+              AS patterns
+              ON stories.run = patterns.run AND stories.group = patterns.group
+              AND host = patterns.node) AS stories
     LEFT ANTI JOIN (SELECT wanted.run, group, min(greatest(wanted.seq, changed.seq)) AS since
                     FROM (SELECT run, group, seq, explode(topics) AS topic FROM members_told)
                         AS wanted
@@ -117,6 +124,13 @@ _NEEDLESS = """
                     GROUP BY wanted.run, group) AS topics
         ON stories.run = topics.run AND stories.group = topics.group AND leads
         AND topics.since < next_seq
+    LEFT ANTI JOIN (SELECT wanted.run, group, min(greatest(wanted.seq, gone.seq)) AS since
+                    FROM (SELECT run, group, seq, explode(topics) AS topic FROM members_told)
+                        AS wanted
+                    JOIN TopicDeleted AS gone ON wanted.run = gone.run AND wanted.topic = gone.topic
+                    GROUP BY wanted.run, group) AS absent
+        ON stories.run = absent.run AND stories.group = absent.group AND matches
+        AND absent.since < next_seq
     LEFT ANTI JOIN (
         SELECT changes.run, min(seq) AS since
         FROM (SELECT run, seq FROM BrokerRegistration
@@ -131,9 +145,9 @@ _NEEDLESS = """
         WHERE seq > coalesce(ready, -1) GROUP BY changes.run) AS racks
         ON stories.run = racks.run AND leads AND rack != '' AND racks.since < next_seq
     LEFT ANTI JOIN Rebootstrapped AS client ON stories.run = client.run AND host = client.node
-        AND leads AND client.seq < next_seq AND client.t_us >= formed_us - 10000000
-    LEFT ANTI JOIN blank_brokers AS blank ON stories.run = blank.run AND leads
-        AND blank.seq < next_seq AND until_us >= formed_us - 10000000"""
+        AND (leads OR matches) AND client.seq < next_seq AND client.t_us >= formed_us - 10000000
+    LEFT ANTI JOIN blank_brokers AS blank ON stories.run = blank.run
+        AND (leads OR matches) AND blank.seq < next_seq AND until_us >= formed_us - 10000000"""
 
 _RISEN = """
     -- Group epochs that rose in consumer groups with the same members, none of which told of other

@@ -35,7 +35,7 @@ from kafkasim.model.client.net.connections import Connections
 from kafkasim.model.client.net.metadata import NO_LEADER, Metadata
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import FinalPosition, ReadsCommitted
+from kafkasim.model.facts import FinalPosition, ReadsCommitted, SubscribedByPattern
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.values import random_uuid, value
 
@@ -155,6 +155,7 @@ class KafkaConsumer:
         self.subscription.auto_assigned = self.subscription.by_pattern = True
         self.subscription.subscription_pattern = None
         self._tell_isolation()
+        self.process.out.append(SubscribedByPattern(self.config.group_id))
         self.metadata.set_topics((), now)
         self.metadata.set_pattern(re.compile(args[0]), now)
         self._reply(call, None)

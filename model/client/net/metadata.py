@@ -121,6 +121,18 @@ class Metadata:
         if not self._in_flight:
             self._try_send(now)
 
+    def refresh(self, now: int) -> bool:
+        """Refresh the metadata unless the backoff forbids it; return whether a response is due.
+
+        One may be due already (updateRequested, timeToAllowUpdate).
+        """
+        last = self._last_refresh_us
+        if not self._update_requested and not self._in_flight:
+            wait = 0 if last is None else backoff_us(self.config, self._attempts, self.process.rng)
+            if now >= (last or 0) + wait:
+                self.request_update(now)
+        return self._update_requested or self._in_flight
+
     def update_leader(self, tp: TopicPartition, leader: tuple[int, int] | None, now: int) -> None:
         """Take the leader (id, epoch) that an error response named, if newer (KIP-951)."""
         if leader is None or leader[1] < 0 or not self.rules.takes_named_leader():

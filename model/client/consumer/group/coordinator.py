@@ -84,6 +84,7 @@ class ConsumerCoordinator:
         self._needs_prepare = True
         self._in_callback = False  # the application handles an event of the rebalance
         self._joined_topics: tuple[str, ...] = ()
+        self._stale_version: int | None = None  # of metadata that a pattern waits for; −1: for none
 
     # Driven by poll().
 
@@ -176,8 +177,8 @@ class ConsumerCoordinator:
         if not self._join.backoff_is_over(now):
             return
         known = self._metadata
-        if self._subscription.by_pattern and not known.pattern_answered:
-            return  # so that the pattern is matched with all topics before the first join
+        if self._subscription.by_pattern and not self._pattern_is_matched(now):
+            return
         for topic in self._subscription.topics:
             if topic not in known.partition_counts and topic not in known.topic_errors:
                 return  # the first metadata response is under way and wakes the poll
@@ -191,6 +192,17 @@ class ConsumerCoordinator:
                 self._give_up(gone, _unchanged)
             else:
                 self._send_join(now)
+
+    def _pattern_is_matched(self, now: int) -> bool:
+        """Return whether the pattern is matched with fresh metadata, which a member waits for.
+
+        It asks for new metadata once before it joins (ConsumerCoordinator.poll), so that not every
+        change of a topic takes a rebalance for each member. The first answer tells of all topics.
+        """
+        known = self._metadata
+        if self._stale_version is None:
+            self._stale_version = known.version if known.refresh(now) else -1
+        return known.pattern_answered and known.version != self._stale_version
 
     def _given_up(self) -> Partitions:
         """Return the partitions that the member gives up before it joins (onJoinPrepare)."""
@@ -239,6 +251,7 @@ class ConsumerCoordinator:
         partitions = self._join.assignment
         assert partitions is not None, self._config.group_id
         self._needs_prepare = True
+        self._stale_version = None
         self._membership.take_assignment()
         self._accept_matching(partitions)
         if any(tp.topic not in self._subscription.topics for tp in partitions):
