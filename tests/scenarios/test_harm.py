@@ -199,6 +199,12 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [heartbeat(7, stops=True), (8, "controller-1", registration(4, 2, "fenced", True))],
         [heartbeat(7), (8, "controller-1", registration(4, 2, "fenced", True))],
     ),
+    "FENCEREASON an unfencing that waited for a disk": (
+        [*HEARD, session_ended(14), (15, "controller-1", registration(3, 2))],
+        [(16, "controller-1", registration(4, 2, "fenced", True))],
+        [heartbeat(15), (15, "controller-1", registration(4, 2)),
+         (16, "controller-1", registration(5, 2, "fenced", True))],
+    ),
     "FENCEREASON a ZooKeeper session ends early": (
         TOUCHED, [zk_session(17.5, "expiring")], [zk_session(16, "expiring")],
     ),

@@ -117,27 +117,33 @@ _ZK_SILENCES = f"""
     WHERE t_us - since < least(greatest(wanted.limit_us, low.limit_us), high.limit_us) - 1000"""
 
 _FENCES = """
-    -- Fences without a reason since the broker was unfenced: an ended session, its own wish, a new
-    -- registration. A new controller tells older registrations again, which count once.
+    -- Fences without a reason since the heartbeat by which the broker was unfenced: an ended session,
+    -- its own wish, a new registration. A new controller tells older registrations again, which
+    -- count once.
     SELECT run, seq, broker
     FROM (
-        SELECT *, last(reason, true) OVER (PARTITION BY run, broker ORDER BY seq) AS known,
+        SELECT *, max(IF(what = 'reason', seq, NULL)) OVER told AS reason,
+               max(IF(what = 'unfenced', coalesce(ready, seq), NULL)) OVER told AS unfenced,
                max(offset) OVER (PARTITION BY run, broker ORDER BY seq
                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newest
         FROM (
-            SELECT run, seq, broker, offset, change, CASE change
-                WHEN 'registered' THEN 'registered' WHEN 'unfenced' THEN '' END AS reason
-            FROM BrokerRegistration
-            UNION ALL
-            SELECT run, seq, broker, NULL, NULL, 'session' FROM SessionEnded
-            UNION ALL
-            SELECT run, seq, broker, NULL, NULL, 'asked' FROM BrokerHeartbeat
-            WHERE want_fence OR want_shut_down
-            UNION ALL
-            SELECT run, seq, CAST(substring_index(client, '-', -1) AS BIGINT), NULL, NULL, event
-            FROM ZooKeeperSession
-            WHERE event IN ('closed', 'expired') AND client RLIKE '^broker-[0-9]+$'))
-    WHERE change = 'fenced' AND coalesce(known, '') = '' AND offset > coalesce(newest, -1)
+            SELECT *, max(IF(what = 'ready', seq, NULL)) OVER (
+                          PARTITION BY run, broker ORDER BY seq) AS ready
+            FROM (
+                SELECT run, seq, broker, offset,
+                       IF(change = 'registered', 'reason', change) AS what
+                FROM BrokerRegistration
+                UNION ALL
+                SELECT run, seq, broker, NULL, 'reason' FROM SessionEnded
+                UNION ALL
+                SELECT run, seq, broker, NULL, IF(want_fence OR want_shut_down, 'reason', 'ready')
+                FROM BrokerHeartbeat
+                UNION ALL
+                SELECT run, seq, CAST(substring_index(client, '-', -1) AS BIGINT), NULL, 'reason'
+                FROM ZooKeeperSession
+                WHERE event IN ('closed', 'expired') AND client RLIKE '^broker-[0-9]+$'))
+        WINDOW told AS (PARTITION BY run, broker ORDER BY seq))
+    WHERE what = 'fenced' AND (reason IS NULL OR reason < unfenced) AND offset > coalesce(newest, -1)
         AND run IN (SELECT run FROM BrokerHeartbeat UNION SELECT run FROM ZooKeeperSession)"""
 
 FENCE_REASON = offending(

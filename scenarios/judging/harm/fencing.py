@@ -5,7 +5,9 @@ received of this broker epoch, by the controller's clock. A new active controlle
 sessions anew (BrokerHeartbeatManager). A pause of the controller delays what it hears and what it
 decides alike, so it needs no excuse: what counts is what the controller had received. Besides the
 end of its session a broker may be fenced when it asked for it (a controlled shutdown, a broker
-that is not ready), and when it registers again.
+that is not ready), and when it registers again. It is unfenced by a heartbeat that asks for
+nothing. That record may wait for the controllers' disks, so it ends only the reasons from before
+that heartbeat.
 
 ZooKeeper: a session lasts its negotiated timeout from the last touch that the ensemble's leader
 heard of, by the leader's clock; the tick of the touch is over first, so it may last a tick longer.
@@ -32,7 +34,8 @@ class FenceReason:
         self._nodes = nodes
         self._active: dict[str, int] = {}  # controller, or ensemble's leader -> since when
         self._heard: dict[tuple[str, int, int], int] = {}  # controller, broker, epoch -> when
-        self._reasons: dict[int, None] = {}  # brokers with a reason to be fenced
+        self._reasons: dict[int, int] = {}  # broker with a reason to be fenced -> the last one's row
+        self._ready: dict[int, int] = {}  # broker -> row of the last heartbeat that asks for nothing
         self._offsets: dict[int, int] = {}  # broker -> its last registration seen
         self._touched: dict[tuple[str, int], int] = {}  # ensemble's leader, session -> when
         trace = cluster.trace
@@ -47,13 +50,13 @@ class FenceReason:
         if fact.active:
             self._active[node] = t
 
-    def _on_heartbeat(self, _seq: int, t: int, node: str, fact: facts.BrokerHeartbeat) -> None:
+    def _on_heartbeat(self, seq: int, t: int, node: str, fact: facts.BrokerHeartbeat) -> None:
         self._heard[node, fact.broker, fact.broker_epoch] = t
-        if fact.want_fence or fact.want_shut_down:
-            self._reasons[fact.broker] = None
+        asks = fact.want_fence or fact.want_shut_down
+        (self._reasons if asks else self._ready)[fact.broker] = seq
 
     def _on_session_ended(self, seq: int, t: int, node: str, fact: facts.SessionEnded) -> None:
-        self._reasons[fact.broker] = None
+        self._reasons[fact.broker] = seq
         heard = self._heard.get((node, fact.broker, fact.broker_epoch), 0)
         since = max(heard, self._active.get(node, 0))
         limit = self._nodes.limit_us(node, SESSION)
@@ -78,9 +81,10 @@ class FenceReason:
             return
         self._offsets[fact.broker] = fact.offset
         if fact.change == "registered":
-            self._reasons[fact.broker] = None  # a new registration is fenced until it has caught up
+            self._reasons[fact.broker] = seq  # a new registration is fenced until it has caught up
         elif fact.change == "unfenced":
-            self._reasons.pop(fact.broker, None)
+            if self._reasons.get(fact.broker, -1) < self._ready.get(fact.broker, seq):
+                self._reasons.pop(fact.broker, None)
         elif fact.change == "fenced" and fact.broker not in self._reasons:
             self.cluster.violated(
                 "FENCEREASON", seq, t, NOWHERE,
@@ -99,7 +103,7 @@ class FenceReason:
         if not fact.client.startswith("broker-") or not broker.isdigit():
             return
         if fact.event in ("closed", "expired"):
-            self._reasons[int(broker)] = None
+            self._reasons[int(broker)] = seq
         elif fact.event in ("created", "touched", "moved"):
             self._touched[node, fact.session_id] = t
         elif fact.event == "expiring":
