@@ -93,6 +93,7 @@ from kafkasim.model.facts.replication import (
     IsrChanged,
     IsrProposed,
     IsrUpdateFailed,
+    KeysAppended,
     LogDeleted,
     LogDirOffline,
     LogLoaded,
@@ -117,7 +118,13 @@ from kafkasim.model.facts.transactions import (
     TransactionsLoaded,
     TransactionState,
 )
-from kafkasim.model.facts.truth import FinalOffset, FinalPosition, FinalReplica, FinalResults
+from kafkasim.model.facts.truth import (
+    FinalCleaned,
+    FinalOffset,
+    FinalPosition,
+    FinalReplica,
+    FinalResults,
+)
 from kafkasim.model.facts.world import (
     ApplicationFailed,
     ClockDrifted,
@@ -233,6 +240,7 @@ __all__ = [
     "DiskReplaced",
     "FaultEnded",
     "FaultStarted",
+    "FinalCleaned",
     "FinalOffset",
     "FinalPosition",
     "FinalReplica",
@@ -249,6 +257,7 @@ __all__ = [
     "IsrProposed",
     "IsrUpdateFailed",
     "KeySent",
+    "KeysAppended",
     "LoadInProgress",
     "LogDeleted",
     "LogDirOffline",

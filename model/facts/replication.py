@@ -52,6 +52,21 @@ class Appended:
 
 
 @value
+class KeysAppended:
+    """A leader appends a batch to a compacted topic of users; the next ``Appended`` tells the rest.
+
+    Records of internal topics have no such row.
+    """
+
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    base_offset: int
+    keys: tuple[str, ...]  # of the records; bytes as Python writes them
+    tombstones: tuple[int, ...]  # the offsets of records without value
+
+
+@value
 class Replicated:
     """A follower appended batches that it had fetched."""
 

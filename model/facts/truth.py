@@ -28,6 +28,20 @@ class FinalReplica:
 
 
 @value
+class FinalCleaned:
+    """Where the records of the replica's ``FinalReplica`` stand, if a batch has lost some.
+
+    Without this row record i of a batch stands i behind its base offset.
+    """
+
+    topic_id: str
+    partition: int
+    leading: bool
+    leader_epoch: int
+    record_offsets: tuple[int, ...]  # of all ``record_ids``
+
+
+@value
 class FinalOffset:
     """A committed offset, in the view of a coordinator."""
 

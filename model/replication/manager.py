@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafkasim.model.facts import FinalReplica
+from kafkasim.model.facts import FinalCleaned, FinalReplica
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.replication.alter_partition import AlterPartitionManager, ControllerLink
 from kafkasim.model.replication.dynamic_config import DynamicBrokerConfig
@@ -30,7 +30,7 @@ from kafkasim.model.replication.requests.transactions.markers import Transaction
 from kafkasim.model.replication.requests.transactions.verification import TransactionVerification
 from kafkasim.model.replication.roles import PartitionStates, RoleChanges
 from kafkasim.model.replication.rules import ReplicationRules
-from kafkasim.model.storage.final_replica import final_replica
+from kafkasim.model.storage.final_replica import final_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,9 +156,10 @@ class ReplicaManager:
             if leader is not None:
                 leader.maybe_shrink(now)
 
-    def ground_truth(self) -> list[FinalReplica]:
+    def ground_truth(self) -> list[FinalCleaned | FinalReplica]:
         """Return the state of every replica, as the run's last facts."""
         return [
-            final_replica(partition.log, partition.leading, partition.leader_epoch)
+            fact
             for partition in self.partitions.values()
+            for fact in final_facts(partition.log, partition.leading, partition.leader_epoch)
         ]

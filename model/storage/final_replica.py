@@ -5,7 +5,8 @@ This has no counterpart in Kafka. The checks compare replicas by what they hold 
 
 from __future__ import annotations
 
-from kafkasim.model.facts import FinalReplica
+from kafkasim.model.facts import FinalCleaned, FinalReplica
+from kafkasim.model.records import offsets_of
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 
 
@@ -17,7 +18,7 @@ def final_replica(log: UnifiedLog, leading: bool, leader_epoch: int) -> FinalRep
     for batch in batches:
         before = len(record_ids)
         for record in batch.records:
-            if type(record.value) is int:  # else it is a tombstone, or of an internal topic
+            if isinstance(record.value, int):  # else it is of an internal topic
                 record_ids.append(record.value)
         counts.append(len(record_ids) - before)
     return FinalReplica(
@@ -38,3 +39,22 @@ def final_replica(log: UnifiedLog, leading: bool, leader_epoch: int) -> FinalRep
         tuple(counts),
         tuple(record_ids),
     )
+
+
+def final_facts(
+    log: UnifiedLog, leading: bool, leader_epoch: int
+) -> list[FinalCleaned | FinalReplica]:
+    """Return the content of ``log``, and where its records stand if a batch has lost some."""
+    found: list[FinalCleaned | FinalReplica] = [final_replica(log, leading, leader_epoch)]
+    batches = [batch for segment in log.segments for batch in segment.batches]
+    if all(batch.offset_deltas is None for batch in batches):
+        return found
+    offsets = [
+        offset
+        for batch in batches
+        for offset, record in zip(offsets_of(batch), batch.records, strict=True)
+        if isinstance(record.value, int)
+    ]
+    tp = log.tp
+    cleaned = FinalCleaned(log.topic_id, tp.partition, leading, leader_epoch, tuple(offsets))
+    return [cleaned, *found]

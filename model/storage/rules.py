@@ -6,6 +6,7 @@ is mechanism. The defaults are the rules of today's Kafka (KAFKA.md, 0.1 and 8.6
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from kafkasim.model.errors import NONE, Errors
@@ -179,6 +180,13 @@ class StorageRules:
         above the last stable offset may be of a transaction that aborts.
         """
         return min(last_stable_offset, active_base_offset)
+
+    def key_in_map(self, key: Hashable) -> Hashable:
+        """Return what stands for a key in the cleaner's map of keys (SkimpyOffsetMap).
+
+        Kafka takes the MD5 hash: of two keys with one hash, the older record would be removed.
+        """
+        return key
 
     def delete_horizon_passed(
         self, batch: RecordBatch, now_ms: int, delete_retention_ms: int

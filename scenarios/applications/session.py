@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkasim.model.records import Tombstone
 from kafkasim.sim.apps.client_port import ClientPort
 
 USERS = 1 << 20
@@ -37,6 +38,8 @@ class Payloads:
         count = self._next.get(node, 0)
         self._next[node] = count + 1
         record_id = number << 32 | count
+        if payload.value is None:
+            record_id = Tombstone(record_id)
         self._payloads[record_id] = payload
         return record_id
 

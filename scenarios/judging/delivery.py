@@ -5,8 +5,8 @@ compares them with the final log of each partition's leader. The Spark checks of
 ``analysis/checks`` find the same anomalies from the trace alone; a test compares the two, and
 what they excuse.
 
-Compacted topics are left out, so every offset of a user topic holds one record or a transaction
-marker, and Jepsen's *index* is an offset here. Which offsets hold nothing for a reader is what
+Every offset of a user topic holds one record or a transaction marker until a cleaner removes it,
+and Jepsen's *index* is an offset here. Which offsets hold nothing for a reader is what
 :class:`~kafkasim.scenarios.judging.transactions.holes.Holes` says.
 """
 
@@ -376,33 +376,23 @@ class Delivery:
 
     def _judge_log(self, key: PartitionKey, leader: facts.FinalReplica) -> None:
         offsets: dict[int, int] = {}
-        position = 0
-        ids = leader.record_ids
         aborted = self._holes.is_aborted
-        for base, count in zip(leader.base_offsets, leader.record_counts):
-            for index in range(count):
-                record_id = ids[position + index]
-                known = offsets.setdefault(record_id, base + index)
-                if known == base + index:
-                    continue
-                if aborted(key, known):  # sent again in another transaction
-                    offsets[record_id] = base + index
-                elif not aborted(key, base + index):
-                    self._note(
-                        "duplicate",
-                        key,
-                        f"record {record_id} at offsets {known} and {base + index}"
-                        " (producer-caused)",
-                        AT_END,
-                        offset=base + index,
-                        record_id=record_id,
-                    )
-            position += count
+        for record_id, at in zip(leader.record_ids, self._holes.record_offsets(leader)):
+            known = offsets.setdefault(record_id, at)
+            if known == at:
+                continue
+            if aborted(key, known):  # sent again in another transaction
+                offsets[record_id] = at
+            elif not aborted(key, at):
+                detail = f"record {record_id} at offsets {known} and {at} (producer-caused)"
+                self._note("duplicate", key, detail, AT_END, offset=at, record_id=record_id)
         read = self._values.get(key, {})
         covered = {group: self._start((group, key)) for group in self._groups.get(key, ())}
         for record_id, (offset, at_us, acked) in self._acked.get(key, {}).items():
             found_at, weak = offsets.get(record_id), acked.acks != -1
             if found_at is None:
+                if self._holes.was_removed(key, record_id):
+                    continue
                 if offset < 0 or offset >= leader.log_start_offset:
                     detail = f"record {record_id} acknowledged at {offset}"
                     began = at_us - acked.latency_us
@@ -442,7 +432,8 @@ class Delivery:
         group, last = place[0], self._committed[place][1]
         committed_only = self._holes.was_read_committed(group, key)
         for offset in range(low, high):
-            passed = self._holes.appended(key, offset) < self._passed.row(place, offset)
-            if passed and self._holes.holds(key, offset, committed_only):
+            row = self._passed.row(place, offset)
+            passed = self._holes.appended(key, offset) < row
+            if passed and self._holes.holds(key, offset, committed_only, row):
                 detail = f"group {group} committed past offset {offset} unprocessed"
                 self._note("skipped-by-commit", key, detail, last, group, offset=offset)

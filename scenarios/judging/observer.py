@@ -63,6 +63,7 @@ class Observer:
         self._quorum = True
         self._metadata = -1  # the highest offset committed
         self._trace = trace
+        self._names: dict[str, str] = {}  # of topics, by id
         self._polled: dict[tuple[str, str, int], int] = {}
         self._acked: dict[str, dict[int, int]] = {}  # topic id -> partition -> records
         for kind, handler in self._handlers().items():
@@ -106,6 +107,8 @@ class Observer:
             facts.LoadInProgress: self._on_load_in_progress,
             facts.LogLoaded: self._on_loaded,
             facts.LogStart: self._on_log_start,
+            facts.Cleaned: self._on_cleaned,
+            facts.CleaningFailed: self._on_cleaning_failed,
             facts.MetadataCommitted: self._on_metadata,
             facts.VotersChanged: self._on_voters,
             facts.MetadataSnapshot: self._on_snapshot,
@@ -179,6 +182,7 @@ class Observer:
             self.note(f"refused:{fact.error}", t_us)
 
     def _on_topic(self, _seq: int, t_us: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._names[fact.topic_id] = fact.topic
         if self._deleted.get(fact.topic, fact.topic_id) != fact.topic_id:
             self.note("topic-recreated", t_us)
 
@@ -352,6 +356,15 @@ class Observer:
             self.note("records-deleted", t_us)
         elif fact.reason == "reset" and fact.offset > 0:
             self.note("log-reset", t_us)
+
+    def _on_cleaned(self, _seq: int, t_us: int, _node: str, fact: facts.Cleaned) -> None:
+        if fact.removed:
+            self.note(f"cleaned:{self._names.get(fact.topic_id, fact.topic_id)}", t_us)
+
+    def _on_cleaning_failed(
+        self, _seq: int, t_us: int, _node: str, _fact: facts.CleaningFailed
+    ) -> None:
+        self.note("uncleanable", t_us)
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         if node in self._running:

@@ -115,6 +115,7 @@ class ProducerTable(Table):
     of equal weight) or zipf:N:S (N keys, exponent S). ``value`` and ``headers`` are texts in which
     {key}, {number} and {producer} are filled in; without ``value`` a record has ``value-size``
     bytes. With ``key-order`` the judge of ordering per key looks at the records (reordered-key).
+    ``tombstone-share`` of the records have no value: they delete their keys in a compacted topic.
     ``start`` and ``stop`` count from t = 0.
 
     With a ``transactional-id`` they send in transactions of ``transaction-records`` records, that
@@ -132,6 +133,7 @@ class ProducerTable(Table):
     value: str | None = None
     headers: dict[str, str] = {}
     key_order: bool = False
+    tombstone_share: float = Field(0.0, ge=0, le=1)
     rack: str | None = None
     start: Duration = 0
     stop: Duration | None = None

@@ -133,6 +133,8 @@ OBSERVATIONS: Mapping[str, str] = {
     "long-transaction": "a marker came a second or more after the first record of its transaction",
     "open-transaction-read": "a consumer got a record of a transaction that was still open",
     "transaction-coordinator-moved": "another broker coordinates a transactional id",
+    "cleaned": "a log cleaner removed records of a compacted topic; detail: the topic",
+    "uncleanable": "a log cleaner met a damaged log and gave it up",
     "expired": "retention deleted segments of a log",
     "recovered": "a log was recovered after an unclean stop",
     "follower-read": "a consumer was sent to a replica of its own rack (KIP-392)",

@@ -174,6 +174,13 @@ class NoSequenceCheck(StorageRules):
         return Errors.NONE
 
 
+class KeysCollide(StorageRules):
+    """The cleaner takes two keys of one length for the same."""
+
+    def key_in_map(self, key: Any) -> Any:
+        return len(key) if isinstance(key, str) else key
+
+
 class AnyControllerEpoch(ZkControllerRules):
     """Brokers obey every controller, whatever its epoch."""
 
@@ -318,6 +325,11 @@ MUTATIONS: tuple[Variant, ...] = (
         "M61-hands-over-at-once", "KIP-429", (HandsOverAtOnce,),
         "early-handover", "cooperative-rebalance",
         "A cooperative member's partition is given to another one only after it was revoked.",
+    ),
+    Variant(
+        "M70-keys-collide", "SkimpyOffsetMap", (KeysCollide,),
+        "LATEST", "changelog-leader-crash",
+        "The log cleaner removes a record only for a later one of the same key.",
     ),
     *HARM,
 )  # fmt: skip

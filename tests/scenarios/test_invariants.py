@@ -134,6 +134,14 @@ def _later(seconds: float) -> Row:
     return "world", seconds
 
 
+KEYS: Row = ("broker-1", facts.KeysAppended(T, P, 0, 0, ("a", "a"), ()))
+
+
+def removed(offset: int) -> facts.Cleaned:
+    """A cleaner removes a record of two."""
+    return facts.Cleaned(T, P, 0, 2, 0, 2, 0, 1000, (offset, offset + 1))
+
+
 STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
     "ACKED a leader without what was exposed": (
@@ -150,6 +158,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*START, ("broker-1", appended(0, (10,)))],
         [("broker-2", REPLICATED)],
         [("broker-2", appended(0, (99,)))],
+    ),
+    "LATEST the last value of a key": (
+        [*START, KEYS, ("broker-1", appended(0, (10, 11))), ("broker-1", high_watermark(2))],
+        [("broker-1", removed(0))],
+        [("broker-1", removed(1))],
     ),
     "ISRDATA a member without what is exposed": (
         [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,)))],

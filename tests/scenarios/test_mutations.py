@@ -49,6 +49,7 @@ TWINS = (
     "M22-zk-reassignment-forgotten",
     "M23-elr-kept",
     "M28-loads-one-buffer",
+    "M70-keys-collide",
 )
 """Mutations that the twin of a scenario of the catalogue shows."""
 

@@ -26,6 +26,7 @@ from kafkasim.model.facts import Appended, BecameFollower, BecameLeader, Replica
 from kafkasim.model.facts.transactions import MarkerWritten
 from kafkasim.model.messages import FetchPartition, FetchPartitionResponse
 from kafkasim.model.records import EndTransactionMarker, RecordBatch, TopicPartition
+from kafkasim.model.replication.logs.keys import keys_appended
 from kafkasim.model.replication.logs.log_truncation import truncate_log
 from kafkasim.model.replication.partitions.delayed_operations import DelayedOperations
 from kafkasim.model.replication.partitions.leader_state import LeaderState
@@ -244,6 +245,8 @@ class Partition:
         if written is not None and not result.duplicate:
             self.delayed.mark_dirty()
             no_data = written.control or self.tp.topic.startswith("__")
+            if self.log.compacted and not no_data:
+                context.out.append(keys_appended(self.topic_id, self.tp.partition, written))
             context.out.append(
                 Appended(
                     self.topic_id,

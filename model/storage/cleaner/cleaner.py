@@ -113,7 +113,7 @@ class Cleaning:
                 if record.key is not None and offset >= start:
                     if len(offsets) >= desired:
                         return True
-                    offsets.put(record.key, offset)
+                    offsets.put(self.log.rules.key_in_map(record.key), offset)
                 stats.map_records += 1
         offsets.latest_offset = batch.last_offset
         return False

@@ -110,13 +110,14 @@ class RecordFilter:
             return pairs
         passed = self._horizon_passed(batch)
         base, latest, get = batch.base_offset, self._offsets.latest_offset, self._offsets.get
+        in_map = self._rules.key_in_map
         return [
             (delta, record)
             for delta, record in pairs
             if base + delta > latest
             or (
                 record.key is not None
-                and base + delta >= get(record.key)
+                and base + delta >= get(in_map(record.key))
                 and (not passed or has_value(record))
             )
         ]

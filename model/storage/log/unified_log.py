@@ -108,7 +108,7 @@ class UnifiedLog:
         self._max_message_bytes = config.max_message_bytes
         self._segment_bytes = config.segment_bytes
         self._segment_ms = config.max_segment_ms
-        self._compacted = config.compacted
+        self.compacted = config.compacted
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
         self._timestamp_after_ms = config.message_timestamp_after_max_ms
         self._has_oldest = config.message_timestamp_before_max_ms < MAX_LONG
@@ -185,7 +185,7 @@ class UnifiedLog:
         if size > self._segment_bytes:
             return AppendResult(Errors.RECORD_LIST_TOO_LARGE, None, -1, -1)
         if client:
-            error = invalid(batch, self._compacted)
+            error = invalid(batch, self.compacted)
             if error is NONE and (
                 batch.max_timestamp_ms > now_ms + self._timestamp_after_ms or self._has_oldest
             ):

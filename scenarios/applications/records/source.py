@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkasim.model.facts import KeySent
-from kafkasim.model.records import NO_HEADERS, headers_size
+from kafkasim.model.records import NO_HEADERS, Tombstone, headers_size
 from kafkasim.scenarios.applications.session import Payload, Payloads
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NextRecord(NamedTuple):
-    """What a producer sends next; sizes are in bytes."""
+    """What a producer sends next; sizes are in bytes, −1 for no value."""
 
     key: str | None
     record_id: int
@@ -42,6 +42,10 @@ class RecordSource:
         self._base = number << 32
         self._payloads = payloads
         self._draw_key = key_source(table.keys, rng)
+        share = table.tombstone_share
+        self._draw_tombstone: Callable[[], bool] = (
+            (lambda: rng.random() < share) if share else (lambda: False)
+        )
         self._written = table.value is not None or bool(table.headers)
         self._since = -1  # the first record's id
 
@@ -50,6 +54,9 @@ class RecordSource:
         key, record_id = self._draw_key(), self._base | number
         if self._since < 0:
             self._since = record_id
+        if self._draw_tombstone():
+            self._payloads.keep(record_id, Payload(None, ()))
+            return NextRecord(key, Tombstone(record_id), -1, NO_HEADERS)
         if not self._written:
             return NextRecord(key, record_id, self._table.value_size, NO_HEADERS)
         places = {"key": key or "", "number": number, "producer": self._node}

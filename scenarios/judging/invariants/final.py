@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedPartition
 
 
 def check_log(
@@ -68,9 +68,7 @@ def _check_sequences(
     key = (fact.topic_id, fact.partition)
     trimmed = max(fact.log_start_offset, cluster.partition(*key).replica(node).trimmed)
     last: dict[int, tuple[int, int]] = {}  # producer -> (next sequence, base offset)
-    for base, end, producer, first in zip(
-        fact.base_offsets, fact.next_offsets, fact.producer_ids, fact.base_sequences, strict=True
-    ):
+    for base, end, producer, first in _with_removed(cluster.partition(*key), fact):
         if producer < 0 or first < 0 or end <= trimmed:
             continue
         known = last.get(producer)
@@ -81,6 +79,28 @@ def _check_sequences(
                 f"{node}: producer {producer} has sequence {first} at offset {base}; its batch"
                 f" before, at offset {known[1]}, ended before sequence {known[0]}",
             )  # fmt: skip
+
+
+def _with_removed(
+    state: TracedPartition, fact: facts.FinalReplica
+) -> list[tuple[int, int, int, int]]:
+    """Return (base, end, producer, first sequence) of a log's batches, and of those that it had
+    until a cleaner removed them."""
+    batches = [
+        *zip(
+            fact.base_offsets, fact.next_offsets, fact.producer_ids, fact.base_sequences,
+            strict=True,
+        )
+    ]  # fmt: skip
+    if not state.removed:
+        return batches
+    held = dict.fromkeys(zip(fact.next_offsets, fact.batch_epochs, strict=True))
+    for place in dict.fromkeys(state.removed.values()):
+        original = state.originals.get(place)
+        if original is not None and place not in held and place[0] <= fact.log_end_offset:
+            base, end, _, content = original
+            batches.append((base, end, content[0], content[2]))
+    return sorted(batches)
 
 
 class _Replay:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.cleaned.latest import Cleanings
 from kafkasim.scenarios.judging.invariants.traced import (
     TracedBatch,
     TracedCluster,
@@ -35,6 +36,20 @@ def _read(log: Any, offset: int, end: int) -> list[Any]:
         found += batches
         offset = batches[-1].last_offset + 1
     return found
+
+
+def _traced(batch: Any) -> TracedBatch:
+    """Return what a follower's batch holds, in the form of the leader's."""
+    records = batch.records
+    user = bool(records) and isinstance(records[0].value, int)
+    content = (
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        records[0].value if user else None,
+        records[-1].value if user else None,
+    )
+    return batch.base_offset, batch.last_offset + 1, batch.leader_epoch, content
 
 
 class Logs:
@@ -90,6 +105,8 @@ class Logs:
         )
         replica = state.replicas.get(node) or state.replica(node)
         batch = (fact.base_offset, fact.next_offset, fact.leader_epoch, content)
+        if state.compacted:
+            state.originals[fact.next_offset, fact.leader_epoch] = batch
         if not state.extend(replica, batch):
             self._mismatch(seq, t, node, state, batch)
         if fact.base_sequence >= 0:
@@ -110,16 +127,12 @@ class Logs:
         else:
             batches = _read(log, fact.base_offset, fact.next_offset)
         for each in batches:
-            first_id, last_id = each.records[0].value, each.records[-1].value
-            user = type(first_id) is int
-            content = (
-                each.producer_id,
-                each.producer_epoch,
-                each.base_sequence,
-                first_id if user else None,
-                last_id if user else None,
-            )
-            batch = (each.base_offset, each.last_offset + 1, each.leader_epoch, content)
+            batch = None
+            if state.removed:
+                Cleanings.fill(state, replica, each.base_offset)
+                if each.offset_deltas is not None:
+                    batch = Cleanings.original(state, each)
+            batch = batch or _traced(each)
             if not state.extend(replica, batch):
                 self._mismatch(seq, t, node, state, batch)
 

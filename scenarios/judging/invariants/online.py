@@ -1,9 +1,9 @@
 """All invariants of one run (KAFKA.md, 0), subscribed to its trace.
 
-ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py; META, ISRELIG and ONELEADER in
-metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in clients.py, EXCL of old consumers in
-owners.py; LOGORDER, EPOCHCACHE, PIDSTATE and ORDER in final.py. The judges of needless harm are in
-``judging/harm``.
+ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py, LATEST in cleaned; META,
+ISRELIG and ONELEADER in metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in clients.py,
+EXCL of old consumers in owners.py; LOGORDER, EPOCHCACHE, PIDSTATE and ORDER in final.py. The judges
+of needless harm are in ``judging/harm``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.consumer_groups import ConsumerGroups
 from kafkasim.scenarios.judging.groups import Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
+from kafkasim.scenarios.judging.invariants.cleaned.latest import Cleanings
 from kafkasim.scenarios.judging.invariants.clients import Clients
 from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
 from kafkasim.scenarios.judging.invariants.logs import Logs
@@ -31,7 +32,8 @@ from kafkasim.scenarios.judging.source import (
 
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
-    "NODUP", "ORDER", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE", "PIDSTATE", *HARM,
+    "NODUP", "ORDER", "LATEST", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE", "PIDSTATE",
+    *HARM,
     "needless-rebalance", "long-rebalance", "needless-eviction", "vanished-offset",
     "stale-coordinator", "early-handover",
 )  # fmt: skip
@@ -50,6 +52,7 @@ class Invariants:
     ) -> None:
         self.cluster = TracedCluster(trace, view, excuse, allows_unclean)
         self._logs = Logs(self.cluster)
+        Cleanings(self.cluster)
         self._metadata = Metadata(self.cluster)
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)

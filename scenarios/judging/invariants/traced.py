@@ -16,6 +16,7 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.model.coordinator.hashing import partition_for
+from kafkasim.model.records import COORDINATOR_TOPICS
 from kafkasim.scenarios.judging.source import (
     UNCLEAN,
     AllowsUnclean,
@@ -133,6 +134,11 @@ class TracedPartition:
     losses: list[Loss] = field(default_factory=list)
     reopened: bool = False  # a leader that lost records went on in its old leader epoch
     deleted: int = 0  # below it a leader deleted the records, by DeleteRecords or retention
+    compacted: bool = False  # it may be cleaned, so leaders' batches are remembered
+    originals: dict[tuple[int, int], TracedBatch] = field(default_factory=dict)
+    """Of a compacted topic: the batches that leaders appended, by end offset and leader epoch"""
+    removed: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Offsets that a cleaner has removed from a replica -> the batch (end offset, leader epoch)"""
 
     def extend(self, replica: TracedLog, batch: TracedBatch) -> bool:
         """Add a batch to a replica's log; return whether it agrees with all other replicas.
@@ -260,6 +266,8 @@ class TracedCluster:
         state = self.partitions.get(key)
         if state is None:
             state = self.partitions[key] = TracedPartition(key)
+            created = self.topics.get(topic_id)
+            state.compacted = created is not None and created.topic in COORDINATOR_TOPICS
         return state
 
     def violated(

@@ -60,21 +60,18 @@ class KeyOrder:
         self, partition: PartitionKey, leader: facts.FinalReplica
     ) -> list[tuple[int, int, int]]:
         """Return (offset, record id, later record before it) of the records out of order."""
-        ids = iter(leader.record_ids)
         last: dict[tuple[int, str], int] = {}
         seen: dict[int, None] = {}
         overtaken = []
-        for base, count in zip(leader.base_offsets, leader.record_counts):
-            for offset in range(base, base + count):
-                record_id = next(ids)
-                sent = self._keys.get(record_id)
-                if sent is None or record_id in seen or offset < leader.log_start_offset:
-                    continue
-                if self._holes.is_aborted(partition, offset):
-                    continue
-                seen[record_id] = None
-                before = last.get(sent, -1)
-                if record_id < before:
-                    overtaken.append((offset, record_id, before))
-                last[sent] = max(before, record_id)
+        for record_id, offset in zip(leader.record_ids, self._holes.record_offsets(leader)):
+            sent = self._keys.get(record_id)
+            if sent is None or record_id in seen or offset < leader.log_start_offset:
+                continue
+            if self._holes.is_aborted(partition, offset):
+                continue
+            seen[record_id] = None
+            before = last.get(sent, -1)
+            if record_id < before:
+                overtaken.append((offset, record_id, before))
+            last[sent] = max(before, record_id)
         return overtaken

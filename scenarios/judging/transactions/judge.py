@@ -234,6 +234,8 @@ class Transactions:
                     continue
                 detail = f"{transaction.name} committed without record {record_id}"
                 places = self._placed.appended(transaction, key, record_id)
+                if any(self._placed.was_removed(key, at) for at, _ in places):
+                    continue
                 spots = [Spot(key, at, at + 1, row) for at, row in places]
                 spots.append(self._epoch_given(transaction, transaction))
                 self._note("torn-transaction", key, detail, -1, record_id, spots=spots)

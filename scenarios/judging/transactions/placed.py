@@ -28,11 +28,16 @@ class Placed:
         """By the row of a transaction's begin, partition and record id: offsets, with the rows"""
         self._markers: dict[tuple[PartitionKey, int, int], facts.MarkerWritten] = {}
         self.leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        self._offsets: dict[tuple[PartitionKey, int], tuple[int, ...]] = {}
+        """Of a cleaned leader, by leader epoch: where the records of its final log stand"""
+        self._removed: dict[PartitionKey, dict[int, None]] = {}
         self._trace = trace
         self._follows = False
         trace.subscribe(facts.TransactionBegun, self._on_begun)
         trace.subscribe(facts.MarkerWritten, self._on_marker)
         trace.subscribe(facts.FinalReplica, self._on_final)
+        trace.subscribe(facts.FinalCleaned, self._on_final_cleaned)
+        trace.subscribe(facts.Cleaned, self._on_cleaned)
 
     def transaction_at(self, key: PartitionKey, offset: int, record_id: int) -> Transaction | None:
         """Return the transaction of a record that was appended at an offset; None without one."""
@@ -52,6 +57,7 @@ class Placed:
         """
         leader = self.leaders[key]
         start = leader.log_start_offset
+        offsets = self._offsets.get((key, leader.leader_epoch))
         undecided: dict[int, list[tuple[int, int]]] = {}
         position = 0
         columns = zip(
@@ -59,9 +65,8 @@ class Placed:
         )
         for base, epoch, producer_id, count in columns:
             marker = self._markers.get((key, base, epoch)) if not count else None
-            records = [
-                (base + index, leader.record_ids[position + index]) for index in range(count)
-            ]
+            places = offsets[position:] if offsets is not None else range(base, base + count)
+            records = [*zip(places, leader.record_ids[position : position + count])]
             position += count
             if marker is not None:
                 state = COMMITTED if marker.committed else ABORTED
@@ -78,6 +83,20 @@ class Placed:
         for found in undecided.values():
             for offset, record_id in found:
                 yield offset, record_id, OPEN
+
+    def was_removed(self, key: PartitionKey, offset: int) -> bool:
+        """Return whether a cleaner has removed the record at an offset from any replica."""
+        return offset in self._removed.get(key, {})
+
+    def _on_cleaned(self, _seq: int, _t: int, _node: str, fact: facts.Cleaned) -> None:
+        removed = self._removed.setdefault((fact.topic_id, fact.partition), {})
+        for low, high in zip(fact.removed[::2], fact.removed[1::2]):
+            removed.update(dict.fromkeys(range(low, high)))
+
+    def _on_final_cleaned(self, _seq: int, _t: int, _n: str, fact: facts.FinalCleaned) -> None:
+        if fact.leading:
+            place = ((fact.topic_id, fact.partition), fact.leader_epoch)
+            self._offsets[place] = fact.record_offsets
 
     def _on_begun(self, _seq: int, _t: int, _node: str, _fact: facts.TransactionBegun) -> None:
         """Follow the appends from the first transaction on: without one they cost nothing."""

@@ -1,0 +1,1 @@
+"""What log cleaners may remove, and what replicas may lack because of them."""

@@ -1,0 +1,149 @@
+"""LATEST: what a log cleaner may remove; and what every replica may lack because of it.
+
+A cleaner may remove the record at offset o if, and only if,
+
+- a committed record of the same key stands behind it, at an offset for which the cleaner has seen
+  the keys (``mapped_offset``). Committed: below a high watermark that a leader has had, and not of
+  an aborted transaction; or
+- its own transaction was aborted; or
+- it is a tombstone, or a marker, and a cleaning that began delete.retention.ms before has met it:
+  its delete horizon was set then at the latest, by this replica or by the one that it copied.
+
+So the last committed value of a key stays for ever, and a deletion for at least
+delete.retention.ms. Internal topics do not tell their keys: there only what follows is done.
+
+MATCH, ISRDATA and ACKED compare what replicas were given. A follower of a cleaned log is given
+less. It counts as having been given what any replica of the partition has removed, since what
+LATEST permits to one it permits to all (:meth:`Cleanings.fill`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from typing import Any
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedLog, TracedPartition
+from kafkasim.scenarios.judging.source import PartitionKey
+from kafkasim.scenarios.judging.transactions.holes import Holes
+
+
+class _Keys:
+    """What leaders have appended to one compacted partition of users."""
+
+    __slots__ = ("by_key", "met", "records")
+
+    def __init__(self) -> None:
+        self.records: dict[int, tuple[int, str, bool]] = {}  # by offset: epoch, key, tombstone?
+        self.by_key: dict[str, list[int]] = {}  # offsets, ascending
+        self.met: list[tuple[int, int, int]] = []  # base, next offset and begin of each cleaning
+
+
+class Cleanings:
+    """Follows compacted partitions."""
+
+    def __init__(self, cluster: TracedCluster) -> None:
+        self._cluster = cluster
+        self._keys: dict[PartitionKey, _Keys] = {}
+        self._holes: Holes | None = None
+        cluster.trace.subscribe(facts.KeysAppended, self._on_keys)
+        cluster.trace.subscribe(facts.Cleaned, self._on_cleaned)
+
+    def _on_keys(self, _seq: int, _t: int, _node: str, fact: facts.KeysAppended) -> None:
+        key = (fact.topic_id, fact.partition)
+        if self._holes is None:
+            self._holes = Holes(self._cluster.trace)
+        known = self._keys.get(key)
+        if known is None:
+            known = self._keys[key] = _Keys()
+            self._cluster.partition(*key).compacted = True
+        for offset, name in enumerate(fact.keys, fact.base_offset):
+            before = known.records.get(offset)
+            if before is not None:
+                if before[0] > fact.leader_epoch:
+                    continue
+                known.by_key[before[1]].remove(offset)
+            known.records[offset] = (fact.leader_epoch, name, offset in fact.tombstones)
+            insort(known.by_key.setdefault(name, []), offset)
+
+    def _on_cleaned(self, seq: int, t: int, node: str, fact: facts.Cleaned) -> None:
+        key = (fact.topic_id, fact.partition)
+        state = self._cluster.partition(*key)
+        replica = state.replica(node)
+        known = self._keys.get(key)
+        for low, high in zip(fact.removed[::2], fact.removed[1::2]):
+            for offset in range(low, high):
+                at = bisect_right(replica.nexts, offset)
+                if at < len(replica.nexts):
+                    state.removed[offset] = (replica.nexts[at], replica.epochs[at])
+                if known is not None:
+                    self._judge(state, known, seq, t, node, fact, offset)
+        if known is not None:
+            known.met.append((fact.base_offset, fact.next_offset, fact.began_ms))
+
+    def _judge(
+        self,
+        state: TracedPartition,
+        known: _Keys,
+        seq: int,
+        t: int,
+        node: str,
+        fact: facts.Cleaned,
+        offset: int,
+    ) -> None:
+        assert self._holes is not None
+        record = known.records.get(offset)
+        if record is not None:
+            if self._holes.is_aborted(state.key, offset):
+                return
+            end = min(fact.mapped_offset, state.exposed)
+            behind = known.by_key[record[1]]
+            for later in behind[bisect_right(behind, offset) :]:
+                if later < end and not self._holes.is_aborted(state.key, later):
+                    return
+        elif not self._holes.is_marker(state.key, offset):
+            return  # of a time before the topic was compacted
+        lasting = record is not None and not record[2]
+        met = [began for base, end, began in known.met if base <= offset < end]
+        if not lasting and met and min(met) + fact.delete_retention_ms <= fact.began_ms:
+            return
+        if record is None:
+            what = "the marker of a transaction before its delete horizon"
+        elif lasting:
+            what = f"the last committed record of {record[1]}"
+        else:
+            what = f"the deletion of {record[1]} before its delete horizon"
+        self._cluster.violated(
+            "LATEST", seq, t, state.key,
+            f"the cleaner of {node} removed offset {offset}, {what}",
+            state.losses[0].reason if state.losses else "",
+        )  # fmt: skip
+
+    @staticmethod
+    def fill(state: TracedPartition, replica: TracedLog, offset: int) -> None:
+        """Give a follower the batches below ``offset`` that were removed from what it copies."""
+        at = replica.log_end_offset
+        while at < offset:
+            original = state.originals.get(state.removed.get(at, (-1, -1)))
+            if original is None or not all(
+                each in state.removed for each in range(original[0], original[1])
+            ):
+                return
+            state.extend(replica, original)
+            at = original[1]
+
+    @staticmethod
+    def original(state: TracedPartition, batch: Any) -> Any:
+        """Return a batch as its leader appended it, if a replica may have got this rest of it.
+
+        None: it has lost a record that no replica has removed, or it is not that batch.
+        """
+        original = state.originals.get((batch.last_offset + 1, batch.leader_epoch))
+        if original is None:
+            return None
+        base, end, _, content = original
+        stays = dict.fromkeys([base + delta for delta in batch.offset_deltas or ()])
+        lost = [offset for offset in range(base, end) if offset not in stays]
+        producer = (batch.producer_id, batch.producer_epoch, batch.base_sequence)
+        same = base == batch.base_offset and producer == content[:3]
+        return original if same and all(each in state.removed for each in lost) else None

@@ -1,0 +1,134 @@
+"""What a cleaner may remove, and what readers and replicas may lack because of it.
+
+Both judges are held to these cases: the one in memory and the checks from the trace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkasim.model import facts
+from tests.analysis.analysis_rows import (
+    Case,
+    T,
+    acked,
+    committed,
+    final,
+    mark,
+    marker,
+    polled,
+    positioned,
+    processed,
+    topic,
+)
+
+Row = tuple[str, Any]
+
+
+def keyed(
+    base: int, *keys: str, gone: tuple[int, ...] = (), epoch: int = 1, producer: int = 7
+) -> list[Row]:
+    """A leader appends one batch; the id of a record is its offset and 100."""
+    end = base + len(keys)
+    ids = tuple(range(100 + base, 100 + end))
+    told = facts.KeysAppended(T, 0, epoch, base, keys, gone)
+    batch = facts.Appended(T, 0, epoch, base, end, producer, 0, base, ids)
+    return [("broker-1", told), ("broker-1", batch)]
+
+
+def cleaned(
+    *removed: int, end: int, mapped: int = -1, began: int = 0, broker: int = 1
+) -> tuple[str, facts.Cleaned]:
+    """A cleaner replaces all below ``end``; delete.retention.ms is 1000."""
+    return f"broker-{broker}", facts.Cleaned(
+        T, 0, 0, end, 0, end if mapped < 0 else mapped, began, 1000, removed
+    )
+
+
+def where(*offsets: int) -> tuple[str, facts.FinalCleaned]:
+    """Where the records of the leader's final log stand."""
+    return "broker-1", facts.FinalCleaned(T, 0, True, 1, offsets)
+
+
+def left(*offsets: int, end: int) -> list[Row]:
+    """The final log of a leader: one batch of the records that are left."""
+    ids = tuple(100 + offset for offset in offsets)
+    fact = facts.FinalReplica(
+        T, 0, True, 1, 0, end, end, end, (1, 0), (0,), (end,), (1,), (7,), (0,), (len(ids),), ids
+    )
+    return [where(*offsets), ("broker-1", fact)]
+
+
+A_B_A = [topic(), *keyed(0, "a", "b", "a"), mark(3)]
+DELETED = [topic(), *keyed(0, "a", "b", gone=(0,)), mark(2)]
+
+LATEST_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "cleaned: an older value": ([*A_B_A, cleaned(0, 1, end=3)], {}),
+    "cleaned: the last value": ([*A_B_A, cleaned(2, 3, end=3)], {"LATEST": 1}),
+    "cleaned: two last values": ([*A_B_A, cleaned(1, 3, end=3)], {"LATEST": 2}),
+    "cleaned: for a value above the high watermark": (
+        [topic(), *keyed(0, "a", "b", "a"), mark(2), cleaned(0, 1, end=3)], {"LATEST": 1}),
+    "cleaned: for a value beyond the map of keys": (
+        [*A_B_A, cleaned(0, 1, end=3, mapped=2)], {"LATEST": 1}),
+    "cleaned: for an aborted value": (
+        [topic(), *keyed(0, "a"), *keyed(1, "a", producer=8), *marker(2, False, producer=8),
+         mark(3), cleaned(0, 1, end=3)], {"LATEST": 1}),
+    "cleaned: an aborted value": (
+        [topic(), *keyed(0, "a"), *marker(1, False), mark(2), cleaned(0, 1, end=2)], {}),
+    "cleaned: a deletion at once": ([*DELETED, cleaned(0, 1, end=2)], {"LATEST": 1}),
+    "cleaned: a deletion that was met a moment ago": (
+        [*DELETED, cleaned(end=2, began=5), cleaned(0, 1, end=2, began=1004)], {"LATEST": 1}),
+    "cleaned: a deletion that was met long ago": (
+        [*DELETED, cleaned(end=2, began=5), cleaned(0, 1, end=2, began=1005)], {}),
+    "cleaned: a deletion that another replica met long ago": (
+        [*DELETED, cleaned(end=2, began=5, broker=2), cleaned(0, 1, end=2, began=1005)], {}),
+    "cleaned: a deletion, but the cleaning had met other segments": (
+        [*DELETED, cleaned(end=0, began=5), cleaned(0, 1, end=2, began=1005)], {"LATEST": 1}),
+    "cleaned: a marker at once": (
+        [topic(), *keyed(0, "a"), *marker(1, False), mark(2), cleaned(0, 2, end=2)],
+        {"LATEST": 1}),
+    "cleaned: a marker that was met long ago": (
+        [topic(), *keyed(0, "a"), *marker(1, False), mark(2), cleaned(0, 1, end=2, began=5),
+         cleaned(1, 2, end=2, began=1005)], {}),
+}  # fmt: skip
+
+CLEANED_READS: dict[str, tuple[Case, dict[str, int]]] = {
+    "not skipped: cleaned before": (
+        [positioned(0), *A_B_A, cleaned(0, 1, end=3), polled([1, 2], [101, 102])], {}),
+    "skipped: cleaned afterwards": (
+        [positioned(0), *A_B_A, polled([1, 2], [101, 102]), cleaned(0, 1, end=3)],
+        {"poll-skip": 1}),
+    "skipped: another offset was cleaned": (
+        [positioned(0), *A_B_A, cleaned(0, 1, end=3), polled([2], [102])], {"poll-skip": 1}),
+    "not skipped by commit: cleaned before": (
+        [topic(), positioned(0), *A_B_A, cleaned(0, 1, end=3), polled([1, 2], [101, 102]),
+         processed(1, 3), committed(3), *left(1, 2, end=3)], {}),
+    "skipped by commit: cleaned afterwards": (
+        [topic(), positioned(1), *A_B_A, positioned(0), processed(1, 3), committed(3),
+         cleaned(0, 1, end=3), polled([1, 2], [101, 102]), *left(1, 2, end=3)],
+        {"skipped-by-commit": 1}),
+    "not lost: cleaned": (
+        [topic(), *A_B_A, acked(0, 100, 101, 102), cleaned(0, 1, end=3), *left(1, 2, end=3)], {}),
+    "not lost: cleaned, acknowledged without an offset": (
+        [topic(), *A_B_A, acked(-1, 100, 101, 102), cleaned(0, 1, end=3), *left(1, 2, end=3)],
+        {}),
+    "lost: another record was cleaned": (
+        [topic(), *A_B_A, acked(0, 100, 101, 102), cleaned(0, 1, end=3), *left(2, end=3)],
+        {"lost-write": 1}),
+    "not unseen, not a duplicate: records stand behind gaps": (
+        [topic(), positioned(0), *A_B_A, acked(0, 100, 101, 102), cleaned(0, 1, end=3),
+         polled([1, 2], [101, 102]), *left(1, 2, end=3)], {}),
+    "unseen: what a cleaner has left": (
+        [topic(), positioned(0), *A_B_A, acked(0, 100, 101, 102), cleaned(0, 1, end=3),
+         polled([1], [101]), *left(1, 2, end=3)], {"unseen": 1}),
+}  # fmt: skip
+
+CLEANED_LOGS: dict[str, tuple[Case, dict[str, int]]] = {
+    "logs agree: a batch that one has cleaned": (
+        [topic(), *keyed(0, "a"), *keyed(1, "b"), *keyed(2, "a"), mark(3), cleaned(0, 1, end=3),
+         final(1, 101, 102, start=1), final(2, 100, 101, 102)], {}),
+    "logs disagree: a batch that nobody has cleaned": (
+        [topic(), *keyed(0, "a"), *keyed(1, "b"), *keyed(2, "a"), mark(3), cleaned(0, 1, end=3),
+         final(1, 100, 101, 102), final(2, 100, 101, high_watermark=3)], {"MATCH": 1}),
+}  # fmt: skip
+"""From final logs alone: of the checks from the trace."""

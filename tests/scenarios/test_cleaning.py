@@ -1,0 +1,105 @@
+"""The judges in memory on cleaned logs; Spark has the same cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafkasim.model import facts
+from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
+from kafkasim.scenarios.judging.delivery import Delivery
+from kafkasim.scenarios.judging.invariants.online import Invariants
+from tests.analysis.analysis_rows import T, mark, topic
+from tests.analysis.cleaning_cases import CLEANED_READS, LATEST_CASES, cleaned, keyed
+from tests.scenarios.fact_makers import FakeTrace
+from tests.scenarios.test_invariants import LIMITS
+
+
+@pytest.mark.parametrize("name", LATEST_CASES)
+def test_what_a_cleaner_may_remove(name: str) -> None:
+    rows, expected = LATEST_CASES[name]
+    found = [each for each in violations(list(rows)) if each == "LATEST"]
+    assert found == ["LATEST"] * expected.get("LATEST", 0)
+
+
+@pytest.mark.parametrize("name", CLEANED_READS)
+def test_what_readers_may_lack(name: str) -> None:
+    rows, expected = CLEANED_READS[name]
+    trace = FakeTrace()
+    delivery = Delivery(trace, lambda _key: [])
+    trace.record(list(rows))
+    found = {anomaly.name: anomaly.count for anomaly in delivery.finish()}
+    assert found == expected
+
+
+def violations(rows: list[Any], *copied: RecordBatch) -> list[str]:
+    """Return the invariants that the rows break; broker-2 has these batches in its log."""
+    trace = FakeTrace()
+    log = Log(*copied)
+    invariants = Invariants(
+        trace, lambda _node, _t, _p: log, lambda _key, _node: "", lambda _: False, LIMITS
+    )
+    trace.record(rows)
+    return [each.invariant for each in invariants.finish()]
+
+
+class Log:
+    """A follower's log, as the judge reads it."""
+
+    last_batch = None
+
+    def __init__(self, *batches: RecordBatch) -> None:
+        self.batches = batches
+
+    def read(self, offset: int, _max_bytes: int, end: int) -> list[RecordBatch]:
+        return [each for each in self.batches if offset <= each.last_offset < end]
+
+
+def stored(base: int, *ids: int, deltas: tuple[int, ...] | None = None, end: int = 0) -> Any:
+    """A batch of the leader's, or what is left of it."""
+    records = tuple([Record("k", each, 40, 0) for each in ids])
+    one = assigned(batch_of(records, producer_id=7, producer_epoch=0, base_sequence=base), base, 1)
+    if deltas is None:
+        return one
+    return RecordBatch(base, end - 1, 1, 7, 0, base, records, 100, 0, False, False, deltas)
+
+
+def replicated(base: int, end: int) -> tuple[str, facts.Replicated]:
+    return "broker-2", facts.Replicated(T, 0, 1, 1, base, end)
+
+
+THREE = [topic(), *keyed(0, "a", "b"), *keyed(2, "a"), *keyed(3, "b"), mark(4)]
+
+
+def test_a_follower_copies_what_is_left_of_a_batch() -> None:
+    rows = [*THREE, cleaned(0, 1, end=4), replicated(0, 4)]
+    left = stored(0, 101, deltas=(1,), end=2)
+    assert violations(rows, left, stored(2, 102), stored(3, 103)) == []
+
+
+def test_a_follower_copies_a_log_without_a_cleaned_batch() -> None:
+    rows = [*THREE, cleaned(0, 2, end=4), replicated(2, 4)]
+    assert violations(rows, stored(2, 102), stored(3, 103)) == []
+
+
+def test_a_follower_copies_a_batch_without_records() -> None:
+    rows = [*THREE, cleaned(0, 2, end=4), replicated(0, 4)]
+    left = stored(0, deltas=(), end=2)
+    assert violations(rows, left, stored(2, 102), stored(3, 103)) == []
+
+
+@pytest.mark.parametrize(
+    ("removed", "copied"),
+    [
+        ((0, 1), [stored(2, 102), stored(3, 103)]),  # offset 1 has not been removed
+        ((0, 1), [stored(0, deltas=(), end=2), stored(2, 102), stored(3, 103)]),
+        ((), [stored(0, 101, deltas=(1,), end=2), stored(2, 102), stored(3, 103)]),
+        ((0, 1), [stored(0, 101, deltas=(1,), end=2), stored(3, 103)]),  # offset 2 is missing
+    ],
+)
+def test_a_follower_lacks_what_nobody_has_cleaned(
+    removed: tuple[int, ...], copied: list[RecordBatch]
+) -> None:
+    rows = [*THREE, cleaned(*removed, end=4), replicated(copied[0].base_offset, 4)]
+    assert "MATCH" in violations(rows, *copied)
