@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kafkasim.analysis.spark import archive
@@ -23,6 +25,10 @@ from kafkasim.analysis.spark.java import java_home
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 LOCAL = "local[*]"
+
+
+class SparkRefused(RuntimeError):
+    """Spark did not start; the message is one line with the master and Spark's reason."""
 
 
 def session(
@@ -39,6 +45,7 @@ def session(
 
     Raises:
         JavaMissing: there is no Java to run Spark on.
+        SparkRefused: no master answers, or Spark cannot use what is configured.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -62,7 +69,10 @@ def session(
         builder = builder.master(master)
     for key, setting in settings.items():
         builder = builder.config(key, setting)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise SparkRefused(_refusal(master, error)) from None
     if is_local(master):
         spark.sparkContext.setLogLevel("ERROR")
     return spark
@@ -71,6 +81,16 @@ def session(
 def is_local(master: str) -> bool:
     """Return whether a master runs all of Spark in one process of this machine."""
     return master == "local" or master.startswith("local[")
+
+
+def _refusal(master: str, error: Exception) -> str:
+    reason = str(error)
+    if isinstance(error, Py4JJavaError):
+        reason = str(error.java_exception.getMessage() or error.java_exception)
+    first = reason.strip().partition("\n")[0]
+    if "stopped SparkContext" in first:
+        first = "it stopped at once, as if no master answers there"
+    return f"Spark did not start with master {master!r}: {first} (its own log is above)"
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,12 @@ def test_options_that_a_java_does_not_know_are_dropped(
     command = [java_home() / "bin" / "java", VECTOR, "-cp", "a b", SECURITY, "Main"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert said == ["-cp", "a b", *kept, "Main"]
+
+
+@pytest.mark.slow
+def test_a_master_that_spark_does_not_know_is_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kafkasim.scenarios.cli", "check", str(tmp_path)]
+    done = subprocess.run([*command, "--master", "nonsense"], capture_output=True, text=True)
+    assert done.returncode == 2, done
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("kafkasim: error: Spark did not start with master 'nonsense': ")

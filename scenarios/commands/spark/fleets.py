@@ -66,10 +66,11 @@ def input_errors() -> Iterator[None]:
     """Turn errors about the user's input into :class:`InputError`."""
     from kafkasim.analysis.runs import BadInput
     from kafkasim.analysis.spark.java import JavaMissing
+    from kafkasim.analysis.spark.session import SparkRefused
 
     try:
         yield
-    except (BadInput, JavaMissing) as error:
+    except (BadInput, JavaMissing, SparkRefused) as error:
         raise InputError(one_line(error)) from None
     except Exception as error:
         from kafkasim.analysis.spark.files import damaged
