@@ -32,7 +32,8 @@ _UNCHOSEN = """
     WHERE unchosen"""
 
 _FORGOTTEN = """
-    -- Groups of which a coordinator loaded fewer members than another broker had last told.
+    -- Groups of which a coordinator loaded fewer members than another broker had last told, or of
+    -- which another broker tells members that the last one to load it does not know.
     SELECT run, group, at
     FROM (SELECT loaded.run, loaded.group, loaded.seq AS at, loaded.member_ids,
                  max_by(told.member_ids, told.seq) AS known
@@ -42,7 +43,15 @@ _FORGOTTEN = """
           WHERE loaded.reason = 'loaded'
               AND (loaded.run, loaded.group) IN (SELECT run, group FROM fenced)
           GROUP BY loaded.run, loaded.group, loaded.seq, loaded.member_ids, told.node)
-    WHERE size(array_except(known, member_ids)) > 0"""
+    WHERE size(array_except(known, member_ids)) > 0
+    UNION ALL
+    SELECT run, group, seq
+    FROM (SELECT *, last(IF(node = loader, member_ids, NULL), true) OVER (
+              PARTITION BY run, group ORDER BY seq) AS known
+          FROM (SELECT run, node, group, seq, member_ids, last(IF(reason = 'loaded', node, NULL),
+                    true) OVER (PARTITION BY run, group ORDER BY seq) AS loader
+                FROM GroupState WHERE (run, group) IN (SELECT run, group FROM fenced)))
+    WHERE node != loader AND size(array_except(member_ids, known)) > 0"""
 
 _RESIZED = """
     -- Since when some topic of a run has, or had, another number of partitions.

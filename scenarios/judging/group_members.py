@@ -154,7 +154,8 @@ class Excuses:
 
     A sticky assignor fails when members own partitions that the leader's metadata lacks, so once a
     topic's size has changed. A static member is fenced when a coordinator that has loaded the group
-    does not know the id that its predecessor gave it: in a rebalance that id is in memory only.
+    does not know the id that its predecessor gave it: in a rebalance that id is in memory only. The
+    predecessor may also give it later, until it hears that it is deposed.
 
     Two more in a group that changes its protocol (KIP-848), to consumers of the new one. Its member
     that was fenced asks a group that is a classic one again (getOrMaybeCreateConsumerGroup). A
@@ -167,6 +168,7 @@ class Excuses:
         self._by_id: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
         self._known: dict[str, dict[str, tuple[str, ...]]] = {}  # group -> broker -> its last ids
+        self._loader: dict[str, str] = {}  # group -> the last broker that loaded it
         self._forgotten: dict[str, None] = {}  # groups of which a coordinator lacked some of them
         self._started: dict[str, int] = {}  # host -> when
         self._belongs: dict[str, dict[str, None]] = {}  # host -> its groups since then
@@ -223,8 +225,12 @@ class Excuses:
         elif self._unchosen.get(fact.group) == NEVER:
             self._unchosen[fact.group] = t
         known = self._known.setdefault(fact.group, {})
+        loader = self._loader.get(fact.group, node)
         if fact.reason == "loaded":
+            self._loader[fact.group] = node
             for broker, members in known.items():
                 if broker != node and not set(members).issubset(fact.member_ids):
                     self._forgotten[fact.group] = None
+        elif loader != node and not set(fact.member_ids).issubset(known.get(loader, ())):
+            self._forgotten[fact.group] = None
         known[node] = fact.member_ids

@@ -56,6 +56,10 @@ _ALLOWED: dict[str, list[Row]] = {
     "fenced: a coordinator has loaded the group without the member": [
         group("PreparingRebalance", "i-1", "i-2"),
         group("Stable", "i-1", protocol="range", node="broker-2", reason="loaded"), FENCED],
+    "fenced: a deposed coordinator has taken the member in after another one loaded the group": [
+        group("Empty", protocol="range"),
+        group("Stable", "i-1", protocol="range", node="broker-2", reason="loaded"),
+        group("PreparingRebalance", "i-2"), FENCED],
     "no plan: a topic grew": [created(1), grown(1), NO_PLAN],
     "no plan: a topic was created again with more partitions": [
         created(1), created(2, "other-id"), NO_PLAN],
@@ -81,6 +85,9 @@ _BAD: dict[str, list[Row]] = {
     "fenced: a coordinator has loaded the group with the member": [
         group("PreparingRebalance", "i-1"),
         group("Stable", "i-1", "i-2", protocol="range", node="broker-2", reason="loaded"), FENCED],
+    "fenced: the last coordinator to load the group has taken the member in": [
+        group("Stable", "i-1", protocol="range", reason="loaded"),
+        group("PreparingRebalance", "i-2"), FENCED],
     "fenced: the group lost the member without a load": [
         group("Stable", "i-1", "i-2", protocol="range"), LEAVES,
         group("Stable", "i-1", protocol="range"), FENCED],
