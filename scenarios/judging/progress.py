@@ -118,7 +118,8 @@ class Progress:
 
         ``waits`` explains lines that wait for a transaction that nobody will end
         (``transactions/liveness/standstill.py``), or for a partition that nobody leads
-        (``transactions/liveness/unborn.py``). Three other situations of Kafka last until an
+        (``transactions/liveness/unborn.py``), or for partitions that a static leader has not found
+        (``transactions/liveness/static_leader.py``). Three other situations of Kafka last until an
         operator acts:
 
         - A follower whose log diverges from the leader's within one epoch fails until the next

@@ -36,6 +36,7 @@ from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
+from kafkasim.scenarios.judging.transactions.liveness.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.unborn import Unborn
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
@@ -89,6 +90,7 @@ class ScenarioRun:
         self.standstill = Standstill(self.trace, self.invariants.losses, self.progress.positions)
         clients = self.cluster.clients
         self.unborn = Unborn(self.trace, clients.transactional_ids, clients.members)
+        self.static_leaders = StaticLeaders(self.trace)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.losses)
         self.resets = NeedlessResets(self.trace, self.invariants.losses, _own_groups(scenario))
@@ -228,7 +230,8 @@ class ScenarioRun:
         )
 
     def _why_it_waits(self, line: str) -> str:
-        return self.standstill.excuse(line) or self.unborn.excuse(line)
+        waits = (self.standstill.excuse, self.unborn.excuse, self.static_leaders.excuse)
+        return next((why for each in waits if (why := each(line))), "")
 
     def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:
         """Return (topic, topic id, partition) of what a group reads."""

@@ -1,1 +1,1 @@
-"""What keeps a healed cluster with transactions from its end: work under way, and standstills."""
+"""What keeps a healed cluster from its end: work under way, and standstills."""
