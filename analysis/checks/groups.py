@@ -1,132 +1,8 @@
-"""Do commits and assignments hold?
-
-The checks offset-regression, skipped-by-commit, vanished-offset, double-owner and early-handover.
-"""
+"""Who owns the partitions of groups: the checks double-owner, old-owners and early-handover."""
 
 from __future__ import annotations
 
 from kafkasim.analysis.checks.base import about, offending
-
-OFFSET_REGRESSION = offending(
-    # A committed offset went backwards (client-caused), or the current coordinator answered an
-    # OffsetFetch with less than was acknowledged (server-caused). For a topic that was deleted no
-    # offset is the right answer, since its offsets go with it. An operator who deletes an offset
-    # takes the promise back.
-    """
-    SELECT * FROM (
-        SELECT *, last(IF(fetched, NULL, offset), true) OVER earlier AS promised,
-               last(IF(fetched, NULL, seq), true) OVER earlier AS promise,
-               max(coordinator_epoch) OVER earlier AS known_epoch
-        FROM (
-            SELECT run, seq, group, topic, partition, offset, coordinator_epoch, false AS fetched
-            FROM OffsetCommitted
-            UNION ALL
-            SELECT run, seq, group, topic, partition, offset, coordinator_epoch, true
-            FROM OffsetFetched
-            UNION ALL
-            SELECT run, seq, group, topic, partition, -1, coordinator_epoch, false
-            FROM OffsetsDeleted)
-        WINDOW earlier AS (PARTITION BY run, group, topic, partition ORDER BY seq
-                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
-    JOIN topics USING (run, topic)
-    LEFT JOIN (SELECT DISTINCT run, topic, true AS gone FROM TopicDeleted) USING (run, topic)
-    LEFT JOIN resets USING (run, topic_id, partition, group)
-    WHERE offset < promised AND coordinator_epoch >= known_epoch AND (fetched OR offset >= 0)
-          AND NOT (fetched AND offset < 0 AND coalesce(gone, false))""",
-    "'offset-regression'",
-    "'group %s: %s %d after %d', group, IF(fetched, 'answered', 'was set to'), offset, promised",
-    "array(group)",
-    about(promise="promise", reset="IF(fetched, -1, coalesce(reset, -1))"),
-)
-
-SKIPPED_BY_COMMIT = offending(
-    # A group's committed offset passed records that no member ever finished processing. A gap lies
-    # between the highest offset reached so far and the next range; behind the last range comes the
-    # rest, up to whatever was committed. Records below the log start were deleted, and a group that
-    # lagged skips them. A gap without a record for the group is none, nor is one whose records were
-    # appended later, after a truncation.
-    """
-    SELECT run, topic_id, partition, group, seq, reset, missed
-    FROM (SELECT * FROM (
-        SELECT run, topic_id, topic, partition, group, seq, reset,
-               greatest(coalesce(reached, start), start, log_start_offset) AS low,
-               least(coalesce(base_offset, committed), committed) AS high
-        FROM (SELECT run, group, topic, partition, max(offset) AS committed, max(seq) AS seq
-              FROM OffsetCommitted GROUP BY run, group, topic, partition)
-        JOIN topics USING (run, topic)
-        JOIN first_positions USING (run, topic_id, partition, group)
-        JOIN (SELECT run, topic_id, partition, log_start_offset FROM final_leaders)
-            USING (run, topic_id, partition)
-        LEFT JOIN (
-            SELECT run, topic_id, partition, group, base_offset,
-                   max(offset) OVER (PARTITION BY run, topic_id, partition, group
-                                     ORDER BY base_offset, offset
-                                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
-            FROM Processed
-            UNION ALL
-            SELECT run, topic_id, partition, group, 1L << 62 AS base_offset, max(offset) AS reached
-            FROM Processed GROUP BY run, topic_id, partition, group)
-            USING (run, topic_id, partition, group)
-        LEFT JOIN resets USING (run, topic_id, partition, group))
-        LATERAL VIEW explode(sequence(low, greatest(low, high - 1))) AS missed WHERE low < high)
-    LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted FROM holes)
-        USING (run, topic_id, partition, missed)
-    LEFT JOIN committed_parts USING (run, topic_id, partition, group)
-    LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, max_by(appended, age) AS appended
-               FROM contents GROUP BY run, topic_id, partition, offset)
-        USING (run, topic_id, partition, missed)
-    JOIN (SELECT run, group, topic, partition, offset AS end, seq AS passed FROM OffsetCommitted)
-        USING (run, group, topic, partition)
-    WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false) AND end > missed
-    GROUP BY run, topic_id, partition, group, seq, reset, missed, appended
-    HAVING coalesce(appended, -1) <= max(passed)""",
-    "'skipped-by-commit'",
-    "'group %s committed past offset %d unprocessed', group, missed",
-    "array(group)",
-    about("missed", reset="coalesce(reset, -1)"),
-)
-
-VANISHED_OFFSET = offending(
-    # An acknowledged commit is with the coordinator when the run ends: with the broker that loaded
-    # the group's partition last, in the highest leader epoch, and has not stopped since. The bound
-    # is offsets.retention.minutes; an operator may have deleted the offset, or the topic.
-    """
-    WITH ended AS (
-        SELECT run, max(seq) AS seq, max_by(t_us, seq) AS t_us FROM Phase WHERE phase = 'end'
-        GROUP BY run
-    ), loaded AS (
-        SELECT run, partition AS home, max(struct(leader_epoch, node, seq)) AS last
-        FROM CoordinatorLoaded WHERE loaded GROUP BY run, partition
-    ), coordinators AS (
-        SELECT loaded.run, home, last.node
-        FROM loaded LEFT JOIN (SELECT run, node, max(seq) AS stopped FROM HostStopped
-                               GROUP BY run, node) AS hosts
-            ON loaded.run = hosts.run AND last.node = hosts.node
-        WHERE coalesce(stopped, -1) < last.seq
-    ), commits AS (
-        SELECT run, group, topic, number, max_by(struct(seq, t_us, what), seq) AS last
-        FROM (SELECT run, group, topic, partition AS number, seq, t_us, 'committed' AS what
-              FROM OffsetCommitted WHERE coordinator_epoch >= 0
-              UNION ALL
-              SELECT run, group, topic, partition, seq, t_us, 'deleted' FROM OffsetsDeleted)
-        GROUP BY run, group, topic, number)
-    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, ended.seq,
-           group, topic, number, node, commits.last.seq AS promise
-    FROM commits
-    JOIN (SELECT run, group, partition AS home FROM homes) USING (run, group)
-    JOIN coordinators USING (run, home)
-    JOIN ended USING (run)
-    JOIN broker_limits USING (run)
-    LEFT ANTI JOIN (SELECT run, node, group, topic, partition AS number FROM FinalOffset)
-        USING (run, node, group, topic, number)
-    LEFT ANTI JOIN (SELECT run, topic FROM TopicDeleted) USING (run, topic)
-    WHERE commits.last.what = 'committed' AND ended.t_us - commits.last.t_us < retention_us""",
-    "'vanished-offset'",
-    "'%s, the coordinator of group %s, has no offset of %s-%d, which was committed and neither"
-    " expired nor deleted', node, group, topic, number",
-    "array(group)",
-    about(promise="promise"),
-)
 
 _GROUPS_TOLD = """
     SELECT run, group, seq, node, api AS what, member_id,
@@ -232,6 +108,122 @@ DOUBLE_OWNER = offending(
     "'%s has two owners in group %s (%s)', tp, group, place",
     "array(group)",
     about(promise="promise"),
+)
+
+_SESSIONS = """
+    -- What becomes of the sessions of old consumers' hosts, each row with the session that the host
+    -- knows then. A row of the kind "claimed" is there for that session alone.
+    SELECT *, last(IF(what IN ('connected', 'stopped'), struct(session_id AS id), NULL), true)
+                  OVER earlier.id AS known
+    FROM (SELECT run, node, seq, 'connected' AS what, session_id FROM ZooKeeperConnection
+          WHERE state = 'CONNECTED'
+          UNION ALL
+          SELECT run, node, seq, 'stopped', CAST(NULL AS BIGINT) FROM HostStopped
+          UNION ALL
+          SELECT run, client, seq, event, session_id FROM ZooKeeperSession
+          WHERE event IN ('expiring', 'expired', 'closed')
+          UNION ALL
+          SELECT run, node, seq, 'claimed', CAST(NULL AS BIGINT) FROM PartitionOwner
+          WHERE event = 'claimed')
+    LEFT SEMI JOIN (SELECT run, node FROM PartitionOwner) USING (run, node)
+    WINDOW earlier AS (PARTITION BY run, node ORDER BY seq
+                       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"""
+
+_LOST_SESSIONS = """
+    -- When a consumer learned that the session had ended in which it held its partitions: its last
+    -- rebalance was done in the row ``held``, and no other one was under way.
+    SELECT run, node, group, member_id, seq, held
+    FROM (SELECT *, lag(what) OVER told AS before, lag(seq) OVER told AS held
+          FROM (SELECT run, node, group, member_id, seq, 'done' AS what FROM RebalanceAttempt
+                WHERE outcome = 'done'
+                UNION ALL
+                SELECT run, node, group, member_id, seq, 'revoked' FROM ConsumerRevoked
+                UNION ALL
+                SELECT run, node, group, member_id, seq, what
+                FROM drops JOIN (SELECT DISTINCT run, node, group, member_id FROM PartitionOwner)
+                    USING (run, node)
+                WHERE what IN ('connected', 'stopped'))
+          WINDOW told AS (PARTITION BY run, group, member_id ORDER BY seq))
+    WHERE what = 'connected' AND before = 'done'"""
+
+OWNERS = offending(
+    # A group of old consumers, in ZooKeeper. A partition has one owner: the consumer whose claim
+    # was confirmed last, until it sends the release, its session ends or its process does. A
+    # consumer gets no record of what it has released, and does not release what it held in a
+    # session that has ended (judging/invariants/owners.py).
+    f"""
+    WITH sessions AS ({_SESSIONS}),
+    drops AS (
+        SELECT run, node, seq, what FROM sessions
+        WHERE what = 'stopped' OR (what = 'connected' AND session_id != known)
+            OR (what IN ('expired', 'closed') AND session_id = known)),
+    claims AS (
+        SELECT run, group, topic, partition, seq, node, member_id, event,
+               lag(struct(seq, node, member_id, event)) OVER (
+                   PARTITION BY run, group, topic, partition ORDER BY seq) AS other,
+               format_string('%s-%d', topic, partition) AS tp
+        FROM PartitionOwner WHERE event IN ('claimed', 'released')),
+    lost AS ({_LOST_SESSIONS}),
+    found AS (
+        SELECT claims.run, group, topic, partition, claims.seq,
+               format_string('%s and %s both own %s', other.member_id, member_id, tp) AS story
+        FROM claims
+        LEFT JOIN (SELECT run, node, seq, known FROM sessions WHERE what = 'claimed') AS earlier
+            ON earlier.run = claims.run AND earlier.node = other.node AND earlier.seq = other.seq
+        LEFT ANTI JOIN drops ON drops.run = claims.run AND drops.node = other.node
+            AND drops.seq > other.seq AND drops.seq < claims.seq
+        LEFT ANTI JOIN sessions AS ending ON ending.run = claims.run AND ending.node = other.node
+            AND ending.what = 'expiring' AND ending.session_id = earlier.known
+            AND ending.seq < claims.seq
+        WHERE event = 'claimed' AND other.event = 'claimed' AND other.member_id != member_id
+        UNION ALL
+        SELECT run, group, topic, partition, seq,
+               format_string('%s gets offset %d of %s-%d, which it has released', member_id,
+                             offset, topic, partition)
+        FROM (SELECT *, last(IF(what = 'polled', NULL, struct(what, seq)), true) OVER (
+                     PARTITION BY run, group, member_id, topic, partition ORDER BY seq) AS known
+              FROM (SELECT run, group, member_id, topic, partition, seq, node, event AS what,
+                           CAST(NULL AS BIGINT) AS offset FROM claims
+                    UNION ALL
+                    SELECT run, group, member_id, topic, partition, seq, node, 'polled', offsets[0]
+                    FROM Polled LEFT SEMI JOIN (SELECT run, group FROM PartitionOwner)
+                        USING (run, group)
+                    JOIN (SELECT run, topic_id, topic FROM topics) USING (run, topic_id)
+                    WHERE size(offsets) > 0)) AS polls
+        LEFT ANTI JOIN (SELECT run AS of, node AS host, seq AS at FROM HostStopped)
+            ON of = run AND host = node AND at > known.seq AND at < seq
+        WHERE what = 'polled' AND known.what = 'released'
+        UNION ALL
+        SELECT given.run, given.group, given.topic, given.partition, given.seq,
+               format_string('%s releases %s, which it held in a session that has ended',
+                             given.member_id, given.tp)
+        FROM (SELECT lost.run, lost.node, lost.group, lost.member_id, lost.seq, lost.held,
+                     claims.topic, claims.partition,
+                     max_by(struct(claims.event, claims.member_id), claims.seq) AS owner,
+                     max(claims.seq) AS since
+              FROM lost JOIN claims ON claims.run = lost.run AND claims.group = lost.group
+                  AND claims.seq < lost.held
+              GROUP BY lost.run, lost.node, lost.group, lost.member_id, lost.seq, lost.held,
+                       claims.topic, claims.partition) AS holds
+        LEFT ANTI JOIN drops ON drops.run = holds.run AND drops.node = holds.node
+            AND drops.seq > since AND drops.seq < held
+        JOIN claims AS given ON given.run = holds.run AND given.group = holds.group
+            AND given.member_id = holds.member_id AND given.topic = holds.topic
+            AND given.partition = holds.partition AND given.event = 'released'
+            AND given.seq > holds.seq
+        LEFT ANTI JOIN claims AS again ON again.run = given.run AND again.group = given.group
+            AND again.member_id = given.member_id AND again.topic = given.topic
+            AND again.partition = given.partition AND again.event = 'claimed'
+            AND again.seq > holds.seq AND again.seq < given.seq
+        LEFT ANTI JOIN (SELECT run, node, seq AS at FROM HostStopped) AS stops
+            ON stops.run = holds.run AND stops.node = holds.node AND at > holds.seq
+               AND at < given.seq
+        WHERE owner.event = 'claimed' AND owner.member_id = holds.member_id)
+    SELECT run, topic_id, partition, seq, group, story
+    FROM found LEFT JOIN (SELECT run, topic, topic_id FROM topics) USING (run, topic)""",
+    "'EXCL'",
+    "'group %s: %s', group, story",
+    "array(group)",
 )
 
 EARLY_HANDOVER = offending(

@@ -1,11 +1,133 @@
-"""What moves a group past its records: retention, resets without a reason, commits out of order.
+"""What groups commit, and what moves them past their records.
 
-The checks lost-to-retention, needless-reset and reordered-commit (scenarios/judging/readers).
+The checks offset-regression, skipped-by-commit, reordered-commit, vanished-offset, needless-reset
+and lost-to-retention.
 """
 
 from __future__ import annotations
 
 from kafkasim.analysis.checks.base import RESETS_POSITION, about, offending
+
+OFFSET_REGRESSION = offending(
+    # A committed offset went backwards (client-caused), or the current coordinator answered an
+    # OffsetFetch with less than was acknowledged (server-caused). For a topic that was deleted no
+    # offset is the right answer, since its offsets go with it. An operator who deletes an offset
+    # takes the promise back.
+    """
+    SELECT * FROM (
+        SELECT *, last(IF(fetched, NULL, offset), true) OVER earlier AS promised,
+               last(IF(fetched, NULL, seq), true) OVER earlier AS promise,
+               max(coordinator_epoch) OVER earlier AS known_epoch
+        FROM (
+            SELECT run, seq, group, topic, partition, offset, coordinator_epoch, false AS fetched
+            FROM OffsetCommitted
+            UNION ALL
+            SELECT run, seq, group, topic, partition, offset, coordinator_epoch, true
+            FROM OffsetFetched
+            UNION ALL
+            SELECT run, seq, group, topic, partition, -1, coordinator_epoch, false
+            FROM OffsetsDeleted)
+        WINDOW earlier AS (PARTITION BY run, group, topic, partition ORDER BY seq
+                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
+    JOIN topics USING (run, topic)
+    LEFT JOIN (SELECT DISTINCT run, topic, true AS gone FROM TopicDeleted) USING (run, topic)
+    LEFT JOIN resets USING (run, topic_id, partition, group)
+    WHERE offset < promised AND coordinator_epoch >= known_epoch AND (fetched OR offset >= 0)
+          AND NOT (fetched AND offset < 0 AND coalesce(gone, false))""",
+    "'offset-regression'",
+    "'group %s: %s %d after %d', group, IF(fetched, 'answered', 'was set to'), offset, promised",
+    "array(group)",
+    about(promise="promise", reset="IF(fetched, -1, coalesce(reset, -1))"),
+)
+
+SKIPPED_BY_COMMIT = offending(
+    # A group's committed offset passed records that no member ever finished processing. A gap lies
+    # between the highest offset reached so far and the next range; behind the last range comes the
+    # rest, up to whatever was committed. Records below the log start were deleted, and a group that
+    # lagged skips them. A gap without a record for the group is none, nor is one whose records were
+    # appended later, after a truncation.
+    """
+    SELECT run, topic_id, partition, group, seq, reset, missed
+    FROM (SELECT * FROM (
+        SELECT run, topic_id, topic, partition, group, seq, reset,
+               greatest(coalesce(reached, start), start, log_start_offset) AS low,
+               least(coalesce(base_offset, committed), committed) AS high
+        FROM (SELECT run, group, topic, partition, max(offset) AS committed, max(seq) AS seq
+              FROM OffsetCommitted GROUP BY run, group, topic, partition)
+        JOIN topics USING (run, topic)
+        JOIN first_positions USING (run, topic_id, partition, group)
+        JOIN (SELECT run, topic_id, partition, log_start_offset FROM final_leaders)
+            USING (run, topic_id, partition)
+        LEFT JOIN (
+            SELECT run, topic_id, partition, group, base_offset,
+                   max(offset) OVER (PARTITION BY run, topic_id, partition, group
+                                     ORDER BY base_offset, offset
+                                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
+            FROM Processed
+            UNION ALL
+            SELECT run, topic_id, partition, group, 1L << 62 AS base_offset, max(offset) AS reached
+            FROM Processed GROUP BY run, topic_id, partition, group)
+            USING (run, topic_id, partition, group)
+        LEFT JOIN resets USING (run, topic_id, partition, group))
+        LATERAL VIEW explode(sequence(low, greatest(low, high - 1))) AS missed WHERE low < high)
+    LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted FROM holes)
+        USING (run, topic_id, partition, missed)
+    LEFT JOIN committed_parts USING (run, topic_id, partition, group)
+    LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, max_by(appended, age) AS appended
+               FROM contents GROUP BY run, topic_id, partition, offset)
+        USING (run, topic_id, partition, missed)
+    JOIN (SELECT run, group, topic, partition, offset AS end, seq AS passed FROM OffsetCommitted)
+        USING (run, group, topic, partition)
+    WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false) AND end > missed
+    GROUP BY run, topic_id, partition, group, seq, reset, missed, appended
+    HAVING coalesce(appended, -1) <= max(passed)""",
+    "'skipped-by-commit'",
+    "'group %s committed past offset %d unprocessed', group, missed",
+    "array(group)",
+    about("missed", reset="coalesce(reset, -1)"),
+)
+
+VANISHED_OFFSET = offending(
+    # An acknowledged commit is with the coordinator when the run ends: with the broker that loaded
+    # the group's partition last, in the highest leader epoch, and has not stopped since. The bound
+    # is offsets.retention.minutes; an operator may have deleted the offset, or the topic.
+    """
+    WITH ended AS (
+        SELECT run, max(seq) AS seq, max_by(t_us, seq) AS t_us FROM Phase WHERE phase = 'end'
+        GROUP BY run
+    ), loaded AS (
+        SELECT run, partition AS home, max(struct(leader_epoch, node, seq)) AS last
+        FROM CoordinatorLoaded WHERE loaded GROUP BY run, partition
+    ), coordinators AS (
+        SELECT loaded.run, home, last.node
+        FROM loaded LEFT JOIN (SELECT run, node, max(seq) AS stopped FROM HostStopped
+                               GROUP BY run, node) AS hosts
+            ON loaded.run = hosts.run AND last.node = hosts.node
+        WHERE coalesce(stopped, -1) < last.seq
+    ), commits AS (
+        SELECT run, group, topic, number, max_by(struct(seq, t_us, what), seq) AS last
+        FROM (SELECT run, group, topic, partition AS number, seq, t_us, 'committed' AS what
+              FROM OffsetCommitted WHERE coordinator_epoch >= 0
+              UNION ALL
+              SELECT run, group, topic, partition, seq, t_us, 'deleted' FROM OffsetsDeleted)
+        GROUP BY run, group, topic, number)
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, ended.seq,
+           group, topic, number, node, commits.last.seq AS promise
+    FROM commits
+    JOIN (SELECT run, group, partition AS home FROM homes) USING (run, group)
+    JOIN coordinators USING (run, home)
+    JOIN ended USING (run)
+    JOIN broker_limits USING (run)
+    LEFT ANTI JOIN (SELECT run, node, group, topic, partition AS number FROM FinalOffset)
+        USING (run, node, group, topic, number)
+    LEFT ANTI JOIN (SELECT run, topic FROM TopicDeleted) USING (run, topic)
+    WHERE commits.last.what = 'committed' AND ended.t_us - commits.last.t_us < retention_us""",
+    "'vanished-offset'",
+    "'%s, the coordinator of group %s, has no offset of %s-%d, which was committed and neither"
+    " expired nor deleted', node, group, topic, number",
+    "array(group)",
+    about(promise="promise"),
+)
 
 MOVED_MEMBERS = f"""
     -- Where auto.offset.reset, or a truncation, moved a member that had a position.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -76,13 +77,15 @@ SCRIPTS = {
 }
 """Scenarios of transactions, each with the variants under which it runs."""
 
-OF_READERS = ("needless-reset", "reordered-commit")
+OF_READERS = ("needless-reset", "reordered-commit", "EXCL")
 
 READERS = {
     "B63-async-commit-retried": ("B63-async-commit-retried",),
     "rack-local-reads": ("B03-epoch-reply-without-epoch",),
+    "B85-old-consumer-reads-on": ("B85-old-consumer-reads-on",),
+    "zk-consumer-zombie": ("M60-keeps-lost-partitions",),
 }
-"""Scenarios whose variants break what holds for commits and positions."""
+"""Scenarios whose variants break what holds for commits, positions and old consumers."""
 
 
 Found = dict[str, list[tuple[str, int, int]]]
@@ -103,6 +106,8 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     for name, variants in (SCRIPTS | READERS).items():
         result = run(library.scenario(name)[0], 1, place / name, variants)
         found = [(a.name, a.partition, a.count) for a in result.delivery]
+        broken = Counter((each.invariant, each.partition) for each in result.violations)
+        found += [(*each, count) for each, count in broken.items()]
         by_run[name] = sorted(each for each in found if each[0] in _judged_in(name))
     by_check: Found = {name: [] for name in by_run}
     for one in judge(open_stored(spark, str(place))).found:

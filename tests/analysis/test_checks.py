@@ -39,6 +39,7 @@ from tests.analysis.application_cases import FAILURES
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.analysis.key_cases import KEY_CASES
+from tests.analysis.owner_cases import OWNERS
 from tests.analysis.reader_cases import (
     AUDIT_CASES,
     AUDIT_EXCUSES,
@@ -177,6 +178,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
         {"application-failed": 1}),
     "stuck": ([end("orders-0 has no leader")], {"no-progress": 1}),
     **{name: (passing(rows), expected) for name, (rows, expected) in FAILURES.items()},
+    **{name: (rows, {"EXCL": 1} if said else {}) for name, (rows, said) in OWNERS.items()},
     **GAP_CASES,
     **HARM_CASES,
     **STORY_CASES,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kafkasim.model import facts
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.judging.invariants.owners import Owners
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.language.spec import ScenarioError, parse
+from tests.analysis.owner_cases import OWNERS, TOPIC, owner
 
 
 def spec(mode: str = "zookeeper", **group: Any) -> dict[str, Any]:
@@ -74,61 +74,13 @@ class Trace:
             handler(self.seq, self.seq, node, fact)
 
 
-def owner(who: str, event: str, partition: int = 0) -> tuple[str, Any]:
-    return who, facts.PartitionOwner("g", f"id-{who}", "t", partition, event, "")
-
-
-def session(who: str, number: int) -> tuple[str, Any]:
-    return who, facts.ZooKeeperConnection(number, "CONNECTED", "zookeeper-1")
-
-
-def ended(who: str, number: int, event: str = "expired") -> tuple[str, Any]:
-    return "zookeeper-1", facts.ZooKeeperSession(number, event, who, "zookeeper-1", 9)
-
-
-def done(who: str) -> tuple[str, Any]:
-    return who, facts.RebalanceAttempt("g", f"id-{who}", 1, "done", "")
-
-
-def stopped_reading(who: str) -> tuple[str, Any]:
-    return who, facts.ConsumerRevoked("g", f"id-{who}", 1, ("t-0",), False)
-
-
-def polled(who: str) -> tuple[str, Any]:
-    return who, facts.Polled("g", f"id-{who}", "T", 0, 8, 9, (7,), (1,))
-
-
-C1_OWNS = [session("c1", 1), owner("c1", "claimed"), done("c1")]
-
-
-@pytest.mark.parametrize(
-    ("story", "said"),
-    [
-        ([*C1_OWNS, owner("c2", "claimed")], "group g: id-c1 and id-c2 both own t-0"),
-        ([*C1_OWNS, stopped_reading("c1"), owner("c1", "released"), owner("c2", "claimed")], ""),
-        ([*C1_OWNS, ended("c1", 1), owner("c2", "claimed")], ""),
-        ([*C1_OWNS, ended("c1", 1, "expiring"), owner("c2", "claimed")], ""),
-        # Another session of the same host is not the one that holds it.
-        ([*C1_OWNS, ended("c1", 5), owner("c2", "claimed")],
-         "group g: id-c1 and id-c2 both own t-0"),
-        ([*C1_OWNS, ("c1", facts.HostStopped("crash")), owner("c2", "claimed")], ""),
-        # A zombie reads on until it knows; nothing fences it.
-        ([*C1_OWNS, ended("c1", 1), owner("c2", "claimed"), polled("c1")], ""),
-        ([*C1_OWNS, owner("c1", "released"), polled("c1")],
-         "group g: id-c1 gets offset 7 of t-0, which it has released"),
-        ([*C1_OWNS, owner("c1", "released"), owner("c1", "claimed"), polled("c1")], ""),
-        # What was held when the session ended is others' now.
-        ([*C1_OWNS, session("c1", 2), stopped_reading("c1"), owner("c1", "released")],
-         "group g: id-c1 releases t-0, which it held in a session that has ended"),
-        # But a rebalance that was under way when the session ended goes on.
-        ([*C1_OWNS, stopped_reading("c1"), session("c1", 2), owner("c1", "released")], ""),
-    ],
-)  # fmt: skip
-def test_what_the_judge_of_owners_says(story: list[tuple[str, Any]], said: str) -> None:
+@pytest.mark.parametrize("name", OWNERS)
+def test_what_the_judge_of_owners_says(name: str) -> None:
+    story, said = OWNERS[name]
     trace = Trace()
     cluster = TracedCluster(trace, lambda *_: None, lambda _: "", lambda _: False)
     Owners(cluster)
-    cluster.topics["T"] = facts.TopicCreated(1, "T", "t", 1, 1, 1)
+    cluster.topics["T"] = TOPIC[1]
     for node, fact in story:
         trace.tell(node, fact)
     found = [violation.message for violation in cluster.violations]
