@@ -117,9 +117,9 @@ _ZK_SILENCES = f"""
     WHERE t_us - since < least(greatest(wanted.limit_us, low.limit_us), high.limit_us) - 1000"""
 
 _FENCES = """
-    -- Fences without a reason since the heartbeat by which the broker was unfenced: an ended session,
-    -- its own wish, a new registration. A new controller tells older registrations again, which
-    -- count once.
+    -- Fences without a reason since the heartbeat by which the broker was unfenced: an ended
+    -- session, its own wish, a new registration. A new controller tells older registrations again,
+    -- which count once.
     SELECT run, seq, broker
     FROM (
         SELECT *, max(IF(what = 'reason', seq, NULL)) OVER told AS reason,
@@ -143,7 +143,8 @@ _FENCES = """
                 FROM ZooKeeperSession
                 WHERE event IN ('closed', 'expired') AND client RLIKE '^broker-[0-9]+$'))
         WINDOW told AS (PARTITION BY run, broker ORDER BY seq))
-    WHERE what = 'fenced' AND (reason IS NULL OR reason < unfenced) AND offset > coalesce(newest, -1)
+    WHERE what = 'fenced' AND (reason IS NULL OR reason < unfenced)
+        AND offset > coalesce(newest, -1)
         AND run IN (SELECT run FROM BrokerHeartbeat UNION SELECT run FROM ZooKeeperSession)"""
 
 FENCE_REASON = offending(
