@@ -24,6 +24,8 @@ from kafkasim.model.effects import Post, Process, Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -119,8 +121,9 @@ class RaftClient:
         self.snapshots = Snapshots(context, quorum, self.voter_sets, replicated)
         self._snapshot_server = SnapshotServer(context, quorum, snapshot_store, self._check_quorum)
         self._voter_changes = VoterChanges(
-            context, quorum, self.voter_sets, self._appends, self._elections, self.resign
-        )
+            context, quorum, self.voter_sets, self._appends, self._elections, self._peers,
+            self.resign,
+        )  # fmt: skip
         self.fetcher = QuorumFetcher(
             context, quorum, self.voter_sets, self._peers, replicated, self.snapshots,
             self._delivery, self._elections, self._timer,
@@ -368,7 +371,11 @@ class RaftClient:
             RemoveRaftVoterRequest: self._voter_changes.on_remove,
             UpdateRaftVoterRequest: self._voter_changes.on_update,
             DescribeQuorumRequest: self._on_describe,
+            ApiVersionsRequest: self._on_versions,
         }
+
+    def _on_versions(self, item: Request, now: int) -> None:
+        self._context.respond(item, ApiVersionsResponse(Errors.NONE, (), -1))
 
     def _on_describe(self, item: Request, now: int) -> None:
         answer = self.describe_quorum(now)

@@ -42,6 +42,8 @@ VERSIONS = {
     "DeleteRecords": 2,
     "UpdateFeatures": 1,
     "UnregisterBroker": 0,
+    "AddRaftVoter": 0,
+    "RemoveRaftVoter": 0,
     "ConsumerGroupHeartbeat": 1,
     "ConsumerGroupDescribe": 0,
     **transactions_on_wire.VERSIONS,
@@ -384,6 +386,17 @@ def _delete_records(request: m.DeleteRecordsRequest) -> Body:
     return {"Topics": _by_topic("Name", rows), "TimeoutMs": request.timeout_ms}
 
 
+def _add_raft_voter(request: m.AddRaftVoterRequest) -> Body:
+    host, _, port = request.address.rpartition(":")
+    return {
+        "ClusterId": None,
+        "TimeoutMs": 15_000,
+        "VoterId": request.voter_id,
+        "VoterDirectoryId": request.directory_id,
+        "Listeners": [{"Name": "CONTROLLER", "Host": host, "Port": int(port)}],
+    }
+
+
 _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     **transactions_on_wire.REQUESTS,
     m.ProduceRequest: ("Produce", _produce),
@@ -433,6 +446,15 @@ _REQUESTS: dict[type, tuple[str, Callable[[Any], Body]]] = {
     m.ElectLeadersRequest: ("ElectLeaders", _elect_leaders),
     m.DeleteRecordsRequest: ("DeleteRecords", _delete_records),
     m.UnregisterBrokerRequest: ("UnregisterBroker", lambda r: {"BrokerId": r.broker_id}),
+    m.AddRaftVoterRequest: ("AddRaftVoter", _add_raft_voter),
+    m.RemoveRaftVoterRequest: (
+        "RemoveRaftVoter",
+        lambda r: {
+            "ClusterId": None,
+            "VoterId": r.voter_id,
+            "VoterDirectoryId": r.directory_id,
+        },
+    ),
     m.ListPartitionReassignmentsRequest: ("ListPartitionReassignments", _list_reassignments),
     m.UpdateFeaturesRequest: (
         "UpdateFeatures",
@@ -731,6 +753,8 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
         )
     ),
     m.UnregisterBrokerRequest: lambda _, b: m.UnregisterBrokerResponse(_error(b)),
+    m.AddRaftVoterRequest: lambda _, b: m.RaftVoterResponse(_error(b)),
+    m.RemoveRaftVoterRequest: lambda _, b: m.RaftVoterResponse(_error(b)),
     m.ListPartitionReassignmentsRequest: lambda _, b: m.ListPartitionReassignmentsResponse(
         _error(b),
         tuple(

@@ -5,9 +5,13 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.fidelity import real_kafka
+from tests.fidelity.playing import load
+from tests.fidelity.playing.formatting import Directories
 from tests.fidelity.playing.history import History
 from tests.fidelity.playing.metadata_log import Entry
 from tests.fidelity.playing.proxy import Proxies
@@ -23,7 +27,7 @@ def network() -> Iterator[tuple[Proxies, socket.socket, int]]:
     free = socket.create_server(("127.0.0.1", 0))
     port = free.getsockname()[1]
     free.close()
-    proxies = Proxies({NODE: (port, node.getsockname()[1])})
+    proxies = Proxies({NODE: [(port, node.getsockname()[1])]})
     proxies.listen(NODE)
     yield proxies, node, port
     proxies.close()
@@ -82,6 +86,39 @@ def test_a_host_without_the_process_refuses(network) -> None:
     proxies.refuse(NODE)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 5)
+
+
+def test_a_combined_node_has_two_listeners_and_one_name() -> None:
+    nodes = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = list(zip(real_kafka.free_ports(2), [node.getsockname()[1] for node in nodes]))
+    proxies = Proxies({NODE: ports})
+    proxies.listen(NODE)
+    proxies.cut(PEER, NODE)
+    for node, (port, _) in zip(nodes, ports):
+        node.settimeout(0.05)
+        near = socket.create_connection(("127.0.0.1", port), 5)
+        near.sendall(request("2"))
+        with pytest.raises(TimeoutError):
+            node.accept()
+        near.close()
+        node.close()
+    proxies.close()
+
+
+def test_a_failed_directory_is_a_file_until_its_repair(tmp_path: Path) -> None:
+    directories = Directories(load("both-log-dirs-fail"), tmp_path)
+    first, second = directories.logs("broker-2")
+    assert [each.name for each in directories.all("broker-2")] == ["d1", "d2", "meta"]
+    assert directories.logs("controller-1") == directories.all("controller-1")
+    for place in directories.all("broker-2"):
+        place.mkdir(parents=True)
+        (place / "log").write_text(place.name)
+    directories.fail("broker-2", "/data/d1")
+    with pytest.raises(NotADirectoryError):
+        (first / "new").write_text("")
+    assert (second / "log").read_text() == "d2"
+    directories.repair("broker-2", "/data/d1")
+    assert [path.name for path in first.iterdir()] == ["log"]
 
 
 def entries(*records: tuple[str, dict[str, object]]) -> list[Entry]:

@@ -288,7 +288,7 @@ class World:
         peer = int(effect.address.removeprefix("node-"))
         if (i, peer) in self.cut:
             return  # silence: the request times out
-        if self.nodes[peer] is None:
+        if self.nodes.get(peer) is None:
             self.put(self.now + 500, i, OpenFailed(effect.connection, "refused"))
             return
         self.inbound += 1

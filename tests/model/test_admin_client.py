@@ -8,6 +8,7 @@ from kafkasim.model.config import ClientConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
+    AddRaftVoterRequest,
     AlterableConfig,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -28,6 +29,7 @@ from kafkasim.model.messages import (
     ListOffsetsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    RaftVoterResponse,
     ReassignablePartition,
 )
 from kafkasim.model.records import TopicPartition
@@ -67,6 +69,15 @@ def test_a_request_that_met_no_controller_is_retried_and_a_refusal_is_the_answer
     cluster.handlers[DeleteTopicsRequest] = lambda _node, _m: answers.pop(0)
     h = Harness(ClientConfig(), cluster)
     assert h.result("delete_topics", (("t", ""),)).results == refused
+
+
+def test_every_error_of_a_change_of_voters_is_its_result() -> None:
+    """KafkaAdminClient.addRaftVoter, removeRaftVoter."""
+    cluster = Cluster()
+    late = RaftVoterResponse(Errors.REQUEST_TIMED_OUT)
+    cluster.handlers[AddRaftVoterRequest] = lambda _node, _m: late
+    assert Harness(ClientConfig(), cluster).result("add_raft_voter", 4, "d", "node-4") == late
+    assert len(cluster.requests(AddRaftVoterRequest)) == 1
 
 
 def test_reassignments_travel_as_they_are_given() -> None:

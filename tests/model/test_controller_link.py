@@ -6,6 +6,8 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from kafkasim.model.broker.common.controller_link import (
     RETRY_US,
     ControllerLink,
@@ -13,7 +15,12 @@ from kafkasim.model.broker.common.controller_link import (
 )
 from kafkasim.model.effects import Open, Opened, Process, Response, Send
 from kafkasim.model.errors import Errors
-from kafkasim.model.messages import AlterPartitionRequest, AlterPartitionResponse
+from kafkasim.model.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    DescribeQuorumResponse,
+    RaftVoterResponse,
+)
 from kafkasim.model.storage.files import MemoryFiles
 
 REQUEST = AlterPartitionRequest(1, 7, ())
@@ -35,7 +42,9 @@ class Asker:
         return self.effects()
 
     def answer(self, connection: int, correlation: int, error: Errors, now: int) -> None:
-        answer = AlterPartitionResponse(error, ())
+        self.give(connection, correlation, AlterPartitionResponse(error, ()), now)
+
+    def give(self, connection: int, correlation: int, answer: Any, now: int) -> None:
         self.process.handle(Response(connection, correlation, answer), now)
 
     def fire(self, now: int) -> None:
@@ -62,6 +71,24 @@ def test_the_controller_asked_before_is_asked_again_until_it_says_that_it_is_non
     opened = [effect for effect in asker.effects() if isinstance(effect, Open)]
     assert [effect.address for effect in opened] == ["controller-2"]
     assert len(asker.answers) == 1
+
+
+@pytest.mark.parametrize(("response", "moves"), [(DescribeQuorumResponse, True),
+                                                 (RaftVoterResponse, False)])  # fmt: skip
+def test_of_what_the_raft_client_says_only_describe_quorum_names_another_controller(
+    response: type, moves: bool
+) -> None:
+    """RequestChannel.shouldReturnNotController; Kafka 4.0.0 in the schedule leader-removed."""
+    asker = Asker()
+    asker.ask(0)
+    asker.process.handle(Opened(1), 5)
+    asker.effects()
+    asker.raft.leader_id = 2
+    refused = response(Errors.NOT_LEADER_OR_FOLLOWER)
+    asker.give(1, 1, refused, 9)
+    asker.fire(9 + RETRY_US)
+    opened = [effect.address for effect in asker.effects() if isinstance(effect, Open)]
+    assert (opened, asker.answers) == (["controller-2"], []) if moves else ([], [refused])
 
 
 def test_the_next_controller_is_asked_when_the_connection_to_the_first_is_lost() -> None:

@@ -118,6 +118,25 @@ def test_refusals():
     assert voters(world) == [[1, 2, 3]] * 4
 
 
+def test_a_voter_that_does_not_answer_is_not_added():
+    """AddVoterHandler.handleApiVersionsResponse; it was caught up a moment ago."""
+    world = cluster()
+    leader = world.leader()
+    world.crash(4)
+    assert Answers(world).ask(leader, ADD) is Errors.REQUEST_TIMED_OUT
+    assert voters(world) == [[1, 2, 3]] * 3
+    world.start(4)
+    world.run(SECOND)
+    world.isolate(4)
+    answers = Answers(world)
+    assert answers.ask(leader, ADD) is None  # it is asked, for controller.quorum.request.timeout.ms
+    other = next(i for i in (1, 2, 3) if i != leader)
+    assert answers.ask(leader, RemoveRaftVoterRequest(other, ""), 0) is Errors.REQUEST_TIMED_OUT
+    world.run(2 * SECOND)
+    assert answers.given == [Errors.REQUEST_TIMED_OUT] * 2
+    assert voters(world) == [[1, 2, 3]] * 4
+
+
 def test_one_change_at_a_time():
     world = cluster()
     leader = world.leader()
@@ -146,7 +165,7 @@ def test_a_change_needs_a_committed_record_of_the_leaders_epoch(rules, expected)
 
     raft.role.observers[4, ""] = QuorumReplica(4, "", 0, world.now, world.now)
     assert raft.role.high_watermark == -1
-    Answers(world).ask(leader, ADD, 0)
+    Answers(world).ask(leader, ADD, 5_000)
     assert sorted(raft.voters) == expected
 
 
@@ -154,7 +173,8 @@ def test_a_set_is_undone_when_its_record_is_truncated():
     world = cluster()
     old = world.leader()
     world.isolate(old)
-    Answers(world).ask(old, ADD, 0)
+    world.cut -= {(old, 4), (4, old)}  # the new voter answers, but two of four are no majority
+    Answers(world).ask(old, ADD, 5_000)
     assert sorted(world.nodes[old].raft.voters) == [1, 2, 3, 4]
     world.run(15 * SECOND)
     world.append(["x"])

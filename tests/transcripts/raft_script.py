@@ -8,6 +8,8 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.facts import MetadataSnapshot, RaftRole, VotersChanged
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchSnapshotRequest,
@@ -120,6 +122,8 @@ def described(message):
         return f"{name}({message.voter_id})"
     if isinstance(message, RaftVoterResponse):
         return error.name
+    if isinstance(message, ApiVersionsRequest | ApiVersionsResponse):
+        return name
     leader = f" leader={message.leader_id}" if message.leader_id >= 0 else ""
     quorum = f"epoch={message.leader_epoch}{leader}"
     if error is not Errors.NONE:

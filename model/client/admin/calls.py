@@ -19,7 +19,7 @@ from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import RETRIABLE, Errors
-from kafkasim.model.messages import CreateTopicsResponse, MetadataResponse
+from kafkasim.model.messages import CreateTopicsResponse, MetadataResponse, RaftVoterResponse
 
 if TYPE_CHECKING:
     from kafkasim.model.client.net.connections import Connections
@@ -166,6 +166,8 @@ class SingleRequest:
             return response
         if isinstance(response, CreateTopicsResponse):
             return self._created(response)
+        if isinstance(response, RaftVoterResponse):
+            return response  # every error of a change of voters is its result
         return None if response.error in RETRIABLE else response
 
     def _created(self, response: CreateTopicsResponse) -> Any:

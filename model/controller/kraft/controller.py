@@ -36,6 +36,7 @@ from kafkasim.model.directories import metadata_root
 from kafkasim.model.effects import Exit, Post, Process, Request, Respond
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
+    ApiVersionsRequest,
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
     EndQuorumEpochRequest,
@@ -72,6 +73,7 @@ class Controller(Process):
         EndQuorumEpochRequest: "raft",
         RaftFetchRequest: "raft",
         AddRaftVoterRequest: "raft",
+        ApiVersionsRequest: "raft",
         RemoveRaftVoterRequest: "raft",
         UpdateRaftVoterRequest: "raft",
         DescribeQuorumRequest: "raft",

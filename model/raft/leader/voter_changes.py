@@ -3,11 +3,11 @@
 Models AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler. A change is a VotersRecord of the
 leader; it is answered once it is committed, or after the request timeout. One change runs at a
 time. It needs a committed record of the leader's own epoch, kraft.version 1, and no VotersRecord
-above the high watermark. A new voter must have reached the log's end within the last hour. A leader
-that is not in the new set leads until the change is committed, does not count its own log, and then
-resigns.
+above the high watermark. A new voter must answer ApiVersions, and must have reached the log's end
+within the last hour. A leader that is not in the new set leads until the change is committed, does
+not count its own log, and then resigns.
 
-Left out: the check of a new voter by ApiVersions.
+Left out: the versions in a new voter's answer.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kafkasim.model.channel import Failed
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
+    ApiVersionsRequest,
     RaftVoterResponse,
     RemoveRaftVoterRequest,
     UpdateRaftVoterRequest,
@@ -27,6 +29,7 @@ from kafkasim.model.messages import (
 from kafkasim.model.raft.context import LANE, RaftContext
 from kafkasim.model.raft.leader.appends import Appends
 from kafkasim.model.raft.quorum.elections import Elections
+from kafkasim.model.raft.quorum.peers import Peers
 from kafkasim.model.raft.quorum.quorum_state import QuorumState
 from kafkasim.model.raft.quorum.states import Leader
 from kafkasim.model.raft.quorum.voters import Voter, VoterSets, VotersRecord
@@ -48,6 +51,7 @@ class VoterChanges:
         voters: VoterSets,
         appends: Appends,
         elections: Elections,
+        peers: Peers,
         resign: Callable[[int, int], None],
     ) -> None:
         self._context = context
@@ -55,7 +59,9 @@ class VoterChanges:
         self._voters = voters
         self._appends = appends
         self._elections = elections
+        self._peers = peers
         self._resign = resign
+        self._asking: Request | None = None  # an AddRaftVoter whose voter is asked for its versions
         self._pending: tuple[int, Request] | None = None  # (offset of the VotersRecord, request)
 
     def on_add(self, item: Request, now: int) -> None:
@@ -67,11 +73,24 @@ class VoterChanges:
         voters = self._voters.latest
         if any(each.id == request.voter_id for each in voters):
             self._respond(item, Errors.DUPLICATE_VOTER)
-        elif not _caught_up(role, request.voter_id, request.directory_id, now):
+            return
+        self._asking = item
+        self._peers.note_endpoint(request.voter_id, request.address)
+        answered = partial(self._on_versions, role, item)
+        self._peers[request.voter_id].vote.send(ApiVersionsRequest(), now, answered)
+
+    def _on_versions(self, role: Leader, item: Request, answer: Any, now: int) -> None:
+        """Add a voter that has answered (AddVoterHandler.handleApiVersionsResponse)."""
+        if self._asking is not item or self._quorum.role is not role:
+            return
+        self._asking = None
+        request: AddRaftVoterRequest = item.message
+        caught_up = _caught_up(role, request.voter_id, request.directory_id, now)
+        if isinstance(answer, Failed) or not caught_up:
             self._respond(item, Errors.REQUEST_TIMED_OUT)
         else:
             new = Voter(request.voter_id, request.directory_id, request.address)
-            self._change(role, item, (*voters, new), now)
+            self._change(role, item, (*self._voters.latest, new), now)
 
     def on_remove(self, item: Request, now: int) -> None:
         """Remove a voter by its key (RemoveRaftVoter)."""
@@ -112,6 +131,9 @@ class VoterChanges:
 
     def leadership_ended(self) -> None:
         """Refuse the waiting change: the next leader decides whether its record commits."""
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            self._respond(asking, Errors.NOT_LEADER_OR_FOLLOWER)
         if self._pending is not None:
             self._finish(Errors.NOT_LEADER_OR_FOLLOWER)
 
@@ -124,9 +146,8 @@ class VoterChanges:
         uncommitted = self._voters.latest_offset >= role.high_watermark >= 0
         own_epoch_committed = role.high_watermark >= 0
         error = Errors.NONE
-        if self._pending is not None or not self._context.rules.may_change_voters(
-            own_epoch_committed
-        ):
+        under_way = self._asking is not None or self._pending is not None
+        if under_way or not self._context.rules.may_change_voters(own_epoch_committed):
             error = Errors.REQUEST_TIMED_OUT
         elif self._context.kraft_version == 0:
             error = Errors.UNSUPPORTED_VERSION

@@ -1,14 +1,12 @@
 """The processes of one real cluster in KRaft mode, each behind a proxy of its own.
 
-``controller-N`` and ``broker-N`` are JVMs with the node ids that the model's hosts have. What
-``kafka-storage format`` writes is written once and copied, and a shared archive of classes halves
-the time of a start.
+``controller-N`` and ``broker-N`` are JVMs with the node ids that the model's hosts have; a combined
+node is ``broker-N``. What ``kafka-storage format`` writes is written once and copied
+(``formatting.py``), and a shared archive of classes halves the time of a start.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import random
 import shutil
@@ -19,9 +17,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafkasim.scenarios.language.nodes import controller_id
+from kafkasim.scenarios.language.nodes import controller_hosts
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.operations import properties_text
+from tests.fidelity.playing.formatting import Directories, format_all, write_properties
 from tests.fidelity.playing.metadata_log import LOG, end_of_log
 from tests.fidelity.playing.proxy import Proxies
 from tests.fidelity.real_kafka import CLUSTER_ID, START_SECONDS, NoKafka, jars
@@ -37,7 +36,6 @@ class Nodes:
 
     def __init__(self, scenario: Scenario, version: str, directory: Path) -> None:
         cluster = scenario.cluster
-        assert not cluster.combined, "brokers and controllers are processes of their own"
         self.libs = jars(version)
         self.directory = directory
         self.scenario = scenario
@@ -46,7 +44,16 @@ class Nodes:
         self.ids = self.controllers | self.brokers
         ports = free_ports()
         self.ports = {node: (next(ports), next(ports)) for node in self.ids.values()}
-        self.proxies = Proxies(self.ports)
+        self.controller_ports = {
+            node: (next(ports), next(ports)) if name in self.brokers else self.ports[node]
+            for name, node in self.controllers.items()
+        }
+        listeners = {node: [pair] for node, pair in self.ports.items()}
+        for name, node in self.controllers.items():
+            if name in self.brokers:  # a combined node listens as both
+                listeners[node].append(self.controller_ports[node])
+        self.proxies = Proxies(listeners)
+        self.directories = Directories(scenario, directory)
         self._archive = class_archive(version)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._paused: set[str] = set()
@@ -54,8 +61,9 @@ class Nodes:
 
     def _controllers(self) -> dict[str, int]:
         """Return the node ids of the metadata's own nodes, which start before the brokers."""
-        count = self.scenario.cluster.controllers
-        return {f"controller-{n}": controller_id(n, 0) for n in range(1, count + 1)}
+        cluster = self.scenario.cluster
+        count = cluster.controllers + cluster.standby_controllers
+        return {host: node for node, host in controller_hosts(count, cluster.combined).items()}
 
     def start_all(self) -> None:
         """Format all nodes, start them, and return when all of them listen."""
@@ -134,8 +142,8 @@ class Nodes:
     # ------------------------------------------------------------------------- what is seen of it
 
     def data(self, name: str) -> Path:
-        """Return the node's log directory."""
-        return self.directory / f"data-{name}"
+        """Return the directory with the metadata log of a node."""
+        return self.directories.metadata(name)
 
     def best_log(self) -> Path:
         """Return the log directory of the controller that has all that is committed."""
@@ -157,46 +165,56 @@ class Nodes:
 
     def _format(self) -> None:
         for name in self.ids:
-            self._write_properties(name)
-        first = next(iter(self.ids))
-        features = self.scenario.cluster.features.items()
-        options = [part for key, level in features for part in ("--feature", f"{key}={level}")]
-        command = self._command("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, *options)
-        done = subprocess.run(
-            [*command, "-c", str(self._properties(first))], capture_output=True, text=True
-        )
-        if done.returncode != 0:
-            raise NoKafka(f"kafka-storage format failed: {(done.stderr + done.stdout)[-400:]}")
-        for name, node in self.ids.items():
-            if name != first:
-                shutil.copytree(self.data(first), self.data(name))
-            drawn = hashlib.sha256(name.encode()).digest()[:16]
-            directory_id = base64.urlsafe_b64encode(drawn).decode().rstrip("=")
-            meta = {
-                "version": 1, "cluster.id": CLUSTER_ID, "node.id": node,
-                "directory.id": directory_id.replace("-", "A"),
-            }  # fmt: skip
-            write_properties(self.data(name) / "meta.properties", meta)
-
-    def _write_properties(self, name: str) -> None:
-        node = self.ids[name]
-        near, far = self.ports[node]
-        voters = [f"{i}@127.0.0.1:{self.ports[i][0]}" for i in self.controllers.values()]
-        role = name.partition("-")[0]
-        listener = "CONTROLLER" if role == "controller" else "PLAINTEXT"
-        cluster = self.scenario.cluster
-        own = cluster.nodes[name].config if name in cluster.nodes else {}
-        properties = {
-            "process.roles": role,
-            "node.id": node,
-            "controller.quorum.voters": ",".join(voters),
-            "controller.listener.names": "CONTROLLER",
-            "listeners": f"{listener}://127.0.0.1:{far}",
-            "advertised.listeners": f"{listener}://127.0.0.1:{near}",
-            "log.dirs": self.data(name),
-            **dict(properties_text({**cluster.config, **own})),
+            write_properties(self._properties(name), self._settings(name))
+        voters = {
+            name: f"{node}@127.0.0.1:{self.controller_ports[node][0]}"
+            for name, node in self._first_voters().items()
         }
-        write_properties(self._properties(name), properties)
+        command = self._command("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID)
+        features = self.scenario.cluster.features.items()
+        command += [part for key, level in features for part in ("--feature", f"{key}={level}")]
+        command += ["-c", str(self._properties(next(iter(voters))))]
+        format_all(command, self.directories, self.ids, voters, dynamic=self._dynamic)
+
+    @property
+    def _dynamic(self) -> bool:
+        """Whether the voters may change: the cluster is formatted with kraft.version 1."""
+        return self.scenario.cluster.standby_controllers > 0
+
+    def _first_voters(self) -> dict[str, int]:
+        """Return the node ids of the controllers that vote from the beginning."""
+        count = self.scenario.cluster.controllers
+        return dict(list(self.controllers.items())[:count])
+
+    def _settings(self, name: str) -> dict[str, object]:
+        """Return the properties of a node."""
+        node, cluster = self.ids[name], self.scenario.cluster
+        given = {
+            "PLAINTEXT": self.ports[node] if name in self.brokers else None,
+            "CONTROLLER": self.controller_ports[node] if name in self.controllers else None,
+        }
+        listeners = [(kind, *pair) for kind, pair in given.items() if pair is not None]
+        roles = {"broker": self.brokers, "controller": self.controllers}
+        voters = {
+            node: f"127.0.0.1:{self.controller_ports[node][0]}"
+            for node in self._first_voters().values()
+        }
+        quorum = {"controller.quorum.voters": ",".join(f"{i}@{at}" for i, at in voters.items())}
+        if self._dynamic:
+            quorum = {"controller.quorum.bootstrap.servers": ",".join(voters.values())}
+        own = cluster.nodes[name].config if name in cluster.nodes else {}
+        return {
+            "process.roles": ",".join(role for role, names in roles.items() if name in names),
+            "node.id": node,
+            **quorum,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": ",".join(f"{kind}://127.0.0.1:{far}" for kind, _, far in listeners),
+            "advertised.listeners": ",".join(
+                f"{kind}://127.0.0.1:{near}" for kind, near, _ in listeners
+            ),
+            **dict(properties_text({**cluster.config, **own})),
+            **self.directories.properties(name),
+        }
 
     def _properties(self, name: str) -> Path:
         return self.directory / f"{name}.properties"
@@ -214,10 +232,6 @@ class Nodes:
 
     def _signal(self, name: str, what: signal.Signals) -> None:
         self._running[name].send_signal(what)
-
-
-def write_properties(file: Path, properties: dict[str, object]) -> None:
-    file.write_text("".join(f"{key}={found}\n" for key, found in properties.items()))
 
 
 def _listens(port: int) -> bool:

@@ -181,6 +181,21 @@ class Operator:
         answer = self.ask_any(m.UnregisterBrokerRequest(broker))
         return [(operation.node, answer.error)]
 
+    def _add_voter(self, operation: OperationTable) -> list[Outcome]:
+        name, nodes = operation.node, self.nodes
+        assert name is not None, operation
+        voter, directory_id = nodes.controllers[name], nodes.directories.directory_id(name)
+        address = f"127.0.0.1:{nodes.controller_ports[voter][0]}"
+        answer = self.ask_any(m.AddRaftVoterRequest(voter, directory_id, address))
+        return [(name, answer.error)]
+
+    def _remove_voter(self, operation: OperationTable) -> list[Outcome]:
+        name, nodes = operation.node, self.nodes
+        assert name is not None, operation
+        voter, directory_id = nodes.controllers[name], nodes.directories.directory_id(name)
+        answer = self.ask_any(m.RemoveRaftVoterRequest(voter, directory_id))
+        return [(name, answer.error)]
+
     def _update_features(self, operation: OperationTable) -> list[Outcome]:
         levels = tuple(sorted(operation.features.items()))
         return [("features", self.ask_any(m.UpdateFeaturesRequest(levels)).error)]
@@ -195,6 +210,8 @@ _CALLS: dict[str, Callable[[Operator, OperationTable], list[Outcome]]] = {
     "delete-topic": Operator._delete_topic,
     "delete-records": Operator._delete_records,
     "unregister-broker": Operator._unregister_broker,
+    "add-voter": Operator._add_voter,
+    "remove-voter": Operator._remove_voter,
     "update-features": Operator._update_features,
 }
 

@@ -15,7 +15,8 @@ import asyncio
 import re
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 SOURCES = re.compile(r"(?:raft-client-|broker-)?(\d+)(?:-fetcher-\d+)?")
@@ -30,10 +31,10 @@ Pair = tuple[int, int]
 class Proxies:
     """The proxies of a cluster, on a thread of their own. All methods may be called from any."""
 
-    def __init__(self, ports: Mapping[int, Pair]) -> None:
-        """``ports`` are (of the proxy, of the node) by node id."""
+    def __init__(self, ports: Mapping[int, Sequence[Pair]]) -> None:
+        """``ports`` are (of the proxy, of the node) for each listener, by node id."""
         self._ports = dict(ports)
-        self._servers: dict[int, asyncio.Server] = {}
+        self._servers: dict[int, list[asyncio.Server]] = {}
         self._cuts: dict[Pair, int] = {}  # (from, to) -> how many faults hold its packets
         self._open: dict[Pair, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,18 +76,20 @@ class Proxies:
         asyncio.run_coroutine_threadsafe(call(), self._loop).result()
 
     async def _listen(self, node: int) -> None:
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = self._loop.create_task(self._serve(node, reader, writer))
+        def accept(far: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = self._loop.create_task(self._serve(node, far, reader, writer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
         if node not in self._servers:
-            port = self._ports[node][0]
-            self._servers[node] = await asyncio.start_server(accept, "127.0.0.1", port)
+            servers = self._servers[node] = []
+            for near, far in self._ports[node]:
+                server = await asyncio.start_server(partial(accept, far), "127.0.0.1", near)
+                servers.append(server)
 
     def _refuse(self, node: int) -> None:
-        if node in self._servers:
-            self._servers.pop(node).close()
+        for server in self._servers.pop(node, ()):
+            server.close()
 
     def _cut(self, pair: Pair, change: int) -> None:
         self._cuts[pair] = self._cuts.get(pair, 0) + change
@@ -109,9 +112,13 @@ class Proxies:
         return self._open[pair]
 
     async def _serve(
-        self, node: int, near: asyncio.StreamReader, near_writer: asyncio.StreamWriter
+        self,
+        node: int,
+        port: int,
+        near: asyncio.StreamReader,
+        near_writer: asyncio.StreamWriter,
     ) -> None:
-        """Carry one connection to a node until either end closes it."""
+        """Carry one connection to a node's port until either end closes it."""
         far_writer = None
         try:
             first = await near.readexactly(4 + 8)
@@ -119,7 +126,7 @@ class Proxies:
             first += await near.readexactly(size - 8)
             source = _source(first)
             await self._gate((source, node)).wait()
-            far, far_writer = await asyncio.open_connection("127.0.0.1", self._ports[node][1])
+            far, far_writer = await asyncio.open_connection("127.0.0.1", port)
             far_writer.write(first)
             await asyncio.gather(
                 self._pump(near, far_writer, self._gate((source, node))),

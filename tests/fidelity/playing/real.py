@@ -178,6 +178,11 @@ class RealPlay:
 
         return [partial(start, name) for name in targets]
 
+    def _fail_disk(self, fault: FaultTable, targets: list[str]) -> list[Callable[[], None]]:
+        for name in targets:
+            self.nodes.directories.fail(name, fault.dir)
+        return [partial(self.nodes.directories.repair, name, fault.dir) for name in targets]
+
     def _partition(self, fault: FaultTable, targets: list[str]) -> list[Callable[[], None]]:
         others = [self._place(name) for name in fault.peers]
         others = others or [name for name in self.nodes.ids if name not in targets]
@@ -226,6 +231,7 @@ _FAULTS: dict[str, Callable[[RealPlay, FaultTable, list[str]], list[Callable[[],
     "gc-pause": RealPlay._pause,
     "crash": RealPlay._crash,
     "stop": RealPlay._stop,
+    "disk-failure": RealPlay._fail_disk,
     "partition": RealPlay._partition,
     "partition-oneway": RealPlay._partition,
     "isolate": RealPlay._partition,

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.model.broker.kraft.combined import CombinedNode
 from kafkasim.model.controller.common import records as model
+from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.raft.quorum.states import LeaderChange
 from kafkasim.model.raft.quorum.voters import VotersRecord
 from kafkasim.scenarios.judging.verdict import Result
@@ -57,8 +59,11 @@ class SimulatedPlay:
 
     def _log(self) -> Any:
         """Return the log of the quorum's leader, the one of the greatest epoch."""
-        controllers = [host.process for host in self.run.cluster.controllers if host.process]
-        logs = [controller.raft.log for controller in controllers]
+        cluster = self.run.cluster
+        processes = [cluster.world.hosts[name].process for name in cluster.hosts.values()]
+        combined = [each.controller for each in processes if isinstance(each, CombinedNode)]
+        controllers = [each for each in processes if isinstance(each, Controller)]
+        logs = [controller.raft.log for controller in [*combined, *controllers]]
         return max(logs, key=lambda log: (log.epochs.latest_epoch, log.log_end_offset))
 
     def _entries(self) -> list[Entry]:

@@ -13,7 +13,8 @@ from typing import Any
 from kafkasim.model import messages as m
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.operations import properties_text
-from tests.fidelity.playing.nodes import Nodes, free_ports, write_properties
+from tests.fidelity.playing.formatting import write_properties
+from tests.fidelity.playing.nodes import Nodes, free_ports
 from tests.fidelity.playing.operator import Operator
 from tests.fidelity.playing.real import RealPlay
 from tests.fidelity.playing.simulated import SimulatedPlay

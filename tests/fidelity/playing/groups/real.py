@@ -17,10 +17,11 @@ from kafkasim.model.records import GROUP_METADATA_TOPIC
 from kafkasim.scenarios.language.tables import ConsumerGroupTable, Scenario
 from kafkasim.scenarios.running.operations import properties_text
 from tests.fidelity.playing import HERE
+from tests.fidelity.playing.formatting import write_properties
 from tests.fidelity.playing.groups.history import GroupHistory
 from tests.fidelity.playing.groups.log import SEGMENT, GroupLogReader
 from tests.fidelity.playing.metadata_log import MetadataReader, batches
-from tests.fidelity.playing.nodes import JVM, Nodes, write_properties
+from tests.fidelity.playing.nodes import JVM, Nodes
 from tests.fidelity.playing.real import RealPlay
 from tests.fidelity.real_kafka import NoKafka
 
