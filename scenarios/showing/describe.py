@@ -1,7 +1,8 @@
 """Print the state of a cluster as Kafka's own tools do.
 
 ``topics`` has the lines of kafka-topics.sh --describe, ``groups`` the columns of
-kafka-consumer-groups.sh --describe, ``brokers`` those of kafka-cluster.sh list-endpoints with what
+kafka-consumer-groups.sh --describe (of groups of old consumers those of Kafka 0.10.0 with
+--zookeeper), ``brokers`` those of kafka-cluster.sh list-endpoints with what
 else is known, ``reassignments`` those of kafka-reassign-partitions.sh --list, ``log-dirs`` the JSON
 of kafka-log-dirs.sh --describe. The quorum is in :mod:`kafkasim.scenarios.showing.quorum`. What the
 trace does not tell is printed as —, in JSON as null. HOST is the name of a simulated host.
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
-from kafkasim.scenarios.showing.state import ClusterState, GroupView, Row
+from kafkasim.scenarios.showing.state import ClusterState, GroupView, OldGroup, Row
 
 UNKNOWN = "—"
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
@@ -194,7 +195,8 @@ GROUP_COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSE
 def groups(state: ClusterState, only: str | None = None) -> list[str]:
     """Return the tables of kafka-consumer-groups.sh --describe, a group after the other.
 
-    LOG-END-OFFSET is what Kafka prints under that name: the high watermark.
+    LOG-END-OFFSET is what Kafka prints under that name: the high watermark. The groups of old
+    consumers, which are in ZooKeeper, come last.
     """
     lines: list[str] = []
     for name, group in sorted(state.groups.items()):
@@ -204,7 +206,46 @@ def groups(state: ClusterState, only: str | None = None) -> list[str]:
             lines += ["", f"Consumer group '{name}' has no active members."]
         table = [GROUP_COLUMNS, *_group_rows(state, name, group)]
         lines += ["", *aligned(table)]
+    for name, old in sorted(state.old_groups.groups.items()):
+        if only in (None, name):
+            lines += ["", *_old_group(state, name, old)]
     return lines
+
+
+OLD_GROUP_COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG",
+                     "OWNER")  # fmt: skip
+
+
+def _old_group(state: ClusterState, name: str, group: OldGroup) -> list[str]:
+    """Return what ZkConsumerGroupService of Kafka 0.10.0 prints of a group in ZooKeeper.
+
+    It has all partitions of the topics of which a partition had an owner.
+    """
+    lines = [] if group.topics else ["No topic available for consumer group provided"]
+    table: list[tuple[str, ...]] = [OLD_GROUP_COLUMNS]
+    names = {topic_id: created["topic"] for topic_id, created in state.topics.items()}
+    partitions = [(names.get(key[0], ""), key) for key in state.partitions]
+    for topic, key in sorted(each for each in partitions if each[0] in group.topics):
+        number = key[1]
+        current = group.offsets.get((topic, number))
+        if current is None:
+            lines.append(
+                f"Could not fetch offset from zookeeper for group {name} partition"
+                f" [{topic},{number}] due to missing offset data in zookeeper."
+            )
+        end = _high_watermark(state, topic, number)
+        log_end = unread = UNKNOWN if end is None else str(end)
+        if state.partitions[key]["leader"] < 0:
+            log_end = unread = "unknown"
+        elif current is None or current < 0:
+            unread = "unknown"
+        elif end is not None:
+            unread = str(end - current)
+        table.append((
+            name, topic, str(number), "unknown" if current is None else str(current), log_end,
+            unread, group.owners.get((topic, number), ("none", -1))[0],
+        ))  # fmt: skip
+    return [*lines, *aligned(table)]
 
 
 def _group_rows(state: ClusterState, name: str, group: GroupView) -> list[tuple[str, ...]]:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkasim.model.client.legacy.assignors import thread_id
 from kafkasim.scenarios.language.units import duration_us
 from kafkasim.scenarios.running.replay import open_trace, readable, stored_scenario
 from kafkasim.sim.trace.store import read_manifest
@@ -52,6 +53,68 @@ class GroupView:
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, partition)
 
 
+ONLY_STREAM = 0
+"""An old consumer has one stream for each topic, so one thread owns all its partitions."""
+
+
+@dataclass
+class OldGroup:
+    """A group of old consumers: what is below ``/consumers/GROUP`` in ZooKeeper.
+
+    ``topics`` are those with a partition that was owned.
+    """
+
+    topics: dict[str, None] = field(default_factory=dict)
+    # Both by (topic, partition).
+    owners: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)  # thread, session
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+
+
+class OldGroups:
+    """Follows the groups in ZooKeeper, by name.
+
+    A claim is told when ZooKeeper has confirmed it, and a release when it is sent. The znodes of
+    owners are ephemeral: they go with the session that wrote them, also when its process died long
+    before.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[str, OldGroup] = {}
+        self._sessions: dict[str, int] = {}  # host -> its session, as it knows it
+
+    def on_connection(self, row: Row) -> None:
+        """Take note of a host's session (ZooKeeperConnection)."""
+        if row["state"] == "CONNECTED":
+            self._sessions[row["node"]] = row["session_id"]
+
+    def on_session(self, row: Row) -> None:
+        """Delete the znodes of a session that has ended (ZooKeeperSession)."""
+        if row["event"] in ("expired", "closed"):
+            for group in self.groups.values():
+                for place in [
+                    place
+                    for place, (_, session) in group.owners.items()
+                    if session == row["session_id"]
+                ]:
+                    del group.owners[place]
+
+    def on_owner(self, row: Row) -> None:
+        """Take a claim or a release into account (PartitionOwner)."""
+        group = self.groups.setdefault(row["group"], OldGroup())
+        place = (row["topic"], row["partition"])
+        group.topics[row["topic"]] = None
+        if row["event"] == "claimed":
+            thread = thread_id(row["member_id"], ONLY_STREAM)
+            group.owners[place] = (thread, self._sessions.get(row["node"], -1))
+        elif row["event"] == "released":
+            group.owners.pop(place, None)
+
+    def on_committed(self, row: Row) -> None:
+        """Take a commit into account (OffsetCommitted without a coordinator)."""
+        group = self.groups.setdefault(row["group"], OldGroup())
+        group.offsets[row["topic"], row["partition"]] = row["offset"]
+
+
 class ClusterState:
     """The state that ``kafkasim describe`` prints, at ``at_us`` µs of the trace."""
 
@@ -64,6 +127,7 @@ class ClusterState:
         self.processes: dict[str, str] = {}  # node -> running, paused, crash, …
         self.leaders: dict[Key, LeaderView] = {}
         self.groups: dict[str, GroupView] = {}
+        self.old_groups = OldGroups()
         self.member_nodes: dict[str, str] = {}
         self.raft: dict[str, Row] = {}  # node -> the newest RaftRole
         self.voters: dict[str, list[int]] = {}  # node -> the voters it goes by, where they changed
@@ -97,6 +161,9 @@ class ClusterState:
             "GroupAssigned": self._on_group_assigned,
             "OffsetCommitted": self._on_offset_committed,
             "ConsumerAssigned": self._on_consumer_assigned,
+            "PartitionOwner": self.old_groups.on_owner,
+            "ZooKeeperConnection": self.old_groups.on_connection,
+            "ZooKeeperSession": self.old_groups.on_session,
         }
 
     def follow_logs(self) -> None:
@@ -237,6 +304,9 @@ class ClusterState:
         group.assignments[row["member_id"]] = list(row["assignment"])
 
     def _on_offset_committed(self, row: Row) -> None:
+        if row["coordinator_epoch"] < 0:
+            self.old_groups.on_committed(row)
+            return
         group = self.groups.setdefault(row["group"], GroupView())
         group.offsets[(row["topic"], row["partition"])] = row["offset"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from kafkasim.scenarios.showing.describe import (
     topics,
 )
 from kafkasim.scenarios.showing.quorum import replication, status
-from kafkasim.scenarios.showing.state import MomentError, moment_us, state_at
+from kafkasim.scenarios.showing.state import ClusterState, MomentError, moment_us, state_at
 from kafkasim.scenarios.showing.story import tell
 from kafkasim.sim.trace.recording import Trace
 from kafkasim.sim.trace.store import write_manifest
@@ -116,6 +117,56 @@ def test_groups_as_kafka_consumer_groups_prints_them(stored: Path) -> None:
          "HOST", "CLIENT-ID"],
         ["g", "orders", "0", "30", "40", "10", "c-1-x", "/consumer-1", "c-1"],
     ]  # fmt: skip
+
+
+def _old_group(*later: tuple[str, Any]) -> list[str]:
+    """Return what is printed of a group in ZooKeeper, which has read half of partition 0."""
+    state = ClusterState({}, 0)
+    told = [
+        ("controller-1", facts.TopicCreated(4, "T", "orders", 2, 3, 2)),
+        ("controller-1", _partition(5, 1, (1, 2, 3), "created")),
+        ("controller-1", replace(_partition(6, 1, (1, 2, 3), "created"), partition=1)),
+        ("broker-1", facts.HighWatermark("T", 0, 5, 40, 2, (1, 2))),
+        ("consumer-1", facts.ZooKeeperConnection(7, "CONNECTED", "zookeeper-1")),
+        ("consumer-1", facts.PartitionOwner("g", "c-1", "orders", 0, "claimed", "")),
+        ("consumer-1", facts.OffsetCommitted("g", "orders", 0, 20, -1, "c-1", -1)),
+        *later,
+    ]
+    for node, fact in told:
+        fields = {name: getattr(fact, name) for name in fact.__slots__}
+        state.replay({"node": node, "kind": type(fact).__name__, **fields})
+    return groups(state)
+
+
+def test_old_groups_as_the_consumer_group_command_of_0_10_prints_them() -> None:
+    nothing, missing, *table = _old_group()
+    assert nothing == ""
+    assert missing == (
+        "Could not fetch offset from zookeeper for group g partition [orders,1] due to missing"
+        " offset data in zookeeper."
+    )
+    assert [line.split() for line in table] == [
+        ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "OWNER"],
+        ["g", "orders", "0", "20", "40", "20", "c-1-0"],
+        ["g", "orders", "1", "unknown", "—", "unknown", "none"],
+    ]  # fmt: skip
+    *_, first, _ = _old_group(("controller-1", _partition(7, -1, (1,), "fenced")))
+    assert first.split() == ["g", "orders", "0", "20", "unknown", "unknown", "c-1-0"]
+
+
+@pytest.mark.parametrize(
+    ("later", "owner"),
+    [
+        (("consumer-1", facts.PartitionOwner("g", "c-1", "orders", 0, "released", "")), "none"),
+        (("zookeeper-1", facts.ZooKeeperSession(7, "expired", "consumer-1", "", 9)), "none"),
+        (("zookeeper-1", facts.ZooKeeperSession(7, "expiring", "consumer-1", "", -1)), "c-1-0"),
+        (("zookeeper-1", facts.ZooKeeperSession(8, "expired", "consumer-2", "", 9)), "c-1-0"),
+        # Its znode stays until the session ends.
+        (("consumer-1", facts.HostStopped("crash")), "c-1-0"),
+    ],
+)
+def test_an_owner_in_zookeeper_goes_with_its_session(later: tuple[str, Any], owner: str) -> None:
+    assert _old_group(later)[-2].split()[-1] == owner
 
 
 def test_quorum_as_kafka_metadata_quorum_prints_it(stored: Path) -> None:
