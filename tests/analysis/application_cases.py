@@ -87,7 +87,7 @@ _BAD: dict[str, list[Row]] = {
         group("Stable", "i-1", "i-2", protocol="range", node="broker-2", reason="loaded"), FENCED],
     "fenced: the last coordinator to load the group has taken the member in": [
         group("Stable", "i-1", protocol="range", reason="loaded"),
-        group("PreparingRebalance", "i-2"), FENCED],
+        group("PreparingRebalance", "i-1", "i-2"), FENCED],
     "fenced: the group lost the member without a load": [
         group("Stable", "i-1", "i-2", protocol="range"), LEAVES,
         group("Stable", "i-1", protocol="range"), FENCED],
