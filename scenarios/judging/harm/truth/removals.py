@@ -19,8 +19,6 @@ RETRY_US = 500_000
 """The backoff of EventBasedCoordinatorTimer.schedule."""
 SLACK_US = 1_000_000
 """What a host may need beyond a deadline: its lanes are busy, or its disk stalls."""
-
-
 LEAVES = ("ConsumerGroupHeartbeat", -1)
 """The request and the member epoch with which a member of a consumer group leaves."""
 
@@ -33,12 +31,11 @@ class _Removal:
     member: tuple[str, str]  # group and member id
     place: tuple[str, str, int]  # the coordinator, and its partition of __consumer_offsets
     end: int  # the offset after the batch with its records; −1: it is not appended yet
-    committed_us: int = -1  # when the coordinator's high watermark passed it
     paused_us: int = 0  # of the host, since then
 
 
 class Removals:
-    """Follows who is removed from groups, and when that is committed."""
+    """Keeps the removals that a coordinator has not committed in time."""
 
     def __init__(self, cluster: TracedCluster, commit_timeout_us: int) -> None:
         """``commit_timeout_us`` is offsets.commit.timeout.ms of the brokers."""
@@ -60,17 +57,13 @@ class Removals:
 
     def repeats(self, node: str, group: str, member_id: str, t: int) -> bool:
         """Return whether the removal of a member now follows one whose write timed out."""
-        timeout_us = self._commit_timeout_us
-        for removal in self._removed:
-            due_us = removal.at_us + timeout_us + RETRY_US
-            if (
-                removal.member == (group, member_id)
-                and removal.place[0] == node
-                and due_us <= t <= due_us + removal.paused_us + SLACK_US
-                and not 0 <= removal.committed_us < removal.at_us + timeout_us
-            ):
-                return True
-        return False
+        after_us = self._commit_timeout_us + RETRY_US
+        return any(
+            removal.member == (group, member_id)
+            and removal.place[0] == node
+            and 0 <= t - removal.at_us - after_us <= removal.paused_us + SLACK_US
+            for removal in self._removed
+        )
 
     def _on_topic(self, _s: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         if fact.topic == "__consumer_offsets":
@@ -104,11 +97,17 @@ class Removals:
                 removal.end = fact.next_offset
 
     def _on_high_watermark(self, _s: int, t: int, node: str, fact: facts.HighWatermark) -> None:
+        if fact.topic_id != self._topic_id or not self._removed:
+            return
         place = (node, fact.topic_id, fact.partition)
-        for removal in self._removed:
-            if removal.place == place and removal.committed_us < 0:
-                if 0 <= removal.end <= fact.high_watermark:
-                    removal.committed_us = t
+        began_us = t - self._commit_timeout_us
+        self._removed = [
+            removal
+            for removal in self._removed
+            if removal.place != place
+            or removal.at_us <= began_us
+            or not 0 <= removal.end <= fact.high_watermark
+        ]
 
     def _on_paused(self, _s: int, _t: int, node: str, fact: facts.HostPaused) -> None:
         for removal in self._removed:
