@@ -1,6 +1,7 @@
-"""A fleet on a Spark standalone cluster that loses a worker has the rows of a local fleet.
+"""A Spark standalone cluster that loses workers: its fleet has the rows of a local fleet.
 
-The worker that is left judges the stored fleet as ``kafkasim check --master`` asks it to.
+Of three workers one is killed while the fleet runs, and one while ``kafkasim check --master``
+judges it. The verdicts are those of the command that wrote the fleet.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def rows(spark: SparkSession, place: Path) -> tuple[list[Any], dict[str, list[An
     return runs, {kind: stored.facts(kind).orderBy("run", "seq").collect() for kind in kinds}
 
 
-def test_a_fleet_survives_a_killed_worker(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_fleet_and_its_judgement_survive_killed_workers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     from kafkasim.analysis.fleet import run_fleet
 
     scenario = tmp_path / "tiny.toml"
@@ -70,7 +73,7 @@ def test_a_fleet_survives_a_killed_worker(spark: SparkSession, tmp_path: Path) -
         "spark.submit.pyFiles": str(package(tmp_path / "kafkasim.zip")),
     }
     out = tmp_path / "out"
-    with cluster(tmp_path / "cluster", workers=2) as (master, workers):
+    with cluster(tmp_path / "cluster", workers=3) as (master, workers):
         asked = ("fleet", str(scenario), "--runs", str(RUNS), "--out", out.as_uri())
         with command(*asked, "--master", master, "--json", conf=conf) as fleet:
             wait_until(lambda: workers[1].finished_tasks() >= 2 or fleet.poll() is not None)
@@ -79,11 +82,14 @@ def test_a_fleet_survives_a_killed_worker(spark: SparkSession, tmp_path: Path) -
             told = json.loads(fleet.communicate()[0])
         assert (fleet.returncode, told["ran"], told["verdicts"]) == (0, RUNS, {"pass": RUNS})
         assert 2 <= finished < RUNS, "the worker was not killed in the middle"
-        done = workers[0].finished_tasks()
+        done = [worker.finished_tasks() for worker in workers]
         with command("check", out.as_uri(), "--master", master, "--json", conf=conf) as check:
+            wait_until(lambda: workers[2].finished_tasks() > done[2] or check.poll() is not None)
+            assert check.poll() is None, "the worker was not killed in the middle"
+            workers[2].kill()
             judged = json.loads(check.communicate()[0])
         assert (check.returncode, judged) == (0, told["verdict"])
-        assert workers[0].finished_tasks() > done, "the cluster has judged nothing"
+        assert workers[0].finished_tasks() > done[0], "the cluster has judged nothing"
     assert [run["verdict"] for run in told["verdict"]["runs"]] == ["pass"] * RUNS
     run_fleet(spark, [Configuration(str(scenario))], range(RUNS), str(tmp_path / "local"))
     assert rows(spark, out) == rows(spark, tmp_path / "local")
