@@ -57,6 +57,7 @@ KEPT = {
     "shutdown_waits": "BrokerState",
     "active_brokers": "BrokerState",
     "standing_marks": "HighWatermark",
+    "late_answers": "BecameLeader",
 }
 """Shared views that are computed once and kept, where there are facts of a kind. They stand upon
 each other, and several checks read each of them: Spark would plan and compute all that is below

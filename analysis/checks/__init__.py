@@ -10,7 +10,8 @@ from kafkasim.analysis.checks import (
     replication,
 )
 from kafkasim.analysis.checks.harm import brokers as harm
-from kafkasim.analysis.checks.harm import members, rebalances, shutdown, watermark
+from kafkasim.analysis.checks.harm import members, rebalances
+from kafkasim.analysis.checks.harm.waits import answers, shutdown, watermark
 from kafkasim.analysis.checks.transactions import queries as transactions
 
 CHECKS: dict[str, str] = {
@@ -47,6 +48,7 @@ CHECKS: dict[str, str] = {
     "deposed-leader-stops": harm.STALE_SERVICE,
     "shutdown-ends": shutdown.SHUTDOWN_ENDS,
     "high-watermark-moves": watermark.WATERMARK_STALLS,
+    "producers-are-answered": answers.LATE_ANSWERS,
     "application-failed": applications.FAILED,
     "transaction-reads": transactions.READS,
     "torn-transaction": transactions.TORN,
@@ -84,11 +86,12 @@ RARE: dict[str, str] = {
     "needless-eviction": "members_gone",
     "shutdown-ends": "shutdown_waits",
     "high-watermark-moves": "standing_marks",
+    "producers-are-answered": "late_answers",
 }
 """The view of what a check judges, where a healthy fleet has little of it: a check is left out
 where its view has no rows."""
 
-RARE_VIEWS = readers.VIEWS | members.VIEWS | shutdown.VIEWS | watermark.VIEWS
+RARE_VIEWS = readers.VIEWS | members.VIEWS | shutdown.VIEWS | watermark.VIEWS | answers.VIEWS
 """Those views, and what else such a check reads, by name."""
 
 __all__ = ["CHECKS", "NEEDED", "RARE", "RARE_VIEWS"]

@@ -31,10 +31,10 @@ JUDGED_KINDS = (
     "MetadataCommitted", "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged",
     "PartitionOwner", "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted",
     "ReadsCommitted", "RebalanceAttempt", "Rebootstrapped", "ReplicaFailed", "Replicated",
-    "SessionEnded", "SubscribedByPattern", "TimeLimit", "TopicCreated", "TopicDeleted",
-    "TransactionBegun", "TransactionEnded", "TransactionEnding", "TransactionOffsets",
-    "TransactionSent", "TransactionState", "TransactionsLoaded", "ZkControllerWrite",
-    "ZooKeeperConnection", "ZooKeeperRole", "ZooKeeperSession",
+    "SendFailed", "SessionEnded", "SubscribedByPattern", "TimeLimit", "TopicCreated",
+    "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
+    "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
+    "ZkControllerWrite", "ZooKeeperConnection", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

@@ -64,7 +64,7 @@ STEADY_CLOCKS = {name: story for name, story in HARM.items() if "clock counts" n
 """The stories without those of clocks that drift: the checks do not judge these hosts by times."""
 
 STORY_CASES = {
-    **_cases(HARM, _of_registered, {"HWSTALL": "HWSTALL"}),
+    **_cases(HARM, _of_registered, {each: each for each in ("HWSTALL", "ACKLATE")}),
     **_cases(STEADY_CLOCKS, _at, {each: each for each in ("SHUTDOWNENDS", "FENCEREASON")}),
     **_cases(INVARIANTS, passing, {each: each for each in OF_GROUPS}),
     **_cases(

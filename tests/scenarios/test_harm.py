@@ -297,6 +297,12 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
         [(7, "controller-1", changed(9, (1,))), acked(12, 7.1, attempts=2)],
         [acked(12, 7.1, attempts=2)],
     ),
+    "ACKLATE a retry behind a request that has waited for long": (
+        [limit("producer-1", "request.timeout.ms", 30), PRODUCED[0],
+         (0, "broker-1", facts.BecameLeader(T, 1, 0, 0, 0, 0, (1,))), PRODUCED[1], PRODUCED[3]],
+        [(9, "broker-1", other_partition(7)), acked(12, 7.1, attempts=2)],
+        [(11.9, "broker-1", other_partition(7)), acked(12, 7.1, attempts=2)],
+    ),
     "ACKLATE never": (
         [limit("producer-1", "request.timeout.ms", 1), PRODUCED[0], PRODUCED[1], PRODUCED[3]],
         [failed(9, 4.1)], [failed(11, 6.1)],

@@ -100,7 +100,7 @@ class LateAnswers:
         if t <= due or self._disturbances.struck((node, leader.node), t - fact.latency_us, due):
             return
         if producer_id is None or t > bound + self._others_passed(
-            leader.node, producer_id, appended, until
+            leader.node, producer_id, appended, until, t
         ):
             self.cluster.violated(
                 "ACKLATE", seq, t, leader.key,
@@ -125,16 +125,17 @@ class LateAnswers:
         latest = max([_passed(*each) for each in waits])
         return None if latest == OPEN else latest
 
-    def _others_passed(self, node: str, producer_id: int, since: int, until: int) -> int:
+    def _others_passed(self, node: str, producer_id: int, since: int, until: int, now: int) -> int:
         """Return when the high watermarks had passed all that the producer had waiting for long at
-        the leader from ``since`` to ``until``: its requests may have held it, sent again."""
+        the leader from ``since`` to ``until``: its requests may have held it, sent again. OPEN if
+        something waits still."""
         latest = 0
         for when, producer, leader, end in self._logs.appends.get(node, ()):
             if when > until:
                 break
             if producer == producer_id:
                 passed = _passed(leader, end)
-                if passed > since and passed - when > BOUND_US:
+                if passed > since and min(passed, now) - when > BOUND_US:
                     latest = max(latest, passed)
         return latest
 

@@ -34,12 +34,8 @@ class FenceReason:
         self._nodes = nodes
         self._active: dict[str, int] = {}  # controller, or ensemble's leader -> since when
         self._heard: dict[tuple[str, int, int], int] = {}  # controller, broker, epoch -> when
-        self._reasons: dict[
-            int, int
-        ] = {}  # broker with a reason to be fenced -> the last one's row
-        self._ready: dict[
-            int, int
-        ] = {}  # broker -> row of the last heartbeat that asks for nothing
+        self._reasons: dict[int, int] = {}  # broker -> row of its last reason to be fenced
+        self._ready: dict[int, int] = {}  # broker -> row of its last heartbeat without a wish
         self._offsets: dict[int, int] = {}  # broker -> its last registration seen
         self._touched: dict[tuple[str, int], int] = {}  # ensemble's leader, session -> when
         trace = cluster.trace
