@@ -57,7 +57,7 @@ def _sweep(rows: Rows, about: Mapping[str, Any], pictures: Sequence[Picture]) ->
             found.append(Table(title, columns, lines, numbers=numbers))
     answer = about.get("answer")
     return Part(SWEEP, str(about.get("question") or "Sweep"),
-                f"The catalogue answers: {answer}" if answer else "", pictures=pictures,
+                f"The scenario's answer: {answer}" if answer else "", pictures=pictures,
                 tables=[*found, _every(told)])  # fmt: skip
 
 
@@ -88,8 +88,8 @@ def _comparison(rows: Rows, about: Mapping[str, Any], pictures: Sequence[Picture
 
 
 def _not_zero(rows: Rows, columns: Sequence[str]) -> Rows:
-    """Return the rows of the measures that have some other value than 0."""
-    seen = {row["measure"] for row in rows for column in columns if row[column] not in (0.0, None)}
+    """Return the rows of the measures that have some other value than 0; NaN is none."""
+    seen = {row["measure"] for row in rows for column in columns if abs(row[column]) > 0}
     return [row for row in rows if row["measure"] in seen]
 
 

@@ -37,7 +37,7 @@ class Sweep:
     settings: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     question: str = ""
-    answer: str = ""  # what the catalogue says to the question
+    answer: str = ""  # what the scenario claims
     sampled: bool = False
 
     @property

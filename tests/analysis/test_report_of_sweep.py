@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ ROWS = [
     estimated(1, "all", "latency-p50-ms", 1200.0),
     estimated(1, "all", "lost-write", 0.0),
     estimated(1, "all", "duplicate", 0.0),
+    estimated(1, "all", "controllerless-s", math.nan),
 ]
 
 
@@ -54,7 +56,7 @@ def cells(part: Part, title: str) -> list[list[str]]:
 def test_a_sweep_has_its_estimates_and_the_share_of_runs_with_anomalies(tmp_path: Path) -> None:
     tables.write(ROWS, tmp_path / "sweep", ABOUT)
     [part] = sweeps.measured_parts(tmp_path)
-    assert (part.title, part.lead) == ("What does acks cost?", "The catalogue answers: Little.")
+    assert (part.title, part.lead) == ("What does acks cost?", "The scenario's answer: Little.")
     assert cells(part, "Estimates") == [
         ["1", "5 (2.5 to 10)"], ["all", "1,200 (600 to 2,400)"],
     ]  # fmt: skip
