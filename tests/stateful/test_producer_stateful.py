@@ -6,17 +6,27 @@ promises are those of KIP-98 and KIP-360, with up to five requests in flight: no
 log twice, records stand in the order of the sends, what is acknowledged is there with everything
 before it that was not given up, and what surely failed is not there.
 
-Two things keep the oracle exact. A broker takes the requests of all connections in one order, as
+Four things keep the oracle exact. A broker takes the requests of all connections in one order, as
 Kafka's request queue does. A leader forgets a producer only when it owes it no answer: a batch
-without an answer could not be told from a new one afterwards (B50).
+without an answer could not be told from a new one afterwards (B50). It then refuses the next
+batches for nothing else: at UNKNOWN_PRODUCER_ID, which no broker of today answers, the producer
+begins anew with all that is in flight, as if no earlier batch could be appended any more
+(TransactionManager.canRetry). And no broker refuses a batch whose delivery.timeout.ms is over: the
+producer fails it and begins anew with the batches behind it, which may be in the log already
+(Sender.completeBatch holds that back after exhausted retries only, not after the timeout).
+
+What is sent is checked against rules of Kafka, too: a retry goes alone, a new epoch begins at 0,
+and nothing new follows on a batch that may or may not be in the log.
 """
 
 from __future__ import annotations
 
+import itertools
+import random
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -27,13 +37,20 @@ from hypothesis.stateful import (
 )
 
 from kafkasim.model.client.producer.producer import producer_config
-from kafkasim.model.client.producer.sequences import ProducerSequences
+from kafkasim.model.client.producer.transaction_manager import MAX_EPOCH
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import Acked, SendFailed
-from kafkasim.model.messages import ProducePartitionResponse, ProduceRequest, ProduceResponse
+from kafkasim.model.messages import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProducePartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from kafkasim.model.records import RecordBatch, TopicPartition
-from tests.model.client_harness import Cluster, Harness
+from tests.model.client_harness import LATENCY_US, Cluster, Harness
+from tests.stateful.producer_mutations import MUTATIONS
 
 VALUE_SIZE = 20
 TOO_MANY = 3  # records of a batch that the brokers find too large
@@ -47,6 +64,8 @@ PROPERTIES = {
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 10,
 }
+DELIVERY_TIMEOUT_US = 1_000_000
+ON_THE_WAY_US = 5_000  # longer than an answer takes
 PARTITIONS = tuple(TopicPartition("t", number) for number in range(2))
 BEFORE_APPEND = (Errors.NOT_ENOUGH_REPLICAS, Errors.KAFKA_STORAGE_ERROR)
 AFTER_APPEND = (Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Errors.REQUEST_TIMED_OUT)
@@ -67,26 +86,30 @@ class Leader:
         self.batches: list[tuple[RecordBatch, int]] = []  # and its offset
         self.records: list[int] = []
         self.answered = 0  # batches up to the last one that was acknowledged
-        self.known: list[tuple[int, int, int, int]] = []  # epoch, sequences, offset
+        self.known: list[tuple[tuple[int, int], int, int, int]] = []  # producer, sequences, offset
         self.forgotten = False
 
     def append(self, batch: RecordBatch) -> tuple[Errors, int]:
-        """Append a batch unless its sequence forbids it; return the error and the offset."""
-        epoch, first, last = batch.producer_epoch, batch.base_sequence, batch.last_sequence
+        """Append a batch unless its sequence forbids it; return the error and the offset.
+
+        A producer id that follows on another one is larger.
+        """
+        producer = batch.producer_id, batch.producer_epoch
+        first, last = batch.base_sequence, batch.last_sequence
         for known in self.known[-5:]:
-            if known[:3] == (epoch, first, last):
+            if known[:3] == (producer, first, last):
                 return NONE, known[3]
         if not self.known and self.forgotten:
             if first:
                 return Errors.UNKNOWN_PRODUCER_ID, -1
         else:
-            newest, after = (self.known[-1][0], self.known[-1][2] + 1) if self.known else (0, 0)
-            if epoch < newest:
+            newest, _, end, _ = self.known[-1] if self.known else (producer, 0, -1, 0)
+            if producer < newest:
                 return Errors.INVALID_PRODUCER_EPOCH, -1
-            if first != (after if epoch == newest else 0):
+            if first != (end + 1 if producer == newest else 0):
                 return Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
         offset = len(self.records)
-        self.known.append((epoch, first, last, offset))
+        self.known.append((producer, first, last, offset))
         self.batches.append((batch, offset))
         self.records += [record.value for record in batch.records]
         return NONE, offset
@@ -105,16 +128,27 @@ class ProducerMachine(RuleBasedStateMachine):
 
     rules_in_force: ClientRules = SmallParts()
 
-    def __init__(self) -> None:
+    def __init__(self, first_epoch: int = 0) -> None:
+        """``first_epoch`` is that of the first producer id; the others begin with 0."""
         super().__init__()
         self.cluster = Cluster(partitions=2)
-        self.cluster.handlers[ProduceRequest] = lambda _node, _request: None
+        self.cluster.handlers[ProduceRequest] = self.arrive
+        given = iter([first_epoch])
+        ids = itertools.count(7)
+        self.cluster.handlers[InitProducerIdRequest] = lambda _node, _request: (
+            InitProducerIdResponse(NONE, next(ids), next(given, 0))
+        )
         self.host = Harness(producer_config(PROPERTIES), self.cluster, self.rules_in_force)
         self.logs = {tp: Leader() for tp in PARTITIONS}
         self.sent: dict[TopicPartition, list[int]] = {tp: [] for tp in PARTITIONS}
+        self.sent_at: dict[int, int] = {}  # µs
         self.fate: dict[int, str] = {}  # acked, failed, or perhaps failed
         self.dead: dict[int, None] = {}  # connections that are broken
         self.seen = 0  # facts
+        self.sent_once: dict[int, None] = {}  # records of batches that were sent
+        self.newest: dict[TopicPartition, tuple[int, int]] = {}  # producer id and epoch
+        # Since when, with which producer, and what was sent by then (hold).
+        self.unresolved: dict[TopicPartition, tuple[int, tuple[int, int], tuple[int, ...]]] = {}
 
     # What the application does.
 
@@ -128,6 +162,7 @@ class ProducerMachine(RuleBasedStateMachine):
             for _ in range(count):
                 record = sum(map(len, self.sent.values()))
                 self.sent[tp].append(record)
+                self.sent_at[record] = self.host.now
                 self.host.call("send", "t", None, record, VALUE_SIZE, tp.partition, False)
             self.host.run(2)
 
@@ -136,6 +171,26 @@ class ProducerMachine(RuleBasedStateMachine):
         self.host.run(ms)
 
     # What the brokers do.
+
+    def arrive(self, _node: str, request: ProduceRequest) -> None:
+        """Check what is sent; its answer comes later."""
+        self.results_are_true()
+        for part in request.partitions:
+            batch, tp = part.batch, part.tp
+            first = batch.records[0].value
+            earlier = [each for each in self.sent[tp] if each < first and each not in self.fate]
+            again = first in self.sent_once
+            since, newest, held = self.unresolved.get(tp, (0, (0, 0), ()))
+            if not again and self.host.now - LATENCY_US > since and newest == self.newest.get(tp):
+                # A gap that may be none (TransactionManager.hasUnresolvedSequence).
+                assert all(each in self.fate for each in held), (tp, first, held)
+            # A retry goes alone (RecordAccumulator.shouldStopDrainBatchesForPartition).
+            assert not (again and earlier), (tp, first, earlier)
+            producer = batch.producer_id, batch.producer_epoch
+            if producer > self.newest.get(tp, (0, 0)):
+                self.newest[tp] = producer
+                assert again or earlier or not batch.base_sequence, (tp, first, batch)
+            self.sent_once |= dict.fromkeys([record.value for record in batch.records])
 
     def queued(self, node: int) -> list[tuple[int, int, ProduceRequest]]:
         """The requests that a broker has received and not handled, in their order."""
@@ -154,8 +209,12 @@ class ProducerMachine(RuleBasedStateMachine):
     ) -> None:
         """A broker handles its next requests; without ``answers`` the connection then breaks."""
         node = first if self.queued(first) else 1 - first
-        for request in self.queued(node)[:count]:
-            self.handle_one(node, request, outcomes, answers)
+        self.handle_next(node, [outcomes] * count, answers)
+
+    def handle_next(self, node: int, outcomes: list[tuple[Errors, Errors]], answers: bool) -> None:
+        """A broker handles its next requests, each with outcomes of its own by partition."""
+        for request, outcome in zip(self.queued(node), outcomes, strict=False):
+            self.handle_one(node, request, outcome, answers)
         if not answers:
             self.break_connections(node)
         self.host.run(2)
@@ -182,11 +241,15 @@ class ProducerMachine(RuleBasedStateMachine):
     ) -> tuple[Errors, int]:
         if self.cluster.leader(tp)[0] != node:
             return Errors.NOT_LEADER_OR_FOLLOWER, -1
+        log = self.logs[tp]
+        waited_us = self.host.now - self.sent_at[batch.records[0].value]
+        if waited_us >= DELIVERY_TIMEOUT_US - ON_THE_WAY_US:
+            outcome = NONE
         if outcome in BEFORE_APPEND:
             return outcome, -1
         if len(batch.records) >= TOO_MANY:
             return Errors.MESSAGE_TOO_LARGE, -1
-        error, offset = self.logs[tp].append(batch)
+        error, offset = log.append(batch)
         if error is NONE and outcome in AFTER_APPEND:
             return outcome, -1
         return error, offset
@@ -214,15 +277,22 @@ class ProducerMachine(RuleBasedStateMachine):
                 self.cluster.leaders[other] = (1 - node, epoch + 1)
         self.reset(node, 0)
 
-    @rule(tp=st.sampled_from(PARTITIONS), dice=st.integers(0, 3))
-    def forget(self, tp: TopicPartition, dice: int) -> None:
-        """Retention deletes all of a log, and the leader forgets the producer with it."""
-        if dice:
+    @rule(tp=st.sampled_from(PARTITIONS), batches=st.integers(1, 16))
+    def forget(self, tp: TopicPartition, batches: int) -> None:
+        """Retention deletes all of a log, and the leader forgets the producer with it.
+
+        Some batches are then in flight at once.
+        """
+        if batches > 4:
             return  # seldom: it needs a quiet producer
         self.calm_down()
         log = self.logs[tp]
         if log.known:
             log.known, log.forgotten = [], True
+            self.send(tp, [1] * batches)
+            self.calm_down()
+            assert {self.fate[each] for each in self.sent[tp][-batches:]} == {"acked"}
+            log.forgotten = False
 
     # What must hold.
 
@@ -238,12 +308,20 @@ class ProducerMachine(RuleBasedStateMachine):
             if isinstance(fact, Acked):
                 self.check_acked(fact)
             elif isinstance(fact, SendFailed):
+                assert fact.latency_us >= DELIVERY_TIMEOUT_US, fact
+                if fact.error == "TIMED_OUT" and fact.attempts > 1:
+                    self.hold(PARTITIONS[fact.partition])
                 fate = "perhaps failed" if fact.indeterminate else "failed"
                 self.decide(fact.record_ids, fate)
         self.seen = len(facts)
         for tp, log in self.logs.items():
             failed = [each for each in log.records if self.fate.get(each) == "failed"]
             assert not failed, (tp, failed)
+
+    def hold(self, tp: TopicPartition) -> None:
+        """A batch has expired after a retry: nothing new is sent before the others are decided."""
+        held = tuple([each for each in self.sent[tp] if each in self.sent_once])
+        self.unresolved[tp] = (self.host.now, self.newest.get(tp, (0, 0)), held)
 
     def decide(self, records: tuple[int, ...], fate: str) -> None:
         for record in records:
@@ -292,15 +370,49 @@ class ProducerMachine(RuleBasedStateMachine):
         assert not self.undecided()
 
 
-SEARCHED = settings(
-    max_examples=500,
-    stateful_step_count=40,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    report_multiple_bugs=False,
-    phases=(Phase.generate,),
-)
+def play(machine: ProducerMachine, seed: int) -> None:
+    """Play a drawn history of eighty steps, then let the brokers answer everything.
+
+    How often answers are lost and requests refused differs between histories; within one of the
+    requests of a step each has an outcome of its own, so that later batches arrive without an
+    earlier one.
+    """
+    rng = random.Random(seed)
+    lost, refused = rng.choice((0.0, 0.1, 0.4)), rng.choice((0.05, 0.3, 0.6))
+    waits = rng.choice(((1, 5, 30), (5, 30, 120, 350), (30, 200, 350, 600)))
+
+    def outcome() -> Errors:
+        return rng.choice((*BEFORE_APPEND, *AFTER_APPEND)) if rng.random() < refused else NONE
+
+    def send() -> None:
+        machine.send(rng.choice(PARTITIONS), rng.choices((1, 1, 2, 4), k=rng.randint(1, 6)))
+
+    def handle() -> None:
+        outcomes = [(outcome(), outcome()) for _ in range(rng.randint(1, 6))]
+        machine.handle_next(rng.randrange(2), outcomes, rng.random() >= lost)
+
+    actions = (
+        (8, send),
+        (10, handle),
+        (5, lambda: machine.wait(rng.choice(waits))),
+        (1, lambda: machine.reset(rng.randrange(2), rng.randrange(4))),
+        (1, lambda: machine.fail_over(rng.choice(PARTITIONS))),
+        (rng.choice((0, 1)), lambda: machine.forget(rng.choice(PARTITIONS), rng.randint(1, 4))),
+    )
+    weights = [weight for weight, _ in actions]
+    for _, action in rng.choices(actions, weights, k=80):
+        action()
+        machine.records_stand_once_and_in_order()
+        machine.results_are_true()
+    machine.teardown()
+
+
+def search(seeds: range) -> None:
+    """Play histories until one fails; in every third the epochs are soon exhausted."""
+    for seed in seeds:
+        play(ProducerMachine(MAX_EPOCH - 1 if seed % 3 == 2 else 0), seed)
+
+
 TestProducer = ProducerMachine.TestCase
 TestProducer.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
@@ -334,11 +446,16 @@ def test_the_oracle_finds_that_a_new_epoch_overtakes(rules: ClientRules) -> None
         machine.teardown()
 
 
-def test_the_oracle_finds_that_retries_overtake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any batch may go at any time, also behind one that is sent again."""
-    monkeypatch.setattr(ProducerSequences, "may_send", lambda _self, _batch: True)
-    with pytest.raises(AssertionError):
-        run_state_machine_as_test(ProducerMachine, settings=SEARCHED)
+def test_drawn_histories() -> None:
+    search(range(60))
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_broken_rule_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = MUTATIONS[name]
+    monkeypatch.setattr(broken.owner, broken.method, broken.replacement)
+    with pytest.raises((AssertionError, KeyError, ValueError)):
+        search(range(broken.history, broken.history + 200))
 
 
 @pytest.mark.soak
@@ -346,3 +463,4 @@ def test_many_more_histories() -> None:
     run_state_machine_as_test(
         ProducerMachine, settings=settings(max_examples=3000, stateful_step_count=50, deadline=None)
     )
+    search(range(60, 3000))
