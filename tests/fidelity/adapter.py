@@ -768,5 +768,7 @@ _RESPONSES: dict[type, Callable[[Any, Body], Any]] = {
             for p in t["Partitions"]
         ),
     ),
-    m.UpdateFeaturesRequest: lambda _, b: m.UpdateFeaturesResponse(_error(b)),
+    m.UpdateFeaturesRequest: lambda _, b: m.UpdateFeaturesResponse(
+        _error(b), results=tuple((r["Feature"], _error(r), "") for r in b["Results"])
+    ),
 }

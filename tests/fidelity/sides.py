@@ -293,7 +293,10 @@ _SHOWN: dict[type, Any] = {
         for p in sorted(a.partitions, key=lambda p: p.tp)
     ],
     m.UnregisterBrokerResponse: lambda a, n: [a.error.name],
-    m.UpdateFeaturesResponse: lambda a, n: [a.error.name],
+    m.UpdateFeaturesResponse: lambda a, n: [
+        a.error.name,
+        *(f"{feature!r} {e.name}" for feature, e, _ in sorted(a.results) if e),
+    ],
     m.ListPartitionReassignmentsResponse: lambda a, n: [
         a.error.name,
         *(

@@ -19,9 +19,6 @@ from tests.fidelity.sides import ModelSide
 ANSWERS = Path(__file__).parent / "answers"
 ZOOKEEPER = "3.9.1-zookeeper"
 
-FEATURES = (
-    "3.9 answers NONE, and an error in the feature's row; ZooKeeper mode has no features here"
-)
 
 DIFFERENT: dict[str, dict[str, str]] = {
     "4.0.0": {},
@@ -29,14 +26,6 @@ DIFFERENT: dict[str, dict[str, str]] = {
         "offsets and epochs / ListOffsets of one partition twice": "3.9 answers it twice, 4.0 once",
         "topics / create on no broker": "3.9 creates a partition without replicas",
         "moving / unregister a broker that is none": "clients see before that it is not offered",
-        "features / an unknown feature": FEATURES,
-        "features / a level that nobody supports": FEATURES,
-        "features / a negative level": FEATURES,
-        "features / no metadata version at all": FEATURES,
-        "features / a metadata version before KRaft": FEATURES,
-        "features / no update": FEATURES,
-        "features / one right, one unknown": FEATURES,
-        "features / an unknown feature to level 0": FEATURES,
     },
 }
 

@@ -24,6 +24,7 @@ from kafkasim.model.messages import (
     FindCoordinatorRequest,
     MetadataRequest,
     ReassignablePartition,
+    UpdateFeaturesRequest,
 )
 from tests.model.zk_cluster import SECOND, TP, ZkCluster
 
@@ -69,6 +70,14 @@ def test_it_refuses_what_only_the_controller_serves(
     cluster.step(2 * SECOND)
     assert cluster.tree(topic_path("new")) is None
     assert cluster.tree(topic_path("orders")) == before
+
+
+def test_the_controller_refuses_every_feature_by_itself(cluster: ZkCluster) -> None:
+    """KafkaController.processFeatureUpdates."""
+    answer = cluster.operate(UpdateFeaturesRequest((("group.version", 1), ("no.such", 0))))
+    assert answer.error is NONE
+    refused = Errors.INVALID_REQUEST
+    assert [row[:2] for row in answer.results] == [("group.version", refused), ("no.such", refused)]
 
 
 def test_its_metadata_names_the_controller(cluster: ZkCluster) -> None:

@@ -10,8 +10,8 @@ requests to the brokers, and reacts to watches and requests. Everything runs on 
 
 This file registers the broker, turns watches into events, and says what becoming active and
 resigning mean. The changes themselves are in ``changes/``. As in Kafka, failed log directories are
-watched only if this broker itself has several. Left out: broker modifications, features, the
-migration to KRaft.
+watched only if this broker itself has several. Left out: broker modifications, the migration to
+KRaft.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkasim.model.controller.zk.admin import features
 from kafkasim.model.controller.zk.changes.brokers import BrokerChanges
 from kafkasim.model.controller.zk.changes.isr import IsrChanges
 from kafkasim.model.controller.zk.changes.leaders import LeaderElections
@@ -59,6 +60,7 @@ from kafkasim.model.messages import (
     ControlledShutdownRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
+    UpdateFeaturesRequest,
 )
 from kafkasim.model.zookeeper.ops import Create, Delete, Exists, GetData, WatchEvent, ZkError
 
@@ -151,6 +153,7 @@ class KafkaController:
                 AllocateProducerIdsRequest: ProducerIds(self.context, self.store).allocate,
                 AlterPartitionReassignmentsRequest: self.reassignments.alter,
                 ListPartitionReassignmentsRequest: self.reassignments.ongoing,
+                UpdateFeaturesRequest: features.update,
             },
             {AlterPartitionRequest: self.isr_changes.complete_reassignments},
         )

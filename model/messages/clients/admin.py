@@ -147,5 +147,8 @@ class UpdateFeaturesRequest(Message):
 
 @value
 class UpdateFeaturesResponse(Message):
+    """A KRaft controller updates all features or none; ``results`` are a ZooKeeper controller's."""
+
     error: Errors
     message: str = ""
+    results: tuple[tuple[str, Errors, str], ...] = ()  # (feature, error, message)
