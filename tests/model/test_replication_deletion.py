@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kafkasim.model.config import ClientConfig
 from kafkasim.model.controller.common.image import BrokerImage
 from kafkasim.model.effects import Request
@@ -14,6 +16,7 @@ from kafkasim.model.messages import (
     DeleteRecordsResponse,
 )
 from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import DiskFull, MemoryFiles
 from tests.model.client_harness import Cluster, Harness
 from tests.model.replica_harness import TP, Trio, registration
 
@@ -64,6 +67,20 @@ def test_a_dead_replica_is_not_waited_for() -> None:
     for broker in (2, 3):
         trio.nodes[1].image.brokers[broker] = BrokerImage(broker, broker, "", "", None, True, False)
     assert trio.answers[delete(trio, -1)].partitions[0].low_watermark == 3
+
+
+def test_a_checkpoint_that_cannot_be_written_takes_the_directory_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trio = three_records()
+
+    def full(_files: MemoryFiles, path: str, _item: Any, _size: int) -> None:
+        raise DiskFull(path, "No space left on device")
+
+    monkeypatch.setattr(MemoryFiles, "append", full)
+    assert trio.answers[delete(trio, 2)] == refused(Errors.KAFKA_STORAGE_ERROR)
+    failed = [error.path for error in trio.nodes[1].failures]
+    assert failed == [f"{TP}/leader-epoch-checkpoint"]
 
 
 def test_what_is_refused() -> None:

@@ -18,6 +18,7 @@ from kafkasim.model.messages import (
     DeleteRecordsResponse,
 )
 from kafkasim.model.records import TopicPartition
+from kafkasim.model.storage.files import DiskError
 
 if TYPE_CHECKING:
     from kafkasim.model.replication.partitions.hosted import HostedPartitions
@@ -106,7 +107,7 @@ class RecordDeletion:
         waiting = DelayedDeleteRecords(item, self._answer, now)
         for tp, offset in request.partitions:
             partition = self._hosted.online.get(tp)
-            error, reached = self._delete(tp, partition, offset)
+            error, reached = self._delete(tp, partition, offset, now)
             low = -1
             leader = None if partition is None else partition.leadership
             if error is NONE and partition is not None and leader is not None:
@@ -120,7 +121,7 @@ class RecordDeletion:
             self._answer(waiting, now)
 
     def _delete(
-        self, tp: TopicPartition, partition: Partition | None, offset: int
+        self, tp: TopicPartition, partition: Partition | None, offset: int, now: int
     ) -> tuple[Errors, int]:
         """Return the error, or the offset that the low watermark must reach."""
         if tp.topic.startswith("__"):
@@ -137,7 +138,12 @@ class RecordDeletion:
             offset = log.high_watermark
         if not 0 <= offset <= log.high_watermark:
             return Errors.OFFSET_OUT_OF_RANGE, -1
-        if log.raise_log_start(offset, "delete-records"):
+        try:
+            moved = log.raise_log_start(offset, "delete-records")
+        except DiskError as failure:  # of the epochs' checkpoint
+            self._process.log_dir_failed(failure, now)
+            return Errors.KAFKA_STORAGE_ERROR, -1
+        if moved:
             partition.delayed.mark_dirty()
         return NONE, offset
 
