@@ -1,11 +1,12 @@
 """A group whose members change the protocol one by one, against a dumb oracle (KIP-848).
 
 Members of the classic and of the consumer protocol join, take, dawdle, leave, die and come back
-with the other protocol, some of them static, while the coordinator converts the group to and fro
-and fails over. EXCL: no partition is used by two clients that the coordinator counts as members.
-A group that becomes classic again takes the members' targets for what they have
-(ClassicGroup.fromConsumerGroup), so a member that has more is not judged until its next assignment.
-The group's epoch never falls while the group has members, nor does what a member is told. LIVE:
+with the other protocol, some of them static, some with a SubscriptionPattern, while the coordinator
+converts the group to and fro and fails over. EXCL: no partition is used by two clients that the
+coordinator counts as members. A group that becomes classic again takes the members' targets for
+what they have (ClassicGroup.fromConsumerGroup), so a member that has more is not judged until its
+next assignment. The group's epoch never falls while the group has members, nor does what a member
+is told. LIVE:
 left alone, all members get all partitions, each of them once.
 """
 
@@ -71,10 +72,13 @@ class Process:
 
 
 class Modern(Process):
-    """By the consumer protocol."""
+    """By the consumer protocol; ``pattern`` is a SubscriptionPattern, None: it names its topics."""
 
-    def __init__(self, bench: ConsumerBench, number: int, life: int) -> None:
+    def __init__(
+        self, bench: ConsumerBench, number: int, life: int, pattern: str | None = None
+    ) -> None:
         super().__init__(bench, number, life)
+        self.pattern = pattern
         self.member_id = self.name
         self.full = True
         self.failures = 0  # of the heartbeat, with an error that ends the consumer
@@ -83,6 +87,10 @@ class Modern(Process):
     def forget(self) -> None:
         super().forget()
         self.member_id, self.full = self.name, True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return () if self.pattern else TOPICS
 
     def step(self) -> None:
         if self.down:
@@ -101,7 +109,8 @@ class Modern(Process):
                 self.epoch,
                 self.instance,
                 rebalance_timeout_ms=60_000 if full else -1,
-                subscribed_topic_names=TOPICS if full else None,
+                subscribed_topic_names=self.names if full else None,
+                subscribed_topic_regex=self.pattern if full else None,
                 topic_partitions=() if joins else to_message(owned),
             )
         )
@@ -234,6 +243,7 @@ class Cooperative(Classic):
 
 
 clients = st.integers(0, CLIENTS - 1)
+patterns = st.sampled_from([None, "orders", "ord.*"])
 
 
 class Migration(RuleBasedStateMachine):
@@ -261,9 +271,11 @@ class Migration(RuleBasedStateMachine):
             **options,
         )
 
-    def new(self, number: int, modern: bool) -> Process:
+    def new(self, number: int, modern: bool, pattern: str | None = None) -> Process:
         self.lives += 1
-        return (Modern if modern else self.classic)(self.bench, number, self.lives)
+        if modern:
+            return Modern(self.bench, number, self.lives, pattern)
+        return self.classic(self.bench, number, self.lives)
 
     @rule(c=clients, steps=st.integers(1, 3))
     def step(self, c: int, steps: int) -> None:
@@ -283,18 +295,23 @@ class Migration(RuleBasedStateMachine):
             self.every_step()
             self.bench.wait(1)
 
-    @rule(c=clients, modern=st.booleans(), static=st.booleans(), leaves=st.booleans())
-    def restart(self, c: int, modern: bool, static: bool, leaves: bool) -> None:
+    @rule(
+        c=clients, modern=st.booleans(), pattern=patterns, static=st.booleans(),
+        leaves=st.booleans(),
+    )  # fmt: skip
+    def restart(
+        self, c: int, modern: bool, pattern: str | None, static: bool, leaves: bool
+    ) -> None:
         """A process ends, perhaps without a word; the next one has the protocol that is drawn."""
         if leaves:
             self.leave(c, static)
-        self.clients[c] = self.new(c, modern)
+        self.clients[c] = self.new(c, modern, pattern)
 
-    @rule(modern=st.booleans())
-    def roll(self, modern: bool) -> None:
+    @rule(modern=st.booleans(), pattern=patterns)
+    def roll(self, modern: bool, pattern: str | None) -> None:
         """All members restart with one protocol, one after the other."""
         for c in range(CLIENTS):
-            self.restart(c, modern, True, True)
+            self.restart(c, modern, pattern, True, True)
             self.settle(3)
 
     @rule(c=clients, static=st.booleans())
