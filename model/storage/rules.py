@@ -7,7 +7,7 @@ is mechanism. The defaults are the rules of today's Kafka (KAFKA.md, 0.1 and 8.6
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.records import MAX_SEQUENCE, RecordBatch
@@ -181,12 +181,13 @@ class StorageRules:
         """
         return min(last_stable_offset, active_base_offset)
 
-    def key_in_map(self, key: Hashable) -> Hashable:
+    def key_in_map(self, key: Any) -> Hashable:
         """Return what stands for a key in the cleaner's map of keys (SkimpyOffsetMap).
 
-        Kafka takes the MD5 hash: of two keys with one hash, the older record would be removed.
+        Kafka takes the MD5 hash: of two keys with one hash, the older record would be removed. The
+        keys of internal topics are values, which have no hash in a run; their text has.
         """
-        return key
+        return key if isinstance(key, str | bytes) else repr(key)
 
     def delete_horizon_passed(
         self, batch: RecordBatch, now_ms: int, delete_retention_ms: int

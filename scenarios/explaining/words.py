@@ -152,6 +152,17 @@ class Words:
             f" ({row['reason']})"
         ), "5"
 
+    def _cleaned(self, row: Row) -> Said:
+        ranges = zip(row["removed"][::2], row["removed"][1::2])
+        count = sum([high - low for low, high in ranges])
+        return (
+            f"{row['node']} cleans {self._place(row)}: {count} records from offset"
+            f" {row['base_offset']} to {row['next_offset']} are removed"
+        ), "5"
+
+    def _cleaning_failed(self, row: Row) -> Said:
+        return f"{row['node']} gives up the cleaning of {self._place(row)}: {row['reason']}", "5"
+
     def _log_deleted(self, row: Row) -> Said:
         end = row["log_end_offset"]
         return f"{row['node']} drops its log of {self._place(row)}, which ended at {end}", "5"

@@ -134,6 +134,8 @@ OBSERVATIONS: Mapping[str, str] = {
     "open-transaction-read": "a consumer got a record of a transaction that was still open",
     "transaction-coordinator-moved": "another broker coordinates a transactional id",
     "cleaned": "a log cleaner removed records of a compacted topic; detail: the topic",
+    "missed-deletion": "a group kept a deleted value: its tombstone was removed before the group"
+    " came there",
     "uncleanable": "a log cleaner met a damaged log and gave it up",
     "expired": "retention deleted segments of a log",
     "recovered": "a log was recovered after an unclean stop",

@@ -22,7 +22,7 @@ import random
 from typing import Any
 
 from kafkasim.scenarios.searching.chains.chain import play_chain
-from kafkasim.scenarios.searching.draw_cluster import add_quorum, cluster, topic
+from kafkasim.scenarios.searching.draw_cluster import add_quorum, cluster, compaction, topic
 from kafkasim.scenarios.searching.draw_faults import (
     faults,
     lost_replies,
@@ -74,6 +74,7 @@ def draw(seed: int) -> dict[str, Any]:
     lost_replies(random.Random(f"swarm/{seed}/lost-replies"), data)
     patterns(random.Random(f"swarm/{seed}/patterns"), data)
     migrations(random.Random(f"swarm/{seed}/migrations"), data)
+    compaction(random.Random(f"swarm/{seed}/compaction"), data)
     return data
 
 

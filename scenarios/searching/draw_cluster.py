@@ -5,6 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+COMPACTED = 0.12
+"""The share of seeds whose brokers clean logs."""
+
+COUNTED = ("store", "app", "audit", "output")
+"""Keys of workloads whose results or outputs are counted."""
+
 
 def cluster(rng: random.Random, brokers: int, mode: str) -> dict[str, Any]:
     """Draw servers with timeouts of seconds, so that sessions end and replicas fall behind soon."""
@@ -100,3 +106,32 @@ def topic(rng: random.Random, brokers: int) -> dict[str, Any]:
         "replication-factor": min(factor, brokers),
         "config": config,
     }
+
+
+def compaction(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let the brokers of some seeds clean logs while they run: of internal topics, or of all.
+
+    A compacted topic refuses records without keys, so all producers get some. Topics of users are
+    compacted only where nothing counts results or outputs, which are not judged there, and where no
+    old consumer reads: retention moves one to a later offset while older records are in its queue,
+    and then back (ConsumerFetcherThread.handleOffsetOutOfRange).
+    """
+    if rng.random() >= COMPACTED or data["expect"].keys() & {"never", "in-time"}:
+        return
+    config = data["cluster"].setdefault("config", {})
+    config["log.cleaner.backoff.ms"] = rng.choice((300, 1000))
+    config["log.cleaner.delete.retention.ms"] = rng.choice((500, 2000, 86400000))
+    config["offsets.topic.segment.bytes"] = rng.choice((2000, 6000))
+    config["transaction.state.log.segment.bytes"] = rng.choice((2000, 6000))
+    counted = any(key in each for each in data["workload"] for key in COUNTED)
+    old = any(each.get("protocol") == "zookeeper" for each in data["workload"])
+    if rng.random() < 0.6 and not counted and not old:
+        for topic in data["topics"]:
+            own = topic.setdefault("config", {})
+            own["cleanup.policy"] = "compact,delete"
+            own.setdefault("segment.bytes", rng.choice((2000, 6000)))
+            own["min.cleanable.dirty.ratio"] = rng.choice((0.1, 0.5))
+        for each in data["workload"]:
+            if each["kind"] == "producer":
+                each["keys"] = rng.choice(("uniform:20", "zipf:50:1"))
+                each["tombstone-share"] = rng.choice((0.0, 0.2))

@@ -178,7 +178,7 @@ class KeysCollide(StorageRules):
     """The cleaner takes two keys of one length for the same."""
 
     def key_in_map(self, key: Any) -> Any:
-        return len(key) if isinstance(key, str) else key
+        return len(str(key))
 
 
 class AnyControllerEpoch(ZkControllerRules):

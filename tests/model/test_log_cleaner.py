@@ -334,3 +334,12 @@ def test_a_truncation_into_a_cleaned_range_leaves_the_log_end_in_the_gap() -> No
     assert content(log) == [(2, "a", 2), (4, "z", 9)]
     log.truncate_to(1)
     assert (content(log), log.log_end_offset) == ([], 1)
+
+
+def test_keys_of_internal_topics_need_no_hash() -> None:
+    """In a run values are plain dataclasses, which have none."""
+    log = make_log(settings=compacted())
+    for number, key in enumerate((["a"], ["b"], ["a"], ["b"], ["a"])):
+        append(log, (key, number))  # type: ignore[arg-type]
+    clean(log)
+    assert content(log) == [(2, ["a"], 2), (3, ["b"], 3), (4, ["a"], 4)]
