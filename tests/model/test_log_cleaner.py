@@ -343,3 +343,16 @@ def test_keys_of_internal_topics_need_no_hash() -> None:
         append(log, (key, number))  # type: ignore[arg-type]
     clean(log)
     assert content(log) == [(2, ["a"], 2), (3, ["b"], 3), (4, ["a"], 4)]
+
+
+def test_a_read_passes_segments_of_which_nothing_is_left() -> None:
+    """LocalLog.read tries segment after segment; a search found a coordinator that stopped here."""
+    log = make_log(settings=compacted())
+    for number, key in enumerate("xyaaaab"):
+        append(log, (key, number))
+    clean(log)
+    assert [(each.base_offset, len(each.batches)) for each in log.segments] == [
+        (0, 2), (2, 0), (4, 1), (6, 1),
+    ]  # fmt: skip
+    assert [batch.base_offset for batch in log.read(2, 1000, 7)] == [5]
+    assert [batch.base_offset for batch in log.read(6, 1000, 7)] == [6]

@@ -103,7 +103,8 @@ class LocalLog:
                 return (batch,) if fits and batch.last_offset < upper_bound else ()
             return segment.read(offset, max_bytes, upper_bound, min_one)
         index = self.segment_index(offset)
-        while segments[index].next_offset <= offset:  # a gap up to the next segment
+        # A gap up to the next segment, or a segment of which a cleaner has left nothing.
+        while not segments[index].batches or segments[index].next_offset <= offset:
             index += 1
             if index == len(segments):
                 return ()
