@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from kafkasim.analysis.checks import RARE_VIEWS
 from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, SHARED
+from kafkasim.analysis.checks.cleaned.views import FINAL_RECORDS, NOTHING
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
 from kafkasim.analysis.checks.transactions.views import VIEWS
@@ -45,6 +46,7 @@ longer than their interpretation (1.5 million facts: 74 CPU s against 66)."""
 KEPT = {
     "contents": "MarkerWritten",
     "holes": "MarkerWritten",
+    "cleaned_offsets": "Cleaned",
     "homes": "GroupState",
     "deciders": "TransactionBegun",
     "taken_records": "TransactionBegun",
@@ -148,6 +150,10 @@ def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
     asked = dict(shared)
     if not stored.has("MarkerWritten") and "contents" in asked:
         asked["contents"] = NO_CONTENTS
+    if not stored.has("Cleaned"):
+        asked |= {name: text for name, text in NOTHING.items() if name in asked}
+    if stored.has("FinalCleaned") and "final_records" in asked:
+        asked["final_records"] = FINAL_RECORDS
     if not stored.has("TransactionBegun") and "taken_records" in asked:
         asked["taken_records"] = NO_TAKEN
     if not stored.has("TransactionBegun") and not stored.has("ProcessorStarted"):

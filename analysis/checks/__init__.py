@@ -9,6 +9,7 @@ from kafkasim.analysis.checks import (
     readers,
     replication,
 )
+from kafkasim.analysis.checks.cleaned.latest import LATEST
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import members, rebalances
 from kafkasim.analysis.checks.harm.waits import answers, shutdown, watermark
@@ -42,6 +43,7 @@ CHECKS: dict[str, str] = {
     "isr-members-eligible": replication.ISR_ELIGIBLE,
     "isr-change-has-reason": replication.CHANGE_HAS_REASON,
     "logs-agree": replication.LOGS_AGREE,
+    "cleaner-keeps-latest": LATEST,
     "log-offsets-in-order": harm.LOG_ORDER,
     "lag-has-reason": harm.LAG_REASON,
     "fence-has-reason": harm.FENCE_REASON,
@@ -63,6 +65,7 @@ CHECKS: dict[str, str] = {
 
 NEEDED: dict[str, str] = {
     "old-owners": "PartitionOwner",
+    "cleaner-keeps-latest": "Cleaned",
     "needless-rebalance": "GroupState",
     "needless-eviction": "GroupState",
     "long-rebalance": "GroupState",

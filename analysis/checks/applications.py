@@ -174,6 +174,8 @@ RESULTS = offending(
             LATERAL VIEW explode(sequence(low, greatest(low, high - 1))) AS offset
             WHERE low < high)
         GROUP BY run, topic_id, partition, group, offset))
+    LEFT JOIN (SELECT run, topic_id, partition, offset, removed_at FROM cleaned_offsets)
+        USING (run, topic_id, partition, offset)
     LEFT JOIN (SELECT run, topic_id, partition, offset, marker, aborted FROM holes)
         USING (run, topic_id, partition, offset)
     LEFT JOIN committed_parts USING (run, topic_id, partition, group)
@@ -182,7 +184,7 @@ RESULTS = offending(
                GROUP BY run, topic_id, partition, group, offset)
         USING (run, topic_id, partition, group, offset)
     {_MOVES} {HOME}
-    WHERE times > 1 OR times = 0
+    WHERE times > 1 OR times = 0 AND removed_at IS NULL
           AND NOT coalesce(marker OR (aborted AND coalesce(only, false)), false))""",
     "IF(times > 1, 'duplicate-result', 'lost-result')",
     "'group %s stored %d results of offset %d', group, times, offset",

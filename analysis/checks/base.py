@@ -16,11 +16,13 @@ small fleet.
 
 from __future__ import annotations
 
+from kafkasim.analysis.checks.cleaned.views import VIEWS as CLEANED_VIEWS
 from kafkasim.analysis.checks.harm.disturbances import VIEWS as WAIT_VIEWS
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
 from kafkasim.analysis.checks.harm.limits import BROKER_LIMITS
 
 JUDGED_KINDS = (
+    "Cleaned", "FinalCleaned", "KeysAppended",
     "Acked", "Appended", "ApplicationFailed", "AuditCounted", "AuditPublished", "BecameFollower",
     "BecameLeader", "BrokerHeartbeat", "BrokerRegistration", "BrokerState", "ClockDrifted",
     "CommitResult", "ConfigChanged", "ConsumerAssigned", "ConsumerRevoked", "ControlRequest",
@@ -297,6 +299,7 @@ SHARED = {
     "topics": TOPICS,
     "homes": HOMES,
     "deciders": DECIDERS,
+    **CLEANED_VIEWS,
     **GROUP_VIEWS,
     **WAIT_VIEWS,
 }

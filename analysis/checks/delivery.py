@@ -6,7 +6,8 @@ from kafkasim.analysis.checks.base import AT_END, NO_SPOTS, about, offending
 
 LOST_WRITE = offending(
     # An acknowledged record is absent from the final log of its partition's leader. Records below
-    # the leader's log start are excused, and so are partitions without a leader. Few records are
+    # the leader's log start are excused, those that a cleaner has removed, and partitions without
+    # a leader. Few records are
     # lost, so Spark is told to hash them instead of sorting all that were acknowledged. (A left
     # join keeps Spark's knowledge that one partition holds all rows; an inner one would shuffle.)
     """
@@ -19,6 +20,7 @@ LOST_WRITE = offending(
                 FROM Acked GROUP BY run, topic_id, partition)
           LEFT JOIN final_leaders USING (run, topic_id, partition)) AS lost
         USING (run, topic_id, partition, record_id)
+    LEFT ANTI JOIN cleaned_records USING (run, topic_id, partition, record_id)
     LEFT JOIN taken_records USING (run, topic_id, partition, seq, record_id)
     WHERE offset < 0 OR offset >= log_start_offset""",
     "'lost-write'",

@@ -7,12 +7,14 @@ from kafkasim.analysis.checks.base import AT_END, about, offending
 POLL_ORDER = offending(
     # Within what one member covered, each poll goes on where the last one ended. A Positioned row
     # starts a new covered range (reason none ends one, at −1). What a poll has passed over must
-    # hold no record for the reader, by what leaders had appended there until then.
+    # hold no record for the reader, by what leaders had appended there, and cleaners had removed,
+    # until then.
     """
     SELECT run, topic_id, partition, seq, member_id, offset, expected
     FROM (SELECT run, topic_id, partition, seq, member_id, offset, expected, missed,
-                 max_by(marker OR (aborted AND coalesce(only, false)),
-                        IF(appended < seq, age, NULL)) AS hole
+                 coalesce(max_by(marker OR (aborted AND coalesce(only, false)),
+                                 IF(appended < seq, age, NULL)), false)
+                     OR coalesce(min(removed_at) < seq, false) AS hole
           FROM (SELECT *
                 FROM (SELECT *, lag(IF(positioned, offset, offset + 1)) OVER (
                           PARTITION BY run, topic_id, partition, group, member_id
@@ -30,6 +32,9 @@ POLL_ORDER = offending(
           LEFT JOIN committed_only USING (run, node, group)
           LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, marker, aborted, age,
                             appended FROM contents)
+              USING (run, topic_id, partition, missed)
+          LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, removed_at
+                     FROM cleaned_offsets)
               USING (run, topic_id, partition, missed)
           GROUP BY run, topic_id, partition, seq, member_id, offset, expected, missed)
     GROUP BY run, topic_id, partition, seq, member_id, offset, expected

@@ -45,7 +45,7 @@ SKIPPED_BY_COMMIT = offending(
     # between the highest offset reached so far and the next range; behind the last range comes the
     # rest, up to whatever was committed. Records below the log start were deleted, and a group that
     # lagged skips them. A gap without a record for the group is none, nor is one whose records were
-    # appended later, after a truncation.
+    # appended later, after a truncation, or had been cleaned away.
     """
     SELECT run, topic_id, partition, group, seq, reset, missed
     FROM (SELECT * FROM (
@@ -76,11 +76,14 @@ SKIPPED_BY_COMMIT = offending(
     LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, max_by(appended, age) AS appended
                FROM contents GROUP BY run, topic_id, partition, offset)
         USING (run, topic_id, partition, missed)
+    LEFT JOIN (SELECT run, topic_id, partition, offset AS missed, removed_at FROM cleaned_offsets)
+        USING (run, topic_id, partition, missed)
     JOIN (SELECT run, group, topic, partition, offset AS end, seq AS passed FROM OffsetCommitted)
         USING (run, group, topic, partition)
     WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false) AND end > missed
-    GROUP BY run, topic_id, partition, group, seq, reset, missed, appended
-    HAVING coalesce(appended, -1) <= max(passed)""",
+    GROUP BY run, topic_id, partition, group, seq, reset, missed, appended, removed_at
+    HAVING coalesce(appended, -1) <= max(passed)
+           AND NOT coalesce(removed_at < max(passed), false)""",
     "'skipped-by-commit'",
     "'group %s committed past offset %d unprocessed', group, missed",
     "array(group)",
@@ -157,6 +160,7 @@ LOST_TO_RETENTION = offending(
           WHERE reason IN ('earliest', 'latest') AND before < offset)
     LEFT ANTI JOIN (SELECT run, topic_id, partition, group, offset FROM polled_records)
         USING (run, topic_id, partition, group, offset)
+    LEFT ANTI JOIN cleaned_offsets USING (run, topic_id, partition, offset)
     LEFT JOIN holes USING (run, topic_id, partition, offset)
     LEFT JOIN committed_parts USING (run, topic_id, partition, group)
     WHERE NOT coalesce(marker OR (aborted AND coalesce(only, false)), false)

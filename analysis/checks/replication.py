@@ -171,7 +171,8 @@ _BATCHES = f"""
 LOGS_AGREE = offending(
     # Final logs agree below the lower high watermark and at equal (offset, epoch). Compared batch
     # by batch, from the highest log start up: who wrote the batch, under which epoch and sequence.
-    # A batch that one log lacks below every high watermark disagrees too.
+    # A batch that one log lacks below every high watermark disagrees too, unless cleaners have
+    # removed all its records.
     f"""
     SELECT run, topic_id, partition, seq, base_offset
     FROM (SELECT run, topic_id, partition, base_offset, max(seq) AS seq, count(1) AS holders,
@@ -181,7 +182,9 @@ LOGS_AGREE = offending(
                  max(log_start_offset) AS start
           FROM FinalReplica GROUP BY run, topic_id, partition)
         USING (run, topic_id, partition)
-    WHERE base_offset >= start AND base_offset < below AND (differ OR holders < replicas)
+    LEFT JOIN cleaned_batches USING (run, topic_id, partition, base_offset)
+    WHERE base_offset >= start AND base_offset < below
+      AND (differ OR holders < replicas AND gone IS NULL)
     UNION ALL
     SELECT run, topic_id, partition, max(seq) AS seq, base_offset
     FROM ({_BATCHES}) GROUP BY run, topic_id, partition, base_offset, batch_epoch

@@ -36,6 +36,7 @@ from tests.analysis.analysis_rows import (
     zk_write,
 )
 from tests.analysis.application_cases import FAILURES
+from tests.analysis.cleaning_cases import CLEANED_LOGS, CLEANED_READS, LATEST_CASES
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.analysis.key_cases import KEY_CASES
@@ -180,6 +181,9 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **{name: (passing(rows), expected) for name, (rows, expected) in FAILURES.items()},
     **{name: (rows, {"EXCL": 1} if said else {}) for name, (rows, said) in OWNERS.items()},
     **GAP_CASES,
+    **LATEST_CASES,
+    **CLEANED_READS,
+    **CLEANED_LOGS,
     **HARM_CASES,
     **STORY_CASES,
     **RETENTION_CASES,

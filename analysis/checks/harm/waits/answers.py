@@ -22,17 +22,17 @@ LATE = f"""
                                 batch.next_offset, batch.producer_id)) AS batch,
                max(struct(led.leader_epoch, led.seq, led.node)) AS newest
         FROM (
-            SELECT run, topic_id, partition, seq, t_us, node, record_ids[0] AS first_id,
+            SELECT run, topic_id, partition, seq, t_us, node, get(record_ids, 0) AS first_id,
                    base_offset + size(record_ids) AS end, acks = -1 AS waits,
                    attempts > 1 AS retried, attempts, latency_us
             FROM Acked WHERE latency_us > {BOUND_US} AND base_offset >= 0
             UNION ALL
-            SELECT run, topic_id, partition, seq, t_us, node, record_ids[0], NULL, true, true,
+            SELECT run, topic_id, partition, seq, t_us, node, get(record_ids, 0), NULL, true, true,
                    attempts, latency_us
             FROM SendFailed WHERE indeterminate) AS answers
         JOIN Appended AS batch
             ON answers.run = batch.run AND answers.topic_id = batch.topic_id
-            AND answers.partition = batch.partition AND first_id = batch.record_ids[0]
+            AND answers.partition = batch.partition AND first_id = get(batch.record_ids, 0)
             AND batch.seq < answers.seq AND next_offset = coalesce(end, next_offset)
         JOIN BecameLeader AS led
             ON answers.run = led.run AND answers.topic_id = led.topic_id

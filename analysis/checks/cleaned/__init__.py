@@ -1,0 +1,1 @@
+"""Checks and views of compacted topics."""

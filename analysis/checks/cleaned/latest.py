@@ -1,0 +1,65 @@
+"""LATEST: what a log cleaner may remove (scenarios/judging/invariants/cleaned/latest.py)."""
+
+from __future__ import annotations
+
+from kafkasim.analysis.checks.base import offending
+
+_RECORDS = """
+    -- The records of compacted topics that were not aborted, each with the next one of its key. Of
+    -- two records at one offset the one of the higher leader epoch stands.
+    SELECT *, lead(offset) OVER (
+               PARTITION BY run, topic_id, partition, key ORDER BY offset) AS later
+    FROM (SELECT run, topic_id, partition, offset, max_by(key, leader_epoch) AS key,
+                 max_by(array_contains(tombstones, offset), leader_epoch) AS tombstone
+          FROM (SELECT run, topic_id, partition, leader_epoch, tombstones, key,
+                       base_offset + place AS offset
+                FROM KeysAppended LATERAL VIEW posexplode(keys) AS place, key)
+          GROUP BY run, topic_id, partition, offset)
+    LEFT ANTI JOIN (SELECT run, topic_id, partition, offset FROM holes WHERE aborted)
+        USING (run, topic_id, partition, offset)"""
+
+_REMOVED = """
+    SELECT run, topic_id, partition, seq, node, mapped_offset, began_ms, delete_retention_ms,
+           cleanings, offset
+    FROM (SELECT *, element_at(removed, 2 * place + 1) AS low,
+                 element_at(removed, 2 * place + 2) AS high
+          FROM Cleaned
+          JOIN (SELECT run, topic_id, partition, collect_list(
+                           struct(seq, base_offset, next_offset, began_ms)) AS cleanings
+                FROM Cleaned GROUP BY run, topic_id, partition)
+              USING (run, topic_id, partition)
+          LATERAL VIEW explode(
+              IF(size(removed) > 0, sequence(0, CAST(size(removed) / 2 AS INT) - 1),
+                 CAST(array() AS ARRAY<INT>))) AS place)
+    LATERAL VIEW explode(sequence(low, high - 1)) AS offset"""
+
+_EXPOSED = """
+    -- The highest high watermark that a leader had before each swap of segments.
+    SELECT run, topic_id, partition, Cleaned.seq, max(high_watermark) AS exposed
+    FROM Cleaned JOIN HighWatermark USING (run, topic_id, partition)
+    WHERE HighWatermark.seq < Cleaned.seq GROUP BY run, topic_id, partition, Cleaned.seq"""
+
+LATEST = offending(
+    # A cleaner removes a record for a later one of its key that is committed and whose key it has
+    # seen; a tombstone or a marker if a cleaning that began delete.retention.ms before has met it;
+    # and what was aborted.
+    f"""
+    SELECT run, topic_id, partition, seq, node, offset, key FROM (
+        SELECT *, array_min(transform(
+                   filter(cleanings, one -> one.seq < seq AND one.base_offset <= offset
+                                            AND offset < one.next_offset),
+                   one -> one.began_ms)) AS met
+        FROM ({_REMOVED})
+        LEFT JOIN ({_RECORDS}) USING (run, topic_id, partition, offset)
+        LEFT JOIN ({_EXPOSED}) USING (run, topic_id, partition, seq)
+        LEFT JOIN (SELECT run, topic_id, partition, offset, marker FROM holes)
+            USING (run, topic_id, partition, offset)
+        LEFT SEMI JOIN KeysAppended USING (run, topic_id, partition))
+    WHERE (key IS NOT NULL
+           AND NOT coalesce(later < least(mapped_offset, coalesce(exposed, 0)), false)
+           OR key IS NULL AND coalesce(marker, false))
+      AND NOT (coalesce(tombstone, true)
+               AND coalesce(met + delete_retention_ms <= began_ms, false))""",
+    "'LATEST'",
+    "'the cleaner of %s removed offset %d (%s)', node, offset, coalesce(key, 'a marker')",
+)
