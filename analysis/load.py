@@ -44,6 +44,11 @@ COMPILED_ROWS = 2_000_000
 longer than their interpretation (1.5 million facts: 74 CPU s against 66)."""
 
 KEPT = {
+    "acked_ids": "Acked",
+    "lost_ids": "Acked",
+    "unread_ids": "Polled",
+    "poll_jumps": "Polled",
+    "differing_logs": "FinalReplica",
     "contents": "MarkerWritten",
     "holes": "MarkerWritten",
     "cleaned_offsets": "Cleaned",

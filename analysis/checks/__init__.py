@@ -83,6 +83,10 @@ NEEDED: dict[str, str] = {
 kind: to plan the checks of transactions costs more than to judge a small fleet by all others."""
 
 RARE: dict[str, str] = {
+    "lost-write": "lost_ids",
+    "unseen": "unread_ids",
+    "poll-order": "poll_jumps",
+    "logs-agree": "differing_logs",
     "reordered-commit": "commits_back",
     "lost-to-retention": "moved_members",
     "needless-reset": "moved_members",
@@ -94,7 +98,10 @@ RARE: dict[str, str] = {
 """The view of what a check judges, where a healthy fleet has little of it: a check is left out
 where its view has no rows."""
 
-RARE_VIEWS = readers.VIEWS | members.VIEWS | shutdown.VIEWS | watermark.VIEWS | answers.VIEWS
+RARE_VIEWS = {
+    **delivery.VIEWS, **order.VIEWS, **replication.VIEWS, **readers.VIEWS, **members.VIEWS,
+    **shutdown.VIEWS, **watermark.VIEWS, **answers.VIEWS,
+}  # fmt: skip
 """Those views, and what else such a check reads, by name."""
 
 __all__ = ["CHECKS", "NEEDED", "RARE", "RARE_VIEWS"]

@@ -4,21 +4,42 @@ from __future__ import annotations
 
 from kafkasim.analysis.checks.base import AT_END, NO_SPOTS, about, offending
 
+ACKED_IDS = """
+    -- All record ids of a partition that were acknowledged.
+    SELECT run, topic_id, partition, flatten(collect_list(record_ids)) AS acked
+    FROM Acked GROUP BY run, topic_id, partition"""
+
+LOST_IDS = """
+    -- Those that are not in the final log of the partition's leader, where there is one.
+    SELECT run, topic_id, partition, log_start_offset, array_except(acked, record_ids) AS lost
+    FROM acked_ids LEFT JOIN final_leaders USING (run, topic_id, partition)
+    WHERE size(array_except(acked, record_ids)) > 0"""
+
+UNREAD_IDS = """
+    -- Those that nobody has got, in partitions that groups read.
+    SELECT run, topic_id, partition,
+           array_except(acked, coalesce(polled, CAST(array() AS ARRAY<BIGINT>))) AS unread
+    FROM acked_ids
+    LEFT JOIN (SELECT run, topic_id, partition, flatten(collect_list(record_ids)) AS polled
+               FROM Polled GROUP BY run, topic_id, partition)
+        USING (run, topic_id, partition)
+    LEFT SEMI JOIN first_positions USING (run, topic_id, partition)
+    WHERE size(array_except(acked, coalesce(polled, CAST(array() AS ARRAY<BIGINT>)))) > 0"""
+
+VIEWS = {"acked_ids": ACKED_IDS, "lost_ids": LOST_IDS, "unread_ids": UNREAD_IDS}
+"""Views for these checks, by name: whole partitions at a time."""
+
 LOST_WRITE = offending(
     # An acknowledged record is absent from the final log of its partition's leader. Records below
     # the leader's log start are excused, those that a cleaner has removed, and partitions without
-    # a leader. Few records are
-    # lost, so Spark is told to hash them instead of sorting all that were acknowledged. (A left
-    # join keeps Spark's knowledge that one partition holds all rows; an inner one would shuffle.)
+    # a leader. Few records are lost, so Spark is told to hash them instead of sorting all that were
+    # acknowledged.
     """
     SELECT /*+ SHUFFLE_HASH(lost) */ run, topic_id, partition, seq, record_id, offset, batch_us,
            weak, spots
     FROM acked_records
-    JOIN (SELECT run, topic_id, partition, log_start_offset,
-                 explode(array_except(acked, record_ids)) AS record_id
-          FROM (SELECT run, topic_id, partition, flatten(collect_list(record_ids)) AS acked
-                FROM Acked GROUP BY run, topic_id, partition)
-          LEFT JOIN final_leaders USING (run, topic_id, partition)) AS lost
+    JOIN (SELECT run, topic_id, partition, log_start_offset, explode(lost) AS record_id
+          FROM lost_ids) AS lost
         USING (run, topic_id, partition, record_id)
     LEFT ANTI JOIN cleaned_records USING (run, topic_id, partition, record_id)
     LEFT JOIN taken_records USING (run, topic_id, partition, seq, record_id)
@@ -43,11 +64,16 @@ UNSEEN = offending(
                                        AND held_at < last_stable_offset),
                one -> one.group) AS groups
     FROM (
-        SELECT run, topic_id, partition, acked.seq, record_id, held.offset AS held_at, weak,
+        SELECT /*+ SHUFFLE_HASH(missed) */ run, topic_id, partition, missed.seq, record_id,
+               held.offset AS held_at, weak,
                filter(starts, one -> one.start <= held.offset) AS covering
-        FROM acked_records AS acked
-        LEFT ANTI JOIN polled_records USING (run, topic_id, partition, record_id)
-        JOIN final_records AS held USING (run, topic_id, partition, record_id)
+        FROM final_records AS held
+        JOIN (SELECT /*+ SHUFFLE_HASH(unread) */ run, topic_id, partition, record_id, seq, weak
+              FROM acked_records
+              JOIN (SELECT run, topic_id, partition, explode(unread) AS record_id
+                    FROM unread_ids) AS unread
+                  USING (run, topic_id, partition, record_id)) AS missed
+            USING (run, topic_id, partition, record_id)
         JOIN (SELECT run, topic_id, partition,
                      sort_array(collect_list(struct(group, start, coalesce(only, false) AS only)))
                          AS starts

@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from kafkasim.analysis.checks.base import AT_END, about, offending
 
+POLL_JUMPS = """
+    -- The members that were given something else than the offset after the last one, within a poll
+    -- or between two: the others are in order, and their records need not be looked at.
+    SELECT DISTINCT run, topic_id, partition, group, member_id
+    FROM (SELECT *, lag(next) OVER (PARTITION BY run, topic_id, partition, group, member_id
+                                    ORDER BY seq) AS expected
+          FROM (SELECT run, topic_id, partition, seq, group, member_id, true AS positioned,
+                       offset AS first, offset AS next, true AS dense
+                FROM Positioned
+                UNION ALL
+                SELECT run, topic_id, partition, seq, group, member_id, false, offsets[0],
+                       offsets[size(offsets) - 1] + 1,
+                       offsets = sequence(offsets[0], offsets[0] + size(offsets) - 1)
+                FROM Polled WHERE size(offsets) > 0))
+    WHERE NOT positioned AND (NOT dense OR (expected >= 0 AND first != expected))"""
+
 POLL_ORDER = offending(
     # Within what one member covered, each poll goes on where the last one ended. A Positioned row
     # starts a new covered range (reason none ends one, at −1). What a poll has passed over must
@@ -16,7 +32,8 @@ POLL_ORDER = offending(
                                  IF(appended < seq, age, NULL)), false)
                      OR coalesce(min(removed_at) < seq, false) AS hole
           FROM (SELECT *
-                FROM (SELECT *, lag(IF(positioned, offset, offset + 1)) OVER (
+                FROM (SELECT /*+ SHUFFLE_HASH(poll_jumps) */ *,
+                             lag(IF(positioned, offset, offset + 1)) OVER (
                           PARTITION BY run, topic_id, partition, group, member_id
                           ORDER BY seq, place) AS expected
                       FROM (SELECT run, topic_id, partition, seq, node, group, member_id, offset,
@@ -25,7 +42,9 @@ POLL_ORDER = offending(
                             UNION ALL
                             SELECT run, topic_id, partition, seq, node, group, member_id, offset,
                                    false, offset
-                            FROM polled_records))
+                            FROM polled_records)
+                      LEFT SEMI JOIN poll_jumps
+                          USING (run, topic_id, partition, group, member_id))
                 LATERAL VIEW OUTER explode(
                     IF(offset > expected, sequence(expected, offset - 1), NULL)) AS missed
                 WHERE NOT positioned AND expected >= 0 AND offset != expected)
@@ -84,3 +103,6 @@ KEY_ORDER = offending(
     "'record %d of %s at offset %d is behind record %d', record_id, key, offset, before",
     place=about("offset", shown=AT_END),
 )
+
+VIEWS = {"poll_jumps": POLL_JUMPS}
+"""Views for these checks, by name."""

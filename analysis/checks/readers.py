@@ -59,11 +59,14 @@ SKIPPED_BY_COMMIT = offending(
         JOIN (SELECT run, topic_id, partition, log_start_offset FROM final_leaders)
             USING (run, topic_id, partition)
         LEFT JOIN (
-            SELECT run, topic_id, partition, group, base_offset,
-                   max(offset) OVER (PARTITION BY run, topic_id, partition, group
-                                     ORDER BY base_offset, offset
-                                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
-            FROM Processed
+            SELECT * FROM (
+                SELECT run, topic_id, partition, group, base_offset,
+                       max(offset) OVER (PARTITION BY run, topic_id, partition, group
+                                         ORDER BY base_offset, offset
+                                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+                           AS reached
+                FROM Processed)
+            WHERE reached IS NULL OR base_offset > reached
             UNION ALL
             SELECT run, topic_id, partition, group, 1L << 62 AS base_offset, max(offset) AS reached
             FROM Processed GROUP BY run, topic_id, partition, group)

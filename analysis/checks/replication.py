@@ -157,14 +157,17 @@ CHANGE_HAS_REASON = offending(
 
 _LOG = "struct(base_offsets, next_offsets, batch_epochs, producer_ids, base_sequences)"
 
-_BATCHES = f"""
+DIFFERING_LOGS = f"""
+    -- The partitions whose replicas hold other batches, or one of which holds an offset twice.
+    SELECT run, topic_id, partition FROM FinalReplica GROUP BY run, topic_id, partition
+    HAVING min({_LOG}) != max({_LOG})
+           OR max(size(array_distinct(base_offsets)) < size(base_offsets))"""
+
+_BATCHES = """
     SELECT run, topic_id, partition, seq, base_offset, batch_epoch,
            struct(next_offset, batch_epoch, producer_id, base_sequence) AS content
-    FROM (SELECT * FROM FinalReplica LEFT SEMI JOIN (
-              SELECT run, topic_id, partition FROM FinalReplica GROUP BY run, topic_id, partition
-              HAVING min({_LOG}) != max({_LOG})
-                     OR max(size(array_distinct(base_offsets)) < size(base_offsets)))
-          USING (run, topic_id, partition)) LATERAL VIEW
+    FROM (SELECT * FROM FinalReplica
+          LEFT SEMI JOIN differing_logs USING (run, topic_id, partition)) LATERAL VIEW
         inline(arrays_zip(base_offsets, next_offsets, batch_epochs, producer_ids, base_sequences))
         AS base_offset, next_offset, batch_epoch, producer_id, base_sequence"""
 
@@ -192,3 +195,6 @@ LOGS_AGREE = offending(
     "'MATCH'",
     "'replicas differ at offset %d', base_offset",
 )
+
+VIEWS = {"differing_logs": DIFFERING_LOGS}
+"""Views for these checks, by name."""

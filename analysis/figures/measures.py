@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 from kafkasim.analysis.checks.base import JUDGED_KINDS, SHARED
 from kafkasim.analysis.checks.delivery import LOST_WRITE
+from kafkasim.analysis.checks.delivery import VIEWS as DELIVERY_VIEWS
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN
 from kafkasim.analysis.load import views
 
@@ -114,8 +115,8 @@ LEADERSHIP = _tenures("""
     FROM hosts JOIN (SELECT DISTINCT run, node FROM ControllerActive) USING (run, node)""")
 
 VIEWS = {
-    **{name: SHARED[name] for name in
-       ("final_leaders", "acked_records", "partition_changes", "topics")},
+    **{name: (SHARED | DELIVERY_VIEWS)[name] for name in
+       ("final_leaders", "acked_records", "acked_ids", "lost_ids", "partition_changes", "topics")},
     "taken_records": NO_TAKEN,  # what is lost is counted, whether or not it is excused
     "clock": CLOCK,
     "partition_spans": PARTITION_SPANS,

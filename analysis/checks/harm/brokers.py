@@ -19,21 +19,26 @@ _CAUGHT_UP = """
     -- watermark is the log end, and the follower has acknowledged it.
     SELECT run, topic_id, partition, node, seq, leader_epoch, broker, grown_us
     FROM (
-        SELECT *, last(log_end, true) OVER leader AS known_end,
+        SELECT /*+ SHUFFLE_HASH(shrinking) */ *, last(log_end, true) OVER leader AS known_end,
                last(IF(log_end IS NULL, NULL, t_us), true) OVER leader AS grown_us
         FROM (
             SELECT run, topic_id, partition, node, seq, t_us, leader_epoch,
                    next_offset AS log_end, NULL AS high_watermark, NULL AS acknowledged
-            FROM Appended LEFT SEMI JOIN shrinks USING (run, topic_id, partition)
+            FROM Appended
             UNION ALL
             SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, start_offset, NULL, NULL
-            FROM BecameLeader LEFT SEMI JOIN shrinks USING (run, topic_id, partition)
+            FROM BecameLeader
             UNION ALL
             SELECT run, topic_id, partition, node, seq, t_us, leader_epoch, NULL, high_watermark,
                    acknowledged
-            FROM HighWatermark LEFT SEMI JOIN shrinks USING (run, topic_id, partition))
+            FROM HighWatermark)
+        JOIN (SELECT run, topic_id, partition, node, collect_set(broker) AS removed,
+                     max(seq) AS last_shrink
+              FROM shrinks GROUP BY run, topic_id, partition, node) AS shrinking
+            USING (run, topic_id, partition, node)
+        WHERE seq < last_shrink
         WINDOW leader AS (PARTITION BY run, topic_id, partition, node ORDER BY seq))
-    LATERAL VIEW explode(acknowledged) AS broker
+    LATERAL VIEW explode(array_intersect(acknowledged, removed)) AS broker
     WHERE high_watermark = known_end"""
 
 LAG_REASON = offending(
