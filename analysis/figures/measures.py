@@ -116,7 +116,8 @@ LEADERSHIP = _tenures("""
 
 VIEWS = {
     **{name: (SHARED | DELIVERY_VIEWS)[name] for name in
-       ("final_leaders", "acked_records", "acked_ids", "lost_ids", "partition_changes", "topics")},
+       ("final_leaders", "acked_records", "acked_ids", "lost_ids", "cleaned_offsets",
+        "cleaned_records", "partition_changes", "topics")},
     "taken_records": NO_TAKEN,  # what is lost is counted, whether or not it is excused
     "clock": CLOCK,
     "partition_spans": PARTITION_SPANS,
