@@ -13,8 +13,8 @@ from kafkasim.analysis.bench.clock import Clock
 from kafkasim.analysis.stored import kind_columns
 
 KINDS = (
-    "Acked", "Appended", "FinalReplica", "HighWatermark", "LogStart", "MarkerWritten", "Polled",
-    "Positioned", "ReadsCommitted",
+    "Acked", "Appended", "Cleaned", "FinalReplica", "HighWatermark", "LogStart", "MarkerWritten",
+    "Polled", "Positioned", "ReadsCommitted",
 )  # fmt: skip
 
 VIEWS = {
@@ -70,6 +70,19 @@ VIEWS = {
                         USING (run, topic_id, partition, "offset", leader_epoch)))
         GROUP BY run, topic_id, partition, "offset"
         HAVING arg_max(marker OR aborted, epoch)""",
+    "cleaned_offsets": """
+        SELECT run, topic_id, partition, unnest(range(removed[i], removed[i + 1])) AS "offset", seq
+        FROM (SELECT *, unnest(range(1, len(removed), 2)) AS i FROM Cleaned)""",
+    "cleaned_records": """
+        SELECT run, topic_id, partition, record_id
+        FROM (SELECT run, topic_id, partition, unnest(record_ids) AS record_id,
+                     base_offset + generate_subscripts(record_ids, 1) - 1 AS "offset"
+              FROM Appended SEMI JOIN Cleaned USING (run, topic_id, partition))
+        SEMI JOIN cleaned_offsets USING (run, topic_id, partition, "offset")""",
+    "gaps": """
+        SELECT run, topic_id, partition, "offset", marker, -1 AS since FROM holes
+        UNION ALL
+        SELECT run, topic_id, partition, "offset", true, seq FROM cleaned_offsets""",
     "committed_only": """
         SELECT DISTINCT run, node, "group", true AS only_committed FROM ReadsCommitted""",
     "committed_parts": """
@@ -86,6 +99,7 @@ QUERIES = {
             USING (run, topic_id, partition)
         ANTI JOIN (SELECT run, topic_id, partition, unnest(record_ids) AS record_id
                    FROM final_leaders) AS held USING (run, topic_id, partition, record_id)
+        ANTI JOIN cleaned_records USING (run, topic_id, partition, record_id)
         WHERE acked."offset" < 0 OR acked."offset" >= log_start_offset""",
     "unseen": """
         SELECT DISTINCT run, topic_id, partition, acked.seq, record_id
@@ -118,12 +132,12 @@ QUERIES = {
                 FROM polled_records))
             WHERE NOT positioned AND expected >= 0 AND "offset" != expected) AS jump
         WHERE "offset" < expected OR "offset" - expected > (
-            SELECT count(*) FROM holes LEFT JOIN committed_only
-                ON holes.run = committed_only.run AND committed_only.node = jump.node
+            SELECT count(DISTINCT gaps."offset") FROM gaps LEFT JOIN committed_only
+                ON gaps.run = committed_only.run AND committed_only.node = jump.node
                    AND committed_only."group" = jump."group"
-            WHERE holes.run = jump.run AND holes.topic_id = jump.topic_id
-                  AND holes.partition = jump.partition AND holes."offset" >= jump.expected
-                  AND holes."offset" < jump."offset"
+            WHERE gaps.run = jump.run AND gaps.topic_id = jump.topic_id
+                  AND gaps.partition = jump.partition AND gaps."offset" >= jump.expected
+                  AND gaps."offset" < jump."offset" AND gaps.since < jump.seq
                   AND (marker OR only_committed IS NOT NULL))""",
     "high-watermark-monotonic": """
         SELECT * FROM (
