@@ -119,7 +119,7 @@ def test_a_tombstone_stays_until_its_horizon() -> None:
 
 
 def test_a_delete_horizon_makes_the_records_of_its_batch_longer() -> None:
-    """The batch counts its timestamps from the horizon; measured on Kafka 4.0.0."""
+    """The batch counts its timestamps from the horizon (MemoryRecordsBuilder)."""
     log = make_log(settings=compacted())
     for key, number in [("a", -1), ("b", 2), ("c", 3)]:
         append(log, (key, number))
