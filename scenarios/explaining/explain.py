@@ -41,6 +41,7 @@ INVARIANTS: Mapping[str, OfRow] = {
     "ACKED": elected_without,
     "ISRDATA": missing_member,
     "MATCH": servers.mismatch,
+    "LATEST": servers.cleaned,
     "HWMONO": servers.high_watermark_back,
     "MINISR": servers.too_few,
     "NODUP": servers.twice,
