@@ -1,4 +1,4 @@
-"""All variants by id: the historical bugs of KAFKA.md, 8.1 to 8.5, then the mutations."""
+"""All variants by id: the historical bugs of KAFKA.md, section 8, then the mutations."""
 
 from __future__ import annotations
 

@@ -69,6 +69,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B52": ("transaction.fencing_epoch",),
     "B54": ("storage.check_marker",),
     "B50": ("storage.forgets_producers_of_deleted_records",),
+    "B55": ("storage.aborted_transactions_bound",),
     "B57": ("storage.counts_batches_before_append",),
     "B58": ("client.new_epoch_waits_for_in_flight",),
     "B59": ("storage.find_duplicate", "storage.check_sequence"),
@@ -85,6 +86,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B75": ("storage.recovery_point_after_recovery", "storage.recovery_point_after_truncation"),
     "B76": ("storage.marks_clean",),
     "B77": ("storage.syncs_truncated_epochs",),
+    "B80": ("storage.cleanable_bound",),
     "B81": ("storage.retention_bound",),
     "B82": ("replication.accepts_fetch_reply",),
     "B83": ("storage.follower_accepts", "replication.fetch_send_delay_us"),
@@ -104,8 +106,6 @@ SETTINGS: dict[str, str] = {
 """Designs that no release changed: what an operator or an application sets decides."""
 
 WAITING: dict[str, str] = {
-    "B55": "the model has no log cleaner yet",
-    "B80": "the model has no log cleaner yet",
     "B79": "a race within one append: here an append is one handler",
 }
 """Entries without a method, each with the reason."""

@@ -108,6 +108,13 @@ class AnyMemberCommitsInTransaction(GroupRules):
         return False
 
 
+class IndexEndsWithTheMap(StorageRules):
+    """Of a segment's aborted transactions only those that begin below the map's end are kept."""
+
+    def aborted_transactions_bound(self, segment_end: int, map_end: int) -> int:
+        return min(segment_end, map_end)
+
+
 TRANSACTIONS: tuple[Variant, ...] = (
     Variant(
         "B46-hanging-txn-late-produce", "KAFKA-14402",
@@ -171,5 +178,10 @@ TRANSACTIONS: tuple[Variant, ...] = (
         "B61-zombie-offsets-in-txn", "KIP-447", (AnyMemberCommitsInTransaction,),
         "duplicate-output", "B61-zombie-offsets-in-txn",
         "A member that has lost its partitions commits nothing of them in a transaction.",
+    ),
+    Variant(
+        "B55-abort-index-lost", "KAFKA-13727", (IndexEndsWithTheMap,),
+        "LATEST", "B55-abort-index-lost",
+        "What a cleaning copies from behind its map stays aborted for readers.",
     ),
 )  # fmt: skip

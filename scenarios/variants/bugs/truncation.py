@@ -1,4 +1,6 @@
-"""Historical bugs of log truncation, leader epochs and the high watermark (KAFKA.md, 8.1).
+"""Historical bugs of log truncation, leader epochs, the high watermark and the log cleaner.
+
+KAFKA.md, 8.1 and 8.6.
 
 B01 to B04, B07 and B13 need followers that truncate by OffsetsForLeaderEpoch: their scripts set
 inter.broker.protocol.version below 2.7.
@@ -136,6 +138,13 @@ class RepliesMatchByOffset(ReplicationRules):
         return bool(sent.fetch_offset == fetch_offset)
 
 
+class CleansUpToTheActiveSegment(StorageRules):
+    """A log is cleaned up to its active segment, committed or not."""
+
+    def cleanable_bound(self, last_stable_offset: int, active_base_offset: int) -> int:
+        return active_base_offset
+
+
 TRUNCATION: tuple[Variant, ...] = (
     Variant(
         "B01-truncate-to-hw", "KIP-101", (TruncatesToHighWatermark,),
@@ -222,5 +231,10 @@ TRUNCATION: tuple[Variant, ...] = (
         (SendsFromTheFile, FollowersAcceptAnyEpoch),
         "MATCH", "B83-append-newer-epoch-batches",
         "A follower appends no batch of a newer leader epoch than the one it fetched in.",
+    ),
+    Variant(
+        "B80-clean-above-hw", "KAFKA-13194", (CleansUpToTheActiveSegment,),
+        "LATEST", "B80-clean-above-hw",
+        "An uncommitted record is no reason to remove an older one of its key.",
     ),
 )  # fmt: skip
