@@ -260,17 +260,14 @@ def stored(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Sto
     return open_stored(spark, str(target))
 
 
-def test_the_checks_find_what_each_case_breaks_and_nothing_else(stored: Stored) -> None:
-    # One test, not one for each case: the cases are judged together, which takes a minute, and
-    # tests of several processes would judge them once in each.
-    assert wrong(findings(stored)) == {}
-
-
-def test_large_fleets_are_judged_slice_by_slice_with_the_same_findings(
+def test_the_checks_find_what_each_case_breaks_and_nothing_else(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """As in a large fleet, slice by slice; small ones, which are one slice, have other tests."""
     from kafkasim.analysis import load
 
+    # One test, not one for each case: the cases are judged together, which takes a minute, and
+    # tests of several processes would judge them once in each.
     monkeypatch.setattr(load, "SMALL_ROWS", stored.rows // 2 + 1)
     slices = stored.slices(load.SMALL_ROWS)
     assert len(slices) == 2
