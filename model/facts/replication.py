@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafkasim.model.values import value
 
 
@@ -126,6 +128,11 @@ class Cleaned:
     began_ms: int  # by the broker's clock
     delete_retention_ms: int
     removed: tuple[int, ...]  # ranges of offsets that lost their records: first, next, first, …
+
+    def removed_offsets(self) -> Iterator[int]:
+        """Yield the offsets that lost their records, ascending."""
+        for low, high in zip(self.removed[::2], self.removed[1::2]):
+            yield from range(low, high)
 
 
 @value

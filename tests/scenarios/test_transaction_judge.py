@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkasim.scenarios.judging.source import Loss
+from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
 from tests.scenarios.fact_makers import FakeTrace
@@ -16,7 +17,7 @@ OTHERS = ("duplicate",)
 
 def judge(rows: Rows, *lost: tuple[tuple[str, int], Loss]) -> dict[str, int]:
     trace = FakeTrace()
-    judged = Transactions(trace, lambda key: [loss for of, loss in lost if of == key])
+    judged = Transactions(trace, Holes(trace), lambda key: [loss for of, loss in lost if of == key])
     trace.record(rows)
     return {found.name: found.count for found in judged.finish() if not found.expected}
 

@@ -9,6 +9,7 @@ first uncleanable offset.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kafkasim.model.records import (
     BATCH_OVERHEAD,
@@ -125,19 +126,12 @@ class RecordFilter:
 
 def _emptied(batch: RecordBatch) -> RecordBatch:
     """Return the header of a batch (DefaultRecordBatch.writeEmptyHeader)."""
-    return RecordBatch(
-        batch.base_offset,
-        batch.last_offset,
-        batch.leader_epoch,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        (),
-        BATCH_OVERHEAD,
-        batch.max_timestamp_ms,
-        batch.transactional,
-        batch.control,
-        (),
+    return replace(
+        batch,
+        records=(),
+        size=BATCH_OVERHEAD,
+        offset_deltas=(),
+        delete_horizon_ms=NO_TIMESTAMP,
     )
 
 
@@ -165,18 +159,11 @@ def _with_records(
             for each in records
         ]
     whole = len(kept) == batch.last_offset - batch.base_offset + 1
-    return RecordBatch(
-        batch.base_offset,
-        batch.last_offset,
-        batch.leader_epoch,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        tuple(records),
-        BATCH_OVERHEAD + sum([record.size for record in records]),
-        max([record.timestamp_ms for record in records]),
-        batch.transactional,
-        batch.control,
-        None if whole else tuple([delta for delta, _ in kept]),
-        horizon_ms,
+    return replace(
+        batch,
+        records=tuple(records),
+        size=BATCH_OVERHEAD + sum([record.size for record in records]),
+        max_timestamp_ms=max([record.timestamp_ms for record in records]),
+        offset_deltas=None if whole else tuple([delta for delta, _ in kept]),
+        delete_horizon_ms=horizon_ms,
     )

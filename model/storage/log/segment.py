@@ -58,7 +58,7 @@ class Segment:
         "_files",
         "_index_interval_bytes",
         "_last_indexed_ms",
-        "_suffix",
+        "_name",
         "_unindexed_bytes",
         "base_offset",
         "base_offsets",
@@ -82,15 +82,12 @@ class Segment:
         suffix: str = "",
     ) -> None:
         """``suffix`` stands behind the names of files that are not part of the log yet."""
-        name = f"{directory}/{base_offset:020d}"
         self._files = files
         self._index_interval_bytes = index_interval_bytes
-        self._suffix = suffix
+        self._name = f"{directory}/{base_offset:020d}"
         self.base_offset = base_offset
-        self.log_path = f"{name}.log{suffix}"
-        self.index_path = f"{name}.index{suffix}"
-        self.time_index_path = f"{name}.timeindex{suffix}"
-        self.transactions = TransactionIndex(files, f"{name}.txnindex{suffix}")
+        self.transactions = TransactionIndex(files, "")
+        self._name_files(suffix)
         self.batches: list[RecordBatch] = []
         self.base_offsets: list[int] = []
         self.size = 0
@@ -108,8 +105,8 @@ class Segment:
     @property
     def paths(self) -> tuple[str, ...]:
         """The files of the segment; the transaction index only if it has been created."""
-        paths = (self.log_path, self.index_path, self.time_index_path)
-        return (*paths, self.transactions.path) if self.transactions.exists() else paths
+        paths = self._all_paths()
+        return paths if self.transactions.exists() else paths[:-1]
 
     @property
     def index_bytes(self) -> int:
@@ -258,18 +255,19 @@ class Segment:
 
     def rename(self, suffix: str) -> None:
         """Rename the files to another suffix (changeFileSuffixes)."""
-        length = len(self._suffix)
-        self._suffix = suffix
-        for path in self.paths:
-            self._files.rename(path, path[: len(path) - length] + suffix)
-        for owner, name in (
-            (self, "log_path"),
-            (self, "index_path"),
-            (self, "time_index_path"),
-            (self.transactions, "path"),
-        ):
-            path = getattr(owner, name)
-            setattr(owner, name, path[: len(path) - length] + suffix)
+        before = self.paths
+        self._name_files(suffix)
+        for old, new in zip(before, self._all_paths()):
+            self._files.rename(old, new)
+
+    def _all_paths(self) -> tuple[str, ...]:
+        return (self.log_path, self.index_path, self.time_index_path, self.transactions.path)
+
+    def _name_files(self, suffix: str) -> None:
+        self.log_path = f"{self._name}.log{suffix}"
+        self.index_path = f"{self._name}.index{suffix}"
+        self.time_index_path = f"{self._name}.timeindex{suffix}"
+        self.transactions.path = f"{self._name}.txnindex{suffix}"
 
     def _remember(self, batch: RecordBatch, now_ms: int) -> None:
         timestamp = batch.max_timestamp_ms

@@ -129,9 +129,8 @@ class Holes:
 
     def _on_cleaned(self, seq: int, _t: int, _node: str, fact: facts.Cleaned) -> None:
         removed = self._partitions[(fact.topic_id, fact.partition)].removed
-        for low, high in zip(fact.removed[::2], fact.removed[1::2]):
-            for offset in range(low, high):
-                removed.setdefault(offset, seq)
+        for offset in fact.removed_offsets():
+            removed.setdefault(offset, seq)
 
     def _on_final_cleaned(self, _seq: int, _t: int, _node: str, fact: facts.FinalCleaned) -> None:
         if fact.leading:
@@ -174,6 +173,11 @@ class Holes:
         """Return whether a cleaner has removed a record."""
         state = self._partitions.get(key)
         return state is not None and bool(state.removed) and state.was_removed(record_id)
+
+    def was_removed_at(self, key: PartitionKey, offset: int) -> bool:
+        """Return whether a cleaner has removed what stood at an offset."""
+        state = self._partitions.get(key)
+        return state is not None and offset in state.removed
 
     def record_offsets(self, leader: facts.FinalReplica) -> Sequence[int]:
         """Return the offsets of all records of a leader's final log."""

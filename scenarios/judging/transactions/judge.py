@@ -15,6 +15,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
+from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
 from kafkasim.scenarios.judging.transactions.outputs import Outputs
 from kafkasim.scenarios.judging.transactions.placed import ABORTED, COMMITTED, OPEN, Placed
@@ -51,10 +52,11 @@ class _Found:
 class Transactions:
     """Follows one run; :meth:`finish` returns its anomalies."""
 
-    def __init__(self, trace: FactSource, losses: Losses) -> None:
+    def __init__(self, trace: FactSource, holes: Holes, losses: Losses) -> None:
+        self._holes = holes
         self._footing = Footing(trace, losses)
         self._ledger = Ledger(trace)
-        self._placed = Placed(trace, self._ledger)
+        self._placed = Placed(trace, self._ledger, holes)
         self._outputs = Outputs(trace, self._ledger, self._footing)
         self._committed_readers: dict[tuple[str, str], None] = {}  # by node and group
         self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
@@ -234,7 +236,7 @@ class Transactions:
                     continue
                 detail = f"{transaction.name} committed without record {record_id}"
                 places = self._placed.appended(transaction, key, record_id)
-                if any(self._placed.was_removed(key, at) for at, _ in places):
+                if any(self._holes.was_removed_at(key, at) for at, _ in places):
                     continue
                 spots = [Spot(key, at, at + 1, row) for at, row in places]
                 spots.append(self._epoch_given(transaction, transaction))

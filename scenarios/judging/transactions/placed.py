@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.ledger import Ledger, Transaction
 
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
@@ -20,24 +21,20 @@ COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 class Placed:
     """The offsets of transactional records, and the markers behind them."""
 
-    def __init__(self, trace: FactSource, ledger: Ledger) -> None:
+    def __init__(self, trace: FactSource, ledger: Ledger, holes: Holes) -> None:
         self._ledger = ledger
+        self._holes = holes
         self._owner: dict[PartitionKey, dict[tuple[int, int], Transaction]] = {}
         """By offset and record id"""
         self._appended: dict[tuple[int, PartitionKey, int], list[tuple[int, int]]] = {}
         """By the row of a transaction's begin, partition and record id: offsets, with the rows"""
         self._markers: dict[tuple[PartitionKey, int, int], facts.MarkerWritten] = {}
         self.leaders: dict[PartitionKey, facts.FinalReplica] = {}
-        self._offsets: dict[tuple[PartitionKey, int], tuple[int, ...]] = {}
-        """Of a cleaned leader, by leader epoch: where the records of its final log stand"""
-        self._removed: dict[PartitionKey, dict[int, None]] = {}
         self._trace = trace
         self._follows = False
         trace.subscribe(facts.TransactionBegun, self._on_begun)
         trace.subscribe(facts.MarkerWritten, self._on_marker)
         trace.subscribe(facts.FinalReplica, self._on_final)
-        trace.subscribe(facts.FinalCleaned, self._on_final_cleaned)
-        trace.subscribe(facts.Cleaned, self._on_cleaned)
 
     def transaction_at(self, key: PartitionKey, offset: int, record_id: int) -> Transaction | None:
         """Return the transaction of a record that was appended at an offset; None without one."""
@@ -57,7 +54,7 @@ class Placed:
         """
         leader = self.leaders[key]
         start = leader.log_start_offset
-        offsets = self._offsets.get((key, leader.leader_epoch))
+        offsets = self._holes.record_offsets(leader)
         undecided: dict[int, list[tuple[int, int]]] = {}
         position = 0
         columns = zip(
@@ -65,9 +62,9 @@ class Placed:
         )
         for base, epoch, producer_id, count in columns:
             marker = self._markers.get((key, base, epoch)) if not count else None
-            places = offsets[position:] if offsets is not None else range(base, base + count)
-            records = [*zip(places, leader.record_ids[position : position + count])]
-            position += count
+            until = position + count
+            records = [*zip(offsets[position:until], leader.record_ids[position:until])]
+            position = until
             if marker is not None:
                 state = COMMITTED if marker.committed else ABORTED
                 for offset, record_id in undecided.pop(marker.producer_id, ()):
@@ -83,20 +80,6 @@ class Placed:
         for found in undecided.values():
             for offset, record_id in found:
                 yield offset, record_id, OPEN
-
-    def was_removed(self, key: PartitionKey, offset: int) -> bool:
-        """Return whether a cleaner has removed the record at an offset from any replica."""
-        return offset in self._removed.get(key, {})
-
-    def _on_cleaned(self, _seq: int, _t: int, _node: str, fact: facts.Cleaned) -> None:
-        removed = self._removed.setdefault((fact.topic_id, fact.partition), {})
-        for low, high in zip(fact.removed[::2], fact.removed[1::2]):
-            removed.update(dict.fromkeys(range(low, high)))
-
-    def _on_final_cleaned(self, _seq: int, _t: int, _n: str, fact: facts.FinalCleaned) -> None:
-        if fact.leading:
-            place = ((fact.topic_id, fact.partition), fact.leader_epoch)
-            self._offsets[place] = fact.record_offsets
 
     def _on_begun(self, _seq: int, _t: int, _node: str, _fact: facts.TransactionBegun) -> None:
         """Follow the appends from the first transaction on: without one they cost nothing."""

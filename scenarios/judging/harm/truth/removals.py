@@ -45,13 +45,12 @@ class Removals:
         self._left: dict[tuple[str, str, str], int] = {}  # (node, group, member id) -> when
         self._removed: list[_Removal] = []
         self._appended: dict[tuple[str, str, int], tuple[int, int]] = {}  # place -> (when, log end)
+        self._has_consumer_groups = False
         self._topic_id = ""  # of __consumer_offsets
         trace = cluster.trace
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
-        trace.subscribe(facts.Appended, self._on_appended)
-        trace.subscribe(facts.HighWatermark, self._on_high_watermark)
         trace.subscribe(facts.HostPaused, self._on_paused)
         trace.subscribe(facts.HostStopped, self._on_stopped)
 
@@ -70,13 +69,17 @@ class Removals:
             self._topic_id = fact.topic_id
 
     def _on_request(self, _s: int, t: int, node: str, fact: facts.MemberRequest) -> None:
+        if fact.api == "ConsumerGroupHeartbeat" and not self._has_consumer_groups:
+            self._has_consumer_groups = True  # others leave no removal: their runs pay for nothing
+            self._cluster.trace.subscribe(facts.Appended, self._on_appended)
+            self._cluster.trace.subscribe(facts.HighWatermark, self._on_high_watermark)
         if fact.api == "LeaveGroup" or (fact.api, fact.generation) == LEAVES:
             self._left[node, fact.group, fact.member_id] = t
 
     def _on_state(self, _s: int, t: int, node: str, fact: facts.GroupState) -> None:
         before = self._members.get((node, fact.group), ())
         self._members[node, fact.group] = fact.member_ids
-        if fact.reason in ("loaded", "reverted"):
+        if not self._has_consumer_groups or fact.reason in ("loaded", "reverted"):
             return
         place = (node, *self._cluster.group_key(fact.group))
         appended_us, end = self._appended.get(place, (-1, -1))

@@ -71,13 +71,12 @@ class Cleanings:
         state = self._cluster.partition(*key)
         replica = state.replica(node)
         known = self._keys.get(key)
-        for low, high in zip(fact.removed[::2], fact.removed[1::2]):
-            for offset in range(low, high):
-                at = bisect_right(replica.nexts, offset)
-                if at < len(replica.nexts):
-                    state.removed[offset] = (replica.nexts[at], replica.epochs[at])
-                if known is not None:
-                    self._judge(state, known, seq, t, node, fact, offset)
+        for offset in fact.removed_offsets():
+            at = bisect_right(replica.nexts, offset)
+            if at < len(replica.nexts):
+                state.removed[offset] = (replica.nexts[at], replica.epochs[at])
+            if known is not None:
+                self._judge(state, known, seq, t, node, fact, offset)
         if known is not None:
             known.met.append((fact.base_offset, fact.next_offset, fact.began_ms))
 

@@ -37,12 +37,15 @@ class MissedDeletions:
 
     def _on_cleaned(self, _seq: int, _t: int, _node: str, fact: facts.Cleaned) -> None:
         key = (fact.topic_id, fact.partition)
-        names = self._keys.get(key, {})
+        tombstones = self._tombstones.get(key, {})
+        removed = [offset for offset in fact.removed_offsets() if offset in tombstones]
+        if not removed:
+            return
+        names = self._keys[key]
         last = {name: offset for offset, name in names.items() if offset < fact.mapped_offset}
-        for low, high in zip(fact.removed[::2], fact.removed[1::2]):
-            for offset in range(low, high):
-                if offset in self._tombstones.get(key, {}) and last[names[offset]] == offset:
-                    self._removed.setdefault(key, {})[offset] = None
+        for offset in removed:
+            if last[names[offset]] == offset:
+                self._removed.setdefault(key, {})[offset] = None
 
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
