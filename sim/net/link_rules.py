@@ -17,6 +17,9 @@ PASS = -1
 DROP = -2
 HOLD = -3
 
+ANSWERED = {"OffsetForLeaderEpoch": "OffsetsForLeaderEpoch"}
+"""By API: the beginning of its response's class, where that is not the name of the API."""
+
 REQUEST = "request"
 RESPONSE = "response"
 
@@ -119,7 +122,7 @@ def select(then: int, api: str | None, direction: str | None, purpose: str | Non
             return PASS
         if direction is not None and is_request != (direction == REQUEST):
             return PASS
-        if api is not None and (message is None or api_name(message) != api):
+        if api is not None and (message is None or not _is_of(message, api)):
             return PASS
         if message is None and then == HOLD:
             return PASS
@@ -128,7 +131,14 @@ def select(then: int, api: str | None, direction: str | None, purpose: str | Non
     return verdict
 
 
-def api_name(message: Any) -> str:
-    """Return Kafka's API name of a request or of a response (whose Fetch is just ``Fetch``)."""
-    name = type(message).__name__
-    return name.removesuffix("Response") if name.endswith("Response") else request_name(message)
+def _is_of(message: Any, api: str) -> bool:
+    """Return whether a request or a response is of an API.
+
+    ``Fetch`` is every fetch, and its answers, which do not tell whose they are; ``FetchFollower``
+    and ``FetchConsumer`` are requests.
+    """
+    kind = type(message).__name__
+    if not kind.endswith("Response"):
+        name = request_name(message)
+        return name == api or (api == "Fetch" and kind == "FetchRequest")
+    return kind.removesuffix("Response") == ANSWERED.get(api, api)

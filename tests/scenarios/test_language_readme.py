@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkasim.scenarios.language import tables
+from kafkasim.scenarios.language.checks.messages import PURPOSES
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.vocabulary import VERBS, VERSIONS
 from kafkasim.sim.faults.kinds import KINDS
@@ -40,3 +41,7 @@ def test_every_key_of_a_table_is_named(table: type[tables.Table]) -> None:
 )
 def test_every_kind_is_named(kinds: list[str]) -> None:
     assert set(kinds) - NAMED == set()
+
+
+def test_every_purpose_is_named() -> None:
+    assert set(PURPOSES) - NAMED == set()

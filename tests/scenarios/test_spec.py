@@ -25,6 +25,8 @@ VALID: dict[str, Any] = {
     "expect": {},
 }
 
+HOLD = {"kind": "hold", "node": "broker-1", "peers": ["broker-2"], "at": "2s"}
+
 MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "wrong key": ({"durration": "10s"}, ("durration: unknown key", "duration", "workload")),
     "wrong key of a fault": (
@@ -69,6 +71,18 @@ MISTAKES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "unknown selector": (
         {"faults.0.node": "any-server"},
         ("faults.0.node: no selector 'any-server'; allowed: any-broker",),
+    ),
+    "unknown API": (
+        {"faults": [{**HOLD, "api": "Produse"}]},
+        ("faults.0.api: no API 'Produse'; allowed: Produce",),
+    ),
+    "answers to followers": (
+        {"faults": [{**HOLD, "api": "FetchFollower", "direction": "response"}]},
+        ("faults.0.api: FetchFollower is a request", "allowed for responses: Fetch"),
+    ),
+    "unknown purpose": (
+        {"faults": [{**HOLD, "purpose": "fetching"}]},
+        ("faults.0.purpose: no purpose 'fetching'; allowed: produce, fetch",),
     ),
     "setting without an effect": (
         {"cluster.nodes": {"broker-1": {"fsync": "2ms"}}},

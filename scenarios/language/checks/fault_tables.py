@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from kafkasim.scenarios.language.checks.allowed import some
+from kafkasim.scenarios.language.checks.messages import check_selection
 from kafkasim.scenarios.language.nodes import ANY, ROLES, candidates, log_dirs_of
 from kafkasim.scenarios.language.tables import FaultTable, OperationTable, Scenario
 from kafkasim.scenarios.language.translate import condition, translate
@@ -40,6 +41,7 @@ def check_faults(scenario: Scenario, nodes: list[str]) -> None:
             for name in names:
                 if name is not None:
                     check_node(f"{place}.{key}", name, scenario, nodes)
+        check_selection(place, fault)
         if fault.kind != "nemesis":
             _check_parameters(place, fault, scenario, nodes)
 

@@ -1,0 +1,49 @@
+"""Check which messages a fault selects: by the name of an API, or by what a connection is for."""
+
+from __future__ import annotations
+
+from kafkasim.model import messages
+from kafkasim.scenarios.language.checks.allowed import some
+from kafkasim.scenarios.language.tables import FaultTable
+
+PURPOSES = (
+    "produce", "fetch", "coordinator", "admin", "replica-fetch", "heartbeat", "alter-partition",
+    "forwarding", "directory-assignments", "producer-ids", "add-partitions-to-txn",
+    "txn-marker-sender", "controlled-shutdown", "controller", "raft-fetch", "raft-vote",
+    "zookeeper", "zookeeper-learner",
+)  # fmt: skip
+"""What connections are for."""
+
+FETCHES = ("FetchFollower", "FetchConsumer")
+"""Requests to fetch by who asks. Their answers do not tell."""
+
+
+def api_names() -> list[str]:
+    """Return the names of all APIs whose messages a fault may select, sorted."""
+    names = [name for name in vars(messages) if name.endswith("Request")]
+    plain = [name.removesuffix("Request") for name in names]
+    plain[plain.index("OffsetsForLeaderEpoch")] = "OffsetForLeaderEpoch"
+    return sorted([*plain, *FETCHES, "ZkWatchEvent"])
+
+
+def check_selection(place: str, fault: FaultTable) -> None:
+    """Check the names that a fault on messages gives.
+
+    Raises:
+        ValueError: there is no such API or purpose, or an answer of a kind that is none.
+    """
+    if fault.purpose is not None and fault.purpose not in PURPOSES:
+        raise ValueError(
+            f"{place}.purpose: no purpose {fault.purpose!r}; allowed: {', '.join(PURPOSES)}"
+        )
+    if fault.api is None:
+        return
+    names = api_names()
+    if fault.api not in names:
+        near = [name for name in names if name[:3].lower() == fault.api[:3].lower()]
+        raise ValueError(f"{place}.api: no API {fault.api!r}; allowed: {some(near or names)}")
+    if fault.api in FETCHES and fault.direction == "response":
+        raise ValueError(
+            f"{place}.api: {fault.api} is a request, its answers do not tell who asked;"
+            " allowed for responses: Fetch"
+        )
