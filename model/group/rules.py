@@ -79,6 +79,14 @@ class GroupRules:
         """
         return Errors.ILLEGAL_GENERATION if new_coordinator else Errors.UNKNOWN_MEMBER_ID
 
+    def skips_assignment_of_returning_leader(self) -> bool:
+        """Return whether a static leader that comes back in a Stable group is told so (KIP-814).
+
+        It leads and need not assign. Before 3.2 it is told the member id that it had, so it takes
+        itself for a follower (GroupCoordinator.updateStaticMemberAndRebalance).
+        """
+        return True
+
     def checks_transactional_commit(self) -> bool:
         """Return whether a transaction's commit must come from the group's member (B61, KIP-447).
 

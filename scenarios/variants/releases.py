@@ -181,6 +181,14 @@ class Group39(GroupRules):
         return new_coordinator and "consumer" in protocols
 
 
+class Group28(Group39):
+    """The group coordinators of 2.8."""
+
+    def skips_assignment_of_returning_leader(self) -> bool:
+        """Return False: KIP-814 came in 3.2."""
+        return False
+
+
 class Replication28(ReplicationRules):
     """The brokers of 2.8."""
 
@@ -190,7 +198,7 @@ class Replication28(ReplicationRules):
 
 
 RULES: dict[str, dict[str, type]] = {
-    "2.8-zk": {"client": Client28, "group": Group39, "replication": Replication28},
+    "2.8-zk": {"client": Client28, "group": Group28, "replication": Replication28},
     "3.9": {
         "client": Client39,
         "controller": Controller39,

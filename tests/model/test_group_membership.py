@@ -9,6 +9,7 @@ from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
 from kafkasim.model.group.classic.group import PREDECESSORS, ClassicGroup, ClassicGroupState
 from kafkasim.model.messages import HeartbeatResponse, LeaveGroupRequest
+from kafkasim.scenarios.variants.releases import Group28
 from tests.model.group_harness import GROUP, T0, T1, Bench, heartbeat, join, leave, sync
 
 
@@ -288,6 +289,14 @@ def test_a_static_member_comes_back_without_a_rebalance(bench: Bench) -> None:
     assert bench.get(heartbeat(old, 1, "i1")).error is Errors.FENCED_INSTANCE_ID
     again = bench.get(sync(answer.member_id, 1, instance="i1"))
     assert again.assignment == (T0,)
+
+
+def test_before_kip_814_a_returning_leader_is_told_its_old_id() -> None:
+    bench = Bench(rules=Group28()).elect()
+    old = static_group(bench)
+    answer = bench.get(join(instance="i1"))
+    assert (answer.leader, answer.skip_assignment, answer.members) == (old, False, ())
+    assert bench.get(sync(answer.member_id, 1, instance="i1")).assignment == (T0,)
 
 
 def test_a_static_replacement_survives_a_failover(bench: Bench) -> None:

@@ -275,14 +275,12 @@ class ClassicRebalance:
 
     # Answers to parked requests
 
-    def answer_join(
-        self, group: ClassicGroup, member: ClassicMember, skip_assignment: bool = False
-    ) -> None:
+    def answer_join(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Answer a member's parked join, if it has one, with the current generation."""
         parked = member.awaiting_join
         if parked is not None:
             group.park_join(member, None)
-            self.runtime.respond(parked, joined(group, member, skip_assignment))
+            self.runtime.respond(parked, joined(group, member))
 
     def resume(self, shard: GroupShard, group: ClassicGroup, now: int) -> None:
         """Arm the timers of a group that is again what it was before a failed write."""

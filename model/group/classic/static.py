@@ -5,6 +5,8 @@ Kafka: GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin and it
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkasim.model.coordinator.context import Parked
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.errors import Errors
@@ -15,7 +17,7 @@ from kafkasim.model.group.classic.group import (
     Protocols,
 )
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
-from kafkasim.model.group.classic.responses import join_error, sync_error
+from kafkasim.model.group.classic.responses import join_error, joined, sync_error
 from kafkasim.model.group.shard import GroupShard
 from kafkasim.model.messages import JoinGroupRequest
 
@@ -114,8 +116,7 @@ class StaticMembers:
                 return  # a rebalance began; its end answers the join
             self.rebalance.trace.record_state(group, f"{member.member_id} replaced {old_id}")
             self.rebalance.trace.record_replaced(group, old_id, member)
-            leads = group.leader == member.member_id
-            self.rebalance.answer_join(group, member, skip_assignment=leads)
+            self._answer_swapped(group, old_id, member)
             return
         parked = member.awaiting_join
         if parked is not None:
@@ -124,6 +125,17 @@ class StaticMembers:
         if group.members.get(member.member_id) is member and shard.context.is_active:
             member.update(*before)
             self._swap(shard, group, member, old_id, now)
+
+    def _answer_swapped(self, group: ClassicGroup, old_id: str, member: ClassicMember) -> None:
+        """Answer the join of a member that came back in a Stable group; it must not assign."""
+        parked = member.awaiting_join
+        if parked is None:
+            return
+        group.park_join(member, None)
+        answer = joined(group, member, skip_assignment=group.leader == member.member_id)
+        if answer.skip_assignment and not self.rules.skips_assignment_of_returning_leader():
+            answer = replace(answer, leader=old_id, skip_assignment=False, members=())
+        self.runtime.respond(parked, answer)
 
 
 def update_member(
