@@ -81,7 +81,7 @@ class ProducerBatch:
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.base_sequence = NO_SEQUENCE
-        self.sequence_reset = False  # renumbered after an attempt (sequenceHasBeenReset)
+        self.sequence_reset = False  # renumbered since it was last sent (reopened)
 
     @property
     def last_sequence(self) -> int:

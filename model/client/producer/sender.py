@@ -189,6 +189,7 @@ class Sender:
                 queue.muted = True
             if transactions is not None and batch.base_sequence == NO_SEQUENCE:
                 transactions.assign_sequence(batch)
+            batch.sequence_reset = False
             batch.attempts += 1
             batch.leader_epoch = leaders[tp].epoch
             batch.topic_id = self._metadata.last_topic_ids.get(tp.topic, "")

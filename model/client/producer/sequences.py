@@ -151,14 +151,12 @@ class ProducerSequences:
         batch.queue.sequences = TxnPartitionEntry()
 
     def on_completed(self, batch: ProducerBatch) -> None:
-        """Note that a batch was acknowledged (handleCompletedBatch)."""
+        """Note that a batch was acknowledged (handleCompletedBatch).
+
+        The batch may have expired, and its epoch may be over: Kafka asks for neither.
+        """
         entry = batch.queue.sequences
-        if batch.producer_epoch == entry.producer_epoch and batch.producer_id == entry.producer_id:
-            last = batch.base_sequence + len(batch.records) - 1
-            if last > MAX_INT:
-                entry.last_acked_sequence = batch.last_sequence
-            elif last > entry.last_acked_sequence or entry.last_acked_sequence - last > 1 << 30:
-                entry.last_acked_sequence = last
+        entry.last_acked_sequence = max(entry.last_acked_sequence, batch.last_sequence)
         entry.remove(batch)
 
     def is_out_of_turn(self, batch: ProducerBatch) -> bool:

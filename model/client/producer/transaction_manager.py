@@ -130,12 +130,9 @@ class TransactionManager:
                 self._request_epoch_bump(entry)
             return True
         if error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            if batch.sequence_reset:
-                # Renumbered while this attempt was in flight: the response is for the old sequence.
-                batch.sequence_reset = False
-            elif entry.unresolved == batch.base_sequence or (
-                entry.unresolved is None and not self._sequences.is_out_of_turn(batch)
-            ):
+            if self._sequences.is_out_of_turn(batch):
+                return True
+            if entry.unresolved is None or entry.unresolved == batch.base_sequence:
                 self._request_epoch_bump(entry)  # the gap is real
             return True
         return error in RETRIABLE

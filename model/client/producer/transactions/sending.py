@@ -95,9 +95,7 @@ class TransactionalSending:
         if error is Errors.UNKNOWN_PRODUCER_ID:
             return response.log_start_offset == -1 or batch.sequence_reset
         if error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            out_of_turn = self._sequences.is_out_of_turn(batch)
-            batch.sequence_reset = False
-            return out_of_turn
+            return self._sequences.is_out_of_turn(batch)
         return error in RETRIABLE
 
     def on_failed(self, batch: ProducerBatch, error: Errors, adjust: bool) -> None:
