@@ -4,9 +4,9 @@ A mutation is a method of the producer with something left out or added. ``MUTAT
 the number of a history that shows it (``test_producer_stateful.py``); after a change of the
 histories another one may.
 
-No history shows a retry that goes behind new batches (test_producer_retry.py does), nor that a
-response for a sequence of before a renumbering counts: both only cost attempts, since the leader
-refuses what is out of order.
+What only costs attempts and epochs no history shows, since the leader refuses what is out of order:
+a retry that goes behind new batches (test_producer_retry.py does), and the rules of
+test_producer_sequences.py.
 """
 
 from __future__ import annotations

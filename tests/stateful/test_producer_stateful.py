@@ -16,7 +16,9 @@ producer fails it and begins anew with the batches behind it, which may be in th
 (Sender.completeBatch holds that back after exhausted retries only, not after the timeout).
 
 What is sent is checked against rules of Kafka, too: a retry goes alone, a new epoch begins at 0,
-and nothing new follows on a batch that may or may not be in the log.
+and nothing new follows on a batch that may or may not be in the log. A new epoch begins with a gap
+if a part of a split batch has expired before it was sent: it has a sequence, but counts as never
+tried (RecordAccumulator.splitAndReenqueue), and is only forgotten.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ from kafkasim.model.messages import (
 )
 from kafkasim.model.records import RecordBatch, TopicPartition
 from tests.model.client_harness import LATENCY_US, Cluster, Harness
+from tests.stateful.partition_leader import Leader
 from tests.stateful.producer_mutations import MUTATIONS
 
 VALUE_SIZE = 20
@@ -79,50 +82,6 @@ class SmallParts(ClientRules):
         return 61 + 2 * (VALUE_SIZE + 10)
 
 
-class Leader:
-    """One partition's log: the records, and what is known of the one producer."""
-
-    def __init__(self) -> None:
-        self.batches: list[tuple[RecordBatch, int]] = []  # and its offset
-        self.records: list[int] = []
-        self.answered = 0  # batches up to the last one that was acknowledged
-        self.known: list[tuple[tuple[int, int], int, int, int]] = []  # producer, sequences, offset
-        self.forgotten = False
-
-    def append(self, batch: RecordBatch) -> tuple[Errors, int]:
-        """Append a batch unless its sequence forbids it; return the error and the offset.
-
-        A producer id that follows on another one is larger.
-        """
-        producer = batch.producer_id, batch.producer_epoch
-        first, last = batch.base_sequence, batch.last_sequence
-        for known in self.known[-5:]:
-            if known[:3] == (producer, first, last):
-                return NONE, known[3]
-        if not self.known and self.forgotten:
-            if first:
-                return Errors.UNKNOWN_PRODUCER_ID, -1
-        else:
-            newest, _, end, _ = self.known[-1] if self.known else (producer, 0, -1, 0)
-            if producer < newest:
-                return Errors.INVALID_PRODUCER_EPOCH, -1
-            if first != (end + 1 if producer == newest else 0):
-                return Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
-        offset = len(self.records)
-        self.known.append((producer, first, last, offset))
-        self.batches.append((batch, offset))
-        self.records += [record.value for record in batch.records]
-        return NONE, offset
-
-    def lose_unanswered(self) -> None:
-        """Forget the batches at the end that nobody was told of: another replica leads."""
-        lost = len(self.batches) - self.answered
-        if lost:
-            del self.records[self.batches[self.answered][1] :]
-            del self.batches[self.answered :]
-            del self.known[max(0, len(self.known) - lost) :]
-
-
 class ProducerMachine(RuleBasedStateMachine):
     """One producer, two partitions, and two brokers that answer when the test says so."""
 
@@ -147,6 +106,8 @@ class ProducerMachine(RuleBasedStateMachine):
         self.seen = 0  # facts
         self.sent_once: dict[int, None] = {}  # records of batches that were sent
         self.newest: dict[TopicPartition, tuple[int, int]] = {}  # producer id and epoch
+        # A part of a split batch expired with its sequence and was never sent: the producer then.
+        self.untried: dict[TopicPartition, tuple[int, int]] = {}
         # Since when, with which producer, and what was sent by then (hold).
         self.unresolved: dict[TopicPartition, tuple[int, tuple[int, int], tuple[int, ...]]] = {}
 
@@ -187,9 +148,11 @@ class ProducerMachine(RuleBasedStateMachine):
             # A retry goes alone (RecordAccumulator.shouldStopDrainBatchesForPartition).
             assert not (again and earlier), (tp, first, earlier)
             producer = batch.producer_id, batch.producer_epoch
-            if producer > self.newest.get(tp, (0, 0)):
+            before = self.newest.get(tp, (0, 0))
+            if producer > before:
                 self.newest[tp] = producer
-                assert again or earlier or not batch.base_sequence, (tp, first, batch)
+                begins = not batch.base_sequence or self.untried.get(tp) == before
+                assert again or earlier or begins, (tp, first, batch)
             self.sent_once |= dict.fromkeys([record.value for record in batch.records])
 
     def queued(self, node: int) -> list[tuple[int, int, ProduceRequest]]:
@@ -309,8 +272,11 @@ class ProducerMachine(RuleBasedStateMachine):
                 self.check_acked(fact)
             elif isinstance(fact, SendFailed):
                 assert fact.latency_us >= DELIVERY_TIMEOUT_US, fact
+                tp = PARTITIONS[fact.partition]
                 if fact.error == "TIMED_OUT" and fact.attempts > 1:
-                    self.hold(PARTITIONS[fact.partition])
+                    self.hold(tp)
+                if fact.attempts == 0 and fact.record_ids[0] in self.sent_once:
+                    self.untried[tp] = self.newest[tp]
                 fate = "perhaps failed" if fact.indeterminate else "failed"
                 self.decide(fact.record_ids, fate)
         self.seen = len(facts)
@@ -448,6 +414,7 @@ def test_the_oracle_finds_that_a_new_epoch_overtakes(rules: ClientRules) -> None
 
 def test_drawn_histories() -> None:
     search(range(60))
+    search(range(2758, 2759))  # a part of a split batch expires when it has been renumbered
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
