@@ -9,7 +9,9 @@ operations, drawn from the disk's random stream; the last surviving item may be 
 
 An fsync takes a lognormal time around 2 ms. A read that misses the page cache takes 100 µs and
 2 µs/KiB (:meth:`Disk.load`). The device does one of them at a time. A write into the page cache
-takes 2 µs/KiB, a read of it no time. ``slow`` multiplies all, a stalled disk finishes none.
+takes 2 µs/KiB, a read of it no time. ``slow`` multiplies all, a stalled disk finishes none. What
+the device has begun while it was slow takes its time to the end; what waits behind it then is done
+at the speed that the device has by then.
 Not modelled: which data the page cache holds (the caller knows), and write-back of appended data
 (which may survive by the drawn prefix).
 """
@@ -43,7 +45,10 @@ class FlushError(str):
 class FlushJob:
     """A flush, a read, or a writer that waits for the end of a stall; also the event of its end."""
 
-    __slots__ = ("callbacks", "done", "files", "generation", "operation", "size", "token")
+    __slots__ = (
+        "begins_us", "callbacks", "done", "files", "generation", "healthy_us", "operation", "size",
+        "token",
+    )  # fmt: skip
 
     _ok = True
 
@@ -63,6 +68,17 @@ class FlushJob:
         self.token = token
         self.generation = generation  # how often the power had been lost when it was asked for
         self.size = size  # of a read, in bytes; None: it is none
+        self.begins_us = 0  # when the device begins it, and how long that takes if it is healthy
+        self.healthy_us = 0.0
+
+    def moved(self) -> FlushJob:
+        """Return the same job as another event; this one has no effect any more."""
+        copy = FlushJob(
+            self.files, self.operation, self.done, self.token, self.generation, self.size
+        )
+        copy.healthy_us = self.healthy_us
+        self.generation = -1
+        return copy
 
 
 class Disk:
@@ -92,6 +108,7 @@ class Disk:
         self._busy_until = 0
         self._generation = 0
         self._waiting: list[FlushJob] = []  # flushes and writers caught by a stall
+        self._slowed: list[FlushJob] = []  # what was asked for since the device became slow
         self._callbacks = (self._flushed,)
 
     # ------------------------------------------------------------------------- the files port
@@ -212,9 +229,15 @@ class Disk:
             healthy_us = self._rng.lognormvariate(FSYNC_MU, FSYNC_SIGMA)
         else:
             healthy_us = READ_US + job.size * READ_US_PER_KIB / 1024
-        duration = 1 + int(healthy_us * self.slow_factor)
-        start = max(int(self._kernel.now), self._busy_until)
-        self._busy_until = start + duration
+        job.healthy_us = healthy_us
+        self._queue(job)
+
+    def _queue(self, job: FlushJob) -> None:
+        """Let the device do a job after those before it."""
+        job.begins_us = max(int(self._kernel.now), self._busy_until)
+        self._busy_until = job.begins_us + 1 + int(job.healthy_us * self.slow_factor)
+        if self.slow_factor != 1.0:
+            self._slowed.append(job)
         job.callbacks = self._callbacks
         self._kernel.push(self._busy_until, job)
 
@@ -244,6 +267,7 @@ class Disk:
         """Keep all that is durable and a drawn prefix of what is pending; drop all flushes."""
         self._generation += 1
         self._waiting.clear()
+        self._slowed.clear()
         self._busy_until = 0
         self.written = 0
         self._directory.commit_old(int(self._kernel.now))
@@ -255,7 +279,15 @@ class Disk:
     def slow(self, factor: float) -> None:
         """Make writes, flushes and reads take ``factor`` times as long; 1 is healthy."""
         assert factor > 0, factor
+        if factor == self.slow_factor:
+            return
         self.slow_factor = factor
+        behind = [job for job in self._slowed if job.begins_us > self._kernel.now]
+        self._slowed.clear()
+        if behind:
+            self._busy_until = behind[0].begins_us
+        for job in behind:
+            self._queue(job.moved())
 
     def stall(self) -> None:
         """Let no write or flush end until :meth:`resume`."""
@@ -297,7 +329,7 @@ class Disk:
         """End all errors, slowness and stalls; damaged items stay."""
         for refusing in (self._broken, self._full, self._unreadable, self._unflushable):
             refusing.clear()
-        self.slow_factor = 1.0
+        self.slow(1.0)
         if self.stalled:
             self.resume()
 

@@ -206,6 +206,49 @@ def test_writes_cost_two_microseconds_a_kib_times_the_slow_factor():
     assert (healthy, disk.take_cost_us(), disk.take_cost_us()) == (20, 1000, 0)
 
 
+def ends_of(*speeds: tuple[int, float]) -> list[int]:
+    """Return when four flushes end that are asked for at once; ``speeds`` are factors from a time.
+
+    The first speed is that at which they are asked for.
+    """
+    disk, kernel = disk_of()
+    disk.slow(speeds[0][1])
+    ends: list[tuple[int, int]] = []
+    for number in range(4):
+        disk.flush(("f",), lambda token, _error: ends.append((token, int(kernel.now))), number)
+    for at, factor in speeds[1:]:
+        kernel.run_until(at)
+        disk.slow(factor)
+    kernel.run_until(60_000_000)
+    assert [number for number, _ in ends] == [0, 1, 2, 3]
+    return [at for _, at in ends]
+
+
+def test_what_waits_behind_a_slow_flush_is_done_at_the_speed_of_its_turn():
+    healthy, slow = ends_of((0, 1)), ends_of((0, 1000))
+    healed = ends_of((0, 1000), (1_000, 1))
+    assert healed[0] == slow[0] > 500_000
+    assert [end - healed[0] for end in healed] == [end - healthy[0] for end in healthy]
+    again = ends_of((0, 10), (100, 1), (200, 10), (300, 1000), (400, 1000))
+    slower = ends_of((0, 10), (100, 1000))
+    assert (again[0], slower[0]) == (ends_of((0, 10))[0],) * 2
+    assert [end - again[0] for end in again] == [end - healthy[0] for end in healthy]
+    assert [end - slower[0] for end in slower] == [end - slow[0] for end in slow]
+
+
+def test_a_power_loss_drops_what_waits_behind_a_slow_flush():
+    disk, kernel = disk_of()
+    ends: list[int] = []
+    disk.slow(1000)
+    for number in range(3):
+        disk.flush((), lambda token, _error: ends.append(token), number)
+    disk.power_loss()
+    disk.slow(1)
+    disk.flush((), lambda token, _error: ends.append(token), 3)
+    kernel.run_until(60_000_000)
+    assert ends == [3]
+
+
 def test_a_failed_directory_refuses_all_and_the_others_nothing():
     disk, kernel = disk_of()
     for path in ("d1/f", "d2/f"):
