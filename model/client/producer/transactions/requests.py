@@ -358,6 +358,8 @@ class TxnOffsetCommit(TxnRequest):
         self._group = group
         self._version = version
         owner.pending_offsets.update(offsets)
+        pending = owner.pending_offsets.items()
+        self._offsets = tuple([(tp, *offset) for tp, offset in pending])  # retries have them all
 
     @property
     def key(self) -> str:
@@ -373,7 +375,7 @@ class TxnOffsetCommit(TxnRequest):
             group.generation_id,
             group.member_id,
             group.group_instance_id,
-            tuple([(tp, *offset) for tp, offset in owner.pending_offsets.items()]),
+            self._offsets,
             self._version,
             owner.knows_abortable,
         )

@@ -1,0 +1,46 @@
+"""The transactional producer after errors: what the drawn histories do not show to be broken.
+
+A rule that is broken here costs attempts, epochs or time, but no record of a transaction
+(``tests/stateful/test_transactional_producer_stateful.py``).
+"""
+
+from __future__ import annotations
+
+from kafkasim.model.errors import Errors
+from kafkasim.model.messages import (
+    ProducePartitionResponse,
+    ProduceResponse,
+)
+from tests.model.client_harness import Harness
+from tests.model.test_transactional_producer import Group
+from tests.model.transactional_broker import (
+    TransactionalCluster,
+    transactional,
+)
+
+EXPIRING = {"request_timeout_ms": 200, "delivery_timeout_ms": 500}
+
+
+def answer(h: Harness, index: int, error: Errors, log_start_offset: int = 0) -> None:
+    """Answer a withheld ProduceRequest."""
+    connection, correlation, message = h.withheld[index]
+    tp = message.partitions[0].tp
+    part = ProducePartitionResponse(tp, error, -1, -1, log_start_offset)
+    h.respond(connection, correlation, ProduceResponse((part,)))
+    h.run(2)
+
+
+def produced(cluster: TransactionalCluster) -> list[str]:
+    return [line for line in cluster.wire if line.startswith("Produce")]
+
+
+def test_overlapping_offset_commits_have_what_is_pending_when_they_are_built() -> None:
+    """TxnOffsetCommitRequest.Builder copies pendingTxnOffsetCommits."""
+    cluster = TransactionalCluster()
+    h = transactional(cluster)
+    h.result("begin_transaction")
+    for partition in (0, 1):
+        h.call("send_offsets_to_transaction", {("in", partition): (5, -1)}, Group())
+    h.run(200)
+    commits = [line for line in cluster.wire if line.startswith("TxnOffsetCommit")]
+    assert sorted(commits) == ["TxnOffsetCommit in-0@5", "TxnOffsetCommit in-0@5, in-1@5"]
