@@ -7,14 +7,17 @@ A rule that is broken here costs attempts, epochs or time, but no record of a tr
 from __future__ import annotations
 
 from kafkasim.model.errors import Errors
+from kafkasim.model.facts import SendFailed
 from kafkasim.model.messages import (
     ProducePartitionResponse,
+    ProduceRequest,
     ProduceResponse,
 )
 from tests.model.client_harness import Harness
 from tests.model.test_transactional_producer import Group
 from tests.model.transactional_broker import (
     TransactionalCluster,
+    send,
     transactional,
 )
 
@@ -32,6 +35,20 @@ def answer(h: Harness, index: int, error: Errors, log_start_offset: int = 0) -> 
 
 def produced(cluster: TransactionalCluster) -> list[str]:
     return [line for line in cluster.wire if line.startswith("Produce")]
+
+
+def test_a_record_that_is_refused_after_an_error_is_not_sent() -> None:
+    """Sender.maybeSendAndPollTransactionalRequest gives up what was not sent, then others send."""
+    cluster = TransactionalCluster()
+    h = transactional(cluster)
+    cluster.script(ProduceRequest, Errors.TRANSACTION_ABORTABLE)
+    h.result("begin_transaction")
+    send(h, 1)
+    h.run(50)
+    assert isinstance(send(h, 2), Exception)
+    h.run(50)
+    assert len(produced(cluster)) == 1
+    assert [fact.record_ids for fact in h.of(SendFailed)] == [(1,), (2,)]
 
 
 def test_overlapping_offset_commits_have_what_is_pending_when_they_are_built() -> None:

@@ -80,9 +80,15 @@ class TransactionalSending:
     # What the Sender asks about batches.
 
     def may_send(self, batch: ProducerBatch, _now: int) -> bool:
-        """Return whether the first batch of a queue may be sent now."""
+        """Return whether the first batch of a queue may be sent now.
+
+        One that was never sent is given up in place of that when the transaction has failed or is
+        being aborted (Sender.maybeSendAndPollTransactionalRequest).
+        """
         manager = self._manager
         if self._busy or manager.state is State.FATAL_ERROR or self._sequences.producer_id < 0:
+            return False
+        if manager.aborts_batches and batch.base_sequence == NO_SEQUENCE:
             return False
         return batch.queue.tp in manager.partitions and self._sequences.may_send(batch)
 
