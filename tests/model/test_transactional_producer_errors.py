@@ -6,7 +6,7 @@ A rule that is broken here costs attempts, epochs or time, but no record of a tr
 
 from __future__ import annotations
 
-from kafkasim.model.errors import Errors
+from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import SendFailed
 from kafkasim.model.messages import (
     ProducePartitionResponse,
@@ -16,6 +16,7 @@ from kafkasim.model.messages import (
 from tests.model.client_harness import Harness
 from tests.model.test_transactional_producer import Group
 from tests.model.transactional_broker import (
+    WITHHELD,
     TransactionalCluster,
     send,
     transactional,
@@ -49,6 +50,23 @@ def test_a_record_that_is_refused_after_an_error_is_not_sent() -> None:
     h.run(50)
     assert len(produced(cluster)) == 1
     assert [fact.record_ids for fact in h.of(SendFailed)] == [(1,), (2,)]
+
+
+def test_a_retry_whose_sequences_were_forgotten_waits_for_the_delivery_timeout() -> None:
+    """RecordAccumulator.insertInSequenceOrder throws: the batch is in no queue any more."""
+    cluster = TransactionalCluster()
+    h = transactional(cluster, **EXPIRING)
+    cluster.script(ProduceRequest, NONE, WITHHELD, WITHHELD)
+    h.result("begin_transaction")
+    for record in (0, 1, 2):
+        send(h, record)
+        h.run(5)
+    answer(h, 0, Errors.UNKNOWN_PRODUCER_ID)
+    h.reset("broker-0")
+    assert h.result("abort_transaction") is None
+    failed = [(fact.record_ids, fact.error) for fact in h.of(SendFailed)]
+    assert failed == [((1,), "UNKNOWN_PRODUCER_ID"), ((2,), "TIMED_OUT")]
+    assert len(produced(cluster)) == 3
 
 
 def test_overlapping_offset_commits_have_what_is_pending_when_they_are_built() -> None:

@@ -222,13 +222,16 @@ class PartitionQueue:
     def reenqueue(self, batch: ProducerBatch) -> None:
         """Put a batch back for a retry: to the front, or in the order of sequences.
 
-        Models RecordAccumulator.insertInSequenceOrder.
+        Models RecordAccumulator.insertInSequenceOrder, which throws if the partition's sequences
+        were forgotten meanwhile: the batch is then left to delivery.timeout.ms.
         """
         batches = self.batches
         if batch.base_sequence == NO_SEQUENCE:
             batches.appendleft(batch)
             return
         in_flight = self.sequences.in_flight
+        if batch not in in_flight:
+            return
         earlier = in_flight[: in_flight.index(batch)]
         at = 0
         while at < len(batches) and batches[at] in earlier:

@@ -389,7 +389,7 @@ class Sender:
     def _put_back(self, batch: ProducerBatch) -> None:
         queue = batch.queue
         queue.reenqueue(batch)
-        if (node := self._leaders.get(queue)) is not None:
+        if queue.batches and (node := self._leaders.get(queue)) is not None:
             node.pending[queue.tp] = queue
 
     def _split(self, batch: ProducerBatch) -> None:
