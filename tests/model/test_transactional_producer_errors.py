@@ -7,7 +7,7 @@ A rule that is broken here costs attempts, epochs or time, but no record of a tr
 from __future__ import annotations
 
 from kafkasim.model.errors import NONE, Errors
-from kafkasim.model.facts import SendFailed
+from kafkasim.model.facts import Acked, SendFailed
 from kafkasim.model.messages import (
     ProducePartitionResponse,
     ProduceRequest,
@@ -67,6 +67,26 @@ def test_a_retry_whose_sequences_were_forgotten_waits_for_the_delivery_timeout()
     failed = [(fact.record_ids, fact.error) for fact in h.of(SendFailed)]
     assert failed == [((1,), "UNKNOWN_PRODUCER_ID"), ((2,), "TIMED_OUT")]
     assert len(produced(cluster)) == 3
+
+
+def test_a_transaction_goes_on_when_the_head_of_the_log_went_with_its_producer() -> None:
+    """TransactionManager.canRetry: the log starts after the last acknowledged offset."""
+    cluster = TransactionalCluster()
+    h = transactional(cluster)
+    h.result("begin_transaction")
+    send(h, 1)
+    h.run(50)
+    cluster.script(ProduceRequest, WITHHELD)
+    send(h, 2)
+    h.run(5)
+    answer(h, 0, Errors.UNKNOWN_PRODUCER_ID, 9)
+    assert h.result("commit_transaction") is None
+    assert [line.split(" v")[0] for line in produced(cluster)] == [
+        "Produce t-0 epoch 0 seq 0",
+        "Produce t-0 epoch 0 seq 1",
+        "Produce t-0 epoch 0 seq 0",
+    ]
+    assert [fact.record_ids for fact in h.of(Acked)] == [(1,), (2,)]
 
 
 def test_overlapping_offset_commits_have_what_is_pending_when_they_are_built() -> None:

@@ -119,10 +119,12 @@ def the_last_acked_survives_an_epoch(original: Original, self: Any, entry: Any) 
 
 
 @_mutation(ProducerSequences, "on_completed", 0)
-def an_acked_batch_stays_in_flight(original: Original, self: Any, batch: Any) -> None:
+def an_acked_batch_stays_in_flight(
+    original: Original, self: Any, batch: Any, base_offset: int
+) -> None:
     entry = batch.queue.sequences
     kept = list(entry.in_flight)
-    original(self, batch)
+    original(self, batch, base_offset)
     entry.in_flight[:] = kept
 
 

@@ -184,6 +184,7 @@ class TxnPartitionEntry:
 
     __slots__ = (
         "in_flight",
+        "last_acked_offset",
         "last_acked_sequence",
         "next_sequence",
         "producer_epoch",
@@ -196,6 +197,7 @@ class TxnPartitionEntry:
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.next_sequence = 0
         self.last_acked_sequence = -1
+        self.last_acked_offset = -1  # of this producer id and epoch
         self.in_flight: list[ProducerBatch] = []  # with a sequence and without a result, in order
         self.unresolved: int | None = None  # the sequence after a batch that expired when sent
 

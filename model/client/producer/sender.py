@@ -268,7 +268,7 @@ class Sender:
     def _complete(self, batch: ProducerBatch, base_offset: int, now: int) -> None:
         """Acknowledge a batch to the application; ``base_offset`` is −1 if unknown."""
         if self._transactions is not None:
-            self._transactions.on_completed(batch)
+            self._transactions.on_completed(batch, base_offset)
         if batch.done:
             return
         partition = batch.queue.tp.partition

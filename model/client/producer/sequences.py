@@ -39,8 +39,8 @@ class Sequencing(Protocol):
         """Give its sequence to a batch that is sent for the first time."""
 
     @property
-    def on_completed(self) -> Callable[[ProducerBatch], None]:
-        """Note that a batch was acknowledged."""
+    def on_completed(self) -> Callable[[ProducerBatch, int], None]:
+        """Note that a batch was acknowledged, with its base offset or −1."""
 
     @property
     def transactional_id(self) -> str | None:
@@ -119,6 +119,8 @@ class ProducerSequences:
 
     def start_at_beginning(self, entry: TxnPartitionEntry) -> None:
         """Number a partition's in-flight batches from 0 (startSequencesAtBeginning)."""
+        if not self.is_current(entry):
+            entry.last_acked_offset = -1
         entry.producer_id = self.producer_id
         entry.producer_epoch = self.producer_epoch
         sequence = 0
@@ -150,13 +152,16 @@ class ProducerSequences:
         self.unresolved.pop(batch.queue.sequences, None)
         batch.queue.sequences = TxnPartitionEntry()
 
-    def on_completed(self, batch: ProducerBatch) -> None:
+    def on_completed(self, batch: ProducerBatch, base_offset: int) -> None:
         """Note that a batch was acknowledged (handleCompletedBatch).
 
         The batch may have expired, and its epoch may be over: Kafka asks for neither.
         """
         entry = batch.queue.sequences
         entry.last_acked_sequence = max(entry.last_acked_sequence, batch.last_sequence)
+        if base_offset >= 0:
+            last_offset = base_offset + len(batch.records) - 1
+            entry.last_acked_offset = max(entry.last_acked_offset, last_offset)
         entry.remove(batch)
 
     def is_out_of_turn(self, batch: ProducerBatch) -> bool:

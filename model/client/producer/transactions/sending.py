@@ -95,11 +95,18 @@ class TransactionalSending:
     def can_retry(self, batch: ProducerBatch, response: ProducePartitionResponse) -> bool:
         """Return whether a refused batch may be sent again (TransactionManager.canRetry).
 
-        The transaction cannot go on after a gap or a loss of the producer's state in a broker.
+        The transaction cannot go on after a gap, or after a broker has lost the producer's state.
+        It goes on if the state went with the head of the log: what is in flight begins anew.
         """
         error = response.error
         if error is Errors.UNKNOWN_PRODUCER_ID:
-            return response.log_start_offset == -1 or batch.sequence_reset
+            entry, log_start = batch.queue.sequences, response.log_start_offset
+            if log_start == -1 or batch.sequence_reset:
+                return True
+            if entry.last_acked_offset < log_start:
+                self._sequences.start_at_beginning(entry)
+                return True
+            return False
         if error is Errors.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return self._sequences.is_out_of_turn(batch)
         return error in RETRIABLE
