@@ -6,13 +6,24 @@ A rule that is broken here costs attempts, epochs or time, but no record of a tr
 
 from __future__ import annotations
 
+from typing import Any
+
+from kafkasim.model.client.exceptions import (
+    IllegalStateError,
+    KafkaTimeoutError,
+    TransactionAbortableError,
+)
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import Acked, SendFailed
 from kafkasim.model.messages import (
+    AddPartitionsToTxnRequest,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
     ProducePartitionResponse,
     ProduceRequest,
     ProduceResponse,
 )
+from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Harness
 from tests.model.test_transactional_producer import Group
 from tests.model.transactional_broker import (
@@ -89,6 +100,38 @@ def test_a_transaction_goes_on_when_the_head_of_the_log_went_with_its_producer()
     assert [fact.record_ids for fact in h.of(Acked)] == [(1,), (2,)]
 
 
+def test_a_producer_that_is_unknown_in_the_commit_begins_at_0_in_the_same_epoch() -> None:
+    """handleFailedBatch resets the partition; while completing nothing asks for an epoch."""
+    cluster = TransactionalCluster(version=1)
+    h = transactional(cluster)
+    h.result("begin_transaction")
+    send(h, 1)
+    h.run(50)
+    cluster.script(ProduceRequest, WITHHELD)
+    send(h, 2)
+    call = h.call("commit_transaction")
+    h.run(5)
+    answer(h, 0, Errors.UNKNOWN_PRODUCER_ID)
+    assert isinstance(h.replies[call], Exception)
+    assert h.result("abort_transaction") is None
+    h.result("begin_transaction")
+    send(h, 3)
+    h.run(50)
+    assert produced(cluster)[-1] == "Produce t-0 epoch 0 seq 0 v1"
+
+
+def test_a_gap_that_is_found_in_the_commit_asks_for_a_new_epoch() -> None:
+    """maybeResolveSequences: the batch had been tried twice, so it may be in the log."""
+    cluster = TransactionalCluster(version=1)
+    h = transactional(cluster, **EXPIRING)
+    cluster.script(ProduceRequest, *[WITHHELD] * 4)
+    h.result("begin_transaction")
+    send(h, 1)
+    assert isinstance(h.result("commit_transaction"), Exception)
+    assert h.result("abort_transaction") is None
+    assert cluster.wire[-2:] == ["EndTxn abort v1 epoch 0", "InitProducerId (7, 0)"]
+
+
 def test_overlapping_offset_commits_have_what_is_pending_when_they_are_built() -> None:
     """TxnOffsetCommitRequest.Builder copies pendingTxnOffsetCommits."""
     cluster = TransactionalCluster()
@@ -99,3 +142,55 @@ def test_overlapping_offset_commits_have_what_is_pending_when_they_are_built() -
     h.run(200)
     commits = [line for line in cluster.wire if line.startswith("TxnOffsetCommit")]
     assert sorted(commits) == ["TxnOffsetCommit in-0@5", "TxnOffsetCommit in-0@5, in-1@5"]
+
+
+def test_a_coordinator_that_is_down_is_looked_up_again() -> None:
+    """TxnRequestHandler.onComplete: after a disconnect the coordinator may be another."""
+    cluster = TransactionalCluster()
+    h = transactional(cluster)
+    h.result("begin_transaction")
+    send(h, 1)
+    h.run(50)
+    cluster.handlers[FindCoordinatorRequest] = lambda _node, _message: FindCoordinatorResponse(
+        NONE, 0, "broker-0"
+    )
+    cluster.down["broker-1"] = None
+    h.reset("broker-1")
+    assert h.result("commit_transaction") is None
+
+
+def test_an_abort_must_wait_for_a_commit_that_timed_out_and_then_failed() -> None:
+    """handleCachedTransactionRequestResult: the application has to learn of the failure first."""
+    cluster = TransactionalCluster()
+    h = transactional(cluster, max_block_ms=500)
+    cluster.script(ProduceRequest, WITHHELD)
+    h.result("begin_transaction")
+    send(h, 1)
+    assert isinstance(h.result("commit_transaction"), KafkaTimeoutError)
+    answer(h, 0, Errors.TRANSACTION_ABORTABLE)
+    outcomes: list[Any] = [
+        h.result(method)
+        for method in ("abort_transaction", "commit_transaction", "abort_transaction")
+    ]
+    assert [type(each) for each in outcomes] == [
+        IllegalStateError,
+        TransactionAbortableError,
+        type(None),
+    ]
+
+
+def test_an_abort_adds_no_partition_that_waited() -> None:
+    """beginAbort clears newPartitionsInTransaction."""
+    cluster = TransactionalCluster(version=1)
+    h = transactional(cluster)
+    h.result("begin_transaction")
+    cluster.script(AddPartitionsToTxnRequest, Errors.CONCURRENT_TRANSACTIONS)
+    send(h, 1, 0)
+    h.run(5)
+    send(h, 2, 1)
+    assert h.result("abort_transaction") is None
+    added = [line for line in cluster.wire if line.startswith("AddPartitions")]
+    assert added == [
+        f"AddPartitionsToTxn {TopicPartition('t', 0)} -> CONCURRENT_TRANSACTIONS",
+        f"AddPartitionsToTxn {TopicPartition('t', 0)}",
+    ]
