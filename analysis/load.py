@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from kafkasim.analysis.checks import RARE_VIEWS
-from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, SHARED
+from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, NO_OUTDATED, SHARED
 from kafkasim.analysis.checks.cleaned.views import FINAL_RECORDS, NOTHING
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
@@ -49,6 +49,7 @@ KEPT = {
     "unread_ids": "Polled",
     "poll_jumps": "Polled",
     "differing_logs": "FinalReplica",
+    "outdated": "MarkerWritten",
     "contents": "MarkerWritten",
     "holes": "MarkerWritten",
     "cleaned_offsets": "Cleaned",
@@ -155,6 +156,8 @@ def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
     asked = dict(shared)
     if not stored.has("MarkerWritten") and "contents" in asked:
         asked["contents"] = NO_CONTENTS
+    if "outdated" in asked and not stored.has("MarkerWritten") and not stored.has("KeysAppended"):
+        asked["outdated"] = NO_OUTDATED
     if not stored.has("Cleaned"):
         asked |= {name: text for name, text in NOTHING.items() if name in asked}
     if stored.has("FinalCleaned") and "final_records" in asked:

@@ -13,8 +13,8 @@ from kafkasim.analysis.bench.clock import Clock
 from kafkasim.analysis.stored import kind_columns
 
 KINDS = (
-    "Acked", "Appended", "Cleaned", "FinalReplica", "HighWatermark", "LogStart", "MarkerWritten",
-    "Polled", "Positioned", "ReadsCommitted",
+    "Acked", "Appended", "BecameLeader", "Cleaned", "FinalReplica", "HighWatermark", "LogStart",
+    "MarkerWritten", "Polled", "Positioned", "ReadsCommitted", "Replicated",
 )  # fmt: skip
 
 VIEWS = {
@@ -51,6 +51,38 @@ VIEWS = {
                    AS start
         FROM Positioned WHERE reason != 'none'
         GROUP BY run, topic_id, partition, "group" """,
+    "written": """
+        SELECT run, topic_id, partition, seq, node, epoch, appended,
+               unnest(range(base_offset, next_offset)) AS "offset"
+        FROM (SELECT run, topic_id, partition, seq, node, leader_epoch AS epoch, true AS appended,
+                     base_offset, next_offset FROM Appended
+              UNION ALL
+              SELECT run, topic_id, partition, seq, node, batch_epoch, false, base_offset,
+                     next_offset FROM Replicated)
+        SEMI JOIN MarkerWritten USING (run, topic_id, partition)""",
+    "batches": """
+        SELECT DISTINCT run, topic_id, partition, "offset", epoch FROM written WHERE appended
+        WINDOW place AS (PARTITION BY run, topic_id, partition, "offset")
+        QUALIFY min(epoch) OVER place != max(epoch) OVER place""",
+    "outdated": """
+        SELECT run, topic_id, partition, "offset", epoch AS leader_epoch
+        FROM batches JOIN (
+            SELECT run, topic_id, partition, "offset", arg_max(epoch, rank) AS stands
+            FROM (SELECT *, epoch AS rank FROM batches
+                  UNION ALL
+                  SELECT * FROM (
+                      SELECT run, topic_id, partition, "offset", arg_max(epoch, written.seq)
+                                 AS epoch, led.leader_epoch AS rank
+                      FROM (SELECT run, topic_id, partition, node, seq, leader_epoch, start_offset
+                            FROM BecameLeader) AS led
+                      JOIN written USING (run, topic_id, partition, node)
+                      SEMI JOIN batches USING (run, topic_id, partition, "offset")
+                      WHERE written.seq < led.seq AND "offset" < start_offset
+                      GROUP BY run, topic_id, partition, "offset", led.seq, led.leader_epoch)
+                  SEMI JOIN batches USING (run, topic_id, partition, "offset", epoch))
+            GROUP BY run, topic_id, partition, "offset")
+            USING (run, topic_id, partition, "offset")
+        WHERE epoch != stands""",
     "holes": """
         SELECT run, topic_id, partition, "offset", arg_max(marker, epoch) AS marker,
                arg_max(aborted, epoch) AS aborted
@@ -65,6 +97,8 @@ VIEWS = {
                                  unnest(range(base_offset, next_offset)) AS "offset"
                           FROM Appended
                           SEMI JOIN MarkerWritten USING (run, topic_id, partition))
+                    ANTI JOIN outdated
+                        USING (run, topic_id, partition, "offset", leader_epoch)
                     LEFT JOIN (SELECT DISTINCT run, topic_id, partition, "offset", leader_epoch,
                                       committed FROM MarkerWritten)
                         USING (run, topic_id, partition, "offset", leader_epoch)))

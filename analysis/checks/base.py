@@ -194,10 +194,75 @@ ISR_CHANGES = """
     LEFT JOIN (SELECT DISTINCT run, offset FROM ZkControllerWrite) AS writes
         ON changes.run = writes.run AND changes.offset = writes.offset"""
 
+OUTDATED = """
+    -- Where leaders of several epochs appended at one offset: the epochs of the batches that were
+    -- truncated. The one of the highest epoch stands, unless a later leader had another one there:
+    -- a replica that was deposed and is elected again before it has fetched has truncated nothing
+    -- (judging/transactions/holes.py). Its log has what it wrote or copied there last.
+    WITH contested AS (
+        SELECT DISTINCT run, topic_id, partition, offset
+        FROM (SELECT run, topic_id, partition, base_offset, next_offset,
+                     max(next_offset) OVER (
+                         PARTITION BY run, topic_id, partition ORDER BY seq
+                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
+              FROM Appended
+              LEFT SEMI JOIN (SELECT run, topic_id, partition FROM MarkerWritten
+                              UNION SELECT run, topic_id, partition FROM KeysAppended)
+                  USING (run, topic_id, partition))
+        LATERAL VIEW explode(sequence(base_offset, least(next_offset, reached) - 1)) AS offset
+        WHERE base_offset < reached
+    ), parts AS (
+        SELECT run, topic_id, partition, min(offset) AS low, max(offset) AS high
+        FROM contested GROUP BY run, topic_id, partition
+    ), written AS (
+        SELECT run, topic_id, partition, offset, seq, node, epoch, appended
+        FROM (SELECT run, topic_id, partition, seq, node, epoch, appended,
+                     explode(sequence(greatest(base_offset, low), least(next_offset - 1, high)))
+                         AS offset
+              FROM (SELECT run, topic_id, partition, seq, node, leader_epoch AS epoch,
+                           base_offset, next_offset, true AS appended FROM Appended
+                    UNION ALL
+                    SELECT run, topic_id, partition, seq, node, batch_epoch, base_offset,
+                           next_offset, false FROM Replicated)
+              JOIN parts USING (run, topic_id, partition)
+              WHERE base_offset <= high AND next_offset > low)
+        LEFT SEMI JOIN contested USING (run, topic_id, partition, offset)
+    ), batches AS (
+        SELECT DISTINCT run, topic_id, partition, offset, epoch FROM written WHERE appended
+    ), kept AS (
+        SELECT run, topic_id, partition, offset, elected AS rank, had AS epoch
+        FROM (SELECT *, last_value(epoch, true) OVER (
+                  PARTITION BY run, topic_id, partition, offset, node ORDER BY seq) AS had
+              FROM (SELECT run, topic_id, partition, offset, seq, node, epoch,
+                           CAST(NULL AS BIGINT) AS elected FROM written
+                    UNION ALL
+                    SELECT run, topic_id, partition, offset, seq, node, NULL, leader_epoch
+                    FROM BecameLeader JOIN contested USING (run, topic_id, partition)
+                    WHERE offset < start_offset))
+        WHERE elected IS NOT NULL
+    ), standing AS (
+        SELECT run, topic_id, partition, offset, max_by(epoch, rank) AS stands
+        FROM (SELECT run, topic_id, partition, offset, epoch AS rank, epoch FROM batches
+              UNION ALL
+              SELECT run, topic_id, partition, offset, rank, epoch
+              FROM kept LEFT SEMI JOIN batches
+                  USING (run, topic_id, partition, offset, epoch))
+        GROUP BY run, topic_id, partition, offset)
+    SELECT run, topic_id, partition, offset, epoch AS leader_epoch
+    FROM batches JOIN standing USING (run, topic_id, partition, offset)
+    WHERE epoch != stands"""
+
+NO_OUTDATED = """
+    SELECT CAST(NULL AS STRING) AS run, CAST(NULL AS STRING) AS topic_id,
+           CAST(NULL AS BIGINT) AS partition, CAST(NULL AS BIGINT) AS offset,
+           CAST(NULL AS BIGINT) AS leader_epoch
+    WHERE false"""
+"""The same where nobody asks what stands at an offset."""
+
 CONTENTS = """
     -- What leaders appended at each offset of the partitions in which transactions ended: a marker,
     -- or a record and whether it was aborted. The next marker of its producer decides that. Of two
-    -- rows about one offset the one of the higher leader epoch stands: the other was truncated.
+    -- rows about one offset the later one of the batch that was not truncated stands.
     SELECT run, topic_id, partition, offset, struct(leader_epoch, seq) AS age, seq AS appended,
            committed IS NOT NULL AS marker,
            committed IS NULL AND NOT coalesce(fate, true) AS aborted
@@ -210,6 +275,7 @@ CONTENTS = """
                 LEFT SEMI JOIN (SELECT DISTINCT run, topic_id, partition FROM MarkerWritten)
                     USING (run, topic_id, partition)
                 LATERAL VIEW explode(sequence(base_offset, next_offset - 1)) AS offset)
+          LEFT ANTI JOIN outdated USING (run, topic_id, partition, offset, leader_epoch)
           LEFT JOIN (SELECT run, topic_id, partition, offset, leader_epoch,
                             any_value(committed) AS committed
                      FROM MarkerWritten GROUP BY run, topic_id, partition, offset, leader_epoch)
@@ -292,6 +358,7 @@ SHARED = {
     "resets": RESETS,
     "partition_changes": PARTITION_CHANGES,
     "isr_changes": ISR_CHANGES,
+    "outdated": OUTDATED,
     "contents": CONTENTS,
     "holes": HOLES,
     "committed_only": COMMITTED_ONLY,

@@ -159,14 +159,25 @@ class Progress:
                     )
         return missing
 
-    def open_transactions(self) -> list[str]:
-        """Return the partitions whose last stable offset a transaction holds back."""
-        return [
-            f"{self.name(key)} has an open transaction of producer id {producer_id} from offset"
-            f" {offset} on"
-            for (key, producer_id), offset in self._open.items()
-            if key in self.partitions
-        ]
+    def open_transactions(self, first_open: Callable[[PartitionKey, int, int], int]) -> list[str]:
+        """Return the partitions whose last stable offset a transaction holds back.
+
+        ``first_open(partition, producer id, end)`` says from which offset on a transaction is open
+        in what stands below ``end``, −1 for none (``transactions/holes.py``): a leader that was
+        deposed and leads again has the markers that it wrote in between. It is asked once the
+        records are committed.
+        """
+        found = []
+        for (key, producer_id), offset in self._open.items():
+            if key in self.partitions:
+                committed = self.exposed.get(key, (-1, 0))[1]
+                first = first_open(key, producer_id, committed) if offset < committed else offset
+                if first >= 0:
+                    found.append(
+                        f"{self.name(key)} has an open transaction of producer id {producer_id}"
+                        f" from offset {first} on"
+                    )
+        return found
 
     def name(self, key: PartitionKey) -> str:
         """Return ``topic-partition`` for a topic id and partition."""

@@ -182,7 +182,7 @@ class ScenarioRun:
         ended = [name for name in down if name in control.ended]  # that is an anomaly of its own
         lacking = [f"{name} is down" for name in down if name not in ended]
         lacking += self.progress.missing_partitions()
-        lacking += self.progress.open_transactions()
+        lacking += self.progress.open_transactions(self.delivery.holes.first_open)
         lacking += [
             f"{node} has records that are neither acknowledged nor failed"
             for node, flushed in control.flushed.items()

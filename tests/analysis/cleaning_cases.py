@@ -14,6 +14,7 @@ from tests.analysis.analysis_rows import (
     acked,
     committed,
     final,
+    led,
     mark,
     marker,
     polled,
@@ -62,6 +63,12 @@ def left(*offsets: int, end: int) -> list[Row]:
 A_B_A = [topic(), *keyed(0, "a", "b", "a"), mark(3)]
 DELETED = [topic(), *keyed(0, "a", "b", gone=(0,)), mark(2)]
 
+TWO_LEADERS = [
+    topic(), *keyed(0, "a"), led(2, 2, 1),
+    *[("broker-2", fact) for _, fact in keyed(1, "b", epoch=2)], *keyed(1, "a"),
+]  # fmt: skip
+"""The first leader appends a later value when it does not know yet of the second one."""
+
 LATEST_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "cleaned: an older value": ([*A_B_A, cleaned(0, 1, end=3)], {}),
     "cleaned: the last value": ([*A_B_A, cleaned(2, 3, end=3)], {"LATEST": 1}),
@@ -75,6 +82,14 @@ LATEST_CASES: dict[str, tuple[Case, dict[str, int]]] = {
          mark(3), cleaned(0, 1, end=3)], {"LATEST": 1}),
     "cleaned: an aborted value": (
         [topic(), *keyed(0, "a"), *marker(1, False), mark(2), cleaned(0, 1, end=2)], {}),
+    "cleaned: for a value that its leader kept, and led again": (
+        [*TWO_LEADERS, led(1, 3, 2), mark(2, epoch=3), cleaned(0, 1, end=2)], {}),
+    "cleaned: for a value that its leader truncated, and led again": (
+        [*TWO_LEADERS, ("broker-1", facts.Replicated(T, 0, 2, 2, 1, 2)), led(1, 3, 2),
+         mark(2, epoch=3), cleaned(0, 1, end=2)], {"LATEST": 1}),
+    "cleaned: for a value of a deposed leader": (
+        [*TWO_LEADERS, led(2, 3, 2), mark(2, epoch=3, broker=2), cleaned(0, 1, end=2, broker=2)],
+        {"LATEST": 1}),
     "cleaned: a deletion at once": ([*DELETED, cleaned(0, 1, end=2)], {"LATEST": 1}),
     "cleaned: a deletion that was met a moment ago": (
         [*DELETED, cleaned(end=2, began=5), cleaned(0, 1, end=2, began=1004)], {"LATEST": 1}),

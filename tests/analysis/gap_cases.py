@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkasim.model import facts
 from tests.analysis.analysis_rows import (
     READ_COMMITTED,
     Case,
+    T,
     acked,
     appended,
     committed,
     final,
+    led,
     marker,
     polled,
     positioned,
@@ -25,6 +28,18 @@ def beside(row: tuple[str, Any]) -> tuple[str, Any]:
     """The row on the host of another member of the group, which reads uncommitted records."""
     return "consumer-2", row[1]
 
+
+def of_broker(broker: int, *rows: tuple[str, Any]) -> list[tuple[str, Any]]:
+    """The rows on the host of another leader."""
+    return [(f"broker-{broker}", fact) for _, fact in rows]
+
+
+TWO_LEADERS = [
+    ("producer-1", facts.TransactionBegun("writer", 0, 7, 0)), READ_COMMITTED, positioned(0),
+    appended(0, 2), led(2, 2, 1), *of_broker(2, appended(1, 2, producer=-1, epoch=2)),
+    *marker(2, False),
+]  # fmt: skip
+"""The first leader writes the marker of its records when it does not know yet of the second one."""
 
 GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped: a marker": (
@@ -70,6 +85,15 @@ GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [topic(), READ_COMMITTED, positioned(0), *marker(0, True), committed(1),
          appended(0, 1, producer=-1, epoch=2), *marker(1, True, epoch=2), committed(2),
          final(1, 100, -1, leading=True)], {"skipped-by-commit": 1}),
+    "not skipped: aborted in the log of a leader that led again": (
+        [*TWO_LEADERS, led(1, 3, 3), appended(3, 4, producer=-1, epoch=3), polled([3], [103])],
+        {}),
+    "skipped: the marker was truncated with its leader's log": (
+        [*TWO_LEADERS, led(2, 3, 2), *of_broker(2, appended(2, 3, producer=-1, epoch=3)),
+         polled([2], [102])], {"poll-skip": 1}),
+    "skipped: the leader that led again had copied the second one's record": (
+        [*TWO_LEADERS, ("broker-1", facts.Replicated(T, 0, 2, 2, 1, 2)), led(1, 3, 2),
+         appended(2, 3, producer=-1, epoch=3), polled([2], [102])], {"poll-skip": 1}),
     "not unseen: above the last stable offset": (
         [READ_COMMITTED, positioned(0), acked(0, 100), final(1, 100, leading=True, stable=0)], {}),
     "not a duplicate: sent again after an abort": (

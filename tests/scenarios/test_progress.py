@@ -8,6 +8,7 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.transactions.holes import Holes
 from tests.scenarios.fact_makers import (
     FakeTrace,
     P,
@@ -16,6 +17,7 @@ from tests.scenarios.fact_makers import (
     appended,
     changed,
     created,
+    high_watermark,
     led,
     registration,
 )
@@ -162,14 +164,37 @@ OPEN: list[Row] = [
 HELD_BACK = ["orders-0 has an open transaction of producer id 5 from offset 0 on"]
 
 
+def _open_after(rows: list[Row]) -> list[str]:
+    trace = FakeTrace()
+    progress, holes = Progress(trace), Holes(trace)
+    trace.record(rows)
+    return progress.open_transactions(holes.first_open)
+
+
 def test_a_transaction_is_open_until_its_marker() -> None:
-    assert _after(OPEN).open_transactions() == HELD_BACK
-    assert _after([*OPEN, ("broker-1", _marker(1, 0))]).open_transactions() == []
+    assert _open_after(OPEN) == HELD_BACK
+    assert _open_after([*OPEN, ("broker-1", _marker(1, 0))]) == []
 
 
 def test_a_deposed_leader_opens_and_ends_no_transaction() -> None:
     deposed: list[Row] = [*OPEN, ("broker-2", led(1, 1))]
-    assert _after([*deposed, ("broker-1", _marker(1, 0))]).open_transactions() == HELD_BACK
+    assert _open_after([*deposed, ("broker-1", _marker(1, 0))]) == HELD_BACK
     ended: list[Row] = [*deposed, ("broker-2", _marker(1, 1))]
     late = ("broker-1", appended(1, (11,), pid=5, seq=1))
-    assert _after([*ended, late]).open_transactions() == []
+    assert _open_after([*ended, late]) == []
+
+
+def test_a_deposed_leader_that_leads_again_has_kept_its_marker() -> None:
+    """Without a fetch from the leader in between it has truncated nothing."""
+    control = facts.Appended(T, P, 0, 1, 2, 5, 0, -1, ())
+    deposed: list[Row] = [*OPEN, ("broker-2", led(1, 1)), ("broker-1", control),
+                          ("broker-1", _marker(1, 0))]  # fmt: skip
+    committed = ("broker-1", high_watermark(2, epoch=2))
+    assert _open_after([*deposed, ("broker-1", led(2, 2)), committed]) == []
+    later: list[Row] = [("broker-1", appended(2, (12,), 2, pid=5, seq=1)),
+                        ("broker-1", high_watermark(3, epoch=2))]  # fmt: skip
+    found = ["orders-0 has an open transaction of producer id 5 from offset 2 on"]
+    assert _open_after([*deposed, ("broker-1", led(2, 2)), *later]) == found
+    other = ("broker-2", appended(1, (13,), 1, pid=6, seq=0))
+    third: list[Row] = [("broker-2", led(2, 2)), ("broker-2", high_watermark(2, epoch=2))]
+    assert _open_after([*deposed, other, *third]) == HELD_BACK

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kafkasim.analysis.checks.base import offending
 
 _RECORDS = """
-    -- The records of compacted topics that were not aborted, each with the next one of its key. Of
-    -- two records at one offset the one of the higher leader epoch stands.
+    -- The records of compacted topics that were neither truncated nor aborted, each with the next
+    -- one of its key.
     SELECT *, lead(offset) OVER (
                PARTITION BY run, topic_id, partition, key ORDER BY offset) AS later
     FROM (SELECT run, topic_id, partition, offset, max_by(key, leader_epoch) AS key,
@@ -14,6 +14,7 @@ _RECORDS = """
           FROM (SELECT run, topic_id, partition, leader_epoch, tombstones, key,
                        base_offset + place AS offset
                 FROM KeysAppended LATERAL VIEW posexplode(keys) AS place, key)
+          LEFT ANTI JOIN outdated USING (run, topic_id, partition, offset, leader_epoch)
           GROUP BY run, topic_id, partition, offset)
     LEFT ANTI JOIN (SELECT run, topic_id, partition, offset FROM holes WHERE aborted)
         USING (run, topic_id, partition, offset)"""

@@ -2,7 +2,11 @@
 
 What a reader may pass over is decided by what the leaders appended, never by the reader:
 :class:`Holes` keeps which producer's batch stands at each offset and which offsets hold markers.
-Of two batches at one offset the one of the higher leader epoch counts: the other was truncated. A
+Of two batches at one offset the one of the higher leader epoch counts: the other was truncated.
+Unless a later leader has the older one: a replica that was deposed, and is elected again before it
+has fetched from the leader in between, has truncated nothing (AbstractFetcherThread truncates by
+what the leader answers). Then that leader's batches are truncated instead. Which batches a new
+leader has is what the trace tells of its own log, by leader epochs as in LeaderEpochFileCache. A
 record was aborted if the next marker of its producer behind it says so. Leader epochs never fall
 along a log, so a marker of an earlier epoch than the record's was truncated before. What a
 truncation has left empty keeps its old content: readers passed over it while it stood there. A
@@ -27,11 +31,26 @@ from collections.abc import Sequence
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
+Runs = Sequence[tuple[int, int]]
+"""The leader epochs of a log, as LeaderEpochFileCache keeps them: (first offset, epoch), rising"""
+
+Content = tuple[int, int, int]
+"""Leader epoch, producer and row of the batch at an offset"""
+
+
+def _epoch_at(runs: Runs, offset: int) -> int:
+    """Return the leader epoch of what a log has at an offset, −1 if nobody told."""
+    at = bisect_right(runs, offset, key=lambda run: run[0])
+    return runs[at - 1][1] if at else -1
+
 
 class _Partition:
     """What leaders have appended to one partition."""
 
-    __slots__ = ("_content", "_ids", "_markers", "_read", "appended", "keyed", "markers", "removed")
+    __slots__ = (
+        "_content", "_counted", "_ids", "_led", "_markers", "_read", "_rivals", "appended",
+        "elections", "keyed", "markers", "removed", "runs",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.appended: list[tuple[int, int, int, int, int, tuple[int, ...]]] = []
@@ -40,12 +59,27 @@ class _Partition:
         self.removed: dict[int, int] = {}  # by offset: the row of the first cleaner's removal
         self._ids: dict[int, None] | None = None
         self.markers: dict[tuple[int, int], bool] = {}  # by offset and epoch: committed?
-        self._read = 0  # how many of ``appended`` are in the two below
-        self._content: dict[int, tuple[int, int, int]] = {}  # by offset: epoch, producer, row
+        self.runs: dict[str, list[tuple[int, int]]] = {}  # by node: the epochs of its log
+        self.elections: list[tuple[int, int, int, Runs]] = []
+        """How many batches had been appended, leader epoch, log end and epochs of a new leader"""
+        self._read = 0  # how many of ``appended`` are in the three below
+        self._counted = 0  # how many of ``elections`` are
+        self._content: dict[int, Content] = {}  # by offset
+        self._rivals: dict[int, list[Content]] = {}  # by offset, where several epochs appended
         self._markers: dict[int, list[int]] = {}  # by producer: the offsets of its markers
 
-    def content(self, offset: int) -> tuple[int, int, int] | None:
-        """Return leader epoch, producer and row of the batch at an offset, None for no batch."""
+    def extend(self, node: str, base: int, epoch: int) -> None:
+        """Note that the log of a node goes on at an offset with batches of a leader epoch."""
+        runs = self.runs.setdefault(node, [])
+        if runs and runs[-1][1] == epoch and runs[-1][0] <= base:
+            return
+        while runs and runs[-1][0] >= base:
+            runs.pop()
+        if not runs or runs[-1][1] != epoch:
+            runs.append((base, epoch))
+
+    def content(self, offset: int) -> Content | None:
+        """Return what stands at an offset, None for no batch."""
         self._catch_up()
         return self._content.get(offset)
 
@@ -83,19 +117,56 @@ class _Partition:
             }
         return record_id in self._ids
 
+    def first_open(self, producer: int, end: int) -> int:
+        """Return where a producer's transaction is open below ``end``, −1 if none is."""
+        self._catch_up()
+        first = -1
+        for offset in range(end - 1, -1, -1):
+            found = self._content.get(offset)
+            if found is not None and found[1] == producer:
+                if (offset, found[0]) in self.markers:
+                    break
+                first = offset
+        return first
+
     def _catch_up(self) -> None:
         content = self._content
-        for epoch, base, end, producer, seq, _ in self.appended[self._read :]:
+        for index in range(self._read, len(self.appended)):
+            self._count_elections(index)
+            epoch, base, end, producer, seq, _ = self.appended[index]
+            new = (epoch, producer, seq)
             for offset in range(base, end):
                 known = content.get(offset)
-                if known is None or known[0] <= epoch:
-                    content[offset] = (epoch, producer, seq)
-            if (base, epoch) in self.markers and content[base] == (epoch, producer, seq):
+                if known is None or (known[0] == epoch and offset not in self._rivals):
+                    content[offset] = new
+                else:
+                    self._rivals.setdefault(offset, [known]).append(new)
+                    content[offset] = self._standing(offset)
+            if (base, epoch) in self.markers:
                 markers = self._markers.setdefault(producer, [])
-                index = bisect_right(markers, base)
-                if markers[index - 1 : index] != [base]:
-                    markers.insert(index, base)
+                at = bisect_right(markers, base)
+                if markers[at - 1 : at] != [base]:
+                    markers.insert(at, base)
         self._read = len(self.appended)
+        self._count_elections(self._read)
+
+    def _count_elections(self, appended: int) -> None:
+        """Look at the leaders that began before so many batches were appended."""
+        while self._counted < len(self.elections) and self.elections[self._counted][0] <= appended:
+            end = self.elections[self._counted][2]
+            self._counted += 1
+            for offset in self._rivals:
+                if offset < end:
+                    self._content[offset] = self._standing(offset)
+
+    def _standing(self, offset: int) -> Content:
+        """Return which of the batches at an offset the latest leader has that had its log there."""
+        ranks = {epoch: epoch for epoch, _, _ in self._rivals[offset]}
+        for _, leader_epoch, end, runs in self.elections[: self._counted]:
+            epoch = _epoch_at(runs, offset) if offset < end else -1
+            if epoch in ranks:
+                ranks[epoch] = max(ranks[epoch], leader_epoch)
+        return max(reversed(self._rivals[offset]), key=lambda batch: ranks[batch[0]])
 
 
 class Holes:
@@ -107,14 +178,36 @@ class Holes:
         self._committed_parts: dict[tuple[str, PartitionKey], None] = {}  # had such a reader
         self._record_offsets: dict[tuple[str, int, int], tuple[int, ...]] = {}
         self._trace = trace
+        self._follows = False
         trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.MarkerWritten, self._on_marker)
         trace.subscribe(facts.ReadsCommitted, self._on_isolation)
         trace.subscribe(facts.KeysAppended, self._on_keys)
+        trace.subscribe(facts.TransactionBegun, self._follow)
+        trace.subscribe(facts.KeysAppended, self._follow)
         trace.subscribe(facts.Cleaned, self._on_cleaned)
         trace.subscribe(facts.FinalCleaned, self._on_final_cleaned)
 
-    def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
+    def _follow(self, _seq: int, _t: int, _node: str, _fact: object) -> None:
+        """Follow the replicas' logs once there are transactions or keys: before, nobody asks."""
+        if not self._follows:
+            self._follows = True
+            self._trace.subscribe(facts.Replicated, self._on_replicated)
+            self._trace.subscribe(facts.BecameLeader, self._on_leader)
+
+    def _on_replicated(self, _seq: int, _t: int, node: str, fact: facts.Replicated) -> None:
+        state = self._partitions.get((fact.topic_id, fact.partition))
+        if state is not None:
+            state.extend(node, fact.base_offset, fact.batch_epoch)
+
+    def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
+        state = self._partitions.get((fact.topic_id, fact.partition))
+        if state is not None:
+            runs = tuple(state.runs.get(node, ()))
+            election = (len(state.appended), fact.leader_epoch, fact.start_offset, runs)
+            state.elections.append(election)
+
+    def _on_appended(self, seq: int, _t: int, node: str, fact: facts.Appended) -> None:
         key = (fact.topic_id, fact.partition)
         state = self._partitions.get(key)
         if state is None:
@@ -122,6 +215,7 @@ class Holes:
         ids = fact.record_ids if state.keyed else ()
         epoch, base, end = fact.leader_epoch, fact.base_offset, fact.next_offset
         state.appended.append((epoch, base, end, fact.producer_id, seq, ids))
+        state.extend(node, base, epoch)
 
     def _on_keys(self, _seq: int, _t: int, _node: str, fact: facts.KeysAppended) -> None:
         """Remember the record ids of compacted partitions."""
@@ -158,6 +252,12 @@ class Holes:
     def was_read_committed(self, group: str, key: PartitionKey) -> bool:
         """Return whether a member that had the partition reads committed records only."""
         return (group, key) in self._committed_parts
+
+    def epoch(self, key: PartitionKey, offset: int) -> int:
+        """Return the leader epoch of the batch that stands at an offset, −1 for no batch."""
+        state = self._partitions.get(key)
+        found = None if state is None else state.content(offset)
+        return -1 if found is None else found[0]
 
     def has_markers(self, key: PartitionKey) -> bool:
         """Return whether a transaction has ended in a partition."""
@@ -202,6 +302,10 @@ class Holes:
     def is_aborted(self, key: PartitionKey, offset: int) -> bool:
         """Return whether the record at an offset belongs to an aborted transaction."""
         return self.has_markers(key) and self._partitions[key].decision(offset) is False
+
+    def first_open(self, key: PartitionKey, producer_id: int, end: int) -> int:
+        """Return the first offset of a producer's open transaction below ``end``, −1 for none."""
+        return self._partitions[key].first_open(producer_id, end)
 
     def is_marker(self, key: PartitionKey, offset: int) -> bool:
         """Return whether a marker stands at an offset."""

@@ -2,9 +2,9 @@
 
 A cleaner may remove the record at offset o if, and only if,
 
-- a committed record of the same key stands behind it, at an offset for which the cleaner has seen
-  the keys (``mapped_offset``). Committed: below a high watermark that a leader has had, and not of
-  an aborted transaction; or
+- a committed record of the same key stands behind it (``transactions/holes.py``), at an offset for
+  which the cleaner has seen the keys (``mapped_offset``). Committed: below a high watermark that a
+  leader has had, and not of an aborted transaction; or
 - its own transaction was aborted; or
 - it is a tombstone, or a marker, and a cleaning that began delete.retention.ms before has met it:
   its delete horizon was set then at the latest, by this replica or by the one that it copied.
@@ -34,8 +34,9 @@ class _Keys:
     __slots__ = ("by_key", "met", "records")
 
     def __init__(self) -> None:
-        self.records: dict[int, tuple[int, str, bool]] = {}  # by offset: epoch, key, tombstone?
-        self.by_key: dict[str, list[int]] = {}  # offsets, ascending
+        self.records: dict[tuple[int, int], tuple[str, bool]] = {}
+        """By offset and leader epoch: key, tombstone?"""
+        self.by_key: dict[str, list[tuple[int, int]]] = {}  # offsets and leader epochs, ascending
         self.met: list[tuple[int, int, int]] = []  # base, next offset and begin of each cleaning
 
 
@@ -58,13 +59,12 @@ class Cleanings:
             known = self._keys[key] = _Keys()
             self._cluster.partition(*key).compacted = True
         for offset, name in enumerate(fact.keys, fact.base_offset):
-            before = known.records.get(offset)
+            place = (offset, fact.leader_epoch)
+            before = known.records.get(place)
             if before is not None:
-                if before[0] > fact.leader_epoch:
-                    continue
-                known.by_key[before[1]].remove(offset)
-            known.records[offset] = (fact.leader_epoch, name, offset in fact.tombstones)
-            insort(known.by_key.setdefault(name, []), offset)
+                known.by_key[before[0]].remove(place)
+            known.records[place] = (name, offset in fact.tombstones)
+            insort(known.by_key.setdefault(name, []), place)
 
     def _on_cleaned(self, seq: int, t: int, node: str, fact: facts.Cleaned) -> None:
         key = (fact.topic_id, fact.partition)
@@ -91,29 +91,32 @@ class Cleanings:
         offset: int,
     ) -> None:
         assert self._holes is not None
-        record = known.records.get(offset)
+        holes, key = self._holes, state.key
+        place = (offset, holes.epoch(key, offset))
+        record = known.records.get(place)
         if record is not None:
-            if self._holes.is_aborted(state.key, offset):
+            if holes.is_aborted(key, offset):
                 return
             end = min(fact.mapped_offset, state.exposed)
-            behind = known.by_key[record[1]]
-            for later in behind[bisect_right(behind, offset) :]:
-                if later < end and not self._holes.is_aborted(state.key, later):
+            behind = known.by_key[record[0]]
+            for later, epoch in behind[bisect_right(behind, place) :]:
+                stands = offset < later < end and holes.epoch(key, later) == epoch
+                if stands and not holes.is_aborted(key, later):
                     return
-        elif not self._holes.is_marker(state.key, offset):
+        elif not holes.is_marker(key, offset):
             return  # of a time before the topic was compacted
-        lasting = record is not None and not record[2]
+        lasting = record is not None and not record[1]
         met = [began for base, end, began in known.met if base <= offset < end]
         if not lasting and met and min(met) + fact.delete_retention_ms <= fact.began_ms:
             return
         if record is None:
             what = "the marker of a transaction before its delete horizon"
         elif lasting:
-            what = f"the last committed record of {record[1]}"
+            what = f"the last committed record of {record[0]}"
         else:
-            what = f"the deletion of {record[1]} before its delete horizon"
+            what = f"the deletion of {record[0]} before its delete horizon"
         self._cluster.violated(
-            "LATEST", seq, t, state.key,
+            "LATEST", seq, t, key,
             f"the cleaner of {node} removed offset {offset}, {what}",
             state.losses[0].reason if state.losses else "",
         )  # fmt: skip
