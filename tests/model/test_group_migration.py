@@ -248,3 +248,17 @@ def test_what_was_owned_is_told_when_it_is_committed_whatever_the_group_is_by_th
     bench.replicate()
     owned = {fact.member_id: fact.assignment for fact in bench.seen(facts.GroupAssigned)[told:]}
     assert owned["b"] == ()  # the group has gone on as a classic one without it
+
+
+def test_nobody_owns_what_was_not_committed_when_an_empty_consumer_group_was_deleted() -> None:
+    """The group that takes its name, of either protocol, begins with generation 1 again."""
+    bench = ConsumerBench().elect()
+    bench.auto_replicate = False
+    asked = bench.ask(joining("b"))
+    bench.ask(leaving("b"))
+    bench.member_id("a")
+    assert [fact.state for fact in bench.seen(facts.GroupState)] == ["Stable", "Empty", "Dead"]
+    bench.replicate()
+    assert bench.answers[asked].error is Errors.NONE
+    owned = [(fact.member_id, fact.assignment) for fact in bench.seen(facts.GroupAssigned)]
+    assert owned == [("b", ())]

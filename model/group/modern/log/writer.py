@@ -141,6 +141,15 @@ class ConsumerGroupWriter:
         while waiting and waiting[0][0] <= shard.context.last_committed:
             self.runtime.out.extend(waiting.popleft()[1])
 
+    def _forget_owned(self, shard: GroupShard, group_id: str) -> None:
+        """Drop what members got that was not committed when the group was deleted.
+
+        They may still be told. The group that takes its name, of the classic protocol too, begins
+        with generation 1 again. That members own nothing any more is kept.
+        """
+        for _, owned in self._uncommitted.get(shard.context.partition, ()):
+            owned[:] = [each for each in owned if each.group != group_id or not each.assignment]
+
     def _record_owned(self, shard: GroupShard, owned: list[GroupAssigned]) -> None:
         if owned:
             waiting = self._uncommitted.setdefault(shard.context.partition, deque())
@@ -161,6 +170,7 @@ class ConsumerGroupWriter:
         state, owned_before = before
         if group is None:
             if state is not None:
+                self._forget_owned(shard, group_id)
                 out.append(GroupState(group_id, "Dead", 0, (), "", reason))
             return
         now_state, owned = self._seen(shard, group_id)
