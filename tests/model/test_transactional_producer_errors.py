@@ -22,6 +22,7 @@ from kafkasim.model.messages import (
     ProducePartitionResponse,
     ProduceRequest,
     ProduceResponse,
+    TxnOffsetCommitRequest,
 )
 from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Harness
@@ -194,3 +195,21 @@ def test_an_abort_adds_no_partition_that_waited() -> None:
         f"AddPartitionsToTxn {TopicPartition('t', 0)} -> CONCURRENT_TRANSACTIONS",
         f"AddPartitionsToTxn {TopicPartition('t', 0)}",
     ]
+
+
+def test_offsets_that_got_no_answer_before_an_abort_go_with_the_next_transaction() -> None:
+    """Kafka clears pendingTxnOffsetCommits by an answer alone: an abort leaves them there."""
+    cluster = TransactionalCluster()
+    h = transactional(cluster)
+    cluster.script(ProduceRequest, WITHHELD)
+    cluster.script(TxnOffsetCommitRequest, WITHHELD)
+    h.result("begin_transaction")
+    send(h, 1)
+    h.call("send_offsets_to_transaction", {("in", 0): (5, -1)}, Group())
+    h.run(50)
+    answer(h, 0, Errors.TRANSACTION_ABORTABLE)
+    h.reset("broker-0")
+    assert h.result("abort_transaction") is None
+    h.result("begin_transaction")
+    assert h.result("send_offsets_to_transaction", {("in", 1): (7, -1)}, Group()) is None
+    assert cluster.wire[-1] == "TxnOffsetCommit in-0@5, in-1@7"

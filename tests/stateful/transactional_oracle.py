@@ -8,7 +8,24 @@ is decided is told at once, and its markers are written when the test says so.
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.messages import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProducePartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 from kafkasim.model.records import RecordBatch, TopicPartition
 from tests.stateful.partition_leader import Leader
 
@@ -158,3 +175,42 @@ class Coordinator:
         if version == 2:
             return self.add(producer, [member])
         return NONE if member in self.members else Errors.TRANSACTION_ABORTABLE
+
+    def answer(self, message: Any, error: Errors) -> tuple[Any, Errors]:
+        """Return the answer to a request, and its error; with ``error`` nothing else happens."""
+        if isinstance(message, ProduceRequest):
+            parts = []
+            for part in message.partitions:
+                found, offset = error, -1
+                if not error:
+                    found, offset = self.write(part.batch, part.tp, message.transaction_version)
+                parts.append(ProducePartitionResponse(part.tp, found, offset, -1, 0))
+            return ProduceResponse(tuple(parts)), max(part.error for part in parts)
+        if isinstance(message, AddPartitionsToTxnRequest):
+            (each,) = message.transactions
+            members: list[Log | Group] = [self.logs[tp] for tp in each.partitions]
+            error = error or self.add((each.producer_id, each.producer_epoch), members)
+            results = tuple([(tp, error) for tp in each.partitions])
+            return AddPartitionsToTxnResponse(NONE, (("tx", results),)), error
+        producer, given = (message.producer_id, message.producer_epoch), NOBODY
+        match message:
+            case InitProducerIdRequest():
+                if not error:
+                    error, given = self.init(producer)
+                return InitProducerIdResponse(error, *given), error
+            case AddOffsetsToTxnRequest():
+                error = error or self.add(producer, [self.group])
+                return AddOffsetsToTxnResponse(error), error
+            case TxnOffsetCommitRequest():
+                error = error or self.verify(producer, self.group, message.transaction_version)
+                if not error:
+                    self.group.open |= {tp: offset for tp, offset, _, _ in message.offsets}
+                return TxnOffsetCommitResponse(
+                    tuple([(tp, error) for tp, *_ in message.offsets])
+                ), error
+            case EndTxnRequest():
+                if not error:
+                    version = message.transaction_version
+                    error, given = self.end(producer, message.committed, version)
+                return EndTxnResponse(error, *given), error
+        raise AssertionError(message)
