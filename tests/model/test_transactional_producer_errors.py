@@ -205,6 +205,7 @@ def test_offsets_that_got_no_answer_before_an_abort_go_with_the_next_transaction
     cluster.script(TxnOffsetCommitRequest, WITHHELD)
     h.result("begin_transaction")
     send(h, 1)
+    h.run(5)
     h.call("send_offsets_to_transaction", {("in", 0): (5, -1)}, Group())
     h.run(50)
     answer(h, 0, Errors.TRANSACTION_ABORTABLE)
