@@ -207,9 +207,10 @@ def test_offsets_that_got_no_answer_before_an_abort_go_with_the_next_transaction
     send(h, 1)
     h.run(5)
     h.call("send_offsets_to_transaction", {("in", 0): (5, -1)}, Group())
-    h.run(50)
+    h.run(200)
     answer(h, 0, Errors.TRANSACTION_ABORTABLE)
     h.reset("broker-0")
+    h.run(200)
     assert h.result("abort_transaction") is None
     h.result("begin_transaction")
     assert h.result("send_offsets_to_transaction", {("in", 1): (7, -1)}, Group()) is None
