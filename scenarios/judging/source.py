@@ -15,6 +15,9 @@ Excuse = Callable[[PartitionKey, str], str]
 It may if it lost data, is in the ISR since, and no other replica was left to save the records
 (KAFKA.md, 0.1)."""
 
+LAST_REPLICA = "last-replica-standing"
+"""The reason of a loss through faults outside the no-loss budget."""
+
 UNCLEAN = "unclean-election"
 """The reason of a loss that the topic's configuration allows."""
 

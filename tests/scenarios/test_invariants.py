@@ -679,6 +679,51 @@ def test_such_a_leader_may_lose_what_followers_had_before_it_was_committed(zooke
     assert judge(rows) == [("MATCH", "")]
 
 
+REOPENED: list[Row] = [  # broker-1 leads again in its epoch, without offset 1, and writes it anew
+    ("broker-1", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1)), *TWO,
+    ("broker-2", appended(0, (10,))), ("broker-2", appended(1, (11,))),
+    ("broker-1", facts.LogLoaded(T, P, 0, 1, 1, False)), ("broker-1", led(0, 1)),
+    ("broker-1", appended(1, (99,))), ("broker-1", high_watermark(2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "excuse"),
+    [
+        ([("broker-2", led(1, 2))], LAST),
+        ([("broker-1", led(1, 2)), ("broker-1", appended(2, (12,), 1)),
+          ("broker-1", high_watermark(3, epoch=1)), ("broker-2", appended(2, (12,), 1)),
+          ("broker-2", led(2, 3))], LAST),
+        ([("broker-1", led(1, 2)), ("broker-1", appended(2, (12,), 1)),
+          ("broker-1", high_watermark(3, epoch=1)), ("broker-2", led(2, 2))], ""),
+        ([("broker-1", led(1, 2)), ("broker-1", appended(2, (12,), 1)),
+          ("broker-1", high_watermark(3, epoch=1)), ("broker-2", appended(2, (12,), 0)),
+          ("broker-2", led(2, 3))], ""),
+        ([("broker-2", facts.LogLoaded(T, P, 0, 0, 0, False)), ("broker-2", appended(0, (77, 78))),
+          ("broker-2", led(1, 2))], ""),
+    ],
+    ids=["it has the first batch", "and all later ones", "not a later one", "one of another epoch",
+         "not what was before"],
+)  # fmt: skip
+def test_a_follower_keeps_what_its_leader_lost_and_wrote_anew_in_its_epoch(
+    rows: list[Row], excuse: str
+) -> None:
+    """Epochs and end offsets say that nothing diverges, so no fetch truncates it."""
+    trace = FakeTrace()
+    invariants = Invariants(
+        trace,
+        lambda *_: None,
+        lambda _key, node: LAST if node == "broker-1" else "",
+        lambda _: False,
+        LIMITS,
+    )
+    trace.record([*REOPENED, *rows])
+    found = [each for each in invariants.finish() if each.invariant == "ACKED"]
+    assert [(each.expected, "broker-2" in each.message) for each in found[1:]] == [(excuse, True)]
+    losses = [(loss.first, loss.end) for loss in invariants.losses((T, P))]
+    assert losses == [(1, 2)] * (1 + bool(excuse))
+
+
 def test_what_a_group_was_promised_is_lost_with_records_of_its_offsets_partition() -> None:
     offsets = facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 50, 3, 1)
     key = ("offsets-id", partition_for("billing", 50))

@@ -18,7 +18,7 @@ from kafkasim.scenarios.judging.invariants.traced import (
     broker_of,
     node_of,
 )
-from kafkasim.scenarios.judging.source import DELETING, UNCLEAN, PartitionKey
+from kafkasim.scenarios.judging.source import DELETING, LAST_REPLICA, UNCLEAN, Loss, PartitionKey
 
 _ALL = 1 << 60
 
@@ -328,7 +328,11 @@ class Logs:
         reason = ""
         if lacks or (again and state.was_longer(replica, led)):
             reason = self.cluster.excuse(state.key, node)
-            state.reopened = state.reopened or bool(reason and again)
+            if reason and again:
+                state.reopened.append((fact.leader_epoch, replica.log_end_offset))
+        rewritten = None if reason or not lacks else state.only_rewritten(replica)
+        if rewritten is not None:
+            reason = LAST_REPLICA
         if lacks:
             self.cluster.violated(
                 "ACKED", seq, t, state.key,
@@ -336,7 +340,10 @@ class Logs:
                 f" {replica.log_end_offset}, without the records below high watermark"
                 f" {state.exposed} of an earlier leader", reason,
             )  # fmt: skip
-            state.lose(replica, seq, t, reason)
+            if rewritten is None:
+                state.lose(replica, seq, t, reason)
+            else:
+                state.rewrite(replica, Loss(*rewritten, seq, t, reason))
 
     def _unclean_excuse(self, state: TracedPartition) -> str:
         """Return why an unclean election may cost records: a fault, the configuration, or ""."""

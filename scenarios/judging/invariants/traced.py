@@ -132,7 +132,8 @@ class TracedPartition:
     marks: list[tuple[int, int]] = field(default_factory=list)
     """Each high watermark that rose above all before it, with the prefix hash below it"""
     losses: list[Loss] = field(default_factory=list)
-    reopened: bool = False  # a leader that lost records went on in its old leader epoch
+    reopened: list[tuple[int, int]] = field(default_factory=list)
+    """The leader epochs in which a leader went on that had lost records, with its log end then"""
     deleted: int = 0  # below it a leader deleted the records, by DeleteRecords or retention
     compacted: bool = False  # it may be cleaned, so leaders' batches are remembered
     originals: dict[tuple[int, int], TracedBatch] = field(default_factory=dict)
@@ -180,6 +181,36 @@ class TracedPartition:
         self.exposed_hash = leader.prefix(self.exposed)
         if reason:
             self.losses.append(Loss(marks[-1][0] if marks else 0, end, seq, t_us, reason))
+
+    def only_rewritten(self, leader: TracedLog) -> tuple[int, int] | None:
+        """Return where a new leader has other batches of a reopened epoch, None if it lacks others.
+
+        Followers keep the batches of that epoch which its leader had lost and wrote anew: they have
+        the epoch, and below its end nothing diverges (LeaderEpochFileCache.endOffsetFor). All
+        others are asked for, by end offset and leader epoch.
+        """
+        logs = [log for log in self.replicas.values() if self.holds_exposed(log)]
+        for epoch, start in reversed(self.reopened):
+            if not logs or leader.log_end_offset < self.exposed or leader.start > start:
+                break
+            asked = [
+                [
+                    (end, of)
+                    for end, of in zip(log.nexts, log.epochs)
+                    if end <= self.exposed and (of != epoch or end <= start)
+                ]
+                for log in (leader, logs[0])
+            ]
+            if asked[0] == asked[1] and leader.prefix(start) == logs[0].prefix(start):
+                ends = [end for end, of in zip(logs[0].nexts, logs[0].epochs) if of == epoch]
+                return start, min(max(ends, default=start), self.exposed)
+        return None
+
+    def rewrite(self, leader: TracedLog, loss: Loss) -> None:
+        """Account for a new leader's other batches: from its election on its log counts."""
+        self.exposed_hash = leader.prefix(self.exposed)
+        self.marks = [(mark, leader.prefix(mark)) for mark, _ in self.marks]
+        self.losses.append(loss)
 
     def lost(self, offset: int) -> str:
         """Return why the record at an offset was legally lost, or ""."""
