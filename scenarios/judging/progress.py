@@ -7,6 +7,7 @@ processors have to have committed is asked in ``transactions/liveness/under_way.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from kafkasim.model import facts
@@ -21,6 +22,8 @@ A JoinGroup then waits for its own timeout: max.poll.interval.ms + JOIN_SLACK_MS
 (AbstractCoordinator.sendJoinGroupRequest)."""
 
 JOIN_SLACK_MS = 5000
+
+_LAG = re.compile(r"group \S+ is at (\d+) of (\d+) in (\S+) \(last read by ")
 
 
 class Progress:
@@ -51,6 +54,7 @@ class Progress:
         self._proposed: dict[PartitionKey, facts.IsrProposed] = {}
         self._controller = (-1, "")  # (controller epoch, node)
         self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
+        self._logs: dict[PartitionKey, facts.FinalReplica] = {}  # the leaders', at the end
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
             (facts.TopicDeleted, self._on_topic_deleted),
@@ -69,6 +73,7 @@ class Progress:
             (facts.ControllerActive, self._on_controller),
             (facts.TransactionBegun, self._on_begun),
             (facts.MarkerWritten, self._on_marker),
+            (facts.FinalReplica, self._on_final),
         ):
             trace.subscribe(kind, handler)
 
@@ -129,6 +134,9 @@ class Progress:
         - A ZooKeeper controller lost the answer to its write of an ISR. It finds another version
           when it tries again, the leader gets INVALID_UPDATE_VERSION, and proposes no more
           changes in this leader epoch (Partition).
+
+        A group waits with the first of them where the high watermark stands within a batch
+        (:meth:`_within_batch`).
         """
         reasons: dict[str, str] = {}
         for key, change in self.partitions.items():
@@ -143,8 +151,33 @@ class Progress:
             ]  # fmt: skip
             if absent and all(why):
                 reasons[_short_of_replicas(self.name(key), change)] = why[0]
-        found = [reasons.get(each, "") or waits(each) for each in missing]
+        found = [
+            reasons.get(each, "") or self._within_batch(each, reasons) or waits(each)
+            for each in missing
+        ]
         return found[0] if found and all(found) else ""
+
+    def _within_batch(self, line: str, reasons: Mapping[str, str]) -> str:
+        """Return why a group cannot read on to a high watermark within a batch, or "".
+
+        A leader that lost records and went on in its epoch may write a batch across the end of its
+        followers' logs. They have told it that end, so its high watermark goes there; then they
+        fail. With an ISR below min.insync.replicas it moves no more (Partition.isUnderMinIsr), and
+        a read ends before the batch that holds it (UnifiedLog.fetchHighWatermarkMetadata).
+        """
+        found = _LAG.match(line)
+        names = {self.name(key): key for key in self.partitions} if found else {}
+        key = None if found is None else names.get(found[3])
+        if found is None or key is None or key not in self._logs:
+            return ""
+        change, created, log = self.partitions[key], self.topics.get(key[0]), self._logs[key]
+        if created is None or len(change.isr) >= min(created.min_isr, len(change.replicas)):
+            return ""
+        position, high_watermark = int(found[1]), int(found[2])
+        batches = zip(log.base_offsets, log.next_offsets)
+        if not any(base <= position < high_watermark < end for base, end in batches):
+            return ""
+        return reasons.get(_short_of_replicas(self.name(key), change), "")
 
     def lag(self, group: str, topic_ids: list[str]) -> list[str]:
         """Return the partitions that a group has not read to their high watermark."""
@@ -301,6 +334,11 @@ class Progress:
     def _on_marker(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
         if self._lasts(fact):
             self._open.pop(((fact.topic_id, fact.partition), fact.producer_id), None)
+
+    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
+        key = (fact.topic_id, fact.partition)
+        if fact.leading and fact.leader_epoch >= self.leading.get(key, (-1, ""))[0]:
+            self._logs[key] = fact
 
     def _lasts(self, fact: facts.Appended | facts.MarkerWritten) -> bool:
         """Return whether no later leader has begun: a deposed one truncates what it still gets."""

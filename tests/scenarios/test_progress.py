@@ -15,8 +15,10 @@ from tests.scenarios.fact_makers import (
     Row,
     T,
     appended,
+    batch,
     changed,
     created,
+    final,
     high_watermark,
     led,
     registration,
@@ -86,6 +88,34 @@ def test_whatever_else_is_missing_is_not_excused() -> None:
 def test_all_who_are_absent_need_an_excuse() -> None:
     rows = [*SHORT[:1], ("controller-1", changed(2, (1,))), SHORT[2], *FAILED]
     assert _after(rows).stall_excuse(["orders-0: ISR [1] of [1, 2, 3]"], _lost) == ""
+
+
+@pytest.mark.parametrize(
+    ("min_isr", "isr", "position", "mark", "failed", "excuse"),
+    [
+        (2, (1,), 1, 2, (2, 3), "last-replica-standing"),
+        (2, (1,), 0, 2, (2, 3), ""),  # it has not read the batch before
+        (2, (1,), 1, 4, (2, 3), ""),  # the high watermark is at a batch's end
+        (1, (1,), 1, 2, (2, 3), ""),  # the ISR is large enough
+        (2, (1,), 1, 2, (2,), ""),  # broker-3 has not failed
+    ],
+)
+def test_a_group_waits_for_a_high_watermark_within_a_batch_below_the_minimum_isr(
+    min_isr: int, isr: tuple[int, ...], position: int, mark: int, failed: tuple[int, ...],
+    excuse: str,
+) -> None:  # fmt: skip
+    log = final([batch(0, [10]), batch(1, [11, 12, 13])], hw=mark)
+    rows: list[Row] = [
+        ("controller-1", facts.TopicCreated(1, T, "orders", 1, 3, min_isr)),
+        ("controller-1", changed(2, isr)), ("broker-1", led(0)),
+        *[(f"broker-{each}", facts.ReplicaFailed(T, P, "below the log end")) for each in failed],
+        ("broker-1", log),
+    ]  # fmt: skip
+    group = f"group billing is at {position} of {mark} in orders-0 (last read by consumer-1)"
+    missing = [f"orders-0: ISR {list(isr)} of [1, 2, 3]", group]
+    assert _after(rows).stall_excuse(missing, _lost) == excuse
+    assert _after(rows).stall_excuse([group], _lost) == excuse
+    assert _after(rows).stall_excuse(missing, _nothing_lost) == ""
 
 
 def test_a_registration_that_replaces_the_living_process_keeps_it_out() -> None:
