@@ -43,6 +43,10 @@ COMPILED_ROWS = 2_000_000
 """From so many rows on Spark compiles the query. For fewer the compilation of all checks takes
 longer than their interpretation (1.5 million facts: 74 CPU s against 66)."""
 
+COMPILED_EXPRESSIONS_ROWS = 300_000
+"""From so many rows on Spark compiles the expressions, too. All kinds of facts in 4 279 rows took
+94 CPU s with it and 68 without, but 1.5 million rows 59 and 78."""
+
 KEPT = {
     "acked_ids": "Acked",
     "lost_ids": "Acked",
@@ -129,6 +133,8 @@ def views(
     tuning = TUNING | (SMALL_TUNING if small else {})
     if rows < COMPILED_ROWS:
         tuning["spark.sql.codegen.wholeStage"] = "false"
+    if rows < COMPILED_EXPRESSIONS_ROWS:
+        tuning["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
     asked = _asked(stored, shared)
     with tuned(spark, tuning):
         try:
