@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kafkasim.model.client.exceptions import (
     IllegalStateError,
     KafkaTimeoutError,
@@ -50,11 +52,12 @@ def produced(cluster: TransactionalCluster) -> list[str]:
     return [line for line in cluster.wire if line.startswith("Produce")]
 
 
-def test_a_record_that_is_refused_after_an_error_is_not_sent() -> None:
-    """Sender.maybeSendAndPollTransactionalRequest gives up what was not sent, then others send."""
+@pytest.mark.parametrize("error", [Errors.TRANSACTION_ABORTABLE, Errors.PRODUCER_FENCED])
+def test_a_record_that_is_refused_after_an_error_is_not_sent(error: Errors) -> None:
+    """The Sender gives up what was not sent before it sends (runOnce, maybeAbortBatches)."""
     cluster = TransactionalCluster()
     h = transactional(cluster)
-    cluster.script(ProduceRequest, Errors.TRANSACTION_ABORTABLE)
+    cluster.script(ProduceRequest, error)
     h.result("begin_transaction")
     send(h, 1)
     h.run(50)
