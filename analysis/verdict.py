@@ -89,6 +89,7 @@ class Place(NamedTuple):
     reset: int = -1
     batch_us: int | None = None
     weak: bool = False
+    excused: str = ""
     spots: Sequence[tuple[str, int, int, int, int, int]] = ()
     """(topic id, partition, first offset, end, after and before which rows)"""
 
@@ -243,7 +244,8 @@ def check(stored: Stored) -> list[CheckFinding]:
     for row in sorted(_rows(stored.spark, texts), key=lambda row: int(row["seq"])):
         manifest = manifests[row["run"]]
         topics = manifest.get("topics", {})
-        place = Place(weak=row["weak"]) if row["place"] is None else Place(*row["place"])
+        short = Place(weak=row["weak"], excused=row["excused"])
+        place = short if row["place"] is None else Place(*row["place"])
         raw = CheckFinding(
             row["run"], row["check"], row["anomaly"], row["topic_id"], row["partition"],
             row["count"], row["detail"], groups=tuple(row["groups"]), place=place,
@@ -269,12 +271,12 @@ def queries(lossy: Sequence[str] = (), lacking: Sequence[str] = ()) -> list[str]
     kept = f"IF(run IN ({names}), place, NULL)" if lossy else "CAST(NULL AS STRING)"
     return [
         f"""
-        SELECT run, '{name}' AS check, anomaly, topic_id, partition, groups, weak, place,
+        SELECT run, '{name}' AS check, anomaly, topic_id, partition, groups, weak, excused, place,
                count(1) AS count, min(seq) AS seq, min_by(detail, seq) AS detail
         FROM (SELECT run, anomaly, topic_id, partition, groups, seq, detail,
-                     place.weak AS weak, {kept} AS place
+                     place.weak AS weak, place.excused AS excused, {kept} AS place
               FROM ({text}))
-        GROUP BY run, anomaly, topic_id, partition, groups, weak, place"""
+        GROUP BY run, anomaly, topic_id, partition, groups, weak, excused, place"""
         for name, text in CHECKS.items()
         if NEEDED.get(name) not in lacking and RARE.get(name) not in lacking
     ]
@@ -303,7 +305,8 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
     """Return why a finding is expected in this run, "" if it is not. ``found.topic`` is the id.
 
     It is expected if the scenario permits the anomaly, if it follows from records that the
-    partition lost, or from those that the offsets partitions of all groups concerned lost.
+    partition lost, or from those that the offsets partitions of all groups concerned lost, or if
+    the check itself says why Kafka does so.
     """
     if found.anomaly == "no-progress":
         return str(manifest.get("stall_excuse", ""))
@@ -325,7 +328,7 @@ def excuse(found: CheckFinding, manifest: Mapping[str, Any]) -> str:
         homes = {group: (id_, n) for group, id_, n in manifest.get("offsets_partitions", [])}
         lost = [_commits_lost(losses, homes.get(group), found.place) for group in found.groups]
         legal = lost if lost and all(lost) else []
-    return legal[0] if legal else ""
+    return legal[0] if legal else found.place.excused
 
 
 def _explains(loss: Loss, found: CheckFinding) -> bool:

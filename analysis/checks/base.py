@@ -29,7 +29,8 @@ JUDGED_KINDS = (
     "ControllerActive", "CoordinatorLoaded", "FaultEnded", "FaultStarted", "FinalOffset",
     "FinalReplica", "FinalResults", "GroupAssigned", "GroupConverted", "GroupState",
     "HighWatermark", "HostPaused", "HostResumed", "HostStarted", "HostStopped", "IsrChanged",
-    "IsrProposed", "KeySent", "LogLoaded", "LogStart", "MarkerWritten", "MemberRequest",
+    "IsrProposed", "KeySent", "LogDirOffline", "LogLoaded", "LogPlaced", "LogStart",
+    "MarkerWritten", "MemberRequest",
     "MetadataCommitted", "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged",
     "PartitionOwner", "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted",
     "ReadsCommitted", "RebalanceAttempt", "Rebootstrapped", "ReplicaFailed", "Replicated",
@@ -56,6 +57,7 @@ def about(
     reset: str = "-1",
     batch_us: str = "CAST(NULL AS BIGINT)",
     weak: str = "false",
+    excused: str = "''",
     spots: str | None = None,
 ) -> str:
     """Return the SQL of what decides whether a loss of records explains a row (verdict.py).
@@ -64,12 +66,14 @@ def about(
     the row of the trace that has ``shown`` the anomaly, the row of the ``promise`` that is broken,
     the row of the last ``reset`` of the group's position, when the producer began the batch
     (``batch_us``, NULL where that decides nothing), and whether the record was acknowledged with
-    acks=0 or 1 (``weak``). ``spots`` is an array of :func:`spot`.
+    acks=0 or 1 (``weak``). ``excused`` is why Kafka does so, as the rows themselves tell, '' for no
+    reason. ``spots`` is an array of :func:`spot`.
     """
     values = {"offset": offset, "shown": shown, "promise": promise, "reset": reset,
               "batch_us": batch_us}  # fmt: skip
     fields = ", ".join(f"'{name}', CAST({value} AS BIGINT)" for name, value in values.items())
-    return f"named_struct({fields}, 'weak', {weak}, 'spots', {spots or NO_SPOTS})"
+    told = f"'weak', {weak}, 'excused', {excused}"
+    return f"named_struct({fields}, {told}, 'spots', {spots or NO_SPOTS})"
 
 
 SPOT = (

@@ -308,3 +308,38 @@ TAKEN: dict[str, tuple[Rows, Losses, Losses]] = {
 def excused(story: str) -> Rows:
     """A story of :data:`EXCUSES`, with the coordinators' topics."""
     return [*COORDINATORS, *(STORIES | RESTING)[story][0]]
+
+
+def answered(*between: tuple[str, Any], offset: int = 0, zookeeper: bool = True) -> Rows:
+    """A processor works again through an input that the group has committed.
+
+    A coordinator with epoch 0 tells the ``offset``; ``between`` its log directory's failure and the
+    answer something happens.
+    """
+    written = facts.ZkControllerWrite(1, 1, "/controller_epoch", 1)
+    mode = [("broker-3", written)] if zookeeper else []
+    topic = ("controller-1", facts.TopicCreated(3, "offsets-id", "__consumer_offsets", 1, 1, 1))
+    return [
+        *TOPICS, topic, *mode, ("broker-2", facts.LogPlaced("offsets-id", 0, "/d1")),
+        *READER, *PROCESSOR, ("broker-2", facts.LogDirOffline("/d1", "id", "Input/output error")),
+        *between, *appended(0, 100, pid=-1), *polled(0, 100), *committed(1),
+        *appended(0, 100, pid=-1, topic=OUT),
+        ("broker-2", facts.OffsetFetched("g", "orders", 0, offset, 0)), *sought(offset),
+        *appended(1, 100, pid=-1, topic=OUT), *INPUT_LOG, *final((0, (100, 100), -1), topic=OUT),
+    ]  # fmt: skip
+
+
+AGAIN = {"duplicate-output": 1, "duplicate": 1}
+STORIES |= {
+    "two outputs: a coordinator does not know that its log's directory failed it": (
+        answered(), {"duplicate": 1}),
+    "two outputs: the coordinator has restarted since": (
+        answered(("broker-2", facts.HostStarted(1))), AGAIN),
+    "two outputs: a coordinator in another directory": (
+        answered(("broker-2", facts.HostStarted(1)),
+                 ("broker-2", facts.LogPlaced("offsets-id", 0, "/d2")),
+                 ("broker-2", facts.LogDirOffline("/d1", "id", "Input/output error"))), AGAIN),
+    "two outputs: the coordinator did not tell an offset before the input": (
+        answered(offset=1), AGAIN),
+    "two outputs: a KRaft coordinator in a failed directory": (answered(zookeeper=False), AGAIN),
+}  # fmt: skip

@@ -187,6 +187,47 @@ _RESTS_ON = f"""
 """What each output rests on: where it was written, with the markers behind it; who decided on it;
 and, where the group was reset, its positions and commits (judging/transactions/outputs.py)."""
 
+_NOT_DEPOSED = """
+    failed AS (
+        SELECT run, node, home, home_partition, since
+        FROM (SELECT run, node, topic_id AS home, partition AS home_partition,
+                     offline.seq AS since, offline.directory AS gone,
+                     max_by(placed.directory, placed.seq) AS directory
+              FROM LogDirOffline AS offline JOIN LogPlaced AS placed USING (run, node)
+              LEFT SEMI JOIN ZkControllerWrite USING (run)
+              WHERE placed.seq < offline.seq
+              GROUP BY run, node, topic_id, partition, offline.seq, offline.directory)
+        WHERE directory = gone),
+    stale AS (
+        SELECT run, group, topic_id, partition, seq, offset AS low, known.offset AS high
+        FROM (SELECT *, max(IF(what = 'committed', struct(epoch, seq, offset), NULL)) OVER (
+                  PARTITION BY run, group, topic, partition ORDER BY seq) AS known
+              FROM (SELECT run, group, topic, partition, seq, node, offset, 'told' AS what,
+                           coordinator_epoch AS epoch FROM OffsetFetched
+                    UNION ALL
+                    SELECT run, group, topic, partition, seq, node, offset, 'committed',
+                           coordinator_epoch FROM OffsetCommitted)
+              JOIN processors USING (run, group))
+        JOIN (SELECT DISTINCT run, topic, topic_id FROM TopicCreated) USING (run, topic)
+        JOIN (SELECT run, group, topic_id AS home, partition AS home_partition FROM homes)
+            USING (run, group)
+        JOIN failed USING (run, node, home, home_partition)
+        LEFT JOIN (SELECT run, node, collect_list(seq) AS starts FROM HostStarted
+                   GROUP BY run, node) USING (run, node)
+        WHERE what = 'told' AND epoch < known.epoch AND since < seq
+          AND NOT exists(coalesce(starts, array()), start -> start > since AND start < seq)),
+    told AS (
+        SELECT run, group, record_id, count(1) AS answers
+        FROM (SELECT DISTINCT run, group, topic_id, partition, record_id, offset
+              FROM polled_records LEFT SEMI JOIN processors USING (run, group))
+        JOIN stale USING (run, group, topic_id, partition)
+        JOIN (SELECT run, group, record_id, first_row, last_row FROM places)
+            USING (run, group, record_id)
+        WHERE low <= offset AND offset < high AND first_row < stale.seq AND stale.seq < last_row
+        GROUP BY run, group, record_id)"""
+"""How often a coordinator whose log is in a failed directory, and which nobody has told that it is
+deposed, led a group back to an input between its outputs (judging/transactions/outputs.py)."""
+
 OUTPUTS = offending(
     # A committed input of a processor has no readable output, or a record has more of them than
     # there were inputs with it.
@@ -206,18 +247,22 @@ OUTPUTS = offending(
         FROM polled_records LEFT SEMI JOIN processors USING (run, group)
         GROUP BY run, group, record_id),
     {_RESTS_ON},
+    {_NOT_DEPOSED},
     found AS (
         SELECT run, place.topic_id AS topic_id, place.partition AS partition, record_id, group,
                'duplicate-output' AS name,
                format_string('record %d was written %d times by %s', record_id, times, group)
                    AS story,
-               CAST(NULL AS BIGINT) AS input
+               CAST(NULL AS BIGINT) AS input,
+               IF(times <= coalesce(inputs, 1) + coalesce(answers, 0), 'coordinator-without-log',
+                  '') AS excused
         FROM written LEFT JOIN given USING (run, group, record_id)
+        LEFT JOIN told USING (run, group, record_id)
         WHERE times > coalesce(inputs, 1)
         UNION ALL
         SELECT run, topic_id, partition, record_id, group, 'lost-output',
                format_string('%s committed past record %d at offset %d without an output', group,
-                             record_id, offset), offset
+                             record_id, offset), offset, ''
         FROM (SELECT run, topic_id, partition, record_id, offset FROM final_states
               WHERE state = 'committed')
         JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated) USING (run, topic_id)
@@ -229,7 +274,7 @@ OUTPUTS = offending(
             USING (run, topic_id, partition, group)
         LEFT ANTI JOIN written USING (run, group, record_id)
         WHERE array_contains(topics, topic) AND offset >= first AND offset < end)
-    SELECT run, topic_id, partition, record_id AS seq, name, array(group) AS groups, story,
+    SELECT run, topic_id, partition, record_id AS seq, name, array(group) AS groups, story, excused,
            concat(coalesce(places, {NO_SPOTS}), coalesce(decisions, {NO_SPOTS}),
                   coalesce(resets, {NO_SPOTS}),
                   array(IF(name = 'lost-output',
@@ -244,5 +289,5 @@ OUTPUTS = offending(
     "name",
     "'%s', story",
     "groups",
-    about(shown=AT_END, spots="spots"),
+    about(shown=AT_END, excused="excused", spots="spots"),
 )

@@ -80,8 +80,8 @@ class Transactions:
         self._judge_reads()
         self._judge_owners()
         visible = self._judge_logs()
-        for name, key, detail, offset, record_id, group, spots in self._outputs.judge(visible):
-            self._note(name, key, detail, offset, record_id, group, spots=spots)
+        for name, key, detail, offset, record_id, group, spots, why in self._outputs.judge(visible):
+            self._note(name, key, detail, offset, record_id, group, spots=spots, why=why)
         return [
             Anomaly(
                 name,
@@ -297,8 +297,9 @@ class Transactions:
         group: str = "",
         seq: int = -1,
         spots: Iterable[Spot] = (),
+        why: str = "",
     ) -> None:
-        excuse = self._footing.lost(spots)
+        excuse = self._footing.lost(spots) or why
         found = self._found.setdefault(
             (name, key, excuse), _Found(detail, offset, record_id, group, seq)
         )

@@ -5,6 +5,8 @@ are the readable records of the topics that the processor reads, from where its 
 what the group has committed. A producer that is not idempotent may write a record to several
 offsets of the input, and then each of them has an output. A finding rests on the output where it
 was written, on the input's offset, and, where the group was reset, on its positions and commits.
+
+A group may be given an input again by a coordinator that Kafka does not depose (:class:`Answers`).
 """
 
 from __future__ import annotations
@@ -12,15 +14,88 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
 from kafkasim.scenarios.judging.transactions.ledger import Ledger
 
-Finding = tuple[str, PartitionKey, str, int, int, str, list[Spot]]
-"""(anomaly, partition, detail, offset, record id, group, what it rests on)"""
+Finding = tuple[str, PartitionKey, str, int, int, str, list[Spot], str]
+"""(anomaly, partition, detail, offset, record id, group, what it rests on, why Kafka does so)"""
+
+NOT_DEPOSED = "coordinator-without-log"
+"""Why a group was given committed inputs again: see :class:`Answers`."""
 
 RESETS = ("earliest", "latest", "truncation")
 """Why a position is set to another one than the group has committed."""
+
+
+class Answers:
+    """Committed offsets as told by coordinators that have lost their log and do not know it.
+
+    In ZooKeeper mode a broker leaves partitions in failed directories out of a LeaderAndIsr request
+    (ReplicaManager.becomeLeaderOrFollower), so nobody tells the group coordinator that another
+    broker has the partition (RequestHandlerHelper.onLeadershipChange). It refuses commits, which
+    it cannot append, but answers heartbeats and OffsetFetch from memory until it restarts. A
+    processor that aborts a transaction goes back to what such a coordinator says. A KRaft broker
+    resigns by the metadata (BrokerMetadataPublisher).
+    """
+
+    def __init__(self, trace: FactSource) -> None:
+        self._trace = trace
+        self._zookeeper = False
+        self._topics: dict[str, facts.TopicCreated] = {}
+        self._placed: dict[str, dict[PartitionKey, str]] = {}  # node -> directory by replica
+        self._offline: dict[str, dict[PartitionKey, None]] = {}  # node -> replicas
+        self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}  # epoch, offset
+        self._stale: dict[tuple[str, str, int], list[tuple[int, int, int]]] = {}
+        """By group and partition: offset told, offset committed, row"""
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.LogPlaced, self._on_placed)
+        trace.subscribe(facts.LogDirOffline, self._on_offline)
+        trace.subscribe(facts.HostStarted, self._on_started)
+        trace.subscribe(facts.ZkControllerWrite, self._on_write)
+        trace.subscribe(facts.OffsetCommitted, self._on_committed)
+
+    def again(self, group: str, topic: str, number: int, offset: int, rows: list[int]) -> int:
+        """Return how often between two of the rows such an answer led back to a committed input."""
+        told = self._stale.get((group, topic, number), [])
+        return sum(low <= offset < high and min(rows) < row < max(rows) for low, high, row in told)
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._topics[fact.topic_id] = fact
+
+    def _on_placed(self, _seq: int, _t: int, node: str, fact: facts.LogPlaced) -> None:
+        self._placed.setdefault(node, {})[fact.topic_id, fact.partition] = fact.directory
+
+    def _on_offline(self, _seq: int, _t: int, node: str, fact: facts.LogDirOffline) -> None:
+        """Follow the answers from the first failed directory on: without one they cost nothing."""
+        if self._zookeeper and not self._offline:
+            self._trace.subscribe(facts.OffsetFetched, self._on_fetched)
+        offline = self._offline.setdefault(node, {})
+        for key, directory in self._placed.get(node, {}).items():
+            if directory == fact.directory:
+                offline[key] = None
+
+    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        self._placed.pop(node, None)
+        if node in self._offline:
+            self._offline[node] = {}
+
+    def _on_write(self, _seq: int, _t: int, _node: str, _fact: facts.ZkControllerWrite) -> None:
+        self._zookeeper = True
+
+    def _on_committed(self, _seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
+        place = (fact.group, fact.topic, fact.partition)
+        known = self._committed.get(place, (-1, -1))
+        if fact.coordinator_epoch >= known[0]:
+            self._committed[place] = (fact.coordinator_epoch, fact.offset)
+
+    def _on_fetched(self, seq: int, _t: int, node: str, fact: facts.OffsetFetched) -> None:
+        place = (fact.group, fact.topic, fact.partition)
+        epoch, offset = self._committed.get(place, (-1, -1))
+        home = coordinator_partition("__consumer_offsets", fact.group, self._topics)
+        if fact.coordinator_epoch < epoch and home in self._offline.get(node, ()):
+            self._stale.setdefault(place, []).append((fact.offset, offset, seq))
 
 
 class Outputs:
@@ -30,6 +105,7 @@ class Outputs:
         self._trace = trace
         self._ledger = ledger
         self._footing = footing
+        self._answers = Answers(trace)
         self.processors: dict[tuple[str, tuple[str, ...], str], None] = {}  # (group, topics, topic)
         self._names: dict[str, str] = {}  # topic id -> name, of topics that exist
         self._first: dict[tuple[str, PartitionKey], int] = {}  # where a group began
@@ -55,7 +131,8 @@ class Outputs:
                         written.setdefault(record_id, []).append((key, offset))
             yield from self._lost(group, topics, output, visible, written)
             for record_id, places in written.items():
-                if len(places) > max(1, len(self._given[group].get(record_id, ()))):
+                given = self._given[group].get(record_id, {})
+                if len(places) > max(1, len(given)):
                     key, offset = places[-1]
                     detail = f"record {record_id} was written {len(places)} times by {group}"
                     spots = self._of_output(output, record_id)
@@ -63,7 +140,12 @@ class Outputs:
                     between = (min(rows, default=-1), max(rows, default=END))
                     spots.append(self._footing.of_group(group, *between))
                     spots += self._of_resets(group, topics)
-                    yield "duplicate-output", key, detail, offset, record_id, group, spots
+                    told = sum(
+                        self._answers.again(group, self._names.get(of, ""), number, at, rows)
+                        for (of, number), at in given
+                    )
+                    why = NOT_DEPOSED if len(places) <= max(1, len(given)) + told else ""
+                    yield "duplicate-output", key, detail, offset, record_id, group, spots, why
 
     def _lost(
         self,
@@ -85,7 +167,7 @@ class Outputs:
                     detail += " without an output"
                     spots = self._of_output(output, record_id)
                     spots += [Spot(key, offset, offset + 1), *self._of_resets(group, topics)]
-                    yield "lost-output", key, detail, offset, record_id, group, spots
+                    yield "lost-output", key, detail, offset, record_id, group, spots, ""
 
     def _of_output(self, output: str, record_id: int) -> list[Spot]:
         """Return where an output was written, with the markers behind it, and who decided on it.
