@@ -63,7 +63,7 @@ def _lines(swept: Swept, shown: Sequence[Measure]) -> Any:
         panel.grid(True, axis="y", color=style.GRID, linewidth=0.8)
         panel.set_xticks(places, [level.name for level in axis.levels])
         _turn(panel, axis)
-        panel.set_xlabel(axis.name)
+        panel.set_xlabel(axis.title)
         panel.set_ylabel(_broken(one.axis))
         panel.set_ylim(bottom=min(0.0, *low))
         panel.margins(x=0.06)
@@ -135,8 +135,8 @@ def _heat_map(
     panel.set_xticks(range(len(x.levels)), [level.name for level in x.levels])
     panel.set_yticks(range(len(y.levels)), [level.name for level in y.levels])
     _turn(panel, x)
-    panel.set_xlabel(x.name)
-    panel.set_ylabel(y.name)
+    panel.set_xlabel(x.title)
+    panel.set_ylabel(y.title)
     panel.tick_params(length=0)
     for side in panel.spines.values():
         side.set_visible(False)
@@ -170,7 +170,7 @@ def _dots(swept: Swept, one: Measure) -> Any:
             _turn(panel, axis)
         elif axis.low > 0 and axis.high / axis.low >= 10:
             _logarithmic(panel)
-        panel.set_xlabel(f"{axis.name} ({axis.unit})" if axis.unit else axis.name)
+        panel.set_xlabel(axis.title)
         panel.set_ylabel(_broken(one.axis) if place % columns == 0 else "")
     return fig
 

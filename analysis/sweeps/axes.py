@@ -59,6 +59,10 @@ class Level:
     settings: tuple[str, ...]
 
 
+BYTES = ("batch.size", "buffer.memory", "max.request.size", "value-size")
+"""Keys that count bytes and do not say so."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """What a sweep changes: levels, or the bounds of a range (``unit`` as in ``"2s"``)."""
@@ -69,6 +73,12 @@ class Axis:
     low: float = 0.0
     high: float = 0.0
     unit: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name with the unit of its values, if neither the name nor the values tell it."""
+        unit = self.unit or ("bytes" if self.name.endswith(BYTES) else "")
+        return f"{self.name} ({unit})" if unit else self.name
 
     @property
     def is_range(self) -> bool:

@@ -130,3 +130,16 @@ def test_every_point_of_the_catalogue_is_a_scenario(name: str) -> None:
 
 def test_the_page_of_the_catalogue_is_current() -> None:
     assert (library.SWEEPS / "README.md").read_text() == page(), "run make sweeps"
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "title"),
+    [
+        ("linger.ms", "", "linger.ms"),
+        ("batch.size", "", "batch.size (bytes)"),
+        ("workload.0.config.batch.size", "", "workload.0.config.batch.size (bytes)"),
+        ("for", "s", "for (s)"),
+    ],
+)
+def test_the_title_of_an_axis_has_the_unit(name: str, unit: str, title: str) -> None:
+    assert Axis(name, unit=unit).title == title
