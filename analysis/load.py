@@ -88,8 +88,10 @@ SMALL_TUNING = {
 }  # nothing shuffles: there is nothing to adapt
 
 
-def in_slices(stored: Stored, work: Callable[[Stored], Found]) -> list[Found]:
-    """Return what ``work`` finds in each slice of the runs, each with views of its own.
+def in_slices(
+    stored: Stored, work: Callable[[Stored], Found], shared: Mapping[str, str] = JUDGED_VIEWS
+) -> list[Found]:
+    """Return what ``work`` finds in each slice of the runs, each with ``shared`` views of its own.
 
     No step of a check looks at two runs. So memory depends on the size of a slice, not on how many
     there are; a slice is planned as a small fleet is, and Spark compiles its code once.
@@ -97,7 +99,7 @@ def in_slices(stored: Stored, work: Callable[[Stored], Found]) -> list[Found]:
     slices = stored.slices(SMALL_ROWS)
 
     def one(part: Stored) -> Found:
-        with views(part, rows=stored.rows, small=True):
+        with views(part, shared=shared, rows=stored.rows, small=True):
             return work(part)
 
     if len(slices) == 1:

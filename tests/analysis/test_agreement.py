@@ -95,8 +95,9 @@ Found = dict[str, list[tuple[str, int, int]]]
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Found, Found]:
     """What the runs found of themselves, and what the checks found in their traces."""
+    from kafkasim.analysis import verdict
+    from kafkasim.analysis.checks import CHECKS
     from kafkasim.analysis.stored import open_stored
-    from kafkasim.analysis.verdict import judge
 
     place = tmp_path_factory.mktemp("agreement")
     by_run: Found = {}
@@ -110,7 +111,12 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
         found += [(*each, count) for each, count in broken.items()]
         by_run[name] = sorted(each for each in found if each[0] in _judged_in(name))
     by_check: Found = {name: [] for name in by_run}
-    for one in judge(open_stored(spark, str(place))).found:
+    compared = [f"'{name}'" for name in (*DELIVERY, *OF_TRANSACTIONS, *OF_READERS)]
+    told = {name: text for name, text in CHECKS.items() if any(one in text for one in compared)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verdict, "CHECKS", told)
+        judgement = verdict.judge(open_stored(spark, str(place)))
+    for one in judgement.found:
         if one.check != "run" and one.anomaly in _judged_in(one.run):
             by_check[one.run].append((one.anomaly, nowhere(one.partition), one.count))
     return by_run, {name: sorted(rows) for name, rows in by_check.items()}

@@ -283,13 +283,14 @@ def test_large_fleets_are_judged_slice_by_slice_with_the_same_findings(
             for row in part.spark.sql(f"SELECT run FROM ({CHECKS[name]})").collect()
         ]
 
-    with load.views(stored):
+    shared = read_by([CHECKS[name] for name in QUERIES], load.JUDGED_VIEWS)
+    with load.views(stored, shared=shared):
         whole = rows(stored)
     monkeypatch.setattr(load, "SMALL_ROWS", stored.rows // 2 + 1)
     slices = stored.slices(load.SMALL_ROWS)
     assert len(slices) == 2
     assert sorted(run.name for part in slices for run in part.runs) == sorted(CASES)
-    parts = load.in_slices(stored, rows)
+    parts = load.in_slices(stored, rows, shared)
     assert all(parts)
     assert sorted([row for part in parts for row in part]) == sorted(whole)
 
@@ -328,9 +329,9 @@ def test_checks_that_are_left_out_find_nothing_without_rows_of_what_they_judge(
     stored: Stored,
 ) -> None:
     from kafkasim.analysis.checks import CHECKS, RARE
-    from kafkasim.analysis.load import views
+    from kafkasim.analysis.load import JUDGED_VIEWS, views
 
-    with views(stored):
+    with views(stored, shared=read_by([CHECKS[name] for name in RARE], JUDGED_VIEWS)):
         for name, view in RARE.items():
             assert stored.spark.table(view).count() > 0
             text = CHECKS[name].replace(f" {view}", f" (SELECT * FROM {view} WHERE false)")
@@ -341,11 +342,11 @@ def test_checks_that_are_left_out_find_nothing_without_rows_of_what_they_judge(
 def test_duckdb_finds_the_rows_that_spark_finds(stored: Stored) -> None:
     from kafkasim.analysis.bench.duck import QUERIES, measure
     from kafkasim.analysis.checks import CHECKS
-    from kafkasim.analysis.load import views
+    from kafkasim.analysis.load import JUDGED_VIEWS, views
 
     place = Path(stored.place.removeprefix("file://"))
     theirs = {name: rows for name, (rows, *_) in measure(place, threads=1).items()}
-    with views(stored):
+    with views(stored, shared=read_by([CHECKS[name] for name in QUERIES], JUDGED_VIEWS)):
         ours = {name: stored.spark.sql(CHECKS[name]).count() for name in QUERIES}
     assert theirs == ours
     assert all(theirs.values()), "a query that finds nothing compares nothing"
