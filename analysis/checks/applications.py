@@ -72,7 +72,8 @@ FAILED = offending(
     # (judging/group_members.py:Excuses). A consumer of the new protocol was in a group that is a
     # classic one again, or asks a classic group without an assignor to convert. A static member is
     # fenced by a coordinator that does not know the id that its predecessor gave it. A sticky
-    # assignor fails when members own partitions that the leader's metadata lacks.
+    # assignor fails when members own partitions that the leader's metadata lacks, and one of the
+    # brokers when the coordinator's does.
     f"""
     WITH failures AS ({_FAILURES}),
     fenced AS (SELECT run, group FROM failures WHERE error = 'FENCED_INSTANCE_ID')
@@ -92,7 +93,8 @@ FAILED = offending(
     LEFT ANTI JOIN (SELECT run AS of, group AS name, at FROM ({_FORGOTTEN}))
         ON error = 'FENCED_INSTANCE_ID' AND run = of AND group = name AND at < seq
     LEFT ANTI JOIN (SELECT run AS of, at FROM ({_RESIZED}))
-        ON exception = 'AssignorError' AND run = of AND at < seq""",
+        ON (exception = 'AssignorError' OR error = 'UNKNOWN_SERVER_ERROR') AND run = of
+           AND at < seq""",
     "'application-failed'",
     "'%s: %s: %s in %s', node, exception, reason, task",
     # A consumer group (KIP-848) that its coordinator has lost ends its consumers.

@@ -83,10 +83,14 @@ class GroupMembers:
     def member(self, group: str, member_id: str, instance_id: str | None = None) -> GroupMember:
         """Return a member. A static one asks without an id; the one that it gets names it.
 
-        Kafka makes it of the group.instance.id and a random part.
+        Kafka makes it of the group.instance.id and a random part. A static classic member that
+        joins a consumer group gets a random one, and names both with its next requests.
         """
         if instance_id is not None:
-            return self._statics.setdefault((group, instance_id), GroupMember())
+            member = self._statics.setdefault((group, instance_id), GroupMember())
+            if member_id:
+                self._members[group, member_id] = member
+            return member
         known = self._members.get((group, member_id))
         if known is None:
             instance = member_id.rpartition("-")[0]
@@ -153,9 +157,10 @@ class Excuses:
     """Why an application may fail in a group though nobody has broken a promise.
 
     A sticky assignor fails when members own partitions that the leader's metadata lacks, so once a
-    topic's size has changed. A static member is fenced when a coordinator that has loaded the group
-    does not know the id that its predecessor gave it: in a rebalance that id is in memory only. The
-    predecessor may also give it later, until it hears that it is deposed.
+    topic's size has changed; one of the brokers (KIP-848), when a new coordinator's metadata lack
+    them. A static member is fenced when a coordinator that has loaded the group does not know the
+    id that its predecessor gave it: in a rebalance that id is in memory only. The predecessor may
+    also give it later, until it hears that it is deposed.
 
     Two more in a group that changes its protocol (KIP-848), to consumers of the new one. Its member
     that was fenced asks a group that is a classic one again (getOrMaybeCreateConsumerGroup). A
@@ -192,7 +197,8 @@ class Excuses:
             group = fact.reason.removeprefix(GROUP_IS_GONE)
             return group in self._belongs.get(node, ()) and self._classic.get(group, -1) >= since
         if fact.reason.startswith(NOT_CONVERTED):
-            return self._unchosen.get(fact.reason.removeprefix(NOT_CONVERTED), -1) >= since
+            unchosen = self._unchosen.get(fact.reason.removeprefix(NOT_CONVERTED), -1) >= since
+            return unchosen or self._resized
         return fact.exception == "AssignorError" and self._resized
 
     def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:

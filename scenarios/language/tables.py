@@ -180,7 +180,8 @@ class ConsumerGroupTable(Table):
 
     Without ``topics`` they subscribe to the scenario's first topic; with ``pattern`` to all topics
     whose whole name matches it, as the consumer finds out; with ``subscription-pattern`` the
-    coordinator does (KIP-848). ``processing`` is the time a record takes. With ``handover`` the
+    coordinator does (KIP-848), in the classic protocol the consumer if both are given.
+    ``processing`` is the time a record takes. With ``handover`` the
     poll loop passes records to a worker and polls on, as an application with a processing thread
     does. ``commit`` is auto (enable.auto.commit), sync or async (after processing), first
     (synchronously before processing) or none. The callback of async-retry commits the same offsets

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kafkasim.model.client.exceptions import RetriableCommitFailedError
+from kafkasim.model.client.exceptions import KafkaError, RetriableCommitFailedError
 from kafkasim.model.facts import Processed
 from kafkasim.scenarios.applications.records.source import NextRecord, RecordSource
 from kafkasim.scenarios.applications.session import Payloads
@@ -199,11 +199,18 @@ class _PollLoop:
                 await self._handle(records)
 
     async def _subscribe(self) -> None:
-        if self.table.pattern is not None:
-            await self.port.call("consumer.subscribe_pattern", self.table.pattern)
-        elif self.table.subscription_pattern is not None:
-            pattern = self.table.subscription_pattern
-            await self.port.call("consumer.subscribe_subscription_pattern", pattern)
+        """Subscribe; with both expressions, by the one that the group's protocol takes."""
+        pattern, subscription_pattern = self.table.pattern, self.table.subscription_pattern
+        if subscription_pattern is not None:
+            method = "consumer.subscribe_subscription_pattern"
+            try:
+                await self.port.call(method, subscription_pattern)
+                return
+            except KafkaError as error:
+                if pattern is None or error.error != "UNSUPPORTED_VERSION":
+                    raise
+        if pattern is not None:
+            await self.port.call("consumer.subscribe_pattern", pattern)
         else:
             await self.port.call("consumer.subscribe", self.topics)
 

@@ -135,3 +135,25 @@ def test_some_groups_subscribe_by_a_pattern_that_matches_the_topic() -> None:
                     assert "protocol" not in group
     assert found["pattern"] > 10, found
     assert found["subscription-pattern"] > 0, found
+
+
+def test_static_members_and_expressions_change_their_protocol_too() -> None:
+    found: dict[str, int] = {}
+    for seed in range(0, 3000, 2):
+        data = draw(seed)
+        moved = {
+            each["group"]
+            for each in data.get("operations", ())
+            if each["kind"] == "rolling-deploy" and "group.protocol" in each["config"]
+        }
+        for each in data["workload"]:
+            if each.get("group") in moved:
+                parse(data, "migration")
+                static = "group.instance.id" in each["config"]
+                found["static"] = found.get("static", 0) + static
+                found["regex"] = found.get("regex", 0) + ("subscription-pattern" in each)
+                assert not static or "application-failed" in data["expect"]["permits"]
+                if "subscription-pattern" in each:
+                    assert each["pattern"] == each["subscription-pattern"]
+    assert found["static"] > 5, found
+    assert found["regex"] > 5, found

@@ -20,7 +20,6 @@ from dataclasses import replace
 from kafkasim.model.config import BrokerConfig
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.errors import Errors
-from kafkasim.model.group.classic.group import ClassicGroup
 from kafkasim.model.group.classic.rebalance import ClassicRebalance
 from kafkasim.model.group.modern.log.records import (
     Entry,
@@ -139,17 +138,10 @@ class Departures:
             if joining is None:
                 self._classic.prepare(shard, made, "downgrade from consumer to classic", at)
             else:
-                argument = (made, replaced, joining.member_id)
-                self.runtime.defer(shard.context, self._on_replaced, argument, at)
+                joined = made.members[joining.member_id]
+                self.writer.record_replaced(shard, made, replaced, joined)
 
         change.then.append(follow)
-
-    def _on_replaced(
-        self, argument: tuple[ClassicGroup, str, str], error: Errors, _now: int
-    ) -> None:
-        made, replaced, joined = argument
-        if error is Errors.NONE and joined in made.members:
-            self._classic.trace.record_replaced(made, replaced, made.members[joined])
 
     # Timers.
 

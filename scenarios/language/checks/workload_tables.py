@@ -83,8 +83,10 @@ def _check_old_consumers(place: str, table: ConsumerGroupTable, mode: str) -> No
 def _check_patterns(place: str, table: ConsumerGroupTable) -> None:
     patterns = {"pattern": table.pattern, "subscription-pattern": table.subscription_pattern}
     given = [name for name, pattern in patterns.items() if pattern is not None]
-    if len(given) + bool(table.topics) > 1:
-        raise ValueError(f"{place}.{given[0]}: give one of topics, pattern, subscription-pattern")
+    if given and table.topics:
+        raise ValueError(f"{place}.{given[0]}: does not go with topics")
+    if len(given) > 1 and table.pattern != table.subscription_pattern:
+        raise ValueError(f"{place}.subscription-pattern: with pattern, it must be the same one")
     for name in given:
         pattern = patterns[name]
         try:

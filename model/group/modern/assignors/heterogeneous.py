@@ -8,7 +8,11 @@ a whole round of the topics moves none, or after 16 rounds.
 
 from __future__ import annotations
 
-from kafkasim.model.group.modern.assignors.spec import GroupAssignment, GroupSpec
+from kafkasim.model.group.modern.assignors.spec import (
+    GroupAssignment,
+    GroupSpec,
+    PartitionAssignorError,
+)
 from kafkasim.model.group.modern.state.assignment import assignment_of
 
 MAX_ITERATION_COUNT = 16
@@ -50,11 +54,18 @@ class _Builder:
         return dict(zip(self.member_ids, [assignment_of(some) for some in given]))
 
     def _keep(self) -> None:
-        """Let each member keep its partitions of the topics to which it still subscribes."""
+        """Let each member keep its partitions of the topics to which it still subscribes.
+
+        Raises:
+            PartitionAssignorError: the metadata of a new coordinator lacks one of them; Kafka's
+                assignor reads behind the end of an array (maybeRevokePartitions).
+        """
         for i, member in enumerate(self.spec.members.values()):
             for topic_id, numbers in member.assignment.items():
                 if topic_id in member.topic_ids:
                     for number in numbers:
+                        if number >= len(self.owners[topic_id]):
+                            raise PartitionAssignorError(f"{topic_id}-{number}")
                         self._give(topic_id, number, i)
 
     def _give(self, topic_id: str, number: int, member: int) -> None:

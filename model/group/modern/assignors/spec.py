@@ -21,7 +21,7 @@ class SubscriptionType(Enum):
 
 
 class PartitionAssignorError(Exception):
-    """A member subscribes to a topic whose metadata is missing (PartitionAssignorException)."""
+    """Metadata lack a topic that a member subscribes to, or a partition that it has."""
 
 
 @value

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from kafkasim.model.coordinator.runtime import CoordinatorRuntime
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import GroupAssigned, GroupConverted, GroupState
-from kafkasim.model.group.classic.group import ClassicGroup
+from kafkasim.model.group.classic.group import ClassicGroup, ClassicMember
 from kafkasim.model.group.modern.log.records import Entry, records_of
 from kafkasim.model.group.modern.state.assignment import partitions_of, union
 from kafkasim.model.group.modern.state.consumer_group import ConsumerGroup
@@ -130,6 +130,19 @@ class ConsumerGroupWriter:
         epoch = group.generation
         left = [GroupAssigned(group.group_id, epoch, member_id, ()) for member_id in members]
         self._record_owned(shard, left)
+
+    def record_replaced(
+        self, shard: GroupShard, group: ClassicGroup, old_id: str, member: ClassicMember
+    ) -> None:
+        """Write that a static member's partitions have another member id, once that is committed.
+
+        The group has become a classic one by it. Older changes of the group that wait for their
+        commit are written before.
+        """
+        epoch, owned = group.generation, tuple([str(tp) for tp in member.assignment])
+        ids = ((old_id, ()), (member.member_id, owned))
+        changed = [GroupAssigned(group.group_id, epoch, each, its) for each, its in ids]
+        self._record_owned(shard, changed)
 
     def on_unloaded(self, shard: GroupShard) -> None:
         """Write nothing more of a partition."""
