@@ -11,6 +11,17 @@ from typing import Any
 
 OUTPUT = "outputs"
 
+TRANSACTIONAL = 0.6
+"""The share of seeds with transactions, of those that may have any."""
+
+PROCESSING = 0.24
+"""The same with a processor."""
+
+OLD_RELEASE = 0.5
+"""The share of seeds with transactions in KRaft mode whose brokers are of 3.9.
+
+Under transaction.version 0 a producer keeps its epoch from one transaction to the next."""
+
 
 def transactions(rng: random.Random, data: dict[str, Any]) -> None:
     """Let some of the producers with acks=all use transactions, and some groups read_committed.
@@ -18,7 +29,7 @@ def transactions(rng: random.Random, data: dict[str, Any]) -> None:
     In some seeds a processor takes the place of a group.
     """
     share = rng.random()
-    if share >= 0.3 or _may_lose(data):
+    if share >= TRANSACTIONAL or _may_lose(data):
         return
     producers = [
         each
@@ -41,8 +52,18 @@ def transactions(rng: random.Random, data: dict[str, Any]) -> None:
             for group in groups:
                 if group["group"] == name:
                     group["config"]["isolation.level"] = "read_committed"
-    if share < 0.12:
+    _old_release(rng, data["cluster"], groups)
+    if share < PROCESSING:
         _add_processor(rng, data)
+
+
+def _old_release(rng: random.Random, cluster: dict[str, Any], groups: list[dict[str, Any]]) -> None:
+    """Let the brokers of some seeds be of a release without transaction.version 2."""
+    named = cluster.keys() & {"kafka-version", "features", "nodes"}
+    modern = any(each["config"].get("group.protocol") == "consumer" for each in groups)
+    if cluster.get("mode") != "zookeeper" and not named and not modern:
+        if rng.random() < OLD_RELEASE:
+            cluster["kafka-version"] = "3.9"
 
 
 def _may_lose(data: dict[str, Any]) -> bool:
@@ -56,10 +77,10 @@ def _may_lose(data: dict[str, Any]) -> bool:
 
 def _make_transactional(rng: random.Random, producer: dict[str, Any], name: str) -> None:
     producer["transactional-id"] = name
-    producer["transaction-records"] = rng.choice((1, 5, 20))
-    producer["transaction-time"] = rng.choice(("100ms", "1s"))
+    producer["transaction-records"] = rng.choice((1, 5, 20, 60))
+    producer["transaction-time"] = rng.choice(("100ms", "1s", "10s"))
     producer["abort-share"] = rng.choice((0, 0.1, 0.3))
-    producer["config"]["transaction.timeout.ms"] = rng.choice((2000, 5000, 10_000))
+    producer["config"]["transaction.timeout.ms"] = rng.choice((600, 2000, 5000, 10_000))
     if producer["config"].get("max.in.flight.requests.per.connection", 5) > 5:
         del producer["config"]["max.in.flight.requests.per.connection"]
 

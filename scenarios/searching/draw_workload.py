@@ -100,7 +100,7 @@ def consumer_groups(rng: random.Random, data: dict[str, Any]) -> None:
     """Let some of the groups use the consumer protocol (KIP-848), where all brokers have it.
 
     The brokers have the session timeout and the heartbeat interval, so all such groups share them.
-    Fewer groups of static members do: they permit more (:func:`_permit_unreleased`).
+    Fewer groups of static members do: they permit more (:func:`permit_unreleased`).
     """
     cluster = data["cluster"]
     groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
@@ -110,7 +110,7 @@ def consumer_groups(rng: random.Random, data: dict[str, Any]) -> None:
     static = {each["group"] for each in groups if "group.instance.id" in each["config"]}
     names = sorted({each["group"] for each in groups})
     chosen_groups = [name for name in names if rng.random() < (0.2 if name in static else 0.75)]
-    _permit_unreleased(data, chosen_groups)
+    permit_unreleased(data, chosen_groups)
     for group in groups:
         if group["group"] in chosen_groups:
             config = group["config"]
@@ -121,7 +121,7 @@ def consumer_groups(rng: random.Random, data: dict[str, Any]) -> None:
                 config["group.remote.assignor"] = rng.choice(("uniform", "range"))
 
 
-def _permit_unreleased(data: dict[str, Any], names: Sequence[str]) -> None:
+def permit_unreleased(data: dict[str, Any], names: Sequence[str]) -> None:
     """Permit what Kafka does to static members of the consumer protocol that come back too soon.
 
     One that has crashed, or whose join had no answer, is refused with UNRELEASED_INSTANCE_ID until
@@ -276,7 +276,7 @@ def migrations(rng: random.Random, data: dict[str, Any]) -> None:
     if group["config"].get("group.protocol") == "consumer":
         ways.reverse()
     start = rng.randrange(1000, 4000)
-    _permit_unreleased(data, [group["group"]])
+    permit_unreleased(data, [group["group"]])
     for member in [each for each in fit if each["group"] == group["group"]]:
         both = rng.random() < 0.5
         if "subscription-pattern" in member:

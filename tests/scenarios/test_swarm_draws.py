@@ -15,6 +15,9 @@ from kafkasim.scenarios.searching.chains import chain
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
 from kafkasim.scenarios.searching.chains.events import EVENTS
 from kafkasim.scenarios.searching.chains.settings import SETTINGS
+from kafkasim.scenarios.searching.clients import meeting
+from kafkasim.scenarios.searching.clients.members import MEMBERS
+from kafkasim.scenarios.searching.clients.strikes import STRIKES
 from kafkasim.scenarios.searching.draw import MODES, draw
 from kafkasim.scenarios.searching.draw_faults import lost_replies
 from kafkasim.scenarios.searching.draw_shape import SHAPES
@@ -104,7 +107,7 @@ def test_what_transactions_wait_for_comes_late_in_seeds_with_transactions_only()
         stalls(random.Random(seed), with_them)
         assert parse(with_them, "stalled").faults or not before
         stalled += len(with_them["faults"]) > before
-    assert 10 < stalled < 60
+    assert 20 < stalled < 120
 
 
 def test_a_lost_reply_is_held_at_the_host_whose_connections_break() -> None:
@@ -157,3 +160,44 @@ def test_static_members_and_expressions_change_their_protocol_too() -> None:
                     assert each["pattern"] == each["subscription-pattern"]
     assert found["static"] > 5, found
     assert found["regex"] > 5, found
+
+
+@pytest.mark.parametrize("strike", dict.fromkeys(STRIKES), ids=lambda each: each.__name__)
+def test_a_strike_is_valid_however_it_is_drawn(
+    strike: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meeting, "STRIKES", (strike,) * 3)
+    monkeypatch.setattr(meeting, "MEETINGS", 1)
+    monkeypatch.setattr(meeting, "OF_WRITERS", 1)
+    for seed in range(60):
+        data = draw(seed)
+        if not data["expect"].keys() & {"never", "in-time"}:
+            assert parse(data, strike.__name__).faults
+
+
+@pytest.mark.parametrize("change", MEMBERS, ids=lambda each: each[0].__name__)
+def test_members_live_validly_however_they_are_drawn(
+    change: tuple[Callable[..., None], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meeting, "MEMBERS", ())
+    before = [draw(seed) for seed in range(100)]
+    monkeypatch.setattr(meeting, "MEMBERS", ((change[0], 1.0),))
+    after = [draw(seed) for seed in range(100)]
+    for data in after:
+        parse(data, change[0].__name__)
+    differ = [
+        one["workload"] != other["workload"] for one, other in zip(before, after, strict=True)
+    ]
+    assert sum(differ) > 20
+
+
+def test_a_second_process_of_one_instance_id_may_end_one_of_the_two() -> None:
+    found = 0
+    for seed in range(600):
+        data = draw(seed)
+        ids = [each.get("config", {}).get("group.instance.id") for each in data["workload"]]
+        static = [each for each in ids if each is not None]
+        if len(static) != len(set(static)):
+            found += 1
+            assert "application-failed" in data["expect"]["permits"]
+    assert found > 2

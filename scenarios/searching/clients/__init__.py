@@ -1,0 +1,1 @@
+"""What happens to groups, to transactions and to their coordinators, beside all other faults."""

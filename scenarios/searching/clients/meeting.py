@@ -1,0 +1,50 @@
+"""Let clients and their coordinators meet trouble, besides the faults that a seed has already.
+
+Brokers that lead and follow have many faults of their own; each of them hits somebody's coordinator
+only by chance, and hardly ever while that somebody is in the middle of something. So here faults
+aim at who holds a role (the coordinator of a group or a transactional id) and at who has just done
+something (the host of a fact), they begin at facts of transactions and groups, last about as long
+as the timers of those whom they hit, and most are followed by a second or third one.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kafkasim.scenarios.searching.clients.cast import Cast
+from kafkasim.scenarios.searching.clients.members import MEMBERS
+from kafkasim.scenarios.searching.clients.moments import moment
+from kafkasim.scenarios.searching.clients.strikes import STRIKES
+
+MEETINGS = 0.5
+"""The share of seeds in which this happens."""
+
+OF_WRITERS = 0.8
+"""The same of seeds with transactions: fewer seeds have any, and less happens to them otherwise."""
+
+FOLLOWING = (1, 2, 2, 3)
+"""How many strikes follow one another: most bugs need the second or the third."""
+
+
+def meetings(rng: random.Random, data: dict[str, Any], mode: str) -> None:
+    """Add what happens to clients to a drawn scenario, in half of the seeds."""
+    if data["expect"].keys() & {"never", "in-time"}:  # these are about the shape's faults alone
+        return
+    cast = Cast(rng, data, mode)
+    for change, share in MEMBERS:
+        if rng.random() < share:
+            change(cast)
+    cast = Cast(rng, data, mode)
+    if rng.random() >= (OF_WRITERS if cast.writers else MEETINGS):
+        return
+    strikes = rng.sample(STRIKES, 3)
+    for _ in range(rng.choice((1, 1, 2))):
+        anchor = moment(rng, cast)
+        delay = 0.0
+        for _ in range(rng.choice(FOLLOWING)):
+            rng.choice(strikes)(cast, anchor, delay)
+            if rng.random() < 0.3:  # at a fact of its own, so that the two overlap in any order
+                anchor, delay = moment(rng, cast), 0.0
+            else:
+                delay += cast.near()
