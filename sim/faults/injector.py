@@ -173,7 +173,8 @@ def _kill(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[He
     how = fault.parameter("how") if fault.kind == "rack-loss" else fault.kind
     if how == "isolate":
         return [injector.world.link_faults.isolate(targets).heal]
-    hosts = [(host, host.process) for host in injector.hosts(targets)]
+    begun = [host for host in injector.hosts(targets) if host.incarnation >= 0]
+    hosts = [(host, host.process) for host in begun]  # there is nothing yet to stop on the others
     for host, _process in hosts:
         injector.share((host.name, "down"), 1)
         if how == "power-loss":
@@ -199,7 +200,7 @@ def _kill(injector: Injector, fault: Fault, targets: Names, _: Names) -> list[He
 
 def _restart(injector: Injector, _: Fault, targets: Names, __: Names) -> list[Heal]:
     for host in injector.hosts(targets):
-        if not injector.share((host.name, "down"), 0):
+        if host.incarnation >= 0 and not injector.share((host.name, "down"), 0):
             host.restart()
     return []
 

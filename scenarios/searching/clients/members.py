@@ -44,10 +44,15 @@ def late_member(cast: Cast) -> None:
 def second_process(cast: Cast) -> None:
     """Two processes are started with one group.instance.id: an operator's mistake.
 
-    One of the two is refused or fenced, which ends its application.
+    One of the two is refused or fenced, which ends its application. No topic grows meanwhile: a
+    process that takes the place of a static leader does not look for new partitions, and no member
+    comes or goes that would (judging/transactions/liveness/static_leader.py).
     """
     group = _group(cast)
     if group is None or group["config"].get("group.protocol") == "consumer":
+        return
+    operations = cast.data.get("operations", ())
+    if any(each["kind"] == "create-partitions" for each in operations):
         return
     config = {**group["config"], "group.instance.id": f"{group['group']}-twin"}
     permits = {*cast.data["expect"].get("permits", ()), "application-failed"}

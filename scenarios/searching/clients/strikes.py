@@ -74,7 +74,7 @@ def late(cast: Cast, anchor: Anchor, delay: float) -> None:
     """Requests of one client, or their answers, wait; often they are lost in the end."""
     rng = cast.rng
     client = cast.client()
-    apis = OF_TRANSACTIONS if cast.writers else OF_PRODUCERS
+    apis: tuple[str, ...] = OF_TRANSACTIONS if cast.writers else OF_PRODUCERS
     if client == "any-processor":
         apis = OF_PROCESSORS
     elif client == "any-consumer":
@@ -116,7 +116,7 @@ def cut_off(cast: Cast, anchor: Anchor, delay: float) -> None:
 def _modern(cast: Cast) -> bool:
     """Return whether the group that is drawn from the scenario has the consumer protocol."""
     config = cast.rng.choice(cast.consumers)["config"]
-    return config.get("group.protocol") == "consumer"
+    return bool(config.get("group.protocol") == "consumer")
 
 
 STRIKES: tuple[Strike, ...] = (
