@@ -41,6 +41,18 @@ def late_member(cast: Cast) -> None:
     cast.data["workload"].append({**group, "count": 1, "config": config, "start": start})
 
 
+def late_group(cast: Cast) -> None:
+    """Another group starts late, and reads what was rolled, cleaned or aborted before."""
+    group = _group(cast)
+    if group is None:
+        return
+    config = {**group["config"], "auto.offset.reset": "earliest"}
+    config.pop("group.instance.id", None)
+    start = ms(cast.rng.randrange(2000, 8000))
+    late = {**group, "group": "late", "count": 1, "config": config, "start": start}
+    cast.data["workload"].append(late)
+
+
 def second_process(cast: Cast) -> None:
     """Two processes are started with one group.instance.id: an operator's mistake.
 
@@ -89,7 +101,8 @@ def _group(cast: Cast) -> dict[str, Any] | None:
 
 MEMBERS: tuple[tuple[Change, float], ...] = (
     (static_members, 0.15),
-    (late_member, 0.25),
+    (late_member, 0.2),
+    (late_group, 0.1),
     (second_process, 0.04),
     (stuck_member, 0.12),
 )

@@ -187,7 +187,7 @@ class TransactionCalls:
         topic_id = self._metadata.last_topic_ids.get(tp.topic, "")
         self._tell(
             TransactionSent(
-                manager.transactional_id, self._number, topic_id, tp.partition, record_id
+                manager.transactional_id, self._number, topic_id, tp.partition, int(record_id)
             )
         )
         return None

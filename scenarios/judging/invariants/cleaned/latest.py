@@ -37,7 +37,6 @@ class _Keys:
         self.records: dict[tuple[int, int], tuple[str, bool]] = {}
         """By offset and leader epoch: key, tombstone?"""
         self.by_key: dict[str, list[tuple[int, int]]] = {}  # offsets and leader epochs, ascending
-        self.met: list[tuple[int, int, int]] = []  # base, next offset and begin of each cleaning
 
 
 class Cleanings:
@@ -46,6 +45,8 @@ class Cleanings:
     def __init__(self, cluster: TracedCluster) -> None:
         self._cluster = cluster
         self._keys: dict[PartitionKey, _Keys] = {}
+        self._met: dict[PartitionKey, list[tuple[int, int, int]]] = {}
+        """Base, next offset and begin of each cleaning, also of a log that had only markers yet."""
         self._holes: Holes | None = None
         cluster.trace.subscribe(facts.KeysAppended, self._on_keys)
         cluster.trace.subscribe(facts.Cleaned, self._on_cleaned)
@@ -77,8 +78,8 @@ class Cleanings:
                 state.removed[offset] = (replica.nexts[at], replica.epochs[at])
             if known is not None:
                 self._judge(state, known, seq, t, node, fact, offset)
-        if known is not None:
-            known.met.append((fact.base_offset, fact.next_offset, fact.began_ms))
+        met = (fact.base_offset, fact.next_offset, fact.began_ms)
+        self._met.setdefault(key, []).append(met)
 
     def _judge(
         self,
@@ -106,7 +107,7 @@ class Cleanings:
         elif not holes.is_marker(key, offset):
             return  # of a time before the topic was compacted
         lasting = record is not None and not record[1]
-        met = [began for base, end, began in known.met if base <= offset < end]
+        met = [began for base, end, began in self._met.get(key, ()) if base <= offset < end]
         if not lasting and met and min(met) + fact.delete_retention_ms <= fact.began_ms:
             return
         if record is None:
