@@ -22,6 +22,9 @@ Found = TypeVar("Found")
 JUDGED_VIEWS = SHARED | VIEWS | {"taken_records": TAKEN_RECORDS} | RARE_VIEWS
 """The views that the checks read beside those of the kinds."""
 
+REWRITES = ("contested", "rewritten")
+"""The views that only the view ``outdated`` reads."""
+
 RUNS_VIEW = "runs"
 """The view of the runs: what ran in each (``spec``), and what it has legally lost (``losses``)."""
 
@@ -53,6 +56,8 @@ KEPT = {
     "unread_ids": "Polled",
     "poll_jumps": "Polled",
     "differing_logs": "FinalReplica",
+    "contested": "Appended",
+    "rewritten": "Appended",
     "outdated": "MarkerWritten",
     "contents": "MarkerWritten",
     "holes": "MarkerWritten",
@@ -70,6 +75,7 @@ KEPT = {
     "active_brokers": "BrokerState",
     "standing_marks": "HighWatermark",
     "late_answers": "BecameLeader",
+    "passed_batches": "BecameLeader",
 }
 """Shared views that are computed once and kept, where there are facts of a kind. They stand upon
 each other, and several checks read each of them: Spark would plan and compute all that is below
@@ -164,8 +170,10 @@ def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
     asked = dict(shared)
     if not stored.has("MarkerWritten") and "contents" in asked:
         asked["contents"] = NO_CONTENTS
-    if "outdated" in asked and not stored.has("MarkerWritten") and not stored.has("KeysAppended"):
-        asked["outdated"] = NO_OUTDATED
+    if not stored.has("MarkerWritten") and not stored.has("KeysAppended"):
+        asked = {name: text for name, text in asked.items() if name not in REWRITES}
+        if "outdated" in asked:
+            asked["outdated"] = NO_OUTDATED
     if not stored.has("Cleaned"):
         asked |= {name: text for name, text in NOTHING.items() if name in asked}
     if stored.has("FinalCleaned") and "final_records" in asked:

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 RUN_CHECK = "run"
 
-PLANNED_TOGETHER_ROWS = 2_000_000
-"""From so many rows on all checks are one query. Own queries were measured below that only."""
-
 UNCLEAN = "unclean-election"
 """The reason of a loss that the topic's configuration allows."""
 
@@ -244,8 +241,6 @@ def check(stored: Stored) -> list[CheckFinding]:
     found: dict[tuple[Any, ...], CheckFinding] = {}
     lacking = [kind for kind in sorted(set(NEEDED.values())) if not stored.has(kind)]
     texts = queries(lossy, lacking + _empty(stored.spark))
-    if stored.rows >= PLANNED_TOGETHER_ROWS:
-        texts = [" UNION ALL ".join(texts)]
     for row in sorted(_rows(stored.spark, texts), key=lambda row: int(row["seq"])):
         manifest = manifests[row["run"]]
         topics = manifest.get("topics", {})

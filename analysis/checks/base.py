@@ -198,47 +198,51 @@ ISR_CHANGES = """
     LEFT JOIN (SELECT DISTINCT run, offset FROM ZkControllerWrite) AS writes
         ON changes.run = writes.run AND changes.offset = writes.offset"""
 
+CONTESTED = """
+    -- The offsets at which leaders appended more than once, in the partitions of which a check asks
+    -- what stands: there a leader has truncated what another one wrote.
+    SELECT DISTINCT run, topic_id, partition, offset
+    FROM (SELECT run, topic_id, partition, base_offset, next_offset,
+                 max(next_offset) OVER (
+                     PARTITION BY run, topic_id, partition ORDER BY seq
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
+          FROM Appended
+          LEFT SEMI JOIN (SELECT run, topic_id, partition FROM MarkerWritten
+                          UNION SELECT run, topic_id, partition FROM KeysAppended)
+              USING (run, topic_id, partition))
+    LATERAL VIEW explode(sequence(base_offset, least(next_offset, reached) - 1)) AS offset
+    WHERE base_offset < reached"""
+
+REWRITTEN = """
+    -- What leaders appended and followers copied at those offsets.
+    SELECT run, topic_id, partition, offset, seq, node, epoch, appended
+    FROM (SELECT run, topic_id, partition, seq, node, epoch, appended,
+                 explode(sequence(greatest(base_offset, low), least(next_offset - 1, high)))
+                     AS offset
+          FROM (SELECT run, topic_id, partition, seq, node, leader_epoch AS epoch,
+                       base_offset, next_offset, true AS appended FROM Appended
+                UNION ALL
+                SELECT run, topic_id, partition, seq, node, batch_epoch, base_offset,
+                       next_offset, false FROM Replicated)
+          JOIN (SELECT run, topic_id, partition, min(offset) AS low, max(offset) AS high
+                FROM contested GROUP BY run, topic_id, partition)
+              USING (run, topic_id, partition)
+          WHERE base_offset <= high AND next_offset > low)
+    LEFT SEMI JOIN contested USING (run, topic_id, partition, offset)"""
+
 OUTDATED = """
     -- Where leaders of several epochs appended at one offset: the epochs of the batches that were
     -- truncated. The one of the highest epoch stands, unless a later leader had another one there:
     -- a replica that was deposed and is elected again before it has fetched has truncated nothing
     -- (judging/transactions/holes.py). Its log has what it wrote or copied there last.
-    WITH contested AS (
-        SELECT DISTINCT run, topic_id, partition, offset
-        FROM (SELECT run, topic_id, partition, base_offset, next_offset,
-                     max(next_offset) OVER (
-                         PARTITION BY run, topic_id, partition ORDER BY seq
-                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
-              FROM Appended
-              LEFT SEMI JOIN (SELECT run, topic_id, partition FROM MarkerWritten
-                              UNION SELECT run, topic_id, partition FROM KeysAppended)
-                  USING (run, topic_id, partition))
-        LATERAL VIEW explode(sequence(base_offset, least(next_offset, reached) - 1)) AS offset
-        WHERE base_offset < reached
-    ), parts AS (
-        SELECT run, topic_id, partition, min(offset) AS low, max(offset) AS high
-        FROM contested GROUP BY run, topic_id, partition
-    ), written AS (
-        SELECT run, topic_id, partition, offset, seq, node, epoch, appended
-        FROM (SELECT run, topic_id, partition, seq, node, epoch, appended,
-                     explode(sequence(greatest(base_offset, low), least(next_offset - 1, high)))
-                         AS offset
-              FROM (SELECT run, topic_id, partition, seq, node, leader_epoch AS epoch,
-                           base_offset, next_offset, true AS appended FROM Appended
-                    UNION ALL
-                    SELECT run, topic_id, partition, seq, node, batch_epoch, base_offset,
-                           next_offset, false FROM Replicated)
-              JOIN parts USING (run, topic_id, partition)
-              WHERE base_offset <= high AND next_offset > low)
-        LEFT SEMI JOIN contested USING (run, topic_id, partition, offset)
-    ), batches AS (
-        SELECT DISTINCT run, topic_id, partition, offset, epoch FROM written WHERE appended
+    WITH batches AS (
+        SELECT DISTINCT run, topic_id, partition, offset, epoch FROM rewritten WHERE appended
     ), kept AS (
         SELECT run, topic_id, partition, offset, elected AS rank, had AS epoch
         FROM (SELECT *, last_value(epoch, true) OVER (
                   PARTITION BY run, topic_id, partition, offset, node ORDER BY seq) AS had
               FROM (SELECT run, topic_id, partition, offset, seq, node, epoch,
-                           CAST(NULL AS BIGINT) AS elected FROM written
+                           CAST(NULL AS BIGINT) AS elected FROM rewritten
                     UNION ALL
                     SELECT run, topic_id, partition, offset, seq, node, NULL, leader_epoch
                     FROM BecameLeader JOIN contested USING (run, topic_id, partition)
@@ -362,6 +366,8 @@ SHARED = {
     "resets": RESETS,
     "partition_changes": PARTITION_CHANGES,
     "isr_changes": ISR_CHANGES,
+    "contested": CONTESTED,
+    "rewritten": REWRITTEN,
     "outdated": OUTDATED,
     "contents": CONTENTS,
     "holes": HOLES,

@@ -42,7 +42,7 @@ LATE = f"""
         AND newest.seq < batch.seq
     GROUP BY run, topic_id, partition, seq"""
 
-_PASSED = """
+PASSED = """
     -- The clients' batches of leaders that late producers waited for, each with the row and the
     -- time at which the high watermark of that leader had passed it.
     SELECT run, node, producer_id, seq, t_us, passed
@@ -67,7 +67,7 @@ _REQUESTS = """
     -- Those whose batches, all that one request appended, had been passed by then, and when.
     SELECT run, seq, max(passed.t_us) AS passed_us
     FROM (SELECT late.run, late.seq, passed.passed AS passed FROM late_answers AS late
-          JOIN passed ON late.run = passed.run AND batch.leader = passed.node
+          JOIN passed_batches AS passed ON late.run = passed.run AND batch.leader = passed.node
               AND batch.producer_id = passed.producer_id AND batch.t_us = passed.t_us
               AND passed.seq < late.seq)
     GROUP BY run, seq HAVING coalesce(bool_and(passed.seq < seq), false)"""
@@ -95,14 +95,14 @@ LATE_ANSWERS = offending(
     # The answer comes within a second after the high watermark has passed all batches of the
     # request, or after that of an earlier request of the producer that waited for long.
     f"""
-    WITH passed AS ({_PASSED}), requests AS ({_REQUESTS}), due AS ({_DUE})
+    WITH requests AS ({_REQUESTS}), due AS ({_DUE})
     SELECT run, topic_id, partition, seq, node, batch.leader AS leader, batch.next_offset AS end,
            t_us - committed_us - bound_us AS late_us, attempts
     FROM due
     LEFT ANTI JOIN disturbances ON due.run = disturbances.run
         AND (host = due.node OR host = batch.leader)
         AND begin_us <= committed_us + bound_us AND end_us >= due.t_us - latency_us
-    LEFT ANTI JOIN passed AS other ON due.waits AND due.run = other.run
+    LEFT ANTI JOIN passed_batches AS other ON due.waits AND due.run = other.run
         AND batch.leader = other.node AND batch.producer_id = other.producer_id
         AND other.seq < due.seq AND other.t_us <= until_us
         AND CASE WHEN coalesce(other.passed.seq < due.seq, false)
@@ -116,5 +116,5 @@ LATE_ANSWERS = offending(
     " (%d attempts)', node, late_us, leader, end, attempts",
 )
 
-VIEWS = {"late_answers": LATE}
+VIEWS = {"late_answers": LATE, "passed_batches": PASSED}
 """Views for this check, by name."""
