@@ -85,8 +85,8 @@ AMOUNTS = (
 PROBABLE = (
     "lost-write", "unseen", "duplicate", "inconsistent-offsets", "poll-skip", "nonmonotonic-poll",
     "nonmonotonic-send", "reordered-key", "offset-regression", "reordered-commit",
-    "skipped-by-commit", "lost-to-retention", "needless-reset", "double-owner", "zombie-owner",
-    "stale-fetch", "last-replica-standing", "application-failed", "aborted-read",
+    "skipped-by-commit", "lost-to-retention", "needless-reset", "double-owner",
+    "application-failed", "aborted-read",
     "precommitted-read", "torn-transaction", "hanging-transaction", "zombie-producer",
     "lost-output", "duplicate-output", "audit-missing", "audit-surplus", "lost-result",
     "duplicate-result", "no-progress", "crash",

@@ -3,14 +3,15 @@
 In all of them a partition is ``tp`` (topic name and number), ``error`` is a code of
 :class:`~kafkasim.model.errors.Errors`, −1 stands for "none" or "unknown" and None for "all" where a
 field says nothing else. ``wire_size()`` is what a message weighs on the network, to about 10 %.
-:func:`request_name` gives Kafka's name of a request's API, by which faults and metrics select.
+:func:`request_name` gives Kafka's name of a request's API, by which faults and metrics select,
+:func:`api_of` that of a class.
 
 Not modelled: several versions of a message, throttle_time_ms of other answers than to Produce and
 Fetch, authorized operations, and fields
 that nothing here reads.
 """
 
-from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message, request_name
+from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message, api_of, request_name
 from kafkasim.model.messages.clients.admin import (
     AlterableConfig,
     AlterClientQuotasRequest,
@@ -392,5 +393,6 @@ __all__ = [
     "ZkSyncRequest",
     "ZkTouchRequest",
     "ZkWatchEvent",
+    "api_of",
     "request_name",
 ]

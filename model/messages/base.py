@@ -23,6 +23,10 @@ def request_name(message: Any) -> str:
     name = type(message).__name__
     if name == "FetchRequest":
         return "FetchFollower" if message.replica_id >= 0 else "FetchConsumer"
-    if name == "OffsetsForLeaderEpochRequest":  # the one class that Kafka calls otherwise
-        return "OffsetForLeaderEpoch"
-    return name.removesuffix("Request")
+    return api_of(name)
+
+
+def api_of(name: str) -> str:
+    """Return Kafka's name of the API to which a class of requests or responses belongs."""
+    api = name.removesuffix("Request").removesuffix("Response")
+    return "OffsetForLeaderEpoch" if api == "OffsetsForLeaderEpoch" else api  # Kafka's exception

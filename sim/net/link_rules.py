@@ -11,14 +11,11 @@ import random
 from collections.abc import Callable, Collection
 from typing import Any, Self, TypeAlias
 
-from kafkasim.model.messages import request_name
+from kafkasim.model.messages import api_of, request_name
 
 PASS = -1
 DROP = -2
 HOLD = -3
-
-ANSWERED = {"OffsetForLeaderEpoch": "OffsetsForLeaderEpoch"}
-"""By API: the beginning of its response's class, where that is not the name of the API."""
 
 REQUEST = "request"
 RESPONSE = "response"
@@ -138,7 +135,4 @@ def _is_of(message: Any, api: str) -> bool:
     and ``FetchConsumer`` are requests.
     """
     kind = type(message).__name__
-    if not kind.endswith("Response"):
-        name = request_name(message)
-        return name == api or (api == "Fetch" and kind == "FetchRequest")
-    return kind.removesuffix("Response") == ANSWERED.get(api, api)
+    return api == api_of(kind) or (kind == "FetchRequest" and api == request_name(message))

@@ -20,10 +20,8 @@ FETCHES = ("FetchFollower", "FetchConsumer")
 
 def api_names() -> list[str]:
     """Return the names of all APIs whose messages a fault may select, sorted."""
-    names = [name for name in vars(messages) if name.endswith("Request")]
-    plain = [name.removesuffix("Request") for name in names]
-    plain[plain.index("OffsetsForLeaderEpoch")] = "OffsetForLeaderEpoch"
-    return sorted([*plain, *FETCHES, "ZkWatchEvent"])
+    requests = [name for name in vars(messages) if name.endswith("Request")]
+    return sorted([*map(messages.api_of, requests), *FETCHES, "ZkWatchEvent"])
 
 
 def check_selection(place: str, fault: FaultTable) -> None:
