@@ -116,35 +116,46 @@ GROUP_STEPS = """
     WINDOW stretch AS (PARTITION BY run, node, group, tenure, stretch ORDER BY seq)"""
 
 MEMBERS_TOLD = """
-    -- What members told of themselves. A static member asks first without an id; the id that it
-    -- gets begins with its group.instance.id.
+    -- What members told of themselves. A static member asks first without an id.
     SELECT told.*, CASE WHEN api = 'JoinGroup' AND instance_id IS NOT NULL
                         THEN concat('i:', instance_id)
                         WHEN static IS NOT NULL THEN concat('i:', static)
                         ELSE concat('m:', member_id) END AS key
-    FROM (SELECT *, regexp_replace(member_id, '-?[^-]*$', '') AS prefix FROM MemberRequest
+    FROM (SELECT * FROM MemberRequest
           WHERE api = 'JoinGroup' OR (api = 'ConsumerGroupHeartbeat' AND generation >= 0)) AS told
-    LEFT JOIN group_statics ON told.run = group_statics.run AND told.group = group_statics.group
-        AND prefix = static"""
+    LEFT JOIN group_statics USING (run, group, member_id)"""
 
 GROUP_STATICS = """
-    SELECT DISTINCT run, group, instance_id AS static FROM MemberRequest
-    WHERE api = 'JoinGroup' AND instance_id IS NOT NULL"""
+    -- The static members of classic groups. The id that a coordinator gives one begins with its
+    -- group.instance.id; one that joins a consumer group gets a random id, and names both with its
+    -- next requests.
+    SELECT run, group, member_id, any_value(instance_id) AS static
+    FROM (SELECT run, group, member_id, instance_id FROM MemberRequest
+          WHERE instance_id IS NOT NULL AND member_id != '' AND api != 'ConsumerGroupHeartbeat'
+          UNION ALL
+          SELECT run, group, member_id, prefix
+          FROM (SELECT DISTINCT run, group, member_id,
+                       regexp_replace(member_id, '-?[^-]*$', '') AS prefix
+                FROM (SELECT run, group, member_id FROM MemberRequest
+                      UNION ALL
+                      SELECT run, group, explode(member_ids) FROM GroupState))
+          LEFT SEMI JOIN (SELECT run, group, instance_id AS prefix FROM MemberRequest
+                          WHERE api = 'JoinGroup' AND instance_id IS NOT NULL)
+              USING (run, group, prefix))
+    GROUP BY run, group, member_id"""
 
 STEP_MEMBERS = """
     -- The members of steps that lasted for more than a second in a rebalance, or after which some
     -- member is gone, with what they had told when the step began. longest_us is how long the step
     -- waits for members: the longest rebalance timeout of its members and of whoever joined then.
     WITH asked AS (
-        SELECT steps.*, IF(static IS NULL, concat('m:', member_id), concat('i:', static)) AS key
-        FROM (SELECT *, regexp_replace(member_id, '-?[^-]*$', '') AS prefix
-              FROM (SELECT *, explode(member_ids) AS member_id FROM group_steps
-                    WHERE judged AND (next_what = 'state'
-                            AND size(array_except(member_ids, next_ids)) > 0
-                        OR state IN ('PreparingRebalance', 'CompletingRebalance')
-                            AND NOT consumer AND lasted > 1000000))) AS steps
-        LEFT JOIN group_statics ON steps.run = group_statics.run
-            AND steps.group = group_statics.group AND prefix = static)
+        SELECT *, IF(static IS NULL, concat('m:', member_id), concat('i:', static)) AS key
+        FROM (SELECT *, explode(member_ids) AS member_id FROM group_steps
+              WHERE judged AND (next_what = 'state'
+                      AND size(array_except(member_ids, next_ids)) > 0
+                  OR state IN ('PreparingRebalance', 'CompletingRebalance')
+                      AND NOT consumer AND lasted > 1000000))
+        LEFT JOIN group_statics USING (run, group, member_id))
     SELECT * EXCEPT (own), greatest(coalesce(max(rebalance_us) OVER step, 0),
                                     coalesce(own.joined_us, 0)) AS longest_us,
            max(instance_id IS NOT NULL) OVER step AS any_static,

@@ -25,13 +25,15 @@ _BEGUN = """
     SELECT steps.*, IF(asked.api = 'JoinGroup' AND asked.t_us = next_t_us, asked.seq, -1)
                AS rejoined, asked.member_id = group_leader AND state = 'Stable' AS leads
     FROM group_steps AS steps
+    LEFT JOIN (SELECT run, group, collect_set(concat(static, ' ', member_id)) AS ids
+               FROM group_statics GROUP BY run, group) AS statics USING (run, group)
     LEFT ANTI JOIN GroupConverted AS turned ON steps.run = turned.run
         AND steps.group = turned.group AND turned.t_us = next_t_us AND turned.seq < next_seq
     WHERE judged AND NOT consumer AND next_what = 'state' AND state IN ('Stable',
         'CompletingRebalance') AND next_state = 'PreparingRebalance' AND member_ids = next_ids
         AND size(left_ids) = 0
         AND NOT exists(joins, each -> exists(member_ids, known -> known != each.member_id
-            AND regexp_replace(known, '-?[^-]*$', '') = each.instance_id))
+            AND coalesce(array_contains(ids, concat(each.instance_id, ' ', known)), false)))
         AND NOT (state = 'CompletingRebalance' AND array_contains(synced, generation))"""
 
 _JOINED = """
