@@ -60,9 +60,18 @@ _LIVES = """
     FROM (SELECT run, seq, group, generation, member_id, assignment FROM GroupAssigned
           UNION ALL
           SELECT run, seq, group, generation, '', CAST(NULL AS ARRAY<STRING>) FROM GroupState
-          WHERE state = 'Dead')"""
+          WHERE state = 'Dead'
+          UNION ALL
+          SELECT run, seq, group, generation, replaced, CAST(array() AS ARRAY<STRING>)
+          FROM (SELECT run, seq, group, generation, member_ids, explode(member_ids) AS member_id
+                FROM GroupState WHERE reason = 'loaded')
+          JOIN group_statics USING (run, group, member_id)
+          JOIN (SELECT run, group, static, member_id AS replaced FROM group_statics)
+              USING (run, group, static)
+          WHERE NOT array_contains(member_ids, replaced))"""
 """Assignments with the number of times that their group was deleted before: its generations begin
-anew then."""
+anew then. A coordinator that loads a group may find a static member's new id, which its predecessor
+stored and did not tell (KIP-345): the old ids have nothing then."""
 
 DOUBLE_OWNER = offending(
     # In the coordinator's view two members own one partition at a time: in one generation, or in a

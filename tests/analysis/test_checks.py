@@ -63,6 +63,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DELETED_OFFSET = ("broker-1", facts.OffsetsDeleted("g", "orders", 0, 1))
+STATIC_JOIN = (
+    "broker-1",
+    facts.MemberRequest("g", "", "a", "JoinGroup", -1, ("orders",), ("range",), 6000, 10_000),
+)
+
+
+def loaded(member: str) -> tuple[str, Any]:
+    """A coordinator loads a group of one member."""
+    return "broker-1", facts.GroupState("g", "Stable", 1, (member,), "range", "loaded", member)
+
+
 DELETED_GROUP = ("broker-1", facts.GroupState("g", "Dead", 1, (), "", "deleted"))
 
 BROKERS = [registered(1), registered(2), registered(3)]
@@ -130,6 +141,13 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "two owners after a deletion": (
         [assigned("m1", "orders-0"), DELETED_GROUP, assigned("m2", "orders-0"),
          assigned("m3", "orders-0")], {"double-owner": 1}),
+    "one owner: a static member's new id was loaded": (
+        [STATIC_JOIN, loaded("a-1"), assigned("a-1", "orders-0"), loaded("a-2"),
+         assigned("a-2", "orders-0")], {}),
+    "two owners: a group was loaded without a member": (
+        [STATIC_JOIN, loaded("a-1"), assigned("a-1", "orders-0"), loaded("b-1"),
+         assigned("b-1", "orders-0")],
+        {"double-owner": 1}),
     "one owner a generation": (
         [assigned("m1", "orders-0"), assigned("m2", "orders-0", generation=2)], {}),
     "two leaders": ([led(1, 4, 0), led(2, 4, 0)], {"ONELEADER": 1}),

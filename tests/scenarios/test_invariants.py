@@ -345,6 +345,17 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [_assigned("m2", "orders-1"), _assigned("m2", "orders-0", generation=2)],
         [_assigned("m2", "orders-0")],
     ),
+    "EXCL a coordinator loads a static member's new id, and gives another member what it has": (
+        [_asks("JoinGroup", "", -1, instance="a"), _assigned("a-1", "orders-0"),
+         _group("Stable", 1, "a-2", "b-1", reason="loaded")],
+        [_assigned("a-2", "orders-0"), _assigned("b-1", "orders-1")],
+        [_assigned("a-2", "orders-0"), _assigned("b-1", "orders-0")],
+    ),
+    "EXCL a coordinator loads a group without a member, and another one has its partition": (
+        [_asks("JoinGroup", "", -1, instance="a"), _assigned("a-1", "orders-0")],
+        [_group("Stable", 1, "a-2", reason="loaded"), _assigned("a-2", "orders-0")],
+        [_group("Stable", 1, "b-1", reason="loaded"), _assigned("b-1", "orders-0")],
+    ),
     "OFFSET less than was acknowledged": (
         [("broker-1", committed(5))],
         [("broker-1", fetched(5))],

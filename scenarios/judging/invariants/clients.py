@@ -84,8 +84,11 @@ class Clients:
 
         A group that was deleted has none.
 
-        Kafka makes the member's id of the instance id and a random part.
+        Kafka makes the member's id of the instance id and a random part. A coordinator that loads
+        the group may find a replacement that its predecessor stored and did not tell.
         """
+        if fact.reason == "loaded":
+            self._replace(fact)
         if fact.state == "Dead":  # its generations begin anew, if it comes again
             for key in [key for key in self._owners if key[0] == fact.group]:
                 del self._owners[key]
@@ -101,6 +104,16 @@ class Clients:
                     f"group {fact.group} has two members of group.instance.id {instance}:"
                     f" {members[instance]} and {member_id}",
                 )  # fmt: skip
+
+    def _replace(self, fact: facts.GroupState) -> None:
+        """Take from the old ids of static members what the new ones have."""
+        known = self._instances.get(fact.group, {})
+        present = {member_id.rpartition("-")[0]: None for member_id in fact.member_ids}
+        owners = self._owners.get((fact.group, fact.generation), {})
+        for name, (owner, _) in list(owners.items()):
+            instance = owner.rpartition("-")[0]
+            if owner not in fact.member_ids and instance in known and instance in present:
+                del owners[name]
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         epoch = self._coordinator_epoch.get(fact.group, -1)
