@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kafkasim.analysis.checks import RARE_VIEWS
 from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, NO_OUTDATED, SHARED
@@ -16,6 +16,9 @@ from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
 from kafkasim.analysis.checks.transactions.views import VIEWS
 from kafkasim.analysis.spark.session import tuned
 from kafkasim.analysis.stored import Stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Found = TypeVar("Found")
 
@@ -144,6 +147,7 @@ def views(
     if rows < COMPILED_EXPRESSIONS_ROWS:
         tuning["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
     asked = _asked(stored, shared)
+    kept: list[DataFrame] = []
     with tuned(spark, tuning):
         try:
             for kind in kinds:
@@ -158,11 +162,22 @@ def views(
                 if name in KEPT and stored.has(KEPT[name]):
                     with tuned(spark, {"spark.sql.adaptive.enabled": "false"}):
                         frame = frame.localCheckpoint(eager=False)
+                    kept.append(frame)
                 frame.createOrReplaceTempView(name)
             yield
         finally:
             for name in (*kinds, *asked, RUNS_VIEW):
                 spark.catalog.dropTempView(name)
+            for frame in kept:
+                _forget(frame)
+
+
+def _forget(frame: DataFrame) -> None:
+    """Free what a local checkpoint holds, which Spark does only when its driver collects garbage.
+
+    The slices of 20 million facts filled the heap with views that nobody read any more.
+    """
+    frame._jdf.logicalPlan().rdd().unpersist(False)  # no method of DataFrame does
 
 
 def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
