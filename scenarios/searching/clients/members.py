@@ -56,9 +56,9 @@ def late_group(cast: Cast) -> None:
 def second_process(cast: Cast) -> None:
     """Two processes are started with one group.instance.id: an operator's mistake.
 
-    One of the two is refused or fenced, which ends its application. No topic grows meanwhile: a
-    process that takes the place of a static leader does not look for new partitions, and no member
-    comes or goes that would (judging/transactions/liveness/static_leader.py).
+    One of the two is refused or fenced, which ends its application. No topic grows meanwhile: what
+    a static leader's former process has not found, its successor does not look for, and before 3.2
+    it looks for nothing (judging/transactions/liveness/static_leader.py).
     """
     group = _group(cast)
     if group is None or group["config"].get("group.protocol") == "consumer":
