@@ -144,6 +144,10 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "one owner: a static member's new id was loaded": (
         [STATIC_JOIN, loaded("a-1"), assigned("a-1", "orders-0"), loaded("a-2"),
          assigned("a-2", "orders-0")], {}),
+    "two owners: the old id of a static member was loaded": (
+        [STATIC_JOIN, loaded("a-1"), assigned("a-1", "orders-0"), assigned("a-1"), loaded("a-2"),
+         assigned("a-2", "orders-0"), loaded("a-1"), assigned("a-1", "orders-0")],
+        {"double-owner": 1}),
     "two owners: a group was loaded without a member": (
         [STATIC_JOIN, loaded("a-1"), assigned("a-1", "orders-0"), loaded("b-1"),
          assigned("b-1", "orders-0")],

@@ -351,6 +351,12 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [_assigned("a-2", "orders-0"), _assigned("b-1", "orders-1")],
         [_assigned("a-2", "orders-0"), _assigned("b-1", "orders-0")],
     ),
+    "EXCL a coordinator loads an old id of a static member, which had a new one": (
+        [_asks("JoinGroup", "", -1, instance="a"), _assigned("a-1", "orders-0"),
+         ("broker-1", facts.GroupAssigned("billing", 1, "a-1", ())), _assigned("a-2", "orders-0")],
+        [_group("Stable", 1, "a-3", reason="loaded"), _assigned("a-3", "orders-0")],
+        [_group("Stable", 1, "a-1", reason="loaded"), _assigned("a-1", "orders-0")],
+    ),
     "EXCL a coordinator loads a group without a member, and another one has its partition": (
         [_asks("JoinGroup", "", -1, instance="a"), _assigned("a-1", "orders-0")],
         [_group("Stable", 1, "a-2", reason="loaded"), _assigned("a-2", "orders-0")],

@@ -14,6 +14,7 @@ class Clients:
         self._read: dict[tuple[str, int], dict[int, int]] = {}
         # By group and generation: partition -> the member that owns it, and the row that says so.
         self._owners: dict[tuple[str, int], dict[str, tuple[str, int]]] = {}
+        self._told: dict[str, dict[str, None]] = {}  # group -> members that had an assignment
         # By group, topic and partition: the offset that was acknowledged last, and the row.
         self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._coordinator_epoch: dict[str, int] = {}
@@ -61,6 +62,7 @@ class Clients:
         generation (KIP-345); the coordinator takes it from the old id first.
         """
         owners = self._owners.setdefault((fact.group, fact.generation), {})
+        self._told.setdefault(fact.group, {})[fact.member_id] = None
         for name in [name for name, (owner, _) in owners.items() if owner == fact.member_id]:
             if name not in fact.assignment:
                 del owners[name]
@@ -106,9 +108,14 @@ class Clients:
                 )  # fmt: skip
 
     def _replace(self, fact: facts.GroupState) -> None:
-        """Take from the old ids of static members what the new ones have."""
-        known = self._instances.get(fact.group, {})
-        present = {member_id.rpartition("-")[0]: None for member_id in fact.member_ids}
+        """Take from the old ids of static members what new ones have, of which nobody has told.
+
+        An id that was told of before is none of these: a coordinator that comes back with one has
+        lost the replacement (KAFKA-10284).
+        """
+        known, told = self._instances.get(fact.group, {}), self._told.get(fact.group, {})
+        new = [member_id for member_id in fact.member_ids if member_id not in told]
+        present = {member_id.rpartition("-")[0]: None for member_id in new}
         owners = self._owners.get((fact.group, fact.generation), {})
         for name, (owner, _) in list(owners.items()):
             instance = owner.rpartition("-")[0]
