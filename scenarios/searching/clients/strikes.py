@@ -18,10 +18,7 @@ OF_APPLICATIONS = (
 )  # fmt: skip
 """Facts whose host is a client, whatever else happens."""
 
-OF_CLIENTS = (
-    "HostStarted", "ConsumerAssigned", "ConsumerRevoked", "SendFailed", "TransactionBegun",
-    "TransactionSent", "TransactionEnding", "TransactionOffsets",
-)  # fmt: skip
+OF_CLIENTS = (*OF_APPLICATIONS, "HostStarted", "SendFailed")
 """Facts whose host is a client, or may be one."""
 
 OF_BROKERS = (
