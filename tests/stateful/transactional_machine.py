@@ -1,8 +1,8 @@
 """The transactional producer beside an oracle, and all that may happen to it.
 
 ``transactional_oracle.py`` has what the brokers know, ``test_transactional_producer_stateful.py``
-the promises and the histories. Here are the verbs of a history, TransactionManager.State on paper,
-and the checks after each step.
+the promises, ``transactional_histories.py`` how a history goes on and ends. Here are the verbs of a
+history, TransactionManager.State on paper, and the checks after each step.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from kafkasim.model.client.producer.transactions.states import State
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import Acked, SendFailed, TransactionBegun, TransactionEnded
 from kafkasim.model.messages import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -29,7 +30,9 @@ from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import LATENCY_US, Cluster, Harness
 from tests.stateful import transactional_rules as rules
 from tests.stateful.transactional_oracle import Coordinator, Group, Log
-from tests.stateful.transactional_rules import LOST, OK, PARTITIONS, SOURCES
+from tests.stateful.transactional_rules import LOST, PARTITIONS, SOURCES
+
+BACKOFFS_US = 60_000  # after that a retry, also one behind a lookup, is on the wire
 
 
 class TransactionalMachine:
@@ -66,13 +69,15 @@ class TransactionalMachine:
         self.faults = 0  # since the transaction has begun, or the one before that was aborted
         self.begun_version = 0  # of the transaction
         self.begun_at = 0  # µs
-        self.ended_at = 0  # µs; the transaction failed, or was aborted
+        self.ended_at = 0  # µs; the producer or the transaction failed, or was aborted
         self.next_record = self.next_offset = 0
         self.results: dict[int, None] = {}  # records that have theirs
         self.acked: dict[TopicPartition, list[int]] = {tp: [] for tp in PARTITIONS}  # and open
         self.offsets: dict[TopicPartition, int] = {}  # of the open transaction
-        # Offsets without an answer. The abort of their transaction does not clear them, and so the
-        # next one commits them, too (TransactionManager.pendingTxnOffsetCommits).
+        self.asked_offsets: dict[TopicPartition, int] = {}  # of the last call
+        # Offsets without an answer to TxnOffsetCommit, since that was built. The abort of their
+        # transaction does not clear them, and so the next one commits them, too
+        # (TransactionManager.pendingTxnOffsetCommits).
         self.pending_offsets: dict[TopicPartition, int] = {}
         self.unsettled_offsets = False  # a call of the open transaction has timed out
         self.stranded = False  # a batch expired during an abort, see settle
@@ -129,7 +134,10 @@ class TransactionalMachine:
         self.next_offset += 1
         source = SOURCES[self.next_offset % 2]
         if self.state is State.IN_TRANSACTION and not self.call:
-            self.offsets[source] = self.pending_offsets[source] = self.next_offset
+            self.offsets[source] = self.next_offset
+            self.asked_offsets = {source: self.next_offset}
+            if self.begun_version >= 2:
+                self.pending_offsets |= self.asked_offsets
         self.invoke("send_offsets_to_transaction", {source: (self.next_offset, -1)}, rules.Member())
 
     def wait(self, ms: int) -> None:
@@ -153,13 +161,17 @@ class TransactionalMachine:
             offsets = {tp: offset for tp, offset, *_ in message.offsets}
             assert offsets.items() <= self.pending_offsets.items(), (offsets, self.pending_offsets)
         producer = message.producer_id, message.producer_epoch
-        assert producer >= self.newest or producer == (-1, -1), (message, self.newest)
+        if isinstance(message, InitProducerIdRequest) and not self.begun_at:
+            assert producer == (-1, -1), message  # initTransactions; later ones are of KIP-360
+            return
+        assert producer >= self.newest, (message, self.newest)
         self.newest = max(producer, self.newest)
 
     def arrive_batches(self, _node: str, message: ProduceRequest) -> None:
         """Check the sequences of batches: no gap and no repetition within an epoch."""
         self.take_facts()
-        assert self.state is not State.FATAL_ERROR
+        on_its_way = self.host.now - self.ended_at <= LATENCY_US
+        assert on_its_way or self.state is not State.FATAL_ERROR
         for connection, _, other in self.host.withheld:
             live = connection not in self.dead and connection not in self.host.closed
             assert isinstance(other, ProduceRequest) or not live, other  # one after the other
@@ -174,8 +186,7 @@ class TransactionalMachine:
                 same = self.sent[first] == (producer, base)
                 assert same or self.shifted == producer, (self.sent[first], batch)
             else:
-                in_time = self.host.now - self.ended_at <= LATENCY_US
-                assert in_time or self.state not in rules.GIVES_UP, (batch, self.state)
+                assert on_its_way or self.state not in rules.GIVES_UP, (batch, self.state)
                 before, expected = self.next.get(tp, (producer, 0))
                 follows = base == (expected if before == producer else 0)
                 assert follows or (self.shifted == producer and base < expected), (batch, self.next)
@@ -188,6 +199,13 @@ class TransactionalMachine:
         """The requests that a broker has received and not handled, in their order."""
         address = self.cluster.brokers[node]
         return [each for each in self.host.withheld if self.host.addresses[each[0]] == address]
+
+    def next_request(self) -> None:
+        """Let time pass until a broker has a request, but not long: there may be none."""
+        limit = self.host.now + BACKOFFS_US
+        while not self.host.withheld and self.host.step(limit):
+            pass
+        self.check()
 
     def handle(self, node: int, outcome: str, index: int = 0) -> None:
         """A broker handles its next request, or refuses it with an error from a table."""
@@ -208,6 +226,8 @@ class TransactionalMachine:
                 self.row.fenced = True  # the client has the epoch of a later one
             self.break_connections(node)
         else:
+            if type(message) is AddOffsetsToTxnRequest and told is NONE:
+                self.pending_offsets |= self.asked_offsets  # TxnOffsetCommit is next
             self.host.respond(connection, correlation, answer)
             self.host.run(1)
             if connection not in self.host.closed:  # a timeout was faster
@@ -230,12 +250,27 @@ class TransactionalMachine:
             parts = message.partitions
             if any(part.batch.records[0].value in self.logs[part.tp].records for part in parts):
                 return NONE  # the leader has the batch
+            if error is Errors.UNKNOWN_PRODUCER_ID:
+                return self.forget([part.tp for part in parts])
         if outcome == "abortable" and kind is EndTxnRequest:
             if self.row.state != "Ongoing" or not message.committed:
                 return NONE  # the coordinator would not say so
         if error is Errors.UNKNOWN_PRODUCER_ID and self.state is State.ABORTING_TRANSACTION:
             return NONE  # the producer would never leave INITIALIZING (completeTransaction)
         return error
+
+    def forget(self, partitions: list[TopicPartition]) -> Errors:
+        """Have leaders lose the producer's state, and return the error that says so.
+
+        They keep it, and return NONE, while they owe the producer an answer: its retry could not be
+        told from a new batch (B50).
+        """
+        if any(not set(self.logs[tp].open) <= set(self.acked[tp]) for tp in partitions):
+            return NONE
+        for tp in partitions:
+            self.logs[tp].known = []
+            self.logs[tp].forgotten = True
+        return Errors.UNKNOWN_PRODUCER_ID
 
     def follow(self, message: Any, error: Errors) -> None:
         """Note what follows from an answer; of batches it is in the facts."""
@@ -247,11 +282,17 @@ class TransactionalMachine:
         if self.state is State.FATAL_ERROR or kind is ProduceRequest:
             return
         if error in rules.FENCING or error in rules.FATAL[kind]:
-            self.state = State.FATAL_ERROR
+            self.become_fatal()
         elif error in rules.ABORTABLE[kind]:
             self.fail()
         elif kind is InitProducerIdRequest and error is NONE:
             self.state = State.READY
+
+    def become_fatal(self) -> None:
+        """Note that the producer can only be closed."""
+        if self.state is not State.FATAL_ERROR:
+            self.ended_at = self.host.now
+            self.state = State.FATAL_ERROR
 
     def fail(self) -> None:
         """Note that the transaction can only be aborted."""
@@ -339,7 +380,7 @@ class TransactionalMachine:
             if self.state is State.IN_TRANSACTION and (fact.attempts or fact.error == "TIMED_OUT"):
                 self.failed = self.manager.producer_id, self.manager.producer_epoch
             if fact.error in ("PRODUCER_FENCED", "INVALID_PRODUCER_ID_MAPPING"):
-                self.state = State.FATAL_ERROR
+                self.become_fatal()
             self.fail()
         elif isinstance(fact, TransactionBegun):
             producer = fact.producer_id, fact.producer_epoch
@@ -385,57 +426,3 @@ class TransactionalMachine:
             self.unsettled_offsets |= "offsets" in self.operation
         else:
             assert self.state in rules.IN_ERROR, (self.operation, reply, self.state)
-
-    # The end.
-
-    def settle(self) -> None:
-        """Once the brokers answer, every call has its reply, and every transaction its end.
-
-        With version 1 a batch that expires during an abort strands its producer: the gap asks for
-        a new epoch, so the abort ends in INITIALIZING, but beginCompletingTransaction had no reason
-        yet to ask for it (TransactionManager.maybeResolveSequences, completeTransaction).
-        """
-        for _ in range(400):
-            self.row.write_markers()
-            self.lookup_errors = []
-            for node in (0, 1):
-                while self.queued(node):
-                    self.handle(node, OK)
-            if not self.call:
-                if self.timed_out:
-                    self.invoke(self.operation)
-                elif self.state is State.ABORTABLE_ERROR:
-                    self.invoke("abort_transaction")
-                elif self.state is State.IN_TRANSACTION:
-                    self.invoke("commit_transaction")
-                elif self.state is State.UNINITIALIZED:
-                    self.invoke("init_transactions")
-                elif self.stranded or self.state in (State.READY, State.FATAL_ERROR):
-                    return
-            self.wait(20)
-        raise AssertionError(self.state)
-
-    def finish(self) -> None:
-        """A producer that was not fenced commits again; a fatal error is final."""
-        self.settle()
-        for _ in range(3):
-            if self.state is State.READY:
-                self.invoke("begin_transaction")
-                for partition in (0, 1):
-                    self.send(partition, 2)
-                self.send_offsets()
-                self.settle()
-        if self.state is State.INITIALIZING:
-            assert self.stranded
-            return
-        if self.state is not State.FATAL_ERROR:
-            assert self.visible[PARTITIONS[0]][-1:] == [self.next_record - 2]
-            assert max(self.visible_offsets.values()) == self.next_offset
-            return
-        for operation in rules.LEGAL:
-            self.next_record += 1
-            args: dict[str, tuple[Any, ...]] = {
-                "send": ("t", None, self.next_record, 10, 0, False),
-                "send_offsets_to_transaction": ({SOURCES[0]: (1, -1)}, rules.Member()),
-            }
-            self.invoke(operation, *args.get(operation, ()))

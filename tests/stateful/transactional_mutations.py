@@ -6,14 +6,22 @@ A mutation is a method with something left out or added: (class, its name, what 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from kafkasim.model.client.producer.sender import Sender
 from kafkasim.model.client.producer.sequences import ProducerSequences
 from kafkasim.model.client.producer.transactions.manager import TransactionalManager
-from kafkasim.model.client.producer.transactions.requests import EndTxn
+from kafkasim.model.client.producer.transactions.requests import (
+    EndTxn,
+    InitProducerId,
+    Then,
+    TxnOffsetCommit,
+    TxnRequest,
+)
 from kafkasim.model.client.producer.transactions.sending import TransactionalSending
 from kafkasim.model.client.producer.transactions.states import State
+from kafkasim.model.errors import Errors
 from kafkasim.model.records import NO_SEQUENCE
 
 Original = Callable[..., Any]
@@ -109,3 +117,22 @@ def every_end_is_a_commit(
     original: Original, self: Any, owner: Any, _committed: bool, version: int
 ) -> None:
     original(self, owner, True, version)
+
+
+@_mutation(InitProducerId, "message")
+def a_new_epoch_is_asked_for_without_the_old_one(original: Original, self: Any) -> Any:
+    return replace(original(self), producer_id=-1, producer_epoch=-1)
+
+
+@_mutation(TxnRequest, "refuse")
+def a_fenced_producer_tries_again(original: Original, self: Any, error: Errors) -> None:
+    if error is Errors.PRODUCER_FENCED:
+        self.follow(Then.RETRY, error)
+    else:
+        original(self, error)
+
+
+@_mutation(TxnOffsetCommit, "disconnected")
+def offsets_without_an_answer_count_as_taken(_original: Original, self: Any) -> None:
+    self.owner.pending_offsets.clear()
+    self.result.done()
