@@ -222,6 +222,18 @@ def test_a_variant_shows_an_offset_that_a_transaction_may_change() -> None:
     assert fetch(bench, stable=True) == (NONE, 3)
 
 
+def test_an_offset_with_too_much_metadata_does_not_keep_the_others_out(bench: Bench) -> None:
+    """OffsetMetadataManager.commitTransactionalOffset has a result for each partition."""
+    other = TopicPartition("orders", 1)
+    offsets = ((other, 4, 0, "x" * 4097), (TP, 5, 0, ""))
+    assert txn_commit(bench, 5, offsets=offsets) is Errors.OFFSET_METADATA_TOO_LARGE
+    assert bench.answers[bench.last].results[1] == (TP, NONE)
+    assert fetch(bench, stable=True)[0] is UNSTABLE
+    assert mark(bench, committed=True) == [NONE]
+    found = bench.get(OffsetFetchRequest(GROUP, (other, TP), require_stable=True)).partitions
+    assert [(each.error, each.offset) for each in found] == [(NONE, -1), (NONE, 5)]
+
+
 def test_errors_of_a_commit(bench: Bench) -> None:
     assert txn_commit(bench, 5, group_id="") is Errors.INVALID_GROUP_ID
     long = ((TP, 5, 0, "x" * 4097),)

@@ -111,6 +111,9 @@ def test_batch_waits_for_the_coordinator_and_the_next_does_not() -> None:
         (Errors.INVALID_PRODUCER_EPOCH, 0, Errors.INVALID_PRODUCER_EPOCH),
         (Errors.TRANSACTION_ABORTABLE, 0, Errors.TRANSACTION_ABORTABLE),
         (Errors.INVALID_TXN_STATE, 0, Errors.INVALID_TXN_STATE),
+        # The coordinator's metadata is behind: of this partition, and of another one.
+        (Errors.UNKNOWN_TOPIC_OR_PARTITION, 2, Errors.UNKNOWN_TOPIC_OR_PARTITION),
+        (Errors.OPERATION_NOT_ATTEMPTED, 2, Errors.OPERATION_NOT_ATTEMPTED),
     ],
 )
 def test_errors_of_the_coordinator_become_errors_of_a_producer(
@@ -236,6 +239,21 @@ def test_questions_to_one_broker_share_a_request_while_one_is_in_flight() -> Non
     assert manager.outcomes == [("a", {})]
     (request,) = manager.sent()
     assert request.transactions == (asked("b", verify=False), asked("c"))
+
+
+def test_each_partition_of_a_batch_of_transactions_has_its_own_error() -> None:
+    manager = Manager()
+    manager.ask("first")
+    manager.sent()
+    manager.ask("a")
+    manager.ask("b")
+    manager.answer(NONE, ("first", NONE))
+    manager.sent()
+    other = TopicPartition(TP.topic, 1)
+    results = ((TP, NONE), (other, Errors.TRANSACTION_ABORTABLE))
+    response = AddPartitionsToTxnResponse(NONE, (("a", results), ("b", ((TP, NONE),))))
+    manager.process.handle(Response(1, 2, response), 0)
+    assert manager.outcomes[1:] == [("a", {other: Errors.TRANSACTION_ABORTABLE}), ("b", {})]
 
 
 def test_errors_by_the_version_of_the_client() -> None:

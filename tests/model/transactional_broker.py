@@ -30,6 +30,7 @@ from kafkasim.model.messages import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Cluster, Harness
 
 TID = "tx"
@@ -46,7 +47,7 @@ class TransactionalCluster(Cluster):
         self.producer_id = 7
         self.epoch = -1
         self.offset = 0
-        self.scripted: dict[type, deque[Errors]] = {}
+        self.scripted: dict[type, deque[Errors | tuple[Errors, ...]]] = {}
         self.wire: list[str] = []
         self.handlers |= {
             FindCoordinatorRequest: self.find,
@@ -59,16 +60,29 @@ class TransactionalCluster(Cluster):
             ProduceRequest: self.produce,
         }
 
-    def script(self, kind: type, *errors: Errors) -> None:
-        """Answer the next requests of a kind with these errors."""
+    def script(self, kind: type, *errors: Errors | tuple[Errors, ...]) -> None:
+        """Answer the next requests of a kind with these errors; a tuple has one a partition."""
         self.scripted.setdefault(kind, deque()).extend(errors)
 
     def told(self, line: str, kind: type) -> Errors:
         """Note a request; return the error with which it is answered."""
         queue = self.scripted.get(kind)
         error = queue.popleft() if queue else NONE
+        assert not isinstance(error, tuple), (line, error)
         self.wire.append(f"{line} -> {error.name}" if error else line)
         return error
+
+    def told_each(self, verb: str, tps: dict[TopicPartition, str], kind: type) -> list[Errors]:
+        """Note a request; return the error of each partition."""
+        line = f"{verb} {', '.join(tps.values())}"
+        queue = self.scripted.get(kind)
+        if not queue or not isinstance(queue[0], tuple):
+            return [self.told(line, kind)] * len(tps)
+        errors = queue.popleft()
+        assert isinstance(errors, tuple)
+        assert len(errors) == len(tps), (line, errors)
+        self.wire.append(f"{line} -> {', '.join(error.name for error in errors)}")
+        return list(errors)
 
     def find(self, _node: str, message: FindCoordinatorRequest) -> Any:
         error = self.told(f"FindCoordinator {message.key}", FindCoordinatorRequest)
@@ -88,9 +102,9 @@ class TransactionalCluster(Cluster):
 
     def add_partitions(self, _node: str, message: AddPartitionsToTxnRequest) -> Any:
         (each,) = message.transactions
-        names = ", ".join(str(tp) for tp in each.partitions)
-        error = self.told(f"AddPartitionsToTxn {names}", AddPartitionsToTxnRequest)
-        results = tuple([(tp, error) for tp in each.partitions])
+        names = {tp: str(tp) for tp in each.partitions}
+        errors = self.told_each("AddPartitionsToTxn", names, AddPartitionsToTxnRequest)
+        results = tuple(zip(names, errors, strict=True))
         return AddPartitionsToTxnResponse(NONE, ((each.transactional_id, results),))
 
     def add_offsets(self, _node: str, message: AddOffsetsToTxnRequest) -> Any:
@@ -98,11 +112,11 @@ class TransactionalCluster(Cluster):
         return AddOffsetsToTxnResponse(error)
 
     def commit_offsets(self, _node: str, message: TxnOffsetCommitRequest) -> Any:
-        offsets = ", ".join(f"{tp}@{offset}" for tp, offset, _, _ in message.offsets)
-        error = self.told(f"TxnOffsetCommit {offsets}", TxnOffsetCommitRequest)
-        if error is WITHHELD:
+        offsets = {tp: f"{tp}@{offset}" for tp, offset, _, _ in message.offsets}
+        errors = self.told_each("TxnOffsetCommit", offsets, TxnOffsetCommitRequest)
+        if WITHHELD in errors:
             return None
-        return TxnOffsetCommitResponse(tuple([(tp, error) for tp, *_ in message.offsets]))
+        return TxnOffsetCommitResponse(tuple(zip(offsets, errors, strict=True)))
 
     def end(self, _node: str, message: EndTxnRequest) -> Any:
         verb = "commit" if message.committed else "abort"

@@ -128,17 +128,17 @@ class TransactionalMachine:
             self.invoke("send", "t", None, self.next_record, 10, partition, False)
 
     def send_offsets(self) -> None:
-        """Take an offset into the transaction."""
+        """Take offsets into the transaction: of one partition or, every other time, of both."""
         if self.unsettled_offsets:
             return  # two such calls may overtake each other
         self.next_offset += 1
-        source = SOURCES[self.next_offset % 2]
+        sources = SOURCES if self.next_offset % 2 else SOURCES[self.next_offset // 2 % 2 :][:1]
         if self.state is State.IN_TRANSACTION and not self.call:
-            self.offsets[source] = self.next_offset
-            self.asked_offsets = {source: self.next_offset}
+            self.asked_offsets = dict.fromkeys(sources, self.next_offset)
             if self.begun_version >= 2:
                 self.pending_offsets |= self.asked_offsets
-        self.invoke("send_offsets_to_transaction", {source: (self.next_offset, -1)}, rules.Member())
+        offsets = dict.fromkeys(sources, (self.next_offset, -1))
+        self.invoke("send_offsets_to_transaction", offsets, rules.Member())
 
     def wait(self, ms: int) -> None:
         """Let time pass."""
@@ -159,7 +159,9 @@ class TransactionalMachine:
             (message,) = message.transactions
         elif isinstance(message, TxnOffsetCommitRequest):
             offsets = {tp: offset for tp, offset, *_ in message.offsets}
-            assert offsets.items() <= self.pending_offsets.items(), (offsets, self.pending_offsets)
+            known = self.offsets | self.pending_offsets  # a retry has all, as it was built
+            assert offsets.items() <= known.items(), (offsets, known)
+            assert offsets.keys() & self.pending_offsets.keys(), offsets
         producer = message.producer_id, message.producer_epoch
         if isinstance(message, InitProducerIdRequest) and not self.begun_at:
             assert producer == (-1, -1), message  # initTransactions; later ones are of KIP-360
@@ -215,7 +217,7 @@ class TransactionalMachine:
         self.host.withheld.remove(request)
         connection, correlation, message = request
         error = self.refusal(node, message, outcome, index)
-        answer, told = self.row.answer(message, error)
+        answer, told = self.row.answer(message, error, self.next_record)
         self.faults += bool(error)
         lost = outcome is LOST or connection in self.dead or connection in self.host.closed
         if told is not error and told in (*rules.FENCING, Errors.INVALID_TXN_STATE):
@@ -231,7 +233,7 @@ class TransactionalMachine:
             self.host.respond(connection, correlation, answer)
             self.host.run(1)
             if connection not in self.host.closed:  # a timeout was faster
-                self.follow(message, told)
+                self.follow(message, answer, told)
         self.check()
 
     def refusal(self, node: int, message: Any, outcome: str, index: int) -> Errors:
@@ -272,13 +274,16 @@ class TransactionalMachine:
             self.logs[tp].forgotten = True
         return Errors.UNKNOWN_PRODUCER_ID
 
-    def follow(self, message: Any, error: Errors) -> None:
+    def follow(self, message: Any, answer: Any, error: Errors) -> None:
         """Note what follows from an answer; of batches it is in the facts."""
         kind = type(message)
-        if kind is TxnOffsetCommitRequest and error not in (*rules.RETRIED[kind], *rules.BUSY):
-            self.pending_offsets = {}
-            if error is NONE:
-                self.offsets |= {tp: offset for tp, offset, *_ in message.offsets}
+        if kind is TxnOffsetCommitRequest:
+            stored = [tp for tp, each in answer.results if each is NONE]
+            self.offsets |= {tp: offset for tp, offset, *_ in message.offsets if tp in stored}
+            for tp in stored:
+                self.pending_offsets.pop(tp, None)
+            if error is not NONE and error not in (*rules.RETRIED[kind], *rules.BUSY):
+                self.pending_offsets = {}
         if self.state is State.FATAL_ERROR or kind is ProduceRequest:
             return
         if error in rules.FENCING or error in rules.FATAL[kind]:
@@ -422,6 +427,8 @@ class TransactionalMachine:
         if reply is None:
             done = self.state is State.READY or "offsets" in self.operation or self.stranded
             assert done, (self.operation, self.state)
+            if "offsets" in self.operation:
+                assert self.asked_offsets.items() <= self.offsets.items(), self.asked_offsets
         elif isinstance(reply, KafkaTimeoutError):
             self.unsettled_offsets |= "offsets" in self.operation
         else:

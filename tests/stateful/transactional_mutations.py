@@ -21,7 +21,7 @@ from kafkasim.model.client.producer.transactions.requests import (
 )
 from kafkasim.model.client.producer.transactions.sending import TransactionalSending
 from kafkasim.model.client.producer.transactions.states import State
-from kafkasim.model.errors import Errors
+from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.records import NO_SEQUENCE
 
 Original = Callable[..., Any]
@@ -136,3 +136,10 @@ def a_fenced_producer_tries_again(original: Original, self: Any, error: Errors) 
 def offsets_without_an_answer_count_as_taken(_original: Original, self: Any) -> None:
     self.owner.pending_offsets.clear()
     self.result.done()
+
+
+@_mutation(TxnOffsetCommit, "handle")
+def one_stored_offset_counts_for_all(original: Original, self: Any, response: Any) -> None:
+    if any(error is NONE for _, error in response.results):
+        self.owner.pending_offsets.clear()
+    original(self, response)

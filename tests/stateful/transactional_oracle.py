@@ -32,6 +32,7 @@ from tests.stateful.partition_leader import Leader
 LAST_EPOCH = 2**15 - 2  # of a client: the one above is for fencing
 NOBODY = (-1, -1)
 CONCURRENT, FENCED = Errors.CONCURRENT_TRANSACTIONS, Errors.PRODUCER_FENCED
+PARTITION_ERRORS = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.OFFSET_METADATA_TOO_LARGE)
 
 Producer = tuple[int, int]  # id and epoch
 
@@ -176,8 +177,11 @@ class Coordinator:
             return self.add(producer, [member])
         return NONE if member in self.members else Errors.TRANSACTION_ABORTABLE
 
-    def answer(self, message: Any, error: Errors) -> tuple[Any, Errors]:
-        """Return the answer to a request, and its error; with ``error`` nothing else happens."""
+    def answer(self, message: Any, error: Errors, which: int = 0) -> tuple[Any, Errors]:
+        """Return the answer to a request, and its error; with ``error`` nothing else happens.
+
+        An error of one partition (``PARTITION_ERRORS``) is that of the one with number ``which``.
+        """
         if isinstance(message, ProduceRequest):
             parts = []
             for part in message.partitions:
@@ -190,8 +194,11 @@ class Coordinator:
             (each,) = message.transactions
             members: list[Log | Group] = [self.logs[tp] for tp in each.partitions]
             error = error or self.add((each.producer_id, each.producer_epoch), members)
-            results = tuple([(tp, error) for tp in each.partitions])
-            return AddPartitionsToTxnResponse(NONE, (("tx", results),)), error
+            errors = dict.fromkeys(each.partitions, error)
+            if error in PARTITION_ERRORS:  # one such partition fails the request
+                errors = dict.fromkeys(each.partitions, Errors.OPERATION_NOT_ATTEMPTED)
+                errors[each.partitions[which % len(errors)]] = error
+            return AddPartitionsToTxnResponse(NONE, (("tx", tuple(errors.items())),)), error
         producer, given = (message.producer_id, message.producer_epoch), NOBODY
         match message:
             case InitProducerIdRequest():
@@ -202,15 +209,33 @@ class Coordinator:
                 error = error or self.add(producer, [self.group])
                 return AddOffsetsToTxnResponse(error), error
             case TxnOffsetCommitRequest():
-                error = error or self.verify(producer, self.group, message.transaction_version)
-                if not error:
-                    self.group.open |= {tp: offset for tp, offset, _, _ in message.offsets}
-                return TxnOffsetCommitResponse(
-                    tuple([(tp, error) for tp, *_ in message.offsets])
-                ), error
+                return self.commit_offsets(message, error, which)
             case EndTxnRequest():
                 if not error:
                     version = message.transaction_version
                     error, given = self.end(producer, message.committed, version)
                 return EndTxnResponse(error, *given), error
         raise AssertionError(message)
+
+    def commit_offsets(
+        self, message: TxnOffsetCommitRequest, error: Errors, which: int
+    ) -> tuple[TxnOffsetCommitResponse, Errors]:
+        """Answer TxnOffsetCommit: an error of one partition does not keep the others out.
+
+        A partition that the broker does not know is refused before anything else; the size of
+        metadata is looked at when the transaction is known to be open.
+        """
+        offsets = {tp: offset for tp, offset, *_ in message.offsets}
+        refused = list(offsets)[which % len(offsets)] if error in PARTITION_ERRORS else None
+        if error and refused is None:
+            return TxnOffsetCommitResponse(tuple([(tp, error) for tp in offsets])), error
+        unknown = refused if error is Errors.UNKNOWN_TOPIC_OR_PARTITION else None
+        found = NONE
+        if set(offsets) != {unknown}:
+            producer = message.producer_id, message.producer_epoch
+            found = self.verify(producer, self.group, message.transaction_version)
+        errors = dict.fromkeys(offsets, found)
+        if refused is not None and (refused is unknown or found is NONE):
+            errors[refused] = error
+        self.group.open |= {tp: offset for tp, offset in offsets.items() if errors[tp] is NONE}
+        return TxnOffsetCommitResponse(tuple(errors.items())), found or error

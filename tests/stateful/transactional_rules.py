@@ -58,11 +58,12 @@ MOVED = (Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE)
 BUSY = (Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.CONCURRENT_TRANSACTIONS)
 RETRIED: dict[type, tuple[Errors, ...]] = {
     **dict.fromkeys(TRANSACTIONAL, (*MOVED, *BUSY)),
+    AddPartitionsToTxnRequest: (Errors.UNKNOWN_TOPIC_OR_PARTITION, *MOVED, *BUSY),
     TxnOffsetCommitRequest: (
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
         *MOVED,
         Errors.COORDINATOR_LOAD_IN_PROGRESS,
         Errors.REQUEST_TIMED_OUT,
-        Errors.UNKNOWN_TOPIC_OR_PARTITION,
     ),
     ProduceRequest: (Errors.NOT_ENOUGH_REPLICAS, Errors.KAFKA_STORAGE_ERROR),
 }
@@ -92,7 +93,10 @@ FATAL: dict[type, tuple[Errors, ...]] = {
     AddPartitionsToTxnRequest: (Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING),
     AddOffsetsToTxnRequest: (Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING),
     EndTxnRequest: (Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING),
-    TxnOffsetCommitRequest: (Errors.INVALID_PRODUCER_ID_MAPPING,),
+    TxnOffsetCommitRequest: (
+        Errors.INVALID_PRODUCER_ID_MAPPING,
+        Errors.OFFSET_METADATA_TOO_LARGE,
+    ),
     ProduceRequest: (Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_ID_MAPPING),
 }
 """What follows from an error of each request, by its handler in TransactionManager."""
