@@ -297,7 +297,8 @@ class OperationTable(Table):
     kill: bool = False
     pause: Duration = 5_000_000  # how long a restarted node stays down
     topic: str | None = None
-    client_id: str | None = None  # alter-client-quotas: None is the default of all
+    client_id: str | None = None  # alter-client-quotas, like user
+    user: str | None = None
     config: Properties = {}
     remove: list[str] = []  # properties that alter-config, upgrade and deployments drop
     partition: int | None = Field(None, ge=0)

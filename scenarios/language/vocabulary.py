@@ -42,7 +42,7 @@ VERBS: Mapping[str, Verb] = {
     "elect-leader": Verb((), ("election", "topic", "partition")),
     "reassign": Verb(("topic",), ("partition", "replicas", "cancel")),
     "alter-config": Verb((), ("topic", "node", "config", "remove")),
-    "alter-client-quotas": Verb((), ("client-id", "config", "remove")),
+    "alter-client-quotas": Verb((), ("client-id", "user", "config", "remove")),
     "create-topic": Verb(("topic",), ("partitions", "replication-factor", "assignment", "config")),
     "create-partitions": Verb(("topic", "partitions"), ("assignment",)),
     "delete-topic": Verb(("topic",)),
@@ -60,9 +60,7 @@ VERBS: Mapping[str, Verb] = {
 }
 """The kinds of operations."""
 
-QUORUM_VERBS = (
-    "add-voter", "remove-voter", "describe-quorum", "update-features", "alter-client-quotas",
-)  # fmt: skip
+QUORUM_VERBS = ("add-voter", "remove-voter", "describe-quorum", "update-features")
 """Operations that address the KRaft quorum; ZooKeeper mode has none of them."""
 
 ANOMALIES: tuple[str, ...] = (

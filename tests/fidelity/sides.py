@@ -15,7 +15,7 @@ from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.variants.releases import BROKER
-from tests.fidelity import transactions_on_wire
+from tests.fidelity import quotas_on_wire, transactions_on_wire
 from tests.fidelity.adapter import OLDER, VERSIONS, from_wire, to_wire, version_of
 from tests.fidelity.real_kafka import BROKERS, RealCluster
 from tests.fidelity.real_zookeeper import RealZooKeeperCluster
@@ -225,6 +225,7 @@ _SHOWN: dict[type, Any] = {
     m.ConsumerGroupHeartbeatResponse: _heard,
     m.ConsumerGroupDescribeResponse: _consumer_groups,
     **transactions_on_wire.SHOWN,
+    **quotas_on_wire.SHOWN,
     m.ProduceResponse: lambda a, n: [
         f"{_at(p.tp)} {p.error.name} base={p.base_offset}"
         for p in sorted(a.partitions, key=lambda p: p.tp)

@@ -12,13 +12,18 @@ from kafkasim.model.controller.kraft.managers.configs import alter_client_quotas
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import Throttled
 from kafkasim.model.messages import AlterClientQuotasRequest
+from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
 
 SECOND = 1_000_000
 
 
-def manager(quotas: dict[str | None, dict[str, float]]) -> tuple[ClientQuotaManager, list[Any]]:
+def of(client_id: str | None) -> QuotaEntity:
+    return ((CLIENT_ID, client_id),)
+
+
+def manager(quotas: dict[QuotaEntity, dict[str, float]]) -> tuple[ClientQuotaManager, list[Any]]:
     out: list[Any] = []
     return ClientQuotaManager("producer_byte_rate", "Produce", lambda: quotas, out), out
 
@@ -26,7 +31,7 @@ def manager(quotas: dict[str | None, dict[str, float]]) -> tuple[ClientQuotaMana
 def test_a_quota_is_violated_as_in_kafkas_own_test() -> None:
     """ClientQuotaManagerTest.testQuotaViolation: 6300 bytes in 10.5 s are 600 a second; 500 are
     allowed, so that (600 − 500) / 500 × 10.5 s remain."""
-    quota, out = manager({None: {"producer_byte_rate": 500}})
+    quota, out = manager({of(None): {"producer_byte_rate": 500}})
     for second in range(10):
         assert quota.record("unknown", 400, second * SECOND) == 0
     assert quota.record("unknown", 2300, 10_500_000) == 2100
@@ -43,18 +48,49 @@ def test_a_first_burst_is_measured_over_ten_seconds() -> None:
 
 
 def test_a_client_has_its_own_quota_or_the_default_or_none() -> None:
-    quotas = {None: {"producer_byte_rate": 10.0}, "a": {"consumer_byte_rate": 5.0},
-              "b": {"producer_byte_rate": 7.0}}  # fmt: skip
+    quotas = {of(None): {"producer_byte_rate": 10.0}, of("a"): {"consumer_byte_rate": 5.0},
+              of("b"): {"producer_byte_rate": 7.0}}  # fmt: skip
     quota, _ = manager(quotas)
     assert [quota.limit(name) for name in ("a", "b", "c")] == [10.0, 7.0, 10.0]
     assert [quota.most_bytes(name) for name in ("a", "b")] == [100, 70]
-    quotas.pop(None)
+    quotas.pop(of(None))
     assert quota.limit("a") is None
     assert quota.record("a", 1 << 30, 0) == 0
 
 
+def test_the_most_specific_quota_applies() -> None:
+    """ClientQuotaManagerTest.testQuotaConfigPrecedence."""
+    me, any_user = (USER, "ANONYMOUS"), (USER, None)
+    client, any_client = (CLIENT_ID, "a"), (CLIENT_ID, None)
+    precedence: list[QuotaEntity] = [
+        (client, me), (any_client, me), (me,), (client, any_user), (any_client, any_user),
+        (any_user,), (client,), (any_client,),
+    ]  # fmt: skip
+    quotas = {
+        entity: {"producer_byte_rate": float(rate)} for rate, entity in enumerate(precedence, 1)
+    }
+    quota, _ = manager(quotas)
+    for rate, entity in enumerate(precedence, 1):
+        assert quota.limit("a") == rate
+        del quotas[entity]
+    assert quota.limit("a") is None
+
+
+def test_the_clients_of_a_user_share_the_users_quota() -> None:
+    quota, _ = manager({((USER, "ANONYMOUS"),): {"producer_byte_rate": 10}})
+    assert quota.record("a", 100, 0) == 0
+    assert quota.record("b", 100, 0) == 10_000
+    quota, _ = manager({of(None): {"producer_byte_rate": 10}})
+    assert quota.record("a", 100, 0) == quota.record("b", 100, 0) == 0
+
+
+def test_a_quota_of_zero_throttles_nobody() -> None:
+    quota, out = manager({of("a"): {"producer_byte_rate": 0.0}})
+    assert (quota.record("a", 1000, 0), quota.most_bytes("a"), out) == (0, 0, [])
+
+
 def test_what_is_not_sent_is_not_counted() -> None:
-    quota, _ = manager({None: {"producer_byte_rate": 10}})
+    quota, _ = manager({of(None): {"producer_byte_rate": 10}})
     assert quota.record("a", 200, 0) == 10_000
     quota.unrecord("a", 200, 0)
     assert quota.record("a", 100, 0) == 0
@@ -63,12 +99,12 @@ def test_what_is_not_sent_is_not_counted() -> None:
 def test_quotas_are_records_of_the_metadata() -> None:
     image = MetadataImage()
     asked = AlterClientQuotasRequest(
-        (("a", (("producer_byte_rate", 5.0),)), (None, (("consumer_byte_rate", 7.0),)),
-         ("b", (("producer_byte_rate", 0.0),)), ("c", (("request_percentage", 1.0),)))
+        ((of("a"), (("producer_byte_rate", 5.0),)), (of(None), (("consumer_byte_rate", 7.0),)),
+         (of("b"), (("producer_byte_rate", 0.0),)), (of("c"), (("request_percentage", 1.0),)))
     )  # fmt: skip
     records, answer = alter_client_quotas(asked, image)
-    assert records == [ClientQuotaRecord("a", "producer_byte_rate", 5.0),
-                       ClientQuotaRecord(None, "consumer_byte_rate", 7.0)]  # fmt: skip
+    assert records == [ClientQuotaRecord(of("a"), "producer_byte_rate", 5.0),
+                       ClientQuotaRecord(of(None), "consumer_byte_rate", 7.0)]  # fmt: skip
     assert [error for _, error, _ in answer.results] == [
         Errors.NONE, Errors.NONE, Errors.INVALID_REQUEST, Errors.INVALID_REQUEST,
     ]  # fmt: skip
@@ -76,12 +112,12 @@ def test_quotas_are_records_of_the_metadata() -> None:
     for offset, record in enumerate(records):
         image.apply(record, offset, 1)
     assert image.client_quotas == image.copy().client_quotas == {
-        "a": {"producer_byte_rate": 5.0}, None: {"consumer_byte_rate": 7.0},
+        of("a"): {"producer_byte_rate": 5.0}, of(None): {"consumer_byte_rate": 7.0},
     }  # fmt: skip
     assert alter_client_quotas(asked, image)[0] == []
     for offset, name in ((2, "a"), (3, None)):
         key = "producer_byte_rate" if name else "consumer_byte_rate"
-        image.apply(ClientQuotaRecord(name, key, None), offset, 1)
+        image.apply(ClientQuotaRecord(of(name), key, None), offset, 1)
     assert image.contents()[2:] == before[2:]
 
 

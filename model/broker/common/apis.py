@@ -18,6 +18,7 @@ from kafkasim.model.broker.common.forwarding import AutoTopicCreation
 from kafkasim.model.broker.common.transactions.apis import TransactionApis
 from kafkasim.model.broker.common.transactions.offset_commits import TxnOffsetCommits
 from kafkasim.model.channel import Failed
+from kafkasim.model.controller.common.client_quotas import described
 from kafkasim.model.controller.common.configs import preprocess
 from kafkasim.model.controller.common.responses import OPERATOR_REQUESTS, failed
 from kafkasim.model.controller.common.topics import name_problem
@@ -30,6 +31,7 @@ from kafkasim.model.messages import (
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteRecordsRequest,
+    DescribeClientQuotasRequest,
     DescribeProducersPartition,
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -120,6 +122,7 @@ class KafkaApis:
             ApiVersionsRequest: self.on_api_versions,
             CreateTopicsRequest: self.on_create_topics,
             **dict.fromkeys(OPERATOR_REQUESTS, self.on_operator_request),
+            DescribeClientQuotasRequest: self.on_describe_client_quotas,
             IncrementalAlterConfigsRequest: self.on_alter_configs,
             **dict.fromkeys(GROUP_REQUESTS, coordinator.on_request),
             OffsetCommitRequest: self.on_offset_commit,
@@ -317,6 +320,10 @@ class KafkaApis:
     def _knows(self, tp: TopicPartition) -> bool:
         topic = self.image.topic_by_name(tp.topic)
         return topic is not None and tp.partition in topic.partitions
+
+    def on_describe_client_quotas(self, item: Request, now: int) -> None:
+        """Respond with quotas of the metadata; in ZooKeeper mode they are read from znodes."""
+        self.respond(item, described(item.message, self.image.client_quotas), now)
 
     # ------------------------------------------------------------------------ for the controller
 

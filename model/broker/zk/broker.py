@@ -13,8 +13,6 @@
 These are the lanes. The broker registers by an ephemeral znode whose czxid is its broker epoch.
 When the session expires it registers again in a new session, and serves clients in between. The
 logs are loaded when the first LeaderAndIsr names them.
-
-Left out: quotas, which are in ZooKeeper below /config/clients.
 """
 
 from __future__ import annotations
@@ -44,9 +42,9 @@ from kafkasim.model.facts import BrokerState
 from kafkasim.model.messages import (
     AddRaftVoterRequest,
     AllocateProducerIdsRequest,
-    AlterClientQuotasRequest,
     AlterPartitionRequest,
     ControlledShutdownRequest,
+    DescribeClientQuotasRequest,
     DescribeQuorumRequest,
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
@@ -72,12 +70,11 @@ FOR_CONTROLLER = (
 
 NOT_SERVED = (
     AddRaftVoterRequest,
-    AlterClientQuotasRequest,
     DescribeQuorumRequest,
     RemoveRaftVoterRequest,
     UnregisterBrokerRequest,
 )
-"""Requests that no broker serves here; of these Kafka serves AlterClientQuotas, on any broker."""
+"""Requests that no broker serves in ZooKeeper mode."""
 
 
 class ZkBroker(BrokerProcess):
@@ -157,6 +154,7 @@ class ZkBroker(BrokerProcess):
         apis.add_handlers(control.handlers)
         apis.add_handlers(dict.fromkeys(FOR_CONTROLLER, self._ask_controller))
         apis.add_handlers(dict.fromkeys(NOT_SERVED, self._refuse))
+        apis.add_handlers({DescribeClientQuotasRequest: apis.on_operator_request})
         return epochs
 
     # --------------------------------------------------------------------------- start and stop

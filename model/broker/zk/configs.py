@@ -1,11 +1,12 @@
 """Dynamic settings in ZooKeeper mode: changes below /config take effect while brokers run.
 
-Models ZkConfigManager with TopicConfigHandler and BrokerConfigHandler, and DynamicBrokerConfig.
+Models ZkConfigManager with TopicConfigHandler, BrokerConfigHandler, UserConfigHandler and
+ClientIdConfigHandler, and DynamicBrokerConfig.
 Whoever changes settings writes them into their znode and adds a child below /config/changes. Every
 broker watches that path and reads the settings that each new child names; when it starts it reads
 all settings. Everything runs on lane ``zk-config``.
 
-Left out: settings of users, clients and IPs; the purge of children after 15 minutes.
+Left out: settings of IPs, credentials of users; the purge of children after 15 minutes.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kafkasim.model.controller.common.image import EVERY_BROKER
+from kafkasim.model.controller.zk.admin.quotas import rates_in, read_quotas
 from kafkasim.model.controller.zk.events import EventQueue, Steps
 from kafkasim.model.controller.zk.store.zk_data import (
     CONFIG_CHANGES,
+    QUOTA,
     TOPIC_CONFIGS,
     ConfigChange,
     broker_config_path,
     config_path,
+    quota_entity_at,
 )
 from kafkasim.model.messages.clients.admin import BROKER, TOPIC
 from kafkasim.model.zookeeper.ops import GetChildren, GetData, ZkError
@@ -86,6 +90,7 @@ class ZkConfigManager:
             yield from self._topic(topic)
         for broker in ("", str(self.broker_id)):
             yield from self._broker(broker)
+        self.image.client_quotas = yield from read_quotas()
         self._loaded = True
 
     def _process_notifications(self) -> Steps:
@@ -100,6 +105,8 @@ class ZkConfigManager:
                     yield from self._topic(change.resource_name)
                 elif change.resource_type == BROKER:
                     yield from self._broker(change.resource_name)
+                elif change.resource_type == QUOTA:
+                    yield from self._quota(change.resource_name)
 
     def _topic(self, topic: str) -> Steps:
         """Take a topic's settings over (TopicConfigHandler)."""
@@ -116,6 +123,13 @@ class ZkConfigManager:
             self._zxids[topic] = zxid
             self.image.configs[topic] = dict(entries)
             self.replicas.config_changed(topic)
+
+    def _quota(self, path: str) -> Steps:
+        """Take an entity's quotas over (QuotaConfigHandler)."""
+        (found,) = yield (GetData(path),)
+        self.image.client_quotas.pop(quota_entity_at(path), None)
+        if rates := rates_in(found):
+            self.image.client_quotas[quota_entity_at(path)] = rates
 
     def _broker(self, name: str) -> Steps:
         """Take over this broker's settings, or for '' all brokers' (BrokerConfigHandler)."""

@@ -7,7 +7,7 @@ the same image from UpdateMetadata. The values inside (:class:`BrokerImage`,
 below the topics.
 
 Kafka makes a new image for each delta. Here a :class:`MetadataDelta` applies records to the one
-image at once and notes what they touched. Left out: ACLs, quotas, SCRAM.
+image at once and notes what they touched. Left out: ACLs, SCRAM.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from kafkasim.model.controller.common.records import (
     UnregisterBrokerRecord,
 )
 from kafkasim.model.directories import MIGRATING
+from kafkasim.model.messages.clients.admin import QuotaEntity
 from kafkasim.model.values import value
 
 EVERY_BROKER = -1
@@ -148,7 +149,7 @@ class MetadataImage:
         self.topic_names: dict[str, str] = {}  # name to topic id
         self.configs: dict[str, dict[str, str]] = {}  # topic name to its own settings
         self.broker_configs: dict[int, dict[str, str]] = {}  # dynamic; −1: the default of all
-        self.client_quotas: dict[str | None, dict[str, float]] = {}  # None: the default
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
 
@@ -222,7 +223,7 @@ class MetadataImage:
             _settings(self.broker_configs),
             sorted(self.features.items()),
             self.next_producer_id,
-            *[(name or "", sorted(own.items())) for name, own in self.client_quotas.items()],
+            *[(entity, sorted(own.items())) for entity, own in self.client_quotas.items()],
         )
 
     def apply(self, record: Any, offset: int, epoch: int) -> None:
@@ -308,11 +309,11 @@ class MetadataImage:
             entries[record.name] = record.value
 
     def _client_quota(self, record: ClientQuotaRecord, offset: int) -> None:
-        entries = self.client_quotas.setdefault(record.client_id, {})
+        entries = self.client_quotas.setdefault(record.entity, {})
         if record.value is None:
             entries.pop(record.key, None)
             if not entries:
-                del self.client_quotas[record.client_id]
+                del self.client_quotas[record.entity]
         else:
             entries[record.key] = record.value
 

@@ -3,7 +3,7 @@
 A record is the ``value`` of a ``Record`` in a batch of ``__cluster_metadata-0``. In KRaft mode the
 metadata changes only by replaying records into a ``MetadataImage``.
 
-Left out on purpose: ACLs, quotas, delegation tokens, and transactions of the metadata log (an event
+Left out on purpose: ACLs, delegation tokens, and transactions of the metadata log (an event
 with more records than a batch may hold is not atomic). The fields ``reason`` and ``unclean`` are
 not Kafka's: they tell the trace why a partition changed.
 """
@@ -14,6 +14,7 @@ import zlib
 from dataclasses import field
 from typing import Any
 
+from kafkasim.model.messages.clients.admin import QuotaEntity
 from kafkasim.model.records import RecordBatch
 from kafkasim.model.values import value
 
@@ -162,12 +163,9 @@ class ConfigRecord:
 
 @value
 class ClientQuotaRecord:
-    """A quota of a client id, None for the default.
+    """A quota of an entity. ``value`` is in bytes a second; None removes it."""
 
-    ``value`` is in bytes a second; None removes it.
-    """
-
-    client_id: str | None
+    entity: QuotaEntity
     key: str
     value: float | None
 

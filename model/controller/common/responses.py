@@ -32,6 +32,8 @@ from kafkasim.model.messages import (
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     ElectLeadersRequest,
@@ -59,6 +61,11 @@ _FORWARDED: dict[type, type] = {
 }
 """Forwarded requests whose response is an error and a list of results."""
 
+_LISTS: dict[type, type] = {
+    **_FORWARDED,
+    DescribeClientQuotasRequest: DescribeClientQuotasResponse,  # a broker answers it itself
+}
+
 _OF_THE_QUORUM: dict[type, type] = {
     AddRaftVoterRequest: RaftVoterResponse,
     DescribeQuorumRequest: DescribeQuorumResponse,
@@ -85,7 +92,7 @@ def not_controller(request: Any) -> Any:
 
 def failed(request: Any, error: Errors) -> Any:
     """Return the response that says that the whole request failed with ``error``."""
-    response = _FORWARDED.get(type(request))
+    response = _LISTS.get(type(request))
     if response is not None:
         return response(error, ())
     response = _ERROR_ALONE.get(type(request))

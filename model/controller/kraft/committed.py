@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.client_quotas import entity_text
 from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
 from kafkasim.model.controller.common.deltas.snapshot import Snapshot, load_snapshot
 from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
@@ -142,9 +143,8 @@ class CommittedMetadata:
     def _quota_changed(
         self, record: ClientQuotaRecord, offset: int, batch: RecordBatch, before: Any
     ) -> ConfigChanged:
-        name = "<default>" if record.client_id is None else record.client_id
         text = None if record.value is None else f"{record.value:g}"
-        return ConfigChanged(offset, f"client-id:{name}", record.key, text)
+        return ConfigChanged(offset, entity_text(record.entity), record.key, text)
 
     def _broker_changed(
         self, record: Any, offset: int, batch: RecordBatch, before: Any

@@ -7,6 +7,9 @@ response.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeAlias
+
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages.base import HEADER, PER_PARTITION, Message
 from kafkasim.model.records import TopicPartition
@@ -113,18 +116,51 @@ class IncrementalAlterConfigsResponse(Message):
     results: tuple[tuple[str, str, Errors, str], ...]  # (type, name, error, message)
 
 
+USER, CLIENT_ID = "user", "client-id"
+"""The types of quota entities; Kafka has the type ``ip`` besides."""
+
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""What a quota is of: a user, a client id or both, each (type, name); name None is the default.
+
+It is sorted by type: :func:`quota_entity`.
+"""
+
+MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
+"""How a component of a filter matches: this name, the default, any entity of the type."""
+
+
+def quota_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
+    """Return the entity of these parts; of two parts of one type the last one counts."""
+    return tuple(sorted(dict(parts).items()))
+
+
 @value
 class AlterClientQuotasRequest(Message):
-    """Set quotas of client ids (KIP-546)."""
+    """Set quotas of clients (KIP-546)."""
 
-    # (client id, None for the default; (key, value in bytes a second, None to remove it), …)
-    entries: tuple[tuple[str | None, tuple[tuple[str, float | None], ...]], ...]
+    # (entity, ((key, value in bytes a second, None to remove it), …))
+    entries: tuple[tuple[QuotaEntity, tuple[tuple[str, float | None], ...]], ...]
 
 
 @value
 class AlterClientQuotasResponse(Message):
     error: Errors
-    results: tuple[tuple[str | None, Errors, str], ...]  # (client id, error, message)
+    results: tuple[tuple[QuotaEntity, Errors, str], ...]  # (entity, error, message)
+
+
+@value
+class DescribeClientQuotasRequest(Message):
+    """Ask for the quotas of the entities that match all components (KIP-546)."""
+
+    # (entity type; MATCH_EXACT, MATCH_DEFAULT or MATCH_SPECIFIED; the name of an exact match)
+    components: tuple[tuple[str, int, str | None], ...]
+    strict: bool = False  # an entity must have no type besides
+
+
+@value
+class DescribeClientQuotasResponse(Message):
+    error: Errors
+    entries: tuple[tuple[QuotaEntity, tuple[tuple[str, float], ...]], ...]
 
 
 @value

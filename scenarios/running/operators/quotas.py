@@ -1,10 +1,14 @@
-"""How an operator sets the quotas of clients (kafka-configs.sh --entity-type clients)."""
+"""How an operator sets the quotas of clients (kafka-configs.sh, entity types clients and users)."""
 
 from __future__ import annotations
 
+from kafkasim.model.controller.common.client_quotas import entity_text
 from kafkasim.model.errors import Errors
+from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity, quota_entity
 from kafkasim.scenarios.language.tables import OperationTable
 from kafkasim.sim.apps.client_port import ClientPort
+
+DEFAULT_NAME = "<default>"
 
 
 async def alter_client_quotas(
@@ -13,6 +17,16 @@ async def alter_client_quotas(
     """Set the quotas of ``config``, drop those of ``remove``; return (entity, error, message)."""
     rates: dict[str, float | None] = dict.fromkeys(operation.remove)
     rates |= {key: float(str(rate)) for key, rate in operation.config.items()}
-    entries = ((operation.client_id, tuple(rates.items())),)
+    entries = ((_entity(operation), tuple(rates.items())),)
     answer = await port.call("admin.alter_client_quotas", entries)
-    return [(f"client-id:{of}", error, message) for of, error, message in answer.results]
+    return [(entity_text(of), error, message) for of, error, message in answer.results]
+
+
+def _entity(operation: OperationTable) -> QuotaEntity:
+    """Return the user, the client id or both; if neither is given, the default client id."""
+    given = {USER: operation.user, CLIENT_ID: operation.client_id}
+    parts = [(kind, name) for kind, name in given.items() if name is not None]
+    return quota_entity(
+        [(kind, None if name == DEFAULT_NAME else name) for kind, name in parts]
+        or [(CLIENT_ID, None)]
+    )

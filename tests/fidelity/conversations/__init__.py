@@ -12,6 +12,7 @@ from tests.fidelity.conversations import (
     group_admin,
     groups,
     operators,
+    quotas,
     records,
     transactions,
 )
@@ -34,6 +35,7 @@ CONVERSATIONS: dict[str, Callable[[Talk], None]] = {
     "moving": operators.moving,
     "through another broker": operators.through_another_broker,
     "features": operators.features,
+    "quotas of clients": quotas.client_quotas,
     "deleting records": records.deleting_records,
     "transactions": transactions.transactions,
     "transactions of version 2": transactions.transactions_of_two,

@@ -1,11 +1,13 @@
 """The bandwidth quotas of clients: Kafka's ClientQuotaManager and QuotaUtils.
 
-``producer_byte_rate`` and ``consumer_byte_rate`` limit what one client id sends to or gets from
-this broker, in bytes a second. A client above its rate is answered at once, with the throttle time
-in the answer; its connection stays muted for that long, and the client waits as well (KIP-219;
-KAFKA.md, 1.9).
+``producer_byte_rate`` and ``consumer_byte_rate`` limit what a user, a client id or a client id of a
+user sends to or gets from this broker, in bytes a second. Clients with one quota share it. A client
+above its rate is answered at once, with the throttle time in the answer; its connection stays muted
+for that long, and the client waits as well (KIP-219; KAFKA.md, 1.9).
 
-Left out: quotas of users and of request time, custom callbacks, the metrics' expiry.
+There is no authentication: every client is the user ANONYMOUS.
+
+Left out: quotas of request time, custom callbacks, the metrics' expiry.
 """
 
 from __future__ import annotations
@@ -15,9 +17,15 @@ from typing import Any
 
 from kafkasim.model.broker.common.quotas.rate import SAMPLES, Rate
 from kafkasim.model.facts import Throttled
+from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity
 
-Quotas = Mapping[str | None, Mapping[str, float]]
-"""Client id, None for the default, to its quotas."""
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
+
+ANONYMOUS = "ANONYMOUS"
+"""The user of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""
+
+Tags = tuple[str, str]
+"""Who shares a measured rate: user and client id, "" for all of them."""
 
 
 class ClientQuotaManager:
@@ -28,7 +36,7 @@ class ClientQuotaManager:
         self._api = api
         self._quotas = quotas
         self._out = out
-        self._rates: dict[str, Rate] = {}
+        self._rates: dict[Tags, Rate] = {}
 
     @property
     def enabled(self) -> bool:
@@ -36,27 +44,32 @@ class ClientQuotaManager:
         return bool(self._quotas())
 
     def limit(self, client_id: str) -> float | None:
-        """Return a client's quota in bytes a second: its own, else the default, else None."""
+        """Return a client's quota in bytes a second, None without one."""
+        return self._applied(client_id)[1]
+
+    def _applied(self, client_id: str) -> tuple[Tags, float | None]:
+        """Return the most specific quota of a client, and who shares it (DefaultQuotaCallback)."""
         quotas = self._quotas()
-        for name in (client_id, None):
-            if self._key in quotas.get(name, {}):
-                return quotas[name][self._key]
-        return None
+        for entity, tags in _precedence(client_id):
+            if self._key in quotas.get(entity, {}):
+                return tags, quotas[entity][self._key]
+        return ("", client_id), None
 
     def record(self, client_id: str, size: int, now: int) -> int:
         """Count bytes; return the throttle time in ms, 0 within the quota.
 
         The time is that after which the same bytes are within the quota (QuotaUtils.throttleTime):
-        (rate − limit) / limit × the measured window.
+        (rate − limit) / limit × the measured window. A limit of 0, which ZooKeeper mode accepts,
+        throttles nobody: Kafka's conversion to int makes −1 of the infinite time.
         """
-        limit = self.limit(client_id)
+        tags, limit = self._applied(client_id)
         if limit is None:
             return 0
         now_ms = now // 1000
-        rate = self._rates.setdefault(client_id, Rate())
+        rate = self._rates.setdefault(tags, Rate())
         rate.record(size, now_ms)
         measured = rate.measure(now_ms)
-        if measured <= limit:
+        if measured <= limit or not limit:
             return 0
         throttle_ms = int((measured - limit) / limit * rate.window_ms(now_ms) + 0.5)
         self._out.append(Throttled(client_id, self._api, throttle_ms))
@@ -64,10 +77,25 @@ class ClientQuotaManager:
 
     def unrecord(self, client_id: str, size: int, now: int) -> None:
         """Take bytes back that are not sent after all (unrecordQuotaSensor)."""
-        self._rates[client_id].record(-size, now // 1000)
+        self._rates[self._applied(client_id)[0]].record(-size, now // 1000)
 
     def most_bytes(self, client_id: str) -> int | None:
         """Return what fits into the quota's windows, None without a quota
         (getMaxValueInQuotaWindow)."""
         limit = self.limit(client_id)
         return None if limit is None else int(limit * (SAMPLES - 1))
+
+
+def _precedence(client_id: str) -> tuple[tuple[QuotaEntity, Tags], ...]:
+    """Return the entities whose quota may apply to a client, the most specific one first."""
+    both, user, client = (ANONYMOUS, client_id), (ANONYMOUS, ""), ("", client_id)
+    return (
+        (((CLIENT_ID, client_id), (USER, ANONYMOUS)), both),
+        (((CLIENT_ID, None), (USER, ANONYMOUS)), both),
+        (((USER, ANONYMOUS),), user),
+        (((CLIENT_ID, client_id), (USER, None)), both),
+        (((CLIENT_ID, None), (USER, None)), both),
+        (((USER, None),), user),
+        (((CLIENT_ID, client_id),), client),
+        (((CLIENT_ID, None),), client),
+    )

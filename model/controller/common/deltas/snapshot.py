@@ -97,8 +97,8 @@ def image_values(image: MetadataImage, digest: int) -> list[Any]:
         values += [ConfigRecord(name, key, entries[key]) for key in entries]
     for broker_id, entries in image.broker_configs.items():
         values += [BrokerConfigRecord(broker_id, key, entries[key]) for key in entries]
-    for client_id, quotas in image.client_quotas.items():
-        values += [ClientQuotaRecord(client_id, key, quotas[key]) for key in quotas]
+    for entity, quotas in image.client_quotas.items():
+        values += [ClientQuotaRecord(entity, key, quotas[key]) for key in quotas]
     if image.next_producer_id:
         values.append(ProducerIdsRecord(-1, -1, image.next_producer_id))
     return values

@@ -10,6 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.model.config import BrokerConfig
+from kafkasim.model.controller.common.client_quotas import (
+    QUOTA_KEYS,
+    entity_problem,
+    entity_text,
+)
 from kafkasim.model.controller.common.configs import broker_id_of, config_problem
 from kafkasim.model.controller.common.image import EVERY_BROKER, MetadataImage
 from kafkasim.model.controller.common.records import (
@@ -27,13 +32,9 @@ from kafkasim.model.messages import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kafkasim.model.messages.clients.admin import TOPIC
+from kafkasim.model.messages.clients.admin import TOPIC, QuotaEntity
 
 MIN_ISR = "min.insync.replicas"
-
-
-QUOTA_KEYS = ("producer_byte_rate", "consumer_byte_rate")
-"""Quotas of client ids that are modelled; Kafka has request_percentage and others besides."""
 
 
 def alter_client_quotas(
@@ -41,24 +42,42 @@ def alter_client_quotas(
 ) -> tuple[list[Any], AlterClientQuotasResponse]:
     """Return the records that set quotas (ClientQuotaControlManager.alterClientQuotas)."""
     records: list[Any] = []
-    results = []
-    for client_id, changes in request.entries:
-        error, message = Errors.NONE, ""
-        for key, rate in changes:
-            if key not in QUOTA_KEYS:
-                error, message = Errors.INVALID_REQUEST, f"Invalid configuration key {key}"
-            elif rate is not None and rate <= 0:
-                error = Errors.INVALID_REQUEST
-                message = f"Quota {key} must be greater than 0"
-        if error is Errors.NONE:
-            known = image.client_quotas.get(client_id, {})
+    messages: dict[QuotaEntity, str] = {}
+    for entity, changes in request.entries:
+        rates = dict(changes)
+        if entity in messages or len(rates) < len(changes):
+            messages[entity] = f"Ignoring duplicate entity {entity_text(entity)}"
+            continue
+        messages[entity] = entity_problem(entity) or _rates_problem(rates)
+        if not messages[entity]:
+            known = image.client_quotas.get(entity, {})
             records += [
-                ClientQuotaRecord(client_id, key, rate)
-                for key, rate in changes
+                ClientQuotaRecord(entity, key, rate)
+                for key, rate in rates.items()
                 if known.get(key) != rate
             ]
-        results.append((client_id, error, message))
+    results = [
+        (entity, Errors.INVALID_REQUEST if message else Errors.NONE, message)
+        for entity, message in messages.items()
+    ]
     return records, AlterClientQuotasResponse(Errors.NONE, tuple(results))
+
+
+def _rates_problem(rates: dict[str, float | None]) -> str:
+    """Return why these quotas cannot be set, "" if they can (validateQuotaKeyValue).
+
+    Nothing is wrong with the removal of an unknown key.
+    """
+    for key, rate in rates.items():
+        if rate is None:
+            continue
+        if key not in QUOTA_KEYS:
+            return f"Invalid configuration key {key}"
+        if rate <= 0:
+            return f"Quota {key} must be greater than 0"
+        if rate % 1 > 1e-6:
+            return f"{key} cannot be a fractional value."
+    return ""
 
 
 class ConfigurationControlManager:

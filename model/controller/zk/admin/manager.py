@@ -1,9 +1,10 @@
 """ZkAdminManager: serves what operators ask of topics and settings.
 
 They are served on lane ``zk-admin``; in Kafka they block a request handler. Only the broker that
-is the controller serves requests about topics. Every broker writes settings, and creates topics
-that its clients need. A request that creates partitions or deletes topics is answered when this
-broker's metadata cache shows the result, and with REQUEST_TIMED_OUT if that takes too long.
+is the controller serves requests about topics. Every broker reads and writes quotas of clients,
+writes settings, and creates topics that its clients need. A request that creates partitions or
+deletes topics is answered when this broker's metadata cache shows the result, and with
+REQUEST_TIMED_OUT if that takes too long.
 
 A request whose ZooKeeper session expires is answered with NOT_CONTROLLER, and clients send it
 again. In Kafka a broker goes on with it in its next session.
@@ -17,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.controller.common.topics import METADATA_TOPIC
+from kafkasim.model.controller.zk.admin import quotas
 from kafkasim.model.controller.zk.admin.refusals import not_controller
 from kafkasim.model.controller.zk.admin.settings import SettingsWriter
 from kafkasim.model.controller.zk.admin.topics import Outcome, TopicWriter
@@ -24,12 +26,15 @@ from kafkasim.model.controller.zk.admin.waiting import TopicPurgatory
 from kafkasim.model.controller.zk.events import EventQueue, Steps
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeClientQuotasRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -39,17 +44,26 @@ if TYPE_CHECKING:
     import random
 
     from kafkasim.model.config import BrokerConfig
+    from kafkasim.model.controller.common.configs import Problem
     from kafkasim.model.controller.common.image import MetadataImage
     from kafkasim.model.controller.zk.controller import KafkaController
+    from kafkasim.model.messages.clients.admin import QuotaEntity
 
 LANE = "zk-admin"
 NONE = Errors.NONE
 LATE = (Errors.REQUEST_TIMED_OUT, "")
+ANYWHERE = (
+    AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
+    IncrementalAlterConfigsRequest,
+)
+"""The requests that every broker serves, not only the controller."""
+
 Answer = Callable[[Any, int], None]
 
 
 class ZkAdminManager:
-    """Serves CreateTopics, CreatePartitions, DeleteTopics and IncrementalAlterConfigs."""
+    """Serves what operators ask of topics, settings and quotas of clients."""
 
     def __init__(
         self,
@@ -62,6 +76,7 @@ class ZkAdminManager:
         self.image = image
         self.topics = TopicWriter(image, config, rng)
         self.settings = SettingsWriter(controller.process.out, image)
+        self.quotas = quotas.QuotaWriter(controller.process.out)
         self.purgatory = TopicPurgatory(controller.process.timers, image)
         self.queue = EventQueue(controller.process, controller.zk, LANE)
         self.serving: dict[type, Callable[[Any, Answer], Steps]] = {
@@ -69,6 +84,8 @@ class ZkAdminManager:
             CreatePartitionsRequest: self._create_partitions,
             DeleteTopicsRequest: self._delete_topics,
             IncrementalAlterConfigsRequest: self._alter_configs,
+            AlterClientQuotasRequest: self._alter_quotas,
+            DescribeClientQuotasRequest: self._describe_quotas,
         }
 
     def serve(self, request: Any, answer: Answer) -> None:
@@ -78,8 +95,7 @@ class ZkAdminManager:
         """
         serve = self.serving.get(type(request))
         if serve is not None:
-            anywhere = isinstance(request, IncrementalAlterConfigsRequest)
-            self._put(request, serve, answer, anywhere=anywhere)
+            self._put(request, serve, answer, anywhere=isinstance(request, ANYWHERE))
         elif isinstance(request, ElectLeadersRequest):
             self.controller.requests.serve(request, partial(self._elected, request, answer))
         else:
@@ -228,3 +244,15 @@ class ZkAdminManager:
             error, message = yield from self.settings.alter(resource)
             results.append((resource.resource_type, resource.resource_name, error, message))
         answer(IncrementalAlterConfigsResponse(NONE, tuple(results)), self.queue.now)
+
+    def _alter_quotas(self, request: AlterClientQuotasRequest, answer: Answer) -> Steps:
+        """Set quotas, entity by entity; one that is named twice has its last outcome."""
+        results: dict[QuotaEntity, Problem] = {}
+        for entity, changes in request.entries:
+            results[entity] = yield from self.quotas.alter(entity, changes)
+        rows = tuple([(entity, *problem) for entity, problem in results.items()])
+        answer(AlterClientQuotasResponse(NONE, rows), self.queue.now)
+
+    def _describe_quotas(self, request: DescribeClientQuotasRequest, answer: Answer) -> Steps:
+        response = yield from quotas.describe(request)
+        answer(response, self.queue.now)

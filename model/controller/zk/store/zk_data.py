@@ -6,6 +6,9 @@ tokens, features, the migration to KRaft.
 
 from __future__ import annotations
 
+from urllib.parse import quote, unquote
+
+from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity, quota_entity
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.values import value
 
@@ -20,8 +23,11 @@ ISR_CHANGES = "/isr_change_notification"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+USER_CONFIGS = "/config/users"
+CLIENT_CONFIGS = "/config/clients"
+CLIENTS = "clients"  # the name of the znode below a user's that holds those of its clients
 CONFIG_CHANGES = "/config/changes"
-EVERY_BROKER_NAME = "<default>"
+DEFAULT_NAME = "<default>"
 PRODUCER_IDS = "/latest_producer_id_block"
 
 PERSISTENT_PATHS = (
@@ -31,6 +37,8 @@ PERSISTENT_PATHS = (
     "/config",
     TOPIC_CONFIGS,
     BROKER_CONFIGS,
+    USER_CONFIGS,
+    CLIENT_CONFIGS,
     CONFIG_CHANGES,
     "/admin",
     DELETE_TOPICS,
@@ -138,17 +146,24 @@ class ReassignPartitions:
 
 @value
 class ConfigEntries:
-    """Data of ``/config/topics/T``, ``/config/brokers/N`` and ``/config/brokers/<default>``."""
+    """Data of ``/config/topics/T``, ``/config/brokers/N`` and ``/config/brokers/<default>``, and of
+    quotas: see :func:`quota_path`."""
 
     entries: tuple[tuple[str, str], ...]
 
 
 @value
 class ConfigChange:
-    """Data of ``/config/changes/config_change_N``: which topic or broker has new settings."""
+    """Data of ``/config/changes/config_change_N``: which topic or broker has new settings.
+
+    Of new quotas the type is :data:`QUOTA` and the name the path of their znode.
+    """
 
     resource_type: str
     resource_name: str
+
+
+QUOTA = "quota"
 
 
 @value
@@ -192,4 +207,32 @@ def config_path(topic: str) -> str:
 
 def broker_config_path(broker: str) -> str:
     """Return ``/config/brokers/N``; an empty name stands for the default of all brokers."""
-    return f"{BROKER_CONFIGS}/{broker or EVERY_BROKER_NAME}"
+    return f"{BROKER_CONFIGS}/{broker or DEFAULT_NAME}"
+
+
+def quota_path(entity: QuotaEntity) -> str:
+    """Return ``/config/users/U``, ``/config/clients/C`` or ``/config/users/U/clients/C``."""
+    names = dict(entity)
+    path = "/config"
+    if USER in names:
+        path += f"/users/{_sanitized(names[USER])}"
+    if CLIENT_ID in names:
+        path += f"/{CLIENTS}/{_sanitized(names[CLIENT_ID])}"
+    return path
+
+
+def quota_entity_at(path: str) -> QuotaEntity:
+    """Return the entity whose quotas stand at a path."""
+    parts = path.removeprefix("/config/").split("/")
+    kinds = {"users": USER, CLIENTS: CLIENT_ID}
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return quota_entity([(kinds[kind], _desanitized(name)) for kind, name in pairs])
+
+
+def _sanitized(name: str | None) -> str:
+    """Return a name as it stands in a path (Sanitizer.sanitize)."""
+    return DEFAULT_NAME if name is None else quote(name, safe="").replace("~", "%7E")
+
+
+def _desanitized(name: str) -> str | None:
+    return None if name == DEFAULT_NAME else unquote(name)
