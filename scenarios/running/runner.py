@@ -90,7 +90,7 @@ class ScenarioRun:
         self.standstill = Standstill(self.trace, self.invariants.losses, self.progress.positions)
         clients = self.cluster.clients
         self.unborn = Unborn(self.trace, clients.transactional_ids, clients.members)
-        self.static_leaders = StaticLeaders(self.trace)
+        self.static_leaders = StaticLeaders(self.trace, self._tells_static_leader)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.losses)
         self.resets = NeedlessResets(self.trace, self.invariants.losses, _own_groups(scenario))
@@ -228,6 +228,10 @@ class ScenarioRun:
         self.stall_excuse = self.progress.stall_excuse(
             self.missing, self.faults.excuse, self._why_it_waits
         )
+
+    def _tells_static_leader(self, node: str) -> bool:
+        rules = self.cluster.settings.broker_rules(node).group
+        return rules.skips_assignment_of_returning_leader()
 
     def _why_it_waits(self, line: str) -> str:
         waits = (self.standstill.excuse, self.unborn.excuse, self.static_leaders.excuse)
