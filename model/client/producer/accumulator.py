@@ -213,10 +213,11 @@ class RecordAccumulator:
             self._packing.expect_no_gain(batch.queue.tp.topic, ratio)
         parts = batch.split(limit, self._last_number + 1)
         self._last_number = last = parts[-1].number
-        in_flight = batch.queue.sequences.in_flight
-        if batch in in_flight:
-            at = in_flight.index(batch)
-            in_flight[at : at + 1] = parts
+        sequences = batch.queue.sequences
+        if batch in sequences.in_flight:
+            sequences.remove(batch)
+            for part in parts:
+                sequences.track(part)
         batch.done = True
         del self.incomplete[batch.number]
         for part in parts:

@@ -13,18 +13,23 @@ from typing import TYPE_CHECKING
 from kafkasim.model.client.producer.compression import estimated_size
 from kafkasim.model.records import (
     BATCH_OVERHEAD,
+    MAX_SEQUENCE,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     Record,
     RecordBatch,
     TopicPartition,
-    add_sequence,
     record_size,
 )
 
 if TYPE_CHECKING:
     from kafkasim.model.client.producer.compression import Packing
+
+
+def java_int(total: int) -> int:
+    """Return what Java's int holds for a sum of two: it overflows to negative numbers."""
+    return total if total <= MAX_SEQUENCE else total - 2 * (MAX_SEQUENCE + 1)
 
 
 class ProducerBatch:
@@ -85,8 +90,8 @@ class ProducerBatch:
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record."""
-        return add_sequence(self.base_sequence, len(self.records) - 1)
+        """The sequence of the last record; negative if one before it is the largest."""
+        return java_int(self.base_sequence + len(self.records) - 1)
 
     @property
     def record_ids(self) -> tuple[int, ...]:
@@ -135,7 +140,8 @@ class ProducerBatch:
         """Return batches of at most ``limit`` bytes with the same records, in order.
 
         The parts are numbered from ``first_number``. They keep the creation time, continue the
-        sequence, and count as never sent.
+        sequence, and count as never sent. Behind the largest sequence theirs are negative, as in
+        Kafka; brokers refuse them.
         """
         parts: list[ProducerBatch] = []
         base_timestamp = 0
@@ -153,7 +159,7 @@ class ProducerBatch:
                 base_timestamp = record.timestamp_ms
                 size = self._size_in(part, record, base_timestamp)
                 if self.base_sequence != NO_SEQUENCE:
-                    base = add_sequence(self.base_sequence, index)
+                    base = java_int(self.base_sequence + index)
                     part.set_sequence(self.producer_id, self.producer_epoch, base)
                 parts.append(part)
             part.records.append(record)
@@ -174,6 +180,10 @@ class ProducerBatch:
         return record_size(
             key_size, payload, len(part.records), record.timestamp_ms - base_timestamp
         )
+
+
+def _place(batch: ProducerBatch) -> tuple[int, int, int]:
+    return batch.producer_id, batch.producer_epoch, batch.base_sequence
 
 
 class TxnPartitionEntry:
@@ -198,8 +208,27 @@ class TxnPartitionEntry:
         self.next_sequence = 0
         self.last_acked_sequence = -1
         self.last_acked_offset = -1  # of this producer id and epoch
-        self.in_flight: list[ProducerBatch] = []  # with a sequence and without a result, in order
+        self.in_flight: list[ProducerBatch] = []  # with a sequence and without a result; see track
         self.unresolved: int | None = None  # the sequence after a batch that expired when sent
+
+    def is_next(self, sequence: int) -> bool:
+        """Return whether a sequence follows on the last one that was acknowledged.
+
+        In Kafka 0 does not follow on the largest (TransactionManager.isNextSequence).
+        """
+        return sequence - self.last_acked_sequence == 1
+
+    def track(self, batch: ProducerBatch) -> None:
+        """Count a batch as in flight, in the order of producer id, epoch and sequence.
+
+        The order is by number (PRODUCER_BATCH_COMPARATOR): after the largest sequence a batch with
+        sequence 0 stands before those that were sent before it.
+        """
+        in_flight = self.in_flight
+        at = len(in_flight)
+        while at and _place(in_flight[at - 1]) > _place(batch):
+            at -= 1
+        in_flight.insert(at, batch)
 
     def remove(self, batch: ProducerBatch) -> None:
         """Stop counting a batch as in flight."""

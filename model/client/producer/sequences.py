@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kafkasim.model.client.producer.batches import TxnPartitionEntry
+from kafkasim.model.client.producer.batches import TxnPartitionEntry, java_int
 from kafkasim.model.records import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -111,7 +111,7 @@ class ProducerSequences:
         batch.producer_epoch = entry.producer_epoch
         batch.base_sequence = sequence
         entry.next_sequence = add_sequence(sequence, len(batch.records))
-        entry.in_flight.append(batch)
+        entry.track(batch)
 
     def is_current(self, entry: TxnPartitionEntry) -> bool:
         """Return whether a partition's sequences belong to the current producer id and epoch."""
@@ -136,14 +136,15 @@ class ProducerSequences:
 
         The batches in flight behind it move down (TxnPartitionMap.adjustSequencesDueToFailedBatch).
         """
-        entry = batch.queue.sequences
+        entry, count = batch.queue.sequences, len(batch.records)
         if batch.producer_epoch != entry.producer_epoch or batch.producer_id != entry.producer_id:
             return
-        back = MAX_INT + 1 - len(batch.records)  # as an increment: sequences wrap
-        entry.next_sequence = add_sequence(entry.next_sequence, back)
+        if entry.next_sequence < count:
+            return  # the batch had the largest sequence: Kafka throws, and the Sender goes on
+        entry.next_sequence -= count
         for later in entry.in_flight:
             if later.base_sequence >= batch.base_sequence:
-                base = add_sequence(later.base_sequence, back)
+                base = later.base_sequence - count
                 later.set_sequence(later.producer_id, later.producer_epoch, base)
                 later.sequence_reset = True
 
@@ -170,9 +171,8 @@ class ProducerSequences:
         Another batch goes before it, or it was renumbered while the attempt was in flight.
         """
         entry = batch.queue.sequences
-        expected = add_sequence(entry.last_acked_sequence, 1)
         return entry.unresolved is None and (
-            batch.sequence_reset or batch.base_sequence != expected
+            batch.sequence_reset or not entry.is_next(batch.base_sequence)
         )
 
     def mark_unresolved(self, batch: ProducerBatch) -> None:
@@ -181,7 +181,7 @@ class ProducerSequences:
         The partition sends nothing new until its other in-flight batches have their results.
         """
         entry = batch.queue.sequences
-        after = add_sequence(batch.base_sequence, len(batch.records))
+        after = java_int(batch.last_sequence + 1)
         entry.unresolved = after if entry.unresolved is None else max(entry.unresolved, after)
         self.unresolved[entry] = None
 
@@ -197,7 +197,7 @@ class ProducerSequences:
                 continue
             del self.unresolved[entry]
             entry.unresolved = None
-            if entry.next_sequence != add_sequence(entry.last_acked_sequence, 1):
+            if not entry.is_next(entry.next_sequence):
                 gaps.append(entry)
         return gaps
 
