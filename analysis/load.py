@@ -71,6 +71,8 @@ KEPT = {
     **dict.fromkeys(VIEWS, "TransactionBegun"),
     **dict.fromkeys(GROUP_VIEWS, "GroupState"),
     "moved_members": "Positioned",
+    "record_copies": "FinalReplica",
+    "handovers": "ConsumerRevoked",
     "commits_back": "OffsetCommitted",
     "members_gone": "GroupState",
     "disturbances": "HostStarted",

@@ -10,6 +10,7 @@ from kafkasim.analysis.checks import (
     replication,
 )
 from kafkasim.analysis.checks.cleaned.latest import LATEST
+from kafkasim.analysis.checks.copies import queries as copies
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import members, rebalances
 from kafkasim.analysis.checks.harm.waits import answers, shutdown, watermark
@@ -19,6 +20,8 @@ CHECKS: dict[str, str] = {
     "lost-write": delivery.LOST_WRITE,
     "unseen": delivery.UNSEEN,
     "duplicate": delivery.DUPLICATE,
+    "idempotent-duplicate": copies.IDEMPOTENT_DUPLICATE,
+    "handover-redelivery": copies.HANDOVER_REDELIVERY,
     "inconsistent-offsets": delivery.INCONSISTENT_OFFSETS,
     "poll-order": order.POLL_ORDER,
     "nonmonotonic-send": order.NONMONOTONIC_SEND,
@@ -86,6 +89,8 @@ RARE: dict[str, str] = {
     "lost-write": "lost_ids",
     "unseen": "unread_ids",
     "poll-order": "poll_jumps",
+    "idempotent-duplicate": "record_copies",
+    "handover-redelivery": "handovers",
     "logs-agree": "differing_logs",
     "reordered-commit": "commits_back",
     "lost-to-retention": "moved_members",
@@ -100,7 +105,7 @@ where its view has no rows."""
 
 RARE_VIEWS = {
     **delivery.VIEWS, **order.VIEWS, **replication.VIEWS, **readers.VIEWS, **members.VIEWS,
-    **shutdown.VIEWS, **watermark.VIEWS, **answers.VIEWS,
+    **shutdown.VIEWS, **watermark.VIEWS, **answers.VIEWS, **copies.VIEWS,
 }  # fmt: skip
 """Those views, and what else such a check reads, by name."""
 

@@ -34,8 +34,8 @@ JUDGED_KINDS = (
     "MetadataCommitted", "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged",
     "PartitionOwner", "Phase", "Polled", "Positioned", "Processed", "ProcessorStarted",
     "ReadsCommitted", "RebalanceAttempt", "Rebootstrapped", "ReplicaFailed", "Replicated",
-    "SendFailed", "SessionEnded", "SubscribedByPattern", "TimeLimit", "TopicCreated",
-    "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
+    "SendFailed", "SequencesRewritten", "SessionEnded", "SubscribedByPattern", "TimeLimit",
+    "TopicCreated", "TopicDeleted", "TransactionBegun", "TransactionEnded", "TransactionEnding",
     "TransactionOffsets", "TransactionSent", "TransactionState", "TransactionsLoaded",
     "ZkControllerWrite", "ZooKeeperConnection", "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip

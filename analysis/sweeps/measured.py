@@ -83,13 +83,12 @@ AMOUNTS = (
 """What every sweep measures."""
 
 PROBABLE = (
-    "lost-write", "unseen", "duplicate", "inconsistent-offsets", "poll-skip", "nonmonotonic-poll",
-    "nonmonotonic-send", "reordered-key", "offset-regression", "reordered-commit",
-    "skipped-by-commit", "lost-to-retention", "needless-reset", "double-owner",
-    "application-failed", "aborted-read",
-    "precommitted-read", "torn-transaction", "hanging-transaction", "zombie-producer",
-    "lost-output", "duplicate-output", "audit-missing", "audit-surplus", "lost-result",
-    "duplicate-result", "no-progress", "crash",
+    "lost-write", "unseen", "duplicate", "idempotent-duplicate", "handover-redelivery",
+    "inconsistent-offsets", "poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "reordered-key",
+    "offset-regression", "reordered-commit", "skipped-by-commit", "lost-to-retention",
+    "needless-reset", "double-owner", "application-failed", "aborted-read", "precommitted-read",
+    "torn-transaction", "hanging-transaction", "zombie-producer", "lost-output", "duplicate-output",
+    "audit-missing", "audit-surplus", "lost-result", "duplicate-result", "no-progress", "crash",
 )  # fmt: skip
 """Of what a sweep gives the probability: anomalies, a cluster that does not recover, a crash."""
 

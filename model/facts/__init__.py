@@ -52,6 +52,7 @@ from kafkasim.model.facts.clients import (
     Rebalanced,
     Rebootstrapped,
     SendFailed,
+    SequencesRewritten,
     SubscribedByPattern,
 )
 from kafkasim.model.facts.groups import (
@@ -290,6 +291,7 @@ __all__ = [
     "Replicated",
     "RequestStats",
     "SendFailed",
+    "SequencesRewritten",
     "SessionEnded",
     "StateChangeFailed",
     "SubscribedByPattern",

@@ -44,6 +44,20 @@ class SendFailed:
 
 
 @value
+class SequencesRewritten:
+    """A producer numbered a partition's batches in flight anew: the partition has a gap (KIP-360).
+
+    It raised its epoch for that. An earlier attempt of these batches may be in the log.
+    """
+
+    topic_id: str
+    partition: int
+    producer_id: int
+    producer_epoch: int  # the new one
+    record_ids: tuple[int, ...]  # of the batches
+
+
+@value
 class Positioned:
     """A consumer's position was set to ``offset``, as opposed to advanced by a poll."""
 
@@ -152,6 +166,8 @@ class CommitResult:
     generation: int
     kind: str  # auto | sync | async
     error: str
+    revoking: bool
+    """Whether it is auto-commit before the partition is revoked: poll() returns no more of it"""
 
 
 @value

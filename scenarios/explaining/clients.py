@@ -58,7 +58,8 @@ def _appended_twice(facts: Facts, key: Key, found: Found) -> Chain:
     chain = Chain()
     record_id = found["record_id"]
     appended = facts.rows(["Appended"], key, where=lambda row: record_id in row["record_ids"])
-    answers = facts.rows(["Acked", "SendFailed"], key, where=lambda r: record_id in r["record_ids"])
+    told = ["Acked", "SendFailed", "SequencesRewritten"]
+    answers = facts.rows(told, key, where=lambda row: record_id in row["record_ids"])
     chain.add(*appended, *answers)
     if len(appended) > 1:
         between = {"after": appended[0]["seq"], "before": appended[-1]["seq"]}
@@ -72,6 +73,17 @@ def _appended_twice(facts: Facts, key: Key, found: Found) -> Chain:
             else "the producer sent it again as a new batch, which looks like another one"
         )
         chain.turns(last, why)
+    return chain
+
+
+def uncovered(facts: Facts, key: Key, found: Found) -> Chain:
+    """Return what a member got behind its commit before a rebalance, and what it revoked then."""
+    chain = Chain()
+    revoked = facts.row(found["seq"])
+    of_member = {"node": revoked["node"], "before": revoked["seq"]}
+    commit = facts.last(["CommitResult"], key, revoking=True, error="NONE", **of_member)
+    chain.add(commit, *facts.rows(["Polled"], key, **of_member)[-2:], revoked)
+    chain.turns(revoked, "poll() returned records of a partition whose offset was being committed")
     return chain
 
 

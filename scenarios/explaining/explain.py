@@ -64,6 +64,8 @@ DELIVERY: Mapping[str, OfFinding] = {
     "lost-write": clients.lost_write,
     "unseen": clients.unseen,
     "duplicate": clients.duplicate,
+    "idempotent-duplicate": clients.duplicate,
+    "handover-redelivery": clients.uncovered,
     "inconsistent-offsets": clients.two_values,
     "poll-skip": clients.reader_order,
     "nonmonotonic-poll": clients.reader_order,

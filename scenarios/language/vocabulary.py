@@ -67,6 +67,8 @@ ANOMALIES: tuple[str, ...] = (
     "lost-write",
     "unseen",
     "duplicate",
+    "idempotent-duplicate",
+    "handover-redelivery",
     "inconsistent-offsets",
     "poll-skip",
     "nonmonotonic-poll",

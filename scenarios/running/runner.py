@@ -24,6 +24,8 @@ from typing import Any
 
 from kafkasim.model import facts
 from kafkasim.model.messages import CreatableTopic
+from kafkasim.scenarios.judging.copies.idempotence import Idempotence
+from kafkasim.scenarios.judging.copies.redelivery import Redeliveries
 from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
@@ -95,6 +97,8 @@ class ScenarioRun:
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.losses)
         self.resets = NeedlessResets(self.trace, self.invariants.losses, _own_groups(scenario))
         self.commits = CommitOrder(self.trace)
+        self.redeliveries = Redeliveries(self.trace)
+        self.idempotence = Idempotence(self.trace, self.delivery.holes)
         self.key_order = KeyOrder(self.trace, self.delivery.holes)
         self.audit = Audit(self.trace, self.invariants.losses, _audited(scenario))
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
@@ -277,6 +281,8 @@ class ScenarioRun:
                 *self.results.finish(),
                 *self.resets.finish(),
                 *self.commits.finish(),
+                *self.redeliveries.finish(),
+                *self.idempotence.finish(),
                 *self.key_order.finish(),
                 *self.audit.finish(),
             ],

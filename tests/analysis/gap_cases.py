@@ -101,5 +101,5 @@ GAP_CASES: dict[str, tuple[Case, dict[str, int]]] = {
          final(1, 100, -1, 100, leading=True)], {}),
     "a duplicate: sent again after a commit": (
         [appended(0, 1), *marker(1, True), appended(2, 3), *marker(3, True),
-         final(1, 100, -1, 100, leading=True)], {"duplicate": 1}),
+         final(1, 100, -1, 100, leading=True)], {"duplicate": 1, "idempotent-duplicate": 1}),
 }  # fmt: skip

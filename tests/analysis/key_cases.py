@@ -22,7 +22,8 @@ KEY_CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "not overtaken: of a producer that was started again": (
         [*sent(100), *sent(101, since=101), final(1, 101, 100, leading=True)], {}),
     "not overtaken: a copy of the first is behind": (
-        [*sent(100, 101), final(1, 100, 101, 100, leading=True)], {"duplicate": 1}),
+        [*sent(100, 101), final(1, 100, 101, 100, leading=True)],
+        {"duplicate": 1, "idempotent-duplicate": 1}),
     "not overtaken: keys that nobody told of": ([final(1, 101, 100, leading=True)], {}),
     "not overtaken: in the log of a follower only": (
         [*sent(100, 101), final(1, 100, 101, leading=True), final(2, 101, 100, high_watermark=0)],

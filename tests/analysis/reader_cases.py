@@ -96,7 +96,7 @@ RESET_CASES: dict[str, tuple[Case, dict[str, int], Losses]] = {
 
 def told(offset: int, error: str = "NONE") -> tuple[str, facts.CommitResult]:
     """The client tells its application what became of a commit."""
-    return ("consumer-1", facts.CommitResult("g", "m1", T, 0, offset, 1, "async", error))
+    return ("consumer-1", facts.CommitResult("g", "m1", T, 0, offset, 1, "async", error, False))
 
 
 AHEAD = [topic(), *READ]

@@ -39,6 +39,7 @@ from tests.analysis.analysis_rows import (
 )
 from tests.analysis.application_cases import FAILURES
 from tests.analysis.cleaning_cases import CLEANED_LOGS, CLEANED_READS, LATEST_CASES
+from tests.analysis.copies_cases import HANDOVER_CASES, IDEMPOTENCE_CASES
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
 from tests.analysis.key_cases import KEY_CASES
@@ -100,7 +101,8 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "not unseen: before the group's start": (
         [positioned(1), acked(0, 100, 101), polled([1], [101]),
          final(1, 100, 101, leading=True)], {}),
-    "duplicate: stored twice": ([final(1, 100, 100, leading=True)], {"duplicate": 1}),
+    "duplicate: stored twice": (
+        [final(1, 100, 100, leading=True)], {"duplicate": 1, "idempotent-duplicate": 1}),
     "duplicate: delivered twice": (
         [positioned(0), polled([0], [100]), positioned(0, "seek"), polled([0], [100])],
         {"duplicate": 1}),
@@ -213,6 +215,8 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **RETENTION_CASES,
     **{name: (rows, expected) for name, (rows, expected, _) in RESET_CASES.items()},
     **COMMIT_CASES,
+    **IDEMPOTENCE_CASES,
+    **HANDOVER_CASES,
     **RESULT_CASES,
     **KEY_CASES,
     **AUDIT_CASES,

@@ -145,3 +145,8 @@ class SubscriptionState:
         """Return no more records of partitions that are about to be revoked; None: of all."""
         for tp in self.assignment if partitions is None else partitions:
             self.assignment[tp].pending_revocation = True
+
+    def is_pending_revocation(self, tp: TopicPartition) -> bool:
+        """Return whether a partition is assigned and about to be revoked."""
+        state = self.assignment.get(tp)
+        return state is not None and state.pending_revocation

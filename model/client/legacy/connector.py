@@ -262,7 +262,9 @@ class ZookeeperConsumerConnector:
         group, topic_id = self.config.group_id, self.registry.topic_ids.get(tp.topic, "")
         self.process.out += [
             OffsetCommitted(group, tp.topic, tp.partition, offset, -1, self.consumer, IN_ZOOKEEPER),
-            CommitResult(group, self.consumer, topic_id, tp.partition, offset, -1, kind, "NONE"),
+            CommitResult(
+                group, self.consumer, topic_id, tp.partition, offset, -1, kind, "NONE", False
+            ),
         ]
 
     # Records.

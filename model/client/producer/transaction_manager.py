@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.client.net.connections import Connections, backoff_us
 from kafkasim.model.client.producer.sequences import MAX_INT, ProducerSequences
 from kafkasim.model.errors import RETRIABLE, Errors
+from kafkasim.model.facts import SequencesRewritten
 from kafkasim.model.messages import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -165,6 +166,20 @@ class TransactionManager:
         """Number the partitions that caused an epoch bump, or a new id, from 0."""
         for entry in self._to_rewrite:
             self._sequences.start_at_beginning(entry)
+            if entry.in_flight:
+                self._tell_rewritten(entry)
             entry.unresolved = None
             self._sequences.unresolved.pop(entry, None)
         self._to_rewrite.clear()
+
+    def _tell_rewritten(self, entry: TxnPartitionEntry) -> None:
+        batches = entry.in_flight
+        self._process.out.append(
+            SequencesRewritten(
+                batches[0].topic_id,
+                batches[0].queue.tp.partition,
+                entry.producer_id,
+                entry.producer_epoch,
+                tuple([record_id for batch in batches for record_id in batch.record_ids]),
+            )
+        )

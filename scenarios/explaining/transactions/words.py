@@ -31,6 +31,12 @@ def name(row: Row) -> str:
     return f"transaction {row['number']} of {row['transactional_id']}"
 
 
+def _rewritten(facts: Facts, row: Row) -> Said:
+    place = facts.name((row["topic_id"], row["partition"]))
+    text = f"{row['node']} has a gap in {place}, and numbers what is in flight there from 0"
+    return f"{text} in epoch {row['producer_epoch']}", "4.2"
+
+
 def _begun(_: Facts, row: Row) -> Said:
     producer = f"producer id {row['producer_id']}, epoch {row['producer_epoch']}"
     return f"{row['node']} begins {name(row)} ({producer})", "4.4"
@@ -96,6 +102,7 @@ def _given_up(_: Facts, row: Row) -> Said:
 
 
 WORDS: Mapping[str, Callable[[Facts, Row], Said]] = {
+    "SequencesRewritten": _rewritten,
     "TransactionBegun": _begun,
     "TransactionSent": _sent,
     "TransactionOffsets": _offsets,

@@ -69,7 +69,7 @@ CLASSIC_GROUPS: tuple[Variant, ...] = (
     ),
     Variant(
         "B65-fetch-during-pending-revocation", "KAFKA-14196", (FetchesDuringRevocation,),
-        "duplicate", "B65-fetch-during-pending-revocation",
+        "handover-redelivery", "B65-fetch-during-pending-revocation",
         "What a member's commit before a rebalance does not cover is not returned by poll().",
     ),
     Variant(

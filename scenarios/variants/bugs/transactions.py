@@ -166,7 +166,7 @@ TRANSACTIONS: tuple[Variant, ...] = (
     ),
     Variant(
         "B58-new-epoch-overtakes", "KAFKA-5494", (NewEpochAtOnce,),
-        "duplicate", "B58-new-epoch-overtakes",
+        "idempotent-duplicate", "B58-new-epoch-overtakes",
         "Batches in flight keep their epoch and sequences when their producer gets a new epoch.",
     ),
     Variant(

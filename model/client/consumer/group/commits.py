@@ -36,6 +36,9 @@ Done = Callable[[Errors, int], None]  # (the first error or NONE, now)
 NO_METADATA: Mapping[TopicPartition, str] = {}
 
 RETRIED = RETRIABLE | {Errors.REQUEST_TIMED_OUT}
+REVOKING = "revoking"
+"""The kind of an auto-commit before partitions are revoked."""
+
 UNKNOWN_COORDINATOR = (
     Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_COORDINATOR,
@@ -61,7 +64,7 @@ class Commit:
     ) -> None:
         self.offsets = offsets
         self.metadata = metadata  # what the application says of some of the offsets
-        self.kind = kind  # auto, sync, async
+        self.kind = kind  # auto, sync, async, or REVOKING
         self.deadline = deadline  # 0: never repeated
         self.done = done
         self.generation = -1  # of the last attempt
@@ -219,8 +222,9 @@ class OffsetCommits:
                     tp.partition,
                     offset,
                     commit.generation,
-                    commit.kind,
+                    "auto" if commit.kind == REVOKING else commit.kind,
                     errors[tp].name,
+                    commit.kind == REVOKING and self._subscription.is_pending_revocation(tp),
                 )
             )
         commit.done(_first(errors), now)
@@ -270,7 +274,8 @@ class OffsetCommits:
         self._before_rebalance = BeforeRebalance.IN_FLIGHT
         if revokes:
             self._subscription.mark_pending_revocation()
-        self.commit(self._subscription.consumed(), "auto", 0, now, self._on_rebalance_commit)
+        consumed = self._subscription.consumed()
+        self.commit(consumed, REVOKING, 0, now, self._on_rebalance_commit)
         return self._rebalance_commit_done()
 
     def _rebalance_commit_done(self) -> bool:

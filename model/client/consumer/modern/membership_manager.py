@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafkasim.model.client.consumer.group.commits import RETRIED
+from kafkasim.model.client.consumer.group.commits import RETRIED, REVOKING
 from kafkasim.model.client.consumer.modern.member_state import (
     NONE,
     NOT_IN_GROUP,
@@ -267,7 +267,7 @@ class ConsumerMembershipManager:
             key = ("reconcile", self._poll.name)
             self._process.timers.arm(key, at + wait, "main", again)
 
-        self._commits.commit(self._subscription.consumed(), "auto", 0, now, done)
+        self._commits.commit(self._subscription.consumed(), REVOKING, 0, now, done)
 
     def _revoke(
         self,

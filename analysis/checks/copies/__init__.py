@@ -1,0 +1,1 @@
+"""Checks of what exists twice although Kafka promises it once."""

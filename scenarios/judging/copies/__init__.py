@@ -1,0 +1,1 @@
+"""Judges of what exists twice although Kafka promises it once."""

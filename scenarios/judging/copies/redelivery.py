@@ -1,0 +1,92 @@
+"""handover-redelivery: a member with auto-commit revokes what its last commit does not cover.
+
+Before partitions are revoked, the member commits what it has consumed, waits for the answer, and
+poll() returns no more records of these partitions meanwhile (ConsumerCoordinator.onJoinPrepare with
+maybeMarkPartitionsPendingRevocation, KAFKA-14196; ConsumerMembershipManager.maybeReconcile). So
+when the commit was acknowledged and the partitions are then revoked, the next owner begins behind
+the last record that this member's application was given.
+
+Kafka promises it for nothing else. The commit may fail, or max.poll.interval.ms ends the wait for
+it: the member gives the partitions up all the same. Partitions that are lost (onPartitionsLost)
+cannot be committed. A cooperative member of a classic group goes on with its partitions while it
+commits, and commits nothing when it revokes them (KIP-429). The fact CommitResult tells of
+such commits alone that they are ``revoking``. What the application commits by itself besides is its
+own affair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+
+Owned = tuple[str, str, PartitionKey]
+"""Group, member and partition."""
+
+
+class Redeliveries:
+    """Follows one run; :meth:`finish` returns an anomaly for each partition and group."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self._ids: dict[str, list[str]] = {}  # of topics, by name
+        self._given: dict[Owned, int] = {}  # the offset after the last record of poll()
+        self._covered: dict[Owned, int] = {}  # what the commit before the rebalance acknowledged
+        self._found: dict[tuple[PartitionKey, str], list[Anomaly]] = {}
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.Positioned, self._on_positioned)
+        trace.subscribe(facts.Polled, self._on_polled)
+        trace.subscribe(facts.CommitResult, self._on_result)
+        trace.subscribe(facts.ConsumerRevoked, self._on_revoked)
+
+    def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        ids = self._ids.setdefault(fact.topic, [])
+        if fact.topic_id not in ids:
+            ids.append(fact.topic_id)
+
+    def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
+        """Forget what was given before: the position was set, perhaps back."""
+        if fact.reason != "none":
+            owned = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
+            self._given.pop(owned, None)
+
+    def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
+        if fact.offsets:
+            owned = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
+            self._given[owned] = fact.offsets[-1] + 1
+
+    def _on_result(self, _seq: int, _t: int, _node: str, fact: facts.CommitResult) -> None:
+        if not fact.revoking:
+            return
+        owned = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
+        if fact.error == "NONE":
+            self._covered[owned] = fact.offset
+        else:
+            self._covered.pop(owned, None)
+
+    def _on_revoked(self, seq: int, _t: int, node: str, fact: facts.ConsumerRevoked) -> None:
+        for name in fact.assignment:
+            topic, _, number = name.rpartition("-")
+            for topic_id in self._ids.get(topic, ()):
+                key = (topic_id, int(number))
+                covered = self._covered.pop((fact.group, fact.member_id, key), None)
+                given = self._given.pop((fact.group, fact.member_id, key), -1)
+                if covered is not None and given > covered and not fact.lost:
+                    self._note(seq, node, fact.group, key, covered, given)
+
+    def _note(
+        self, seq: int, node: str, group: str, key: PartitionKey, covered: int, given: int
+    ) -> None:
+        detail = f"{node} of group {group} got offset {given - 1} and had committed {covered}"
+        self._found.setdefault((key, group), []).append(
+            Anomaly("handover-redelivery", *key, 1, f"{detail} when it revoked the partition",
+                    offset=covered, group=group, seq=seq)
+        )  # fmt: skip
+
+    def finish(self) -> list[Anomaly]:
+        """Return the anomalies of the run, sorted by partition and group."""
+        return [
+            replace(revocations[0], count=len(revocations))
+            for _, revocations in sorted(self._found.items(), key=lambda each: each[0])
+        ]

@@ -1,0 +1,37 @@
+"""The judges of what exists twice although Kafka promises it once."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.scenarios.judging.copies.idempotence import Idempotence
+from kafkasim.scenarios.judging.copies.redelivery import Redeliveries
+from kafkasim.scenarios.judging.transactions.holes import Holes
+from tests.analysis.copies_cases import HANDOVER_CASES, IDEMPOTENCE_CASES, TWICE, rewritten
+from tests.scenarios.fact_makers import FakeTrace
+
+
+@pytest.mark.parametrize("name", IDEMPOTENCE_CASES)
+def test_an_idempotent_producer_stores_a_record_once(name: str) -> None:
+    rows, expected = IDEMPOTENCE_CASES[name]
+    trace = FakeTrace()
+    judge = Idempotence(trace, Holes(trace))
+    trace.record(list(rows))
+    found = {each.name: each.count for each in judge.finish() if not each.expected}
+    assert found == {name: 1 for name in expected if name == "idempotent-duplicate"}
+
+
+def test_a_gap_excuses_the_records_that_were_numbered_anew() -> None:
+    trace = FakeTrace()
+    judge = Idempotence(trace, Holes(trace))
+    trace.record([rewritten(100), TWICE])
+    assert [each.expected for each in judge.finish()] == ["rewritten-sequences"]
+
+
+@pytest.mark.parametrize("name", HANDOVER_CASES)
+def test_a_graceful_rebalance_delivers_nothing_again(name: str) -> None:
+    rows, expected = HANDOVER_CASES[name]
+    trace = FakeTrace()
+    judge = Redeliveries(trace)
+    trace.record(list(rows))
+    assert {anomaly.name: anomaly.count for anomaly in judge.finish()} == expected
