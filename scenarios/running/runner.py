@@ -26,7 +26,7 @@ from kafkasim.model import facts
 from kafkasim.model.messages import CreatableTopic
 from kafkasim.scenarios.judging.copies.idempotence import Idempotence
 from kafkasim.scenarios.judging.copies.redelivery import Redeliveries
-from kafkasim.scenarios.judging.delivery import Delivery
+from kafkasim.scenarios.judging.delivery import Anomaly, Delivery
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, limit_us
@@ -274,18 +274,7 @@ class ScenarioRun:
     def _result(self, wall: float) -> Result:
         evidence = Evidence(
             violations=self.invariants.finish(),
-            delivery=[
-                *self.delivery.finish(),
-                *self.transactions.finish(),
-                *self.retention.finish(),
-                *self.results.finish(),
-                *self.resets.finish(),
-                *self.commits.finish(),
-                *self.redeliveries.finish(),
-                *self.idempotence.finish(),
-                *self.key_order.finish(),
-                *self.audit.finish(),
-            ],
+            delivery=self._anomalies(),
             topics={topic_id: fact.topic for topic_id, fact in self.progress.topics.items()},
             seen=dict(self.observer.seen),
             faults_end_us=self.ready_us + self.scenario.duration,
@@ -322,6 +311,13 @@ class ScenarioRun:
             write_timing(self.directory, {"wall_seconds": result.wall_seconds})
             write_manifest(self.directory, self._manifest(result))
         return result
+
+    def _anomalies(self) -> list[Anomaly]:
+        judges = (
+            self.delivery, self.transactions, self.retention, self.results, self.resets,
+            self.commits, self.redeliveries, self.idempotence, self.key_order, self.audit,
+        )  # fmt: skip
+        return [anomaly for judge in judges for anomaly in judge.finish()]
 
     def _manifest(self, result: Result) -> dict[str, Any]:
         """Return what decides a run and what came of it; equal runs have equal manifests."""
