@@ -48,6 +48,16 @@ def answer(h: Harness, index: int, error: Errors, log_start_offset: int = 0) -> 
     h.run(2)
 
 
+def with_one_record(version: int = 2) -> tuple[TransactionalCluster, Harness]:
+    """Return a cluster and a producer, of whose transaction record 1 is acknowledged."""
+    cluster = TransactionalCluster(version)
+    h = transactional(cluster)
+    h.result("begin_transaction")
+    send(h, 1)
+    h.run(50)
+    return cluster, h
+
+
 def produced(cluster: TransactionalCluster) -> list[str]:
     return [line for line in cluster.wire if line.startswith("Produce")]
 
@@ -86,11 +96,7 @@ def test_a_retry_whose_sequences_were_forgotten_waits_for_the_delivery_timeout()
 
 def test_a_transaction_goes_on_when_the_head_of_the_log_went_with_its_producer() -> None:
     """TransactionManager.canRetry: the log starts after the last acknowledged offset."""
-    cluster = TransactionalCluster()
-    h = transactional(cluster)
-    h.result("begin_transaction")
-    send(h, 1)
-    h.run(50)
+    cluster, h = with_one_record()
     cluster.script(ProduceRequest, WITHHELD)
     send(h, 2)
     h.run(5)
@@ -106,11 +112,7 @@ def test_a_transaction_goes_on_when_the_head_of_the_log_went_with_its_producer()
 
 def test_a_producer_that_is_unknown_in_the_commit_begins_at_0_in_the_same_epoch() -> None:
     """handleFailedBatch resets the partition; while completing nothing asks for an epoch."""
-    cluster = TransactionalCluster(version=1)
-    h = transactional(cluster)
-    h.result("begin_transaction")
-    send(h, 1)
-    h.run(50)
+    cluster, h = with_one_record(version=1)
     cluster.script(ProduceRequest, WITHHELD)
     send(h, 2)
     call = h.call("commit_transaction")
@@ -150,11 +152,7 @@ def test_overlapping_offset_commits_have_what_is_pending_when_they_are_built() -
 
 def test_a_coordinator_that_is_down_is_looked_up_again() -> None:
     """TxnRequestHandler.onComplete: after a disconnect the coordinator may be another."""
-    cluster = TransactionalCluster()
-    h = transactional(cluster)
-    h.result("begin_transaction")
-    send(h, 1)
-    h.run(50)
+    cluster, h = with_one_record()
     cluster.handlers[FindCoordinatorRequest] = lambda _node, _message: FindCoordinatorResponse(
         NONE, 0, "broker-0"
     )

@@ -204,3 +204,11 @@ def test_an_unknown_variant_of_a_scenario_is_named_with_its_file(
     told = capsys.readouterr().err
     assert told.startswith(f"kafkasim: error: {path}: no variant ''")
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("key", ["pattern", "subscription-pattern"])
+def test_a_group_subscribes_to_topics_or_to_a_pattern(key: str) -> None:
+    scenario = override(FULL, f"workload.1.{key}", "t.*", "both")
+    allowed = f"workload.1.{key}: does not go with topics; allowed: either of them"
+    with pytest.raises(ScenarioError, match=allowed):
+        parse(scenario, "both")

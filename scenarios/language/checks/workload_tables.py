@@ -84,7 +84,7 @@ def _check_patterns(place: str, table: ConsumerGroupTable) -> None:
     patterns = {"pattern": table.pattern, "subscription-pattern": table.subscription_pattern}
     given = [name for name, pattern in patterns.items() if pattern is not None]
     if given and table.topics:
-        raise ValueError(f"{place}.{given[0]}: does not go with topics")
+        raise ValueError(f"{place}.{given[0]}: does not go with topics; allowed: either of them")
     if len(given) > 1 and table.pattern != table.subscription_pattern:
         raise ValueError(f"{place}.subscription-pattern: with pattern, it must be the same one")
     for name in given:
