@@ -14,6 +14,7 @@ from kafkasim.model.messages import (
     AssignReplicasToDirsRequest,
     CreatableTopic,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
     DeleteTopicsRequest,
 )
 from kafkasim.model.records import TopicPartition
@@ -105,6 +106,26 @@ def test_a_follower_in_a_failed_directory_is_not_fetched_and_not_in_sync() -> No
     for value in (5, 6):
         assert world.produce(1, value)[0] is Errors.NONE
     assert world.values(3) == []
+    fetchers = world.broker(3).replicas.fetchers.threads.values()
+    assert [tp for fetcher in fetchers for tp in fetcher.states.fetching] == [OTHER]
+
+
+def test_a_follower_whose_disk_refuses_a_new_log_start_fetches_the_other_partitions_on() -> None:
+    """A new log start writes the epochs' checkpoint, which a fetch reply without records causes."""
+    world = cluster()
+    world.produce(1, 5)
+    world.run(world.now + SECOND)
+    files = world.files["broker-3"]
+
+    def refuse(name: str, *rest: Any) -> Any:
+        if name.startswith("/d1/orders-0/leader-epoch-checkpoint"):
+            raise DiskError(name, "I/O error")
+        return type(files).append(files, name, *rest)
+
+    files.append = refuse  # type: ignore[method-assign]
+    world.ask("broker-1", DeleteRecordsRequest(((TP, 1),), 30000), 1)
+    world.run(world.now + 2 * SECOND)
+    assert [fact.directory for fact in world.seen(LogDirOffline)] == ["/d1"]
     fetchers = world.broker(3).replicas.fetchers.threads.values()
     assert [tp for fetcher in fetchers for tp in fetcher.states.fetching] == [OTHER]
 

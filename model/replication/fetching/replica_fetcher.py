@@ -209,9 +209,22 @@ class ReplicaFetcher:
         state.lag = state.lag and max(0, answer.high_watermark - state.fetch_offset)
         start = log.log_start_offset
         if log.high_watermark != answer.high_watermark or start < answer.log_start_offset:
-            partition.follow_offsets(answer.high_watermark, answer.log_start_offset, now)
-            if log.log_start_offset != start:  # the leader hears of it in the next fetch
+            followed = self._follow_offsets(state, answer, now)
+            if followed and log.log_start_offset != start:  # the next fetch tells the leader
                 self.states.move(state, state.fetch_offset, state.last_fetched_epoch)
+
+    def _follow_offsets(self, state: FetchState, answer: FetchPartitionResponse, now: int) -> bool:
+        """Take the leader's offsets; return whether the partition is still online.
+
+        A new log start writes the epochs' checkpoint: its log directory may fail, and the rest of
+        the reply goes on (AbstractFetcherThread.processFetchRequest, KafkaStorageException).
+        """
+        try:
+            state.partition.follow_offsets(answer.high_watermark, answer.log_start_offset, now)
+        except DiskError as error:
+            self.fail_disk(state, error, now)
+            return False
+        return True
 
     def _on_error(self, asked: FetchPartition, state: FetchState, error: Errors, now: int) -> None:
         if error is Errors.FENCED_LEADER_EPOCH:
@@ -248,8 +261,9 @@ class ReplicaFetcher:
         if quota is not None:
             state.lag = answer.high_watermark - end
             quota.fetched(state, sum([batch.size for batch in batches]), now)
-        if result.batch is not None:  # else all batches were of a newer leader epoch (KAFKA-18723)
-            partition.follow_offsets(answer.high_watermark, answer.log_start_offset, now)
+        if result.batch is None:  # all batches were of a newer leader epoch (KAFKA-18723)
+            return
+        if self._follow_offsets(state, answer, now):
             self.states.move(state, end, partition.log.epochs.latest_epoch)
 
     def _truncate(

@@ -318,6 +318,9 @@ class Partition:
         """Take the leader's high watermark and log start from a fetch reply.
 
         A follower's high watermark may go down; it never passes its own log end.
+
+        Raises:
+            DiskError: the log directory failed.
         """
         log = self.log
         if log.high_watermark != high_watermark:
