@@ -58,6 +58,7 @@ KEPT = {
     "lost_ids": "Acked",
     "unread_ids": "Polled",
     "poll_jumps": "Polled",
+    "fallen_marks": "HighWatermark",
     "differing_logs": "FinalReplica",
     "contested": "Appended",
     "rewritten": "Appended",

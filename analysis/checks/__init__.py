@@ -91,6 +91,7 @@ RARE: dict[str, str] = {
     "poll-order": "poll_jumps",
     "idempotent-duplicate": "record_copies",
     "handover-redelivery": "handovers",
+    "high-watermark-monotonic": "fallen_marks",
     "logs-agree": "differing_logs",
     "reordered-commit": "commits_back",
     "lost-to-retention": "moved_members",

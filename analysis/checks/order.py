@@ -6,19 +6,25 @@ from kafkasim.analysis.checks.base import AT_END, about, offending
 
 POLL_JUMPS = """
     -- The members that were given something else than the offset after the last one, within a poll
-    -- or between two: the others are in order, and their records need not be looked at.
-    SELECT DISTINCT run, topic_id, partition, group, member_id
-    FROM (SELECT *, lag(next) OVER (PARTITION BY run, topic_id, partition, group, member_id
-                                    ORDER BY seq) AS expected
-          FROM (SELECT run, topic_id, partition, seq, group, member_id, true AS positioned,
-                       offset AS first, offset AS next, true AS dense
+    -- or between two: the others are in order, and their records need not be looked at. Rows lie in
+    -- the order of seq already: to collect them costs less than to sort them for a window.
+    SELECT run, topic_id, partition, group, member_id
+    FROM (SELECT run, topic_id, partition, group, member_id, min(dense) AS dense,
+                 collect_list(seq) AS seqs, collect_list(first) AS firsts,
+                 collect_list(next) AS nexts
+          FROM (SELECT run, topic_id, partition, seq, group, member_id, -1L AS first,
+                       offset AS next, true AS dense
                 FROM Positioned
                 UNION ALL
-                SELECT run, topic_id, partition, seq, group, member_id, false, offsets[0],
+                SELECT run, topic_id, partition, seq, group, member_id, offsets[0],
                        offsets[size(offsets) - 1] + 1,
                        offsets = sequence(offsets[0], offsets[0] + size(offsets) - 1)
-                FROM Polled WHERE size(offsets) > 0))
-    WHERE NOT positioned AND (NOT dense OR (expected >= 0 AND first != expected))"""
+                FROM Polled WHERE size(offsets) > 0)
+          GROUP BY run, topic_id, partition, group, member_id)
+    WHERE NOT dense OR seqs != array_sort(seqs)
+          OR exists(zip_with(firsts, concat(array(-1L), slice(nexts, 1, size(nexts) - 1)),
+                             (first, expected) -> first >= 0 AND expected >= 0
+                                                  AND first != expected), jumps -> jumps)"""
 
 POLL_ORDER = offending(
     # Within what one member covered, each poll goes on where the last one ended. A Positioned row

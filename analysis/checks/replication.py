@@ -89,6 +89,15 @@ HIGH_WATERMARK_NEEDS_MIN_ISR = offending(
     "'%s: high watermark %d with %d of %d replicas', node, high_watermark, replicas, needed",
 )
 
+FALLEN_MARKS = """
+    -- The leaderships whose high watermarks are not in order. Rows lie in the order of seq already:
+    -- to collect them costs less than to sort them for a window.
+    SELECT run, topic_id, partition, leader_epoch, node
+    FROM (SELECT run, topic_id, partition, leader_epoch, node, collect_list(seq) AS seqs,
+                 collect_list(high_watermark) AS marks
+          FROM HighWatermark GROUP BY run, topic_id, partition, leader_epoch, node)
+    WHERE seqs != array_sort(seqs) OR marks != array_sort(marks)"""
+
 HIGH_WATERMARK_MONOTONIC = offending(
     # Within one leader epoch the high watermark only rises.
     """
@@ -96,7 +105,8 @@ HIGH_WATERMARK_MONOTONIC = offending(
         SELECT run, topic_id, partition, seq, node, high_watermark,
                lag(high_watermark) OVER (PARTITION BY run, topic_id, partition, leader_epoch, node
                                          ORDER BY seq) AS last
-        FROM HighWatermark)
+        FROM HighWatermark
+        LEFT SEMI JOIN fallen_marks USING (run, topic_id, partition, leader_epoch, node))
     WHERE high_watermark < last""",
     "'HWMONO'",
     "'%s: from %d back to %d', node, last, high_watermark",
@@ -196,5 +206,5 @@ LOGS_AGREE = offending(
     "'replicas differ at offset %d', base_offset",
 )
 
-VIEWS = {"differing_logs": DIFFERING_LOGS}
+VIEWS = {"differing_logs": DIFFERING_LOGS, "fallen_marks": FALLEN_MARKS}
 """Views for these checks, by name."""
