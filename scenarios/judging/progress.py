@@ -1,8 +1,9 @@
 """Liveness: whether a healed cluster has converged, what is missing, and how long it may take.
 
-A cluster has converged when every partition has a leader and its full ISR, every producer has
-flushed, and every group has read to the high watermark of the topics that it subscribes to. What
-processors have to have committed is asked in ``transactions/liveness/under_way.py``.
+A cluster has converged when every broker that runs is registered and unfenced, every partition has
+a leader and its full ISR, every producer has flushed, and every group has read to the high
+watermark of the topics that it subscribes to. What processors have to have committed is asked in
+``transactions/liveness/under_way.py``.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class Progress:
         self._proposed: dict[PartitionKey, facts.IsrProposed] = {}
         self._controller = (-1, "")  # (controller epoch, node)
         self._registered: dict[int, int] = {}  # broker -> epoch, since its process started
+        self._epochs: dict[int, int] = {}  # of each broker's last registration
+        self._awaited: dict[int, int] = {}  # brokers not unfenced since their start: epoch before
         self._logs: dict[PartitionKey, facts.FinalReplica] = {}  # the leaders', at the end
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
@@ -80,6 +83,14 @@ class Progress:
     def unfenced(self) -> list[int]:
         """Return the ids of the brokers that the controller has unfenced, sorted."""
         return sorted(broker for broker, fenced in self.fenced.items() if not fenced)
+
+    def missing_brokers(self, alive: list[str]) -> list[str]:
+        """Return which of the hosts that run are brokers the controller has not unfenced yet.
+
+        Nothing else may tell of a leader that was killed and started again at the end: it has its
+        old registration until the new one, and a producer with acks=0 needs no answer.
+        """
+        return [_not_unfenced(broker) for broker in self._awaited if f"broker-{broker}" in alive]
 
     def missing_partitions(self) -> list[str]:
         """Return what partitions lack: a leader that has applied its epoch, or ISR members."""
@@ -138,7 +149,7 @@ class Progress:
         A group waits with the first of them where the high watermark stands within a batch
         (:meth:`_within_batch`).
         """
-        reasons: dict[str, str] = {}
+        reasons = {_not_unfenced(broker): "late-registration" for broker in self.superseded}
         for key, change in self.partitions.items():
             absent = [broker for broker in change.replicas if broker not in change.isr]
             lost = excuse(key)
@@ -287,14 +298,27 @@ class Progress:
 
     def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
         self.fenced[fact.broker] = fact.fenced
+        self._await(fact)
         if fact.change == "registered" and not self._zookeeper:
             known = self._registered.get(fact.broker)
             if known is not None and known < fact.broker_epoch == fact.offset:
                 self.superseded[fact.broker] = None
             self._registered[fact.broker] = fact.broker_epoch
 
+    def _await(self, fact: facts.BrokerRegistration) -> None:
+        """Note whether a broker has yet to be unfenced; one that was unregistered never is.
+
+        An elected ZooKeeper controller tells of old registrations, too."""
+        self._epochs[fact.broker] = fact.broker_epoch
+        unfenced = not fact.fenced and fact.broker_epoch != self._awaited.get(fact.broker)
+        if fact.change == "unregistered" or unfenced:
+            self._awaited.pop(fact.broker, None)
+        elif fact.change == "fenced":
+            self._awaited.setdefault(fact.broker, -1)
+
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         if node.startswith("broker-"):
+            self._awaited[_broker(node)] = self._epochs.get(_broker(node), -1)
             self._registered.pop(_broker(node), None)
             self.superseded.pop(_broker(node), None)
             for key, broker in [each for each in self.failed if each[1] == _broker(node)]:
@@ -378,6 +402,10 @@ def _transaction_ms(properties: Mapping[str, object], broker: BrokerConfig) -> i
     """Return how long a coordinator lets a transaction be open that nobody ends."""
     own = int(str(properties.get("transaction.timeout.ms", 60_000)))
     return own + broker.transaction_abort_timed_out_transaction_cleanup_interval_ms
+
+
+def _not_unfenced(broker: int) -> str:
+    return f"broker-{broker} is not unfenced since it started"
 
 
 def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:

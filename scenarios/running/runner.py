@@ -185,6 +185,7 @@ class ScenarioRun:
         down = [host.name for host in hosts if not host.alive]
         ended = [name for name in down if name in control.ended]  # that is an anomaly of its own
         lacking = [f"{name} is down" for name in down if name not in ended]
+        lacking += self.progress.missing_brokers([host.name for host in hosts if host.alive])
         lacking += self.progress.missing_partitions()
         lacking += self.progress.open_transactions(self.delivery.holes.first_open)
         lacking += [

@@ -9,6 +9,8 @@ import pytest
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
 from kafkasim.scenarios.judging.transactions.holes import Holes
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.running.runner import run
 from tests.scenarios.fact_makers import (
     FakeTrace,
     P,
@@ -123,6 +125,61 @@ def test_a_registration_that_replaces_the_living_process_keeps_it_out() -> None:
     late = _after([*SHORT, *alive, _registered(11, 3)])
     assert late.stall_excuse(MISSING, _nothing_lost) == "late-registration"
     assert _after([*SHORT, *alive]).stall_excuse(MISSING, _nothing_lost) == ""
+
+
+def _missing(*rows: Row, zookeeper: bool = False) -> list[str]:
+    return _after(list(rows), zookeeper).missing_brokers(["broker-3", "controller-1"])
+
+
+def _told(offset: int, change: str, epoch: int) -> Row:
+    fenced = change in ("fenced", "bounced")
+    told = facts.BrokerRegistration(offset, 3, epoch, change, fenced, False, None)
+    return "controller-1", told
+
+
+def test_a_broker_is_missing_from_its_start_until_it_is_unfenced() -> None:
+    started: Row = ("broker-3", facts.HostStarted(1))
+    awaited = ["broker-3 is not unfenced since it started"]
+    assert _missing(started) == _missing(started, _registered(10, 3)) == awaited
+    back = [started, _registered(10, 3), _told(11, "unfenced", 10)]
+    assert _missing(*back) == []
+    assert _missing(*back, started, _told(12, "dir-offline", 10)) == awaited  # the former process
+    assert _missing(*back, started, _registered(20, 3), _told(21, "unfenced", 20)) == []
+    fenced = [*back, _told(12, "fenced", 10)]
+    assert (_missing(*fenced), _missing(*fenced, _told(13, "unfenced", 10))) == (awaited, [])
+    assert _after([*back, started]).missing_brokers(["broker-1"]) == []  # the host is down
+
+
+def test_an_elected_zookeeper_controller_tells_of_a_dead_process_too() -> None:
+    started: Row = ("broker-3", facts.HostStarted(1))
+    back = [started, _told(10, "registered", 10)]
+    assert _missing(*back, zookeeper=True) == []
+    again = [*back, started, _told(10, "registered", 10)]
+    assert _missing(*again, zookeeper=True) == ["broker-3 is not unfenced since it started"]
+    bounced = [*again, _told(20, "bounced", 10), _told(20, "registered", 20)]
+    assert _missing(*bounced, zookeeper=True) == []
+
+
+def test_nobody_waits_for_a_broker_that_cannot_or_shall_not_be_unfenced() -> None:
+    started: Row = ("broker-3", facts.HostStarted(1))
+    assert _missing(started, _told(12, "unregistered", 10)) == []
+    late = [started, _registered(10, 3), _registered(11, 3)]
+    assert _after(late).stall_excuse(_missing(*late), _nothing_lost) == "late-registration"
+
+
+@pytest.mark.slow
+def test_a_run_does_not_end_before_a_leader_is_back_that_nobody_asks() -> None:
+    """With acks=0 no client misses it, and the controller knows its old registration."""
+    scenario = {
+        "name": "late", "claim": "The leader is back at the end.", "duration": "4s",
+        "cluster": {"brokers": 3, "controllers": 1},
+        "topics": [{"name": "orders", "assignment": [[2]]}],
+        "workload": [{"kind": "producer", "rate": "20/s", "config": {"acks": "0"}}],
+        "faults": [{"kind": "crash", "node": "broker-2", "at": "3900ms", "for": "8s"}],
+        "expect": {"permits": ["lost-write"]},
+    }  # fmt: skip
+    result = run(parse(scenario, "late"), 1)
+    assert (result.verdict, result.anomalies) == ("expected", ["lost-write"])
 
 
 def test_a_new_process_registers_in_its_own_right() -> None:
