@@ -68,12 +68,13 @@ _RESIZED = """
     GROUP BY run"""
 
 FAILED = offending(
-    # Four errors are answers of Kafka although nobody has broken a promise
+    # Five errors are answers of Kafka although nobody has broken a promise
     # (judging/group_members.py:Excuses). A consumer of the new protocol was in a group that is a
     # classic one again, or asks a classic group without an assignor to convert. A static member is
     # fenced by a coordinator that does not know the id that its predecessor gave it. A sticky
     # assignor fails when members own partitions that the leader's metadata lacks, and one of the
-    # brokers when the coordinator's does.
+    # brokers when the coordinator's does. A classic consumer does not expect the answer to a
+    # SyncGroup that meets a coordinator which loads the group.
     f"""
     WITH failures AS ({_FAILURES}),
     fenced AS (SELECT run, group FROM failures WHERE error = 'FENCED_INSTANCE_ID')
@@ -90,6 +91,10 @@ FAILED = offending(
     LEFT ANTI JOIN (SELECT run AS of, group AS name, at, until, until_us FROM ({_UNCHOSEN}))
         ON error = 'UNKNOWN_SERVER_ERROR' AND run = of AND group = name AND at < seq
            AND (until IS NULL OR until > seq OR until_us >= since_us)
+    LEFT ANTI JOIN (SELECT run AS of, group AS name, seq AS at, t_us FROM LoadInProgress
+                    WHERE request = 'SyncGroup')
+        ON error = 'COORDINATOR_LOAD_IN_PROGRESS' AND run = of AND group = name AND at < seq
+           AND t_us >= since_us
     LEFT ANTI JOIN (SELECT run AS of, group AS name, at FROM ({_FORGOTTEN}))
         ON error = 'FENCED_INSTANCE_ID' AND run = of AND group = name AND at < seq
     LEFT ANTI JOIN (SELECT run AS of, at FROM ({_RESIZED}))

@@ -253,7 +253,10 @@ class GroupCoordinator:
         elif not shard.context.is_active:
             api = kind.__name__.removesuffix("Request")
             self.process.out.append(LoadInProgress(request.group_id, api))
-            self.runtime.respond(parked, refusal(request, Errors.COORDINATOR_LOAD_IN_PROGRESS))
+            error = Errors.COORDINATOR_LOAD_IN_PROGRESS
+            if kind is SyncGroupRequest:
+                error = self.rules.sync_while_loading(self.offsets.new_coordinator)
+            self.runtime.respond(parked, refusal(request, error))
         else:
             self.trace.record_request(request)
             if request.group_id in shard.consumer_groups and kind in _CLASSIC_REQUESTS:

@@ -65,6 +65,17 @@ class GroupRules:
             return Errors.REBALANCE_IN_PROGRESS
         return client_error(error)
 
+    def sync_while_loading(self, new_coordinator: bool) -> Errors:
+        """Return what SyncGroup answers while the group is being loaded.
+
+        The rebalance does not survive the failover. The Scala coordinator says so, and the member
+        joins again (GroupCoordinator.handleSyncGroup). The new one makes no exception of SyncGroup
+        (GroupCoordinatorService.syncGroup), and consumers do not expect its answer.
+        """
+        if new_coordinator:
+            return Errors.COORDINATOR_LOAD_IN_PROGRESS
+        return Errors.REBALANCE_IN_PROGRESS
+
     def check_committer(
         self, group: ClassicGroup, member_id: str, instance_id: str | None
     ) -> Errors:

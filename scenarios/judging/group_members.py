@@ -28,6 +28,9 @@ FENCED = "FENCED_INSTANCE_ID: group "
 NOT_CONVERTED = "UNKNOWN_SERVER_ERROR: group "
 """How the error begins that ends a member for which a classic group could not be converted."""
 
+WAS_LOADED = "COORDINATOR_LOAD_IN_PROGRESS: group "
+"""How the error begins that ends a member whose SyncGroup met a coordinator that loads."""
+
 
 def lost_group(reason: str) -> tuple[str, ...]:
     """Return the group whose loss has failed an application, if that is the reason."""
@@ -160,7 +163,9 @@ class Excuses:
     topic's size has changed; one of the brokers (KIP-848), when a new coordinator's metadata lack
     them. A static member is fenced when a coordinator that has loaded the group does not know the
     id that its predecessor gave it: in a rebalance that id is in memory only. The predecessor may
-    also give it later, until it hears that it is deposed.
+    also give it later, until it hears that it is deposed. A classic consumer does not expect what
+    the coordinator of KRaft mode answers to SyncGroup while it loads the group
+    (GroupCoordinatorService.syncGroup, SyncGroupResponseHandler).
 
     Two more in a group that changes its protocol (KIP-848), to consumers of the new one. Its member
     that was fenced asks a group that is a classic one again (getOrMaybeCreateConsumerGroup). A
@@ -179,6 +184,8 @@ class Excuses:
         self._belongs: dict[str, dict[str, None]] = {}  # host -> its groups since then
         self._classic: dict[str, int] = {}  # group -> when it last became or acted as a classic one
         self._unchosen: dict[str, int] = {}  # group -> until when it had members and no assignor
+        self._synced: dict[str, int] = {}  # group -> when SyncGroup last met a loading coordinator
+        trace.subscribe(facts.LoadInProgress, self._on_load_in_progress)
         trace.subscribe(facts.HostStarted, self._on_started)
         trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.GroupConverted, self._on_converted)
@@ -196,10 +203,16 @@ class Excuses:
         if fact.reason.startswith(GROUP_IS_GONE):
             group = fact.reason.removeprefix(GROUP_IS_GONE)
             return group in self._belongs.get(node, ()) and self._classic.get(group, -1) >= since
+        if fact.reason.startswith(WAS_LOADED):
+            return self._synced.get(fact.reason.removeprefix(WAS_LOADED), -1) >= since
         if fact.reason.startswith(NOT_CONVERTED):
             unchosen = self._unchosen.get(fact.reason.removeprefix(NOT_CONVERTED), -1) >= since
             return unchosen or self._resized
         return fact.exception == "AssignorError" and self._resized
+
+    def _on_load_in_progress(self, _s: int, t: int, _n: str, fact: facts.LoadInProgress) -> None:
+        if fact.request == "SyncGroup":
+            self._synced[fact.group] = t
 
     def _on_owner(self, _seq: int, _t: int, _node: str, fact: facts.PartitionOwner) -> None:
         self.in_zookeeper[fact.group] = None

@@ -35,9 +35,14 @@ def failed(reason: str, exception: str = "KafkaError") -> Row:
     return "consumer-1", fact
 
 
+def loads(request: str, group: str = "billing") -> Row:
+    return "broker-1", facts.LoadInProgress(group, request)
+
+
 GONE = failed("GROUP_ID_NOT_FOUND: group billing")
 FENCED = failed("FENCED_INSTANCE_ID: group billing")
 NOT_CONVERTED = failed("UNKNOWN_SERVER_ERROR: group billing")
+LOADING = failed("COORDINATOR_LOAD_IN_PROGRESS: group billing")
 NO_PLAN = failed("IllegalStateException", "AssignorError")
 LEAVES: Row = (
     "broker-1",
@@ -60,6 +65,8 @@ _ALLOWED: dict[str, list[Row]] = {
         group("Empty", protocol="range"),
         group("Stable", "i-1", protocol="range", node="broker-2", reason="loaded"),
         group("PreparingRebalance", "i-2"), FENCED],
+    "loading: a coordinator that loads the group was asked for the assignment": [
+        STARTED, SECOND, loads("SyncGroup"), LOADING],
     "no plan: a topic grew": [created(1), grown(1), NO_PLAN],
     "no plan: a topic was created again with more partitions": [
         created(1), created(2, "other-id"), NO_PLAN],
@@ -91,6 +98,12 @@ _BAD: dict[str, list[Row]] = {
     "fenced: the group lost the member without a load": [
         group("Stable", "i-1", "i-2", protocol="range"), LEAVES,
         group("Stable", "i-1", protocol="range"), FENCED],
+    "loading: it was asked for something else": [
+        STARTED, SECOND, loads("JoinGroup"), LOADING],
+    "loading: it was asked before the host started": [
+        loads("SyncGroup"), SECOND, STARTED, SECOND, LOADING],
+    "loading: it was asked later, and of another group": [
+        STARTED, SECOND, loads("SyncGroup", "other"), LOADING, loads("SyncGroup")],
     "no plan: no topic has changed": [created(1), grown(0), NO_PLAN],
     "no plan: a topic grew later": [created(1), NO_PLAN, grown(1)],
     "another error, though a topic grew": [created(1), grown(1), failed("", "KafkaError")],

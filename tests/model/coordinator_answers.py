@@ -264,6 +264,7 @@ HERE: dict[Api, dict[str, Callable[[], Any]]] = {
         "REBALANCE_IN_PROGRESS": _upgraded,
     },
     ("classic", "SyncGroup"): {
+        **_loads(sync("a", 1)),
         **_failures(_leader_sync),
         "REBALANCE_IN_PROGRESS": lambda: _in_rebalance(sync),
     },

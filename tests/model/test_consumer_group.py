@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from kafkasim.model.client.exceptions import KafkaError
 from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import (
@@ -59,6 +62,7 @@ class Group:
         self.heartbeat_error = NONE
         self.commit_error = NONE
         self.join_errors: list[Errors] = []
+        self.sync_errors: list[Errors] = []
         self.epoch_answer: tuple[int, int] = (0, 1 << 40)
         self.logs = {TopicPartition("t", p): records for p in range(cluster.topics["t"])}
         self.epoch = 0
@@ -92,6 +96,8 @@ class Group:
         )
 
     def sync(self, node: str, m: SyncGroupRequest) -> SyncGroupResponse:
+        if self.sync_errors:
+            return SyncGroupResponse(self.sync_errors.pop(0), None, None, ())
         return SyncGroupResponse(NONE, "consumer", "range", dict(m.assignments)[m.member_id])
 
     def fetch_offsets(self, node: str, m: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -244,6 +250,33 @@ def test_a_rebalance_commits_revokes_and_assigns_anew() -> None:
     assert h.result("continue") == ("records", {})
     assert h.of(ConsumerRevoked) == [ConsumerRevoked("g", "m-1", 1, ("t-0",), False)]
     assert [a.generation for a in h.of(ConsumerAssigned)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (Errors.COORDINATOR_LOAD_IN_PROGRESS, "COORDINATOR_LOAD_IN_PROGRESS"),
+        (Errors.REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT"),
+        (Errors.NOT_COORDINATOR, None),
+        (Errors.COORDINATOR_NOT_AVAILABLE, None),
+        (Errors.REBALANCE_IN_PROGRESS, None),
+    ],
+)
+def test_an_error_that_sync_group_does_not_expect_fails_the_poll(
+    error: Errors, raised: str | None
+) -> None:
+    """SyncGroupResponseHandler has a case for each error; JoinGroup retries while a group loads.
+
+    The next poll() joins again.
+    """
+    h, group = start(records=3)
+    group.join_errors = [Errors.COORDINATOR_LOAD_IN_PROGRESS]
+    group.sync_errors = [error]
+    if raised is not None:
+        failed = h.result("poll", 5000)
+        assert (type(failed), failed.error) == (KafkaError, raised)
+    assert h.result("poll", 5000) == ("assigned", (T0,))
+    assert group.generation == 2
 
 
 def test_the_listener_may_commit_while_partitions_are_revoked() -> None:

@@ -24,8 +24,7 @@ from tests.fidelity import test_consumer_group_requests, test_requests
 from tests.fidelity.conversations import CONVERSATIONS, consumer_groups
 from tests.fidelity.conversations.talk import Talk
 from tests.fidelity.sides import ModelSide
-from tests.model.coordinator_answers import HERE, Api, loading_answer
-from tests.model.group_harness import sync
+from tests.model.coordinator_answers import HERE, Api
 
 FIDELITY = Path(test_requests.__file__).parent
 
@@ -101,13 +100,6 @@ KAFKA: dict[Api, frozenset[str]] = {
     for api, codes in apis.items()
 }
 
-DIFFERENT = {("classic", "SyncGroup"): "COORDINATOR_LOAD_IN_PROGRESS"}
-"""What Kafka answers and the model does not.
-
-The model answers REBALANCE_IN_PROGRESS, as the Scala coordinator does. Over the other code Kafka's
-Java consumer fails its poll() ("Unexpected error from SyncGroup").
-"""
-
 CLASSIC = ("groups", "members", "static members", "committed offsets", "administering groups")
 OF_TRANSACTIONS = ("transactions", "transactions of version 2")
 GROUP_APIS = ("TxnOffsetCommit", "OffsetCommit", "OffsetFetch")
@@ -181,7 +173,7 @@ def _coordinator(label: str, api: str, file: str) -> str:
 
 @pytest.mark.parametrize("api", KAFKA, ids=" ".join)
 def test_every_code_that_an_api_can_answer_is_answered(api: Api) -> None:
-    shown = {*raw_codes().get(api, {}), *HERE.get(api, {}), DIFFERENT.get(api)}
+    shown = {*raw_codes().get(api, {}), *HERE.get(api, {})}
     assert sorted(KAFKA[api] - shown) == []
 
 
@@ -206,9 +198,3 @@ def test_nothing_is_answered_here_that_the_table_does_not_have_or_real_kafka_has
 )
 def test_the_code_is_answered(api: Api, code: str) -> None:
     assert code in re.findall(r"Errors\.([A-Z_]+)", repr(HERE[api][code]()))
-
-
-def test_each_difference_is_there() -> None:
-    [(api, code)] = DIFFERENT.items()
-    assert code not in HERE[api]
-    assert loading_answer(sync("a", 1)).error is Errors.REBALANCE_IN_PROGRESS

@@ -367,8 +367,13 @@ def test_leave_answers_each_member(bench: Bench) -> None:
 # Failover
 
 
-def test_loading_is_observable_and_kind_to_members() -> None:
-    bench = Bench()
+@pytest.mark.parametrize(
+    ("new_coordinator", "synced"),
+    [(True, "COORDINATOR_LOAD_IN_PROGRESS"), (False, "REBALANCE_IN_PROGRESS")],
+)
+def test_loading_is_observable_and_kind_to_members(new_coordinator: bool, synced: str) -> None:
+    """Only the Scala coordinator has an answer to SyncGroup that consumers expect."""
+    bench = Bench(new_coordinator=new_coordinator)
     requests = (join(), sync("m", 1), heartbeat("m", 1), leave("m"))
     assert [bench.get(r).error.name for r in requests] == ["NOT_COORDINATOR"] * 4
     bench.group.on_elected(0, 1, 0)
@@ -379,7 +384,7 @@ def test_loading_is_observable_and_kind_to_members() -> None:
     assert len(posts) == 1
     assert answers == [
         "COORDINATOR_LOAD_IN_PROGRESS",
-        "REBALANCE_IN_PROGRESS",
+        synced,
         "NONE",
         "COORDINATOR_LOAD_IN_PROGRESS",
     ]

@@ -69,8 +69,7 @@ def refusal(request: Any, error: Errors) -> Any:
     if kind is JoinGroupRequest:
         return join_error(error, request.member_id)
     if kind is SyncGroupRequest:
-        # A rebalance does not survive a failover: the member must join again.
-        return sync_error(Errors.REBALANCE_IN_PROGRESS if loading else error)
+        return sync_error(error)
     if kind is HeartbeatRequest:
         return HeartbeatResponse(Errors.NONE if loading else error)
     if kind is LeaveGroupRequest:

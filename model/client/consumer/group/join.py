@@ -180,7 +180,7 @@ class GroupJoin:
     def _on_sync(self, response: Any, now: int) -> None:
         self._in_flight = False
         if not isinstance(response, SyncGroupResponse) or response.error:
-            self._on_error(response, now)
+            self._on_sync_error(response, now)
         elif self._membership.state is MemberState.COMPLETING_REBALANCE:
             self._membership.synced()
             self.protocol_name = response.protocol_name or ""
@@ -189,6 +189,18 @@ class GroupJoin:
         else:
             self._retry("IllegalGenerationException", now, at_once=True)
         self._poll.wake(now)
+
+    def _on_sync_error(self, response: Any, now: int) -> None:
+        """Join again, or fail the poll() over an error that Kafka does not expect here.
+
+        That is one of a coordinator that loads the group, too (SyncGroupResponseHandler).
+        """
+        error = None if isinstance(response, Failed) else response.error
+        if error in RETRIABLE and error not in UNKNOWN_COORDINATOR:
+            error_ = KafkaError(error.name, f"group {self._config.group_id}")
+            self._fail("KafkaException", error_)
+        else:
+            self._on_error(response, now)
 
     def _on_error(self, response: Any, now: int) -> None:
         """Join again after a request that failed, or fail the poll()."""
