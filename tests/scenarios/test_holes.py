@@ -119,3 +119,10 @@ def test_an_open_transaction_begins_behind_its_producers_last_marker() -> None:
     judge = holes(begun(), data(0, 2, 0), marker(2, 0, True), data(3, 5, 0, 8), data(5, 7, 0))
     found = [judge.first_open(KEY, producer, end) for producer, end in ((7, 7), (7, 5), (8, 7))]
     assert found == [5, -1, 3]
+
+
+def test_a_judge_that_comes_late_meets_logs_that_it_knows_nothing_of() -> None:
+    """A group's offsets are cleaned that were committed before a compacted topic had keys."""
+    cleaned = facts.Cleaned(T, 0, 0, 5, 0, 5, 0, 0, (0, 4))
+    judge = holes([("broker", cleaned)])
+    assert [judge.was_removed_at(KEY, offset) for offset in (3, 4)] == [True, False]

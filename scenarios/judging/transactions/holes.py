@@ -34,6 +34,8 @@ from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 Runs = Sequence[tuple[int, int]]
 """The leader epochs of a log, as LeaderEpochFileCache keeps them: (first offset, epoch), rising"""
 
+PartitionFact = facts.Appended | facts.KeysAppended | facts.MarkerWritten | facts.Cleaned
+
 Content = tuple[int, int, int]
 """Leader epoch, producer and row of the batch at an offset"""
 
@@ -207,11 +209,20 @@ class Holes:
             election = (len(state.appended), fact.leader_epoch, fact.start_offset, runs)
             state.elections.append(election)
 
-    def _on_appended(self, seq: int, _t: int, node: str, fact: facts.Appended) -> None:
+    def _partition(self, fact: PartitionFact) -> _Partition:
+        """Return what is known of a partition: nothing of one that the facts began before.
+
+        Compacted topics are followed from their first keys on, so an internal topic may have a
+        history by then (``judging/invariants/cleaned/latest.py``).
+        """
         key = (fact.topic_id, fact.partition)
         state = self._partitions.get(key)
         if state is None:
             state = self._partitions[key] = _Partition()
+        return state
+
+    def _on_appended(self, seq: int, _t: int, node: str, fact: facts.Appended) -> None:
+        state = self._partition(fact)
         ids = fact.record_ids if state.keyed else ()
         epoch, base, end = fact.leader_epoch, fact.base_offset, fact.next_offset
         state.appended.append((epoch, base, end, fact.producer_id, seq, ids))
@@ -219,10 +230,10 @@ class Holes:
 
     def _on_keys(self, _seq: int, _t: int, _node: str, fact: facts.KeysAppended) -> None:
         """Remember the record ids of compacted partitions."""
-        self._partitions.setdefault((fact.topic_id, fact.partition), _Partition()).keyed = True
+        self._partition(fact).keyed = True
 
     def _on_cleaned(self, seq: int, _t: int, _node: str, fact: facts.Cleaned) -> None:
-        removed = self._partitions[(fact.topic_id, fact.partition)].removed
+        removed = self._partition(fact).removed
         for offset in fact.removed_offsets():
             removed.setdefault(offset, seq)
 
@@ -232,7 +243,7 @@ class Holes:
             self._record_offsets[place] = fact.record_offsets
 
     def _on_marker(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
-        state = self._partitions[(fact.topic_id, fact.partition)]
+        state = self._partition(fact)
         state.markers[(fact.offset, fact.leader_epoch)] = fact.committed
 
     def _on_isolation(self, _seq: int, _t: int, node: str, fact: facts.ReadsCommitted) -> None:
