@@ -143,6 +143,7 @@ from kafkasim.model.messages.clients.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kafkasim.model.messages.errors import errors_in
 from kafkasim.model.messages.servers.cluster import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -398,5 +399,6 @@ __all__ = [
     "ZkTouchRequest",
     "ZkWatchEvent",
     "api_of",
+    "errors_in",
     "request_name",
 ]

@@ -214,12 +214,12 @@ def test_a_close_waits_for_the_call_under_way_and_refuses_new_ones() -> None:
     cluster = Cluster()
     answers = [Errors.LEADER_NOT_AVAILABLE, NONE]
     cluster.handlers[DeleteTopicsRequest] = lambda _n, m: DeleteTopicsResponse(
-        answers.pop(0), tuple((t, NONE, None) for t in m.topics)
+        answers.pop(0), tuple((*t, NONE, "") for t in m.topics)
     )
     h = Harness(ClientConfig(), cluster)
-    under_way = h.call("delete_topics", ("t",))
+    under_way = h.call("delete_topics", (("t", ""),))
     closed = h.call("close")
-    assert h.result("delete_topics", ("t",)).error == "CLOSED"
+    assert h.result("delete_topics", (("t", ""),)).error == "CLOSED"
     assert (under_way in h.replies, closed in h.replies) == (False, False)
     h.run(1000)
     assert h.replies[under_way].error is NONE

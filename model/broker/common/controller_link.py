@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafkasim.model.channel import Channel, Done, Failed
 from kafkasim.model.errors import Errors
-from kafkasim.model.messages import CreateTopicsResponse, DescribeQuorumResponse
+from kafkasim.model.messages import DescribeQuorumResponse, errors_in
 
 if TYPE_CHECKING:
     from kafkasim.model.effects import Process
@@ -155,9 +155,6 @@ def _is_not_controller(response: Any) -> bool:
     The Raft client says it in its own words. Of its responses only that to DescribeQuorum counts
     (RequestChannel.shouldReturnNotController); changes of voters go to the old leader again.
     """
-    error = getattr(response, "error", None)
     if isinstance(response, DescribeQuorumResponse):
-        return error is Errors.NOT_LEADER_OR_FOLLOWER
-    if isinstance(response, CreateTopicsResponse) and response.results:  # an error per topic
-        error = response.results[0][1]
-    return error is Errors.NOT_CONTROLLER
+        return response.error is Errors.NOT_LEADER_OR_FOLLOWER
+    return Errors.NOT_CONTROLLER in errors_in(response)

@@ -17,15 +17,13 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.messages import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
-    CreatePartitionsResponse,
     CreateTopicsRequest,
-    CreateTopicsResponse,
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ListPartitionReassignmentsRequest,
     UpdateFeaturesRequest,
+    errors_in,
 )
 
 if TYPE_CHECKING:
@@ -84,9 +82,4 @@ def is_not_controller(response: Any) -> bool:
     """
     if isinstance(response, ElectLeadersResponse):
         return False
-    errors = [getattr(response, "error", Errors.NONE)]
-    if isinstance(response, CreateTopicsResponse | CreatePartitionsResponse):
-        errors += [error for _, error, _ in response.results]
-    elif isinstance(response, DeleteTopicsResponse):
-        errors += [error for _, _, error, _ in response.results]
-    return Errors.NOT_CONTROLLER in errors
+    return Errors.NOT_CONTROLLER in errors_in(response)
