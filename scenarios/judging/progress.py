@@ -399,9 +399,10 @@ def _old_consumer_ms(properties: Mapping[str, object]) -> int:
 
 
 def _transaction_ms(properties: Mapping[str, object], broker: BrokerConfig) -> int:
-    """Return how long a coordinator lets a transaction be open that nobody ends."""
+    """Return how long a transaction may be open, or its producer's call wait: KAFKA.md 4.4."""
     own = int(str(properties.get("transaction.timeout.ms", 60_000)))
-    return own + broker.transaction_abort_timed_out_transaction_cleanup_interval_ms
+    open_ms = own + broker.transaction_abort_timed_out_transaction_cleanup_interval_ms
+    return max(open_ms, int(str(properties.get("max.block.ms", 60_000))))
 
 
 def _not_unfenced(broker: int) -> str:
@@ -421,11 +422,10 @@ def limit_us(scenario: Scenario) -> int:
     """Return how long a healed cluster may take to converge, in µs of simulated time.
 
     It is 30 s and twice the longest of: the broker's session (KRaft or ZooKeeper), 1.5 ×
-    replica.lag.time.max.ms, delivery.timeout.ms and metadata.max.age.ms of producers,
-    transaction.timeout.ms with the period in which coordinators look for old transactions,
-    session.timeout.ms and metadata.max.age.ms of consumers, the session, the attempts at a
-    rebalance and socket.timeout.ms of old consumers; and max.poll.interval.ms where a member gets
-    stuck, or where a coordinator may fall silent under a JoinGroup.
+    replica.lag.time.max.ms, delivery.timeout.ms, metadata.max.age.ms and max.block.ms of producers,
+    transaction.timeout.ms with the period in which coordinators look for old ones, consumers'
+    session.timeout.ms and metadata.max.age.ms, the session, the attempts at a rebalance and
+    socket.timeout.ms of old ones; max.poll.interval.ms where a member or a coordinator gets stuck.
     """
     broker = BrokerConfig.from_properties(scenario.cluster.config)
     silent = any(fault.kind in SILENT for fault in scenario.faults)
