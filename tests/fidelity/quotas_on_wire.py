@@ -18,12 +18,13 @@ VERSIONS = {"AlterClientQuotas": 1, "DescribeClientQuotas": 1}
 def _alter(request: m.AlterClientQuotasRequest) -> Body:
     entries = [
         {
-            "Entity": [{"EntityType": kind, "EntityName": name} for kind, name in entity],
+            "Entity": [{"EntityType": kind, "EntityName": name} for kind, name in each.entity],
             "Ops": [
-                {"Key": key, "Value": rate or 0.0, "Remove": rate is None} for key, rate in changes
+                {"Key": key, "Value": rate or 0.0, "Remove": rate is None}
+                for key, rate in each.changes
             ],
         }
-        for entity, changes in request.entries
+        for each in request.entries
     ]
     return {"Entries": entries, "ValidateOnly": False}
 

@@ -11,7 +11,7 @@ from kafkasim.model.controller.common.records import ClientQuotaRecord
 from kafkasim.model.controller.kraft.managers.configs import alter_client_quotas
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import Throttled
-from kafkasim.model.messages import AlterClientQuotasRequest
+from kafkasim.model.messages import AlterClientQuotasRequest, ClientQuotaAlteration
 from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.running.runner import run
@@ -98,10 +98,13 @@ def test_what_is_not_sent_is_not_counted() -> None:
 
 def test_quotas_are_records_of_the_metadata() -> None:
     image = MetadataImage()
-    asked = AlterClientQuotasRequest(
-        ((of("a"), (("producer_byte_rate", 5.0),)), (of(None), (("consumer_byte_rate", 7.0),)),
-         (of("b"), (("producer_byte_rate", 0.0),)), (of("c"), (("request_percentage", 1.0),)))
+    changes = (
+        ("a", "producer_byte_rate", 5.0), (None, "consumer_byte_rate", 7.0),
+        ("b", "producer_byte_rate", 0.0), ("c", "request_percentage", 1.0),
     )  # fmt: skip
+    asked = AlterClientQuotasRequest(
+        tuple(ClientQuotaAlteration(of(name), ((key, rate),)) for name, key, rate in changes)
+    )
     records, answer = alter_client_quotas(asked, image)
     assert records == [ClientQuotaRecord(of("a"), "producer_byte_rate", 5.0),
                        ClientQuotaRecord(of(None), "consumer_byte_rate", 7.0)]  # fmt: skip

@@ -16,6 +16,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.facts import ConfigChanged
 from kafkasim.model.messages import (
     AlterClientQuotasRequest,
+    ClientQuotaAlteration,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
@@ -38,7 +39,7 @@ def cluster() -> ZkCluster:
 def alter(
     cluster: ZkCluster, entity: QuotaEntity, *rates: tuple[str, float | None], at: int = 2
 ) -> Errors:
-    request = AlterClientQuotasRequest(((entity, rates),))
+    request = AlterClientQuotasRequest((ClientQuotaAlteration(entity, rates),))
     answer = cluster.ask(f"broker-{at}", request, 5 * SECOND)
     cluster.step(SECOND)
     ((_, error, _),) = answer.results

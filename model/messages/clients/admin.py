@@ -135,11 +135,18 @@ def quota_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
 
 
 @value
+class ClientQuotaAlteration:
+    """Changes of one entity's quotas."""
+
+    entity: QuotaEntity
+    changes: tuple[tuple[str, float | None], ...]  # (key, bytes a second; None removes it)
+
+
+@value
 class AlterClientQuotasRequest(Message):
     """Set quotas of clients (KIP-546)."""
 
-    # (entity, ((key, value in bytes a second, None to remove it), …))
-    entries: tuple[tuple[QuotaEntity, tuple[tuple[str, float | None], ...]], ...]
+    entries: tuple[ClientQuotaAlteration, ...]
 
 
 @value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kafkasim.model.controller.common.client_quotas import entity_text
 from kafkasim.model.errors import Errors
+from kafkasim.model.messages import ClientQuotaAlteration
 from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity, quota_entity
 from kafkasim.scenarios.language.tables import OperationTable
 from kafkasim.sim.apps.client_port import ClientPort
@@ -17,7 +18,7 @@ async def alter_client_quotas(
     """Set the quotas of ``config``, drop those of ``remove``; return (entity, error, message)."""
     rates: dict[str, float | None] = dict.fromkeys(operation.remove)
     rates |= {key: float(str(rate)) for key, rate in operation.config.items()}
-    entries = ((_entity(operation), tuple(rates.items())),)
+    entries = (ClientQuotaAlteration(_entity(operation), tuple(rates.items())),)
     answer = await port.call("admin.alter_client_quotas", entries)
     return [(entity_text(of), error, message) for of, error, message in answer.results]
 

@@ -22,7 +22,7 @@ def of(**names: str | None) -> QuotaEntity:
 
 def client_quotas(talk: Talk) -> None:
     def alter(what: str, entity: QuotaEntity, *rates: tuple[str, float | None]) -> None:
-        talk.ask(what, m.AlterClientQuotasRequest(((entity, rates),)))
+        talk.ask(what, m.AlterClientQuotasRequest((m.ClientQuotaAlteration(entity, rates),)))
         talk.side.settle(0.5)
 
     def show(what: str, *components: tuple[str, int, str | None], strict: bool = False) -> None:
@@ -63,7 +63,8 @@ def client_quotas(talk: Talk) -> None:
     alter("set no key", of(client_id="two"))
     alter("set 0", of(client_id="none"), (SENT, 0))
     alter("set -1", of(client_id="less"), (SENT, -1))
-    twice = (of(client_id="two"), ((SENT, 1e6),)), (of(client_id="two"), ((GOT, 2e6),))
+    rates = (SENT, 1e6), (GOT, 2e6)
+    twice = tuple(m.ClientQuotaAlteration(of(client_id="two"), (rate,)) for rate in rates)
     talk.ask("set one client's twice", m.AlterClientQuotasRequest(twice))
     talk.ask("set of no entity", m.AlterClientQuotasRequest(()))
     talk.side.settle(0.5)
@@ -74,11 +75,9 @@ def client_quotas(talk: Talk) -> None:
     alter("remove the default client's of a user", of(user="bob", client_id=None), (SENT, None))
     alter("remove what is not set", of(user="eve", client_id="one"), (SENT, None))
     show("describe after the removals")
-    for left in ("one", "two", None, "<default>", "none", "less"):
-        talk.side.ask(1, m.AlterClientQuotasRequest(((of(client_id=left), UNSET),)))
-    talk.side.ask(1, m.AlterClientQuotasRequest(((of(user=None), UNSET),)))
+    clients = [of(client_id=name) for name in ("one", "two", None, "<default>", "none", "less")]
+    for entity in (*clients, of(user=None)):
+        unset = m.ClientQuotaAlteration(entity, ((SENT, None), (GOT, None)))
+        talk.side.ask(1, m.AlterClientQuotasRequest((unset,)))
     talk.side.settle(0.5)
     show("describe at the end")
-
-
-UNSET = (SENT, None), (GOT, None)

@@ -43,9 +43,9 @@ def alter_client_quotas(
     """Return the records that set quotas (ClientQuotaControlManager.alterClientQuotas)."""
     records: list[Any] = []
     messages: dict[QuotaEntity, str] = {}
-    for entity, changes in request.entries:
-        rates = dict(changes)
-        if entity in messages or len(rates) < len(changes):
+    for alteration in request.entries:
+        entity, rates = alteration.entity, dict(alteration.changes)
+        if entity in messages or len(rates) < len(alteration.changes):
             messages[entity] = f"Ignoring duplicate entity {entity_text(entity)}"
             continue
         messages[entity] = entity_problem(entity) or _rates_problem(rates)

@@ -248,8 +248,8 @@ class ZkAdminManager:
     def _alter_quotas(self, request: AlterClientQuotasRequest, answer: Answer) -> Steps:
         """Set quotas, entity by entity; one that is named twice has its last outcome."""
         results: dict[QuotaEntity, Problem] = {}
-        for entity, changes in request.entries:
-            results[entity] = yield from self.quotas.alter(entity, changes)
+        for each in request.entries:
+            results[each.entity] = yield from self.quotas.alter(each.entity, each.changes)
         rows = tuple([(entity, *problem) for entity, problem in results.items()])
         answer(AlterClientQuotasResponse(NONE, rows), self.queue.now)
 
