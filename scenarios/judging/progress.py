@@ -132,11 +132,11 @@ class Progress:
     ) -> str:
         """Return why Kafka would not reach what is missing either, or "".
 
-        ``waits`` explains lines that wait for a transaction that nobody will end
-        (``transactions/liveness/standstill.py``), or for a partition that nobody leads
-        (``transactions/liveness/unborn.py``), or for partitions that a static leader has not found
-        (``transactions/liveness/static_leader.py``). Three other situations of Kafka last until an
-        operator acts:
+        ``waits`` explains lines that wait for what nobody will do, by ``transactions/liveness``: a
+        transaction that nobody will end (``standstill.py``), a partition that nobody leads
+        (``unborn.py``), partitions that a static leader has not found (``static_leader.py``), a
+        rebalance that was forgotten (``downgrade.py``). Three other situations of Kafka last until
+        an operator acts:
 
         - A follower whose log diverges from the leader's within one epoch fails until the next
           leader epoch. Only lost data leads there, so ``excuse`` must name a loss.

@@ -37,6 +37,7 @@ from kafkasim.scenarios.judging.readers.outside.results import StoredResults
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.transactions.judge import Transactions
+from kafkasim.scenarios.judging.transactions.liveness.downgrade import Downgrades
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from kafkasim.scenarios.judging.transactions.liveness.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.unborn import Unborn
@@ -93,6 +94,7 @@ class ScenarioRun:
         clients = self.cluster.clients
         self.unborn = Unborn(self.trace, clients.transactional_ids, clients.members)
         self.static_leaders = StaticLeaders(self.trace, self._tells_static_leader)
+        self.downgrades = Downgrades(self.trace)
         self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
         self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.losses)
         self.resets = NeedlessResets(self.trace, self.invariants.losses, _own_groups(scenario))
@@ -239,8 +241,8 @@ class ScenarioRun:
         return rules.skips_assignment_of_returning_leader()
 
     def _why_it_waits(self, line: str) -> str:
-        waits = (self.standstill.excuse, self.unborn.excuse, self.static_leaders.excuse)
-        return next((why for each in waits if (why := each(line))), "")
+        judges = (self.standstill, self.unborn, self.static_leaders, self.downgrades)
+        return next((why for each in judges if (why := each.excuse(line))), "")
 
     def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:
         """Return (topic, topic id, partition) of what a group reads."""
