@@ -85,7 +85,11 @@ def _with_removed(
     state: TracedPartition, fact: facts.FinalReplica
 ) -> list[tuple[int, int, int, int]]:
     """Return (base, end, producer, first sequence) of a log's batches, and of those that it had
-    until a cleaner removed them."""
+    until a cleaner removed them.
+
+    What was removed from a log that has been lost since is not part of it: of an older leader epoch
+    a log has what ends at the start of the next one.
+    """
     batches = [
         *zip(
             fact.base_offsets, fact.next_offsets, fact.producer_ids, fact.base_sequences,
@@ -95,9 +99,11 @@ def _with_removed(
     if not state.removed:
         return batches
     held = dict.fromkeys(zip(fact.next_offsets, fact.batch_epochs, strict=True))
+    epochs, starts = fact.epoch_starts[::2], (*fact.epoch_starts[1::2], fact.log_end_offset)
     for place in dict.fromkeys(state.removed.values()):
         original = state.originals.get(place)
-        if original is not None and place not in held and place[0] <= fact.log_end_offset:
+        next_epoch_at = starts[bisect_right(epochs, place[1])]
+        if original is not None and place not in held and place[0] <= next_epoch_at:
             base, end, _, content = original
             batches.append((base, end, content[0], content[2]))
     return sorted(batches)
