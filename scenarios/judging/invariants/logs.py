@@ -105,7 +105,8 @@ class Logs:
         )
         replica = state.replicas.get(node) or state.replica(node)
         batch = (fact.base_offset, fact.next_offset, fact.leader_epoch, content)
-        if state.compacted:
+        if state.compacted or fact.base_sequence < 0 <= fact.producer_id:
+            # markers, too, that stand before the first key
             state.originals[fact.next_offset, fact.leader_epoch] = batch
         if not state.extend(replica, batch):
             self._mismatch(seq, t, node, state, batch)
