@@ -338,12 +338,15 @@ class OffsetMetadataManager:
         return rules.offset_expired(start_ms, now_ms, self.retention_ms)
 
     def final_offsets(self, shard: GroupShard) -> list[FinalOffset]:
-        """Return the shard's committed offsets, for the ground truth at the end of a run."""
+        """Return the shard's committed offsets, for the ground truth at the end of a run.
+
+        A coordinator that has just loaded its log has them behind its high watermark, perhaps.
+        """
         return [
             FinalOffset(group_id, tp.topic, tp.partition, value.offset)
             for group_id, slot in shard.offsets.items()
             for tp in slot
-            if (value := shard.committed(group_id, tp)) is not None
+            if (value := shard.committed(group_id, tp) or shard.latest(group_id, tp)) is not None
         ]
 
 
