@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig, ConsumerConfig, LegacyConsumerConfig
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from kafkasim.scenarios.language.tables import Scenario
 
 SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
@@ -39,7 +40,7 @@ class Progress:
         self.leading: dict[PartitionKey, tuple[int, str]] = {}  # (leader epoch, node)
         self.exposed: dict[PartitionKey, tuple[int, int]] = {}  # (leader epoch, high watermark)
         self.deleted: dict[str, None] = {}  # topic ids
-        self.positions: dict[tuple[str, PartitionKey], tuple[int, str]] = {}  # (position, node)
+        self.positions = Positions(trace).last  # (position, node) by group and partition
         self.failed: dict[tuple[PartitionKey, int], None] = {}
         """Replicas, as (partition, broker), whose fetcher gave up until the next leader epoch"""
         self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process
@@ -65,8 +66,6 @@ class Progress:
             (facts.BrokerRegistration, self._on_broker),
             (facts.BecameLeader, self._on_leader),
             (facts.HighWatermark, self._on_high_watermark),
-            (facts.Positioned, self._on_positioned),
-            (facts.Polled, self._on_polled),
             (facts.ReplicaFailed, self._on_failed),
             (facts.BecameFollower, self._on_follower),
             (facts.HostStarted, self._on_started),
@@ -375,15 +374,6 @@ class Progress:
             return
         if fact.leader_epoch >= self.exposed.get(key, (-1, 0))[0]:
             self.exposed[key] = (fact.leader_epoch, fact.high_watermark)
-
-    def _on_positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
-        if fact.reason != "none":
-            key = (fact.topic_id, fact.partition)
-            self.positions[(fact.group, key)] = (fact.offset, node)
-
-    def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
-        key = (fact.topic_id, fact.partition)
-        self.positions[(fact.group, key)] = (fact.position, node)
 
 
 def _old_consumer_ms(properties: Mapping[str, object]) -> int:

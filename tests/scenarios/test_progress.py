@@ -23,6 +23,8 @@ from tests.scenarios.fact_makers import (
     final,
     high_watermark,
     led,
+    polled,
+    positioned,
     registration,
 )
 
@@ -285,3 +287,30 @@ def test_a_deposed_leader_that_leads_again_has_kept_its_marker() -> None:
     other = ("broker-2", appended(1, (13,), 1, pid=6, seq=0))
     third: list[Row] = [("broker-2", led(2, 2)), ("broker-2", high_watermark(2, epoch=2))]
     assert _open_after([*deposed, other, *third]) == HELD_BACK
+
+
+READ: list[Row] = [
+    ("controller-1", created()),
+    ("broker-1", led(0)),
+    ("broker-1", high_watermark(2)),
+    ("consumer-1", positioned(0)),
+    ("consumer-2", positioned(0, member="m2")),
+    ("consumer-2", polled((0, 1), (10, 11), "m2")),
+    ("consumer-1", polled((0,), (10,))),
+]
+"""consumer-1 lost the partition while it slept, and returns a record that it had fetched."""
+LOSES: Row = ("consumer-1", positioned(1, "none", ""))
+
+
+def _lag_after(*rows: Row) -> list[str]:
+    return _after([*READ, *rows]).lag("billing", [T])
+
+
+def test_a_group_is_where_the_new_owner_is_once_the_former_one_knows_its_loss() -> None:
+    assert _lag_after(LOSES) == []
+    read_by_1 = ["group billing is at 1 of 2 in orders-0 (last read by consumer-1)"]
+    assert _lag_after() == read_by_1
+    assert _lag_after(("consumer-2", facts.HostStopped("crash")), LOSES) == read_by_1
+    assert _lag_after(("consumer-2", positioned(2, "none", "m2")), LOSES) == read_by_1
+    behind = ["group billing is at 0 of 2 in orders-0 (last read by consumer-2)"]
+    assert _lag_after(("consumer-2", positioned(0, "seek", "m2")), LOSES) == behind

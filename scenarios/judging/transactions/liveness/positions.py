@@ -1,0 +1,52 @@
+"""Where groups are in partitions: the position of the consumer that holds a partition.
+
+Two consumers may hold one partition for a time. A consumer that slept through the end of its
+session still returns what it had fetched, before it hears that it lost the partition
+(ConsumerCoordinator.onJoinPrepare, onPartitionsLost). Then the group is where the new owner is. The
+new owner may be at the end already: it polls nothing more that would tell its position again.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+
+
+class Positions:
+    """Follows the position of each group in each partition."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self.last: dict[tuple[str, PartitionKey], tuple[int, str]] = {}
+        """(group, partition) -> (position, node that told it). Where nobody holds the partition it
+        is that of the last consumer that did."""
+        self._holders: dict[tuple[str, PartitionKey], dict[str, int]] = {}
+        """Node -> position of each consumer that has not given the partition up, in the order in
+        which they last told it"""
+        trace.subscribe(facts.Positioned, self._on_positioned)
+        trace.subscribe(facts.Polled, self._on_polled)
+        trace.subscribe(facts.HostStopped, self._on_stopped)
+
+    def _on_positioned(self, _seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
+        key = (fact.group, (fact.topic_id, fact.partition))
+        if fact.reason != "none":
+            self._place(key, fact.offset, node)
+            return
+        holders = self._holders.get(key, {})
+        holders.pop(node, None)
+        if holders and self.last[key][1] == node:
+            other, position = list(holders.items())[-1]
+            self.last[key] = (position, other)
+
+    def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
+        self._place((fact.group, (fact.topic_id, fact.partition)), fact.position, node)
+
+    def _place(self, key: tuple[str, PartitionKey], position: int, node: str) -> None:
+        holders = self._holders.setdefault(key, {})
+        holders.pop(node, None)
+        holders[node] = position
+        self.last[key] = (position, node)
+
+    def _on_stopped(self, _seq: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
+        """A process that ended holds nothing; its last position stands until another tells one."""
+        for holders in self._holders.values():
+            holders.pop(node, None)
