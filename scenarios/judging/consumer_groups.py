@@ -67,8 +67,10 @@ class ConsumerGroups:
     def __init__(self, cluster: TracedCluster, limits: BrokerLimits) -> None:
         self.cluster = cluster
         self._session_us = limits.consumer_session_us
-        self._groups: dict[str, None] = {}  # those of this protocol
-        self._classic: dict[str, facts.GroupState] = {}  # the last state as a classic group
+        # By node and group. A deposed coordinator may hold as classic what the next one has loaded
+        # as a consumer group, since a conversion was not committed.
+        self._groups: dict[tuple[str, str], None] = {}  # those of this protocol
+        self._classic: dict[tuple[str, str], facts.GroupState] = {}  # the last state as classic
         self._members: dict[tuple[str, str], _Member] = {}
         self._views: dict[tuple[str, str], _View] = {}  # by node and group
         self._changed: dict[str, int] = {}  # topic -> when it was last created, grown or deleted
@@ -91,18 +93,18 @@ class ConsumerGroups:
         trace.subscribe(facts.FaultStarted, self._on_fault)
         self._removals = Removals(cluster, limits.commit_timeout_us)  # hears of them after this
 
-    def has(self, group: str) -> bool:
-        """Return whether a group uses this protocol."""
-        return group in self._groups
+    def has(self, node: str, group: str) -> bool:
+        """Return whether a group uses this protocol, as the coordinator on a node has it."""
+        return (node, group) in self._groups
 
     # What the coordinator hears.
 
     def _on_request(self, _seq: int, t: int, node: str, fact: facts.MemberRequest) -> None:
         view = self._views.get((node, fact.group))
         if fact.api == "JoinGroup" and (view is None or not view.members):
-            self._groups.pop(fact.group, None)  # an empty one gives way
-        if fact.api == HEARTBEAT and not self._is_classic(fact.group):
-            self._groups[fact.group] = None
+            self._groups.pop((node, fact.group), None)  # an empty one gives way
+        if fact.api == HEARTBEAT and not self._is_classic(node, fact.group):
+            self._groups[node, fact.group] = None
         leaves = fact.api == HEARTBEAT and fact.generation == LEAVE
         if (leaves or fact.api == "LeaveGroup") and view is not None:
             view.left[fact.member_id] = None
@@ -125,19 +127,19 @@ class ConsumerGroups:
         if view is not None:
             self._hear(t, view, fact)
 
-    def _is_classic(self, group: str) -> bool:
+    def _is_classic(self, node: str, group: str) -> bool:
         """Return whether a group is a classic one with members: no heartbeat takes its name."""
-        known = self._classic.get(group)
-        return group not in self._groups and known is not None and bool(known.member_ids)
+        known = self._classic.get((node, group))
+        return (node, group) not in self._groups and known is not None and bool(known.member_ids)
 
     def _on_converted(self, _s: int, _t: int, node: str, fact: facts.GroupConverted) -> None:
         """Take a group over from the classic protocol, or give it back."""
         self._views.pop((node, fact.group), None)
         self._owners.pop(fact.group, None)
         if fact.protocol == "classic":
-            self._groups.pop(fact.group, None)
+            self._groups.pop((node, fact.group), None)
         else:
-            self._groups[fact.group] = None
+            self._groups[node, fact.group] = None
 
     def _hear(self, t: int, view: _View, fact: facts.MemberRequest) -> None:
         member_id = fact.member_id
@@ -168,10 +170,10 @@ class ConsumerGroups:
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
         if fact.reason == "loaded":
             self._on_loaded_group(node, fact)
-        if fact.group not in self._groups:
-            self._classic[fact.group] = fact
-            return
         key = (node, fact.group)
+        if key not in self._groups:
+            self._classic[key] = fact
+            return
         before = self._views.get(key)
         if before is None or fact.reason in ("loaded", "reverted"):
             before = None
@@ -188,10 +190,10 @@ class ConsumerGroups:
         if self._coordinates(node, fact.group):
             self._owners.pop(fact.group, None)
         if fact.group_leader:
-            self._groups.pop(fact.group, None)
+            self._groups.pop((node, fact.group), None)
             self._views.pop((node, fact.group), None)
         elif fact.member_ids:
-            self._groups[fact.group] = None
+            self._groups[node, fact.group] = None
 
     def _check_members(
         self, seq: int, t: int, node: str, fact: facts.GroupState, before: _View
@@ -256,7 +258,8 @@ class ConsumerGroups:
         owners = self._owners.setdefault(group, {})
         for name in [name for name, (who, _) in owners.items() if who == fact.member_id]:
             del owners[name]
-        if group not in self._groups or fact.generation < self._former_generation(group):
+        former = self._former_generation(node, group)
+        if (node, group) not in self._groups or fact.generation < former:
             return
         for name in fact.assignment:
             known = owners.get(name)
@@ -268,9 +271,9 @@ class ConsumerGroups:
                     promise=known[1],
                 )  # fmt: skip
 
-    def _former_generation(self, group: str) -> int:
+    def _former_generation(self, node: str, group: str) -> int:
         """Return the last generation of a consumer group's time as a classic one; 0 for none."""
-        known = self._classic.get(group)
+        known = self._classic.get((node, group))
         return 0 if known is None or known.state == "Dead" else known.generation
 
     # Who serves.
@@ -283,9 +286,9 @@ class ConsumerGroups:
         if fact.loaded:
             known = self._coordinators.get(fact.partition, (-1, ""))
             self._coordinators[fact.partition] = max(known, (fact.leader_epoch, node))
-            for group in list(self._classic):
-                if self.cluster.group_key(group)[1] == fact.partition:
-                    del self._classic[group]  # the log tells of it anew, or nothing
+            for key in [key for key in self._classic if key[0] == node]:
+                if self.cluster.group_key(key[1])[1] == fact.partition:
+                    del self._classic[key]  # the log tells of it anew, or nothing
             return
         for key in [key for key in self._views if key[0] == node]:
             if self.cluster.group_key(key[1])[1] == fact.partition:

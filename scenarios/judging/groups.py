@@ -58,9 +58,9 @@ class Groups:
     """Follows every group at every coordinator."""
 
     def __init__(
-        self, cluster: TracedCluster, limits: BrokerLimits, elsewhere: Callable[[str], bool]
+        self, cluster: TracedCluster, limits: BrokerLimits, elsewhere: Callable[[str, str], bool]
     ) -> None:
-        """``elsewhere(group)`` says that a group is of the consumer protocol (KIP-848).
+        """``elsewhere(node, group)`` says that a group is of the consumer protocol (KIP-848) there.
 
         Its coordinator and its offsets are judged here, the rest in consumer_groups.py.
         """
@@ -141,7 +141,7 @@ class Groups:
         self._converted[fact.group] = t
 
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
-        if self._elsewhere(fact.group):
+        if self._elsewhere(node, fact.group):
             return
         key = (node, fact.group)
         before = self._tenures.get(key)

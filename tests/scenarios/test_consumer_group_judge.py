@@ -72,6 +72,14 @@ BACK_AND_FORTH: list[Row] = [
 ]  # fmt: skip
 """The group has become a classic one, and then one of the consumer protocol again."""
 
+APART: list[Row] = [
+    *CONVERTED, beats("m2", -1), ("broker-1", facts.GroupConverted("billing", "classic", "")),
+    group("Stable", 3, "m1"), ("broker-2", facts.CoordinatorLoaded(0, 2, True)),
+    ("broker-2", group("Stable", 2, "m1", "m2", reason="loaded")[1]),
+]  # fmt: skip
+"""broker-1 was deposed before its conversion was committed, and does not know it yet; broker-2 has
+loaded the group as it was."""
+
 STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
     "EXCL an owner that has not released, at another epoch": (
@@ -202,6 +210,22 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         ],
         [later(6), group("Empty", 5)],
         [later(5), group("Empty", 5)],
+    ),
+    "needless-eviction a session that a group's next coordinator began": (
+        [
+            *APART,
+            classic("JoinGroup", "m1", -1, 6000),
+            later(40),
+            ("broker-2", classic("JoinGroup", "m3", -1, 6000)[1]),
+            ("broker-2", group("Stable", 3, "m1", "m2", "m3")[1]),
+        ],
+        [later(5), ("broker-2", group("Assigning", 4, "m2", "m3")[1])],
+        [later(4), ("broker-2", group("Assigning", 4, "m2", "m3")[1])],
+    ),
+    "needless-eviction a member of a group that a deposed coordinator made a classic one": (
+        APART,
+        [later(6), group("Empty", 4)],
+        [later(5), group("Empty", 4)],
     ),
     "needless-eviction a static member whose place is taken": (
         [OFFSETS, LOADED, beats("m1", 0, ("orders",), "i"), group("Stable", 1, "m1")],

@@ -9,7 +9,8 @@ from __future__ import annotations
 GROUP_ROWS = """
     -- What a coordinator did with a group and heard of it, with its tenure and step. The group is
     -- of the consumer protocol (KIP-848) from a heartbeat of it or a conversion on, and a JoinGroup
-    -- makes an empty one classic.
+    -- makes an empty one classic. Each coordinator has it its own way: a deposed one may have
+    -- converted it for itself alone.
     WITH places AS (SELECT DISTINCT run, node, group FROM GroupState),
     told AS (
         SELECT run, node, group, seq, t_us, 'state' AS what, generation, state, member_ids, reason,
@@ -48,7 +49,8 @@ GROUP_ROWS = """
                                  WHEN coalesce(members, 0) > 0 THEN NULL
                                  WHEN api = 'JoinGroup' THEN false
                                  WHEN api = 'ConsumerGroupHeartbeat' THEN true END,
-                            true) OVER (PARTITION BY run, group ORDER BY seq), false) AS consumer
+                            true) OVER (PARTITION BY run, node, group ORDER BY seq), false)
+               AS consumer
     FROM (SELECT *, sum(IF(what IN ('state', 'end'), 1, 0)) OVER tenure AS step,
                  last(size(member_ids), true) OVER tenure AS members,
                  sum(paused_us) OVER tenure AS paused
