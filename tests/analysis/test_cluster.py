@@ -76,12 +76,12 @@ def test_a_fleet_and_its_judgement_survive_killed_workers(
     with cluster(tmp_path / "cluster", workers=3) as (master, workers):
         asked = ("fleet", str(scenario), "--runs", str(RUNS), "--out", out.as_uri())
         with command(*asked, "--master", master, "--json", conf=conf) as fleet:
-            wait_until(lambda: workers[1].finished_tasks() >= 2 or fleet.poll() is not None)
+            wait_until(lambda: workers[1].finished_tasks() >= 1 or fleet.poll() is not None)
             finished = sum(worker.finished_tasks() for worker in workers)
             workers[1].kill()
             told = json.loads(fleet.communicate()[0])
         assert (fleet.returncode, told["ran"], told["verdicts"]) == (0, RUNS, {"pass": RUNS})
-        assert 2 <= finished < RUNS, "the worker was not killed in the middle"
+        assert 1 <= finished < RUNS, "the worker was not killed in the middle"
         done = [worker.finished_tasks() for worker in workers]
         with command("check", out.as_uri(), "--master", master, "--json", conf=conf) as check:
             wait_until(lambda: workers[2].finished_tasks() > done[2] or check.poll() is not None)
