@@ -129,6 +129,24 @@ def test_a_broken_connection_leaves_the_send_indeterminate() -> None:
     ]
 
 
+def test_a_connection_that_breaks_at_the_delivery_timeout_bumps_the_epoch() -> None:
+    """Sender.completeBatch holds sequences back after exhausted retries only."""
+    h, log = warm(delivery_timeout_ms=1000, request_timeout_ms=900)
+    log.script = [None, None]
+    h.call("send", "t", None, 1, 10, 0, False)
+    h.run(500)
+    h.call("send", "t", None, 2, 10, 0, False)
+    h.run(100)
+    h.reset("broker-0")
+    h.now += 600_000  # the producer is paused, and then reads that before it expires batches
+    h.run(2000)
+    assert [(f.record_ids, f.error, f.indeterminate) for f in h.of(SendFailed)] == [
+        ((1,), "NETWORK_EXCEPTION", True)
+    ]
+    assert sequences(h) == [(0, 1), (0, 2), (1, 0)]
+    assert [(a.record_ids, a.producer_epoch) for a in h.of(Acked)] == [((2,), 1)]
+
+
 def test_errors_from_before_the_append_leave_nothing_open() -> None:
     h, log = warm(retries=1)
     log.script = [Errors.NOT_ENOUGH_REPLICAS, Errors.NOT_ENOUGH_REPLICAS]

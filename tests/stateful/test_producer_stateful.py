@@ -6,14 +6,17 @@ promises are those of KIP-98 and KIP-360, with up to five requests in flight: no
 log twice, records stand in the order of the sends, what is acknowledged is there with everything
 before it that was not given up, and what surely failed is not there.
 
-Four things keep the oracle exact. A broker takes the requests of all connections in one order, as
+Three things keep the oracle exact. A broker takes the requests of all connections in one order, as
 Kafka's request queue does. A leader forgets a producer only when it owes it no answer: a batch
 without an answer could not be told from a new one afterwards (B50). It then refuses the next
 batches for nothing else: at UNKNOWN_PRODUCER_ID, which no broker of today answers, the producer
 begins anew with all that is in flight, as if no earlier batch could be appended any more
-(TransactionManager.canRetry). And no broker refuses a batch whose delivery.timeout.ms is over: the
-producer fails it and begins anew with the batches behind it, which may be in the log already
-(Sender.completeBatch holds that back after exhausted retries only, not after the timeout).
+(TransactionManager.canRetry). And records may stand twice for one reason only: a batch is refused,
+or its connection breaks, when its delivery.timeout.ms is over, but before the producer looks for
+expired batches. Sender.completeBatch then fails it with adjustSequenceNumbers, which only exhausted
+retries hold back. The epoch is raised, and the batches in flight behind it are numbered from 0,
+although they may be in the log already. Each such failure permits one more copy of those records,
+and a copy stands where another epoch wrote.
 
 What is sent is checked against rules of Kafka, too: a retry goes alone, a new epoch begins at 0,
 and nothing new follows on a batch that may or may not be in the log. A new epoch begins with a gap
@@ -25,6 +28,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -42,7 +46,7 @@ from kafkasim.model.client.producer.producer import producer_config
 from kafkasim.model.client.producer.transaction_manager import MAX_EPOCH
 from kafkasim.model.client.rules import ClientRules
 from kafkasim.model.errors import NONE, Errors
-from kafkasim.model.facts import Acked, SendFailed
+from kafkasim.model.facts import Acked, SendFailed, SequencesRewritten
 from kafkasim.model.messages import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -68,7 +72,6 @@ PROPERTIES = {
     "reconnect.backoff.max.ms": 10,
 }
 DELIVERY_TIMEOUT_US = 1_000_000
-ON_THE_WAY_US = 5_000  # longer than an answer takes
 PARTITIONS = tuple(TopicPartition("t", number) for number in range(2))
 BEFORE_APPEND = (Errors.NOT_ENOUGH_REPLICAS, Errors.KAFKA_STORAGE_ERROR)
 AFTER_APPEND = (Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Errors.REQUEST_TIMED_OUT)
@@ -100,7 +103,6 @@ class ProducerMachine(RuleBasedStateMachine):
         self.host = Harness(producer_config(PROPERTIES), self.cluster, self.rules_in_force)
         self.logs = {tp: Leader() for tp in PARTITIONS}
         self.sent: dict[TopicPartition, list[int]] = {tp: [] for tp in PARTITIONS}
-        self.sent_at: dict[int, int] = {}  # µs
         self.fate: dict[int, str] = {}  # acked, failed, or perhaps failed
         self.dead: dict[int, None] = {}  # connections that are broken
         self.seen = 0  # facts
@@ -110,6 +112,8 @@ class ProducerMachine(RuleBasedStateMachine):
         self.untried: dict[TopicPartition, tuple[int, int]] = {}
         # Since when, with which producer, and what was sent by then (hold).
         self.unresolved: dict[TopicPartition, tuple[int, tuple[int, int], tuple[int, ...]]] = {}
+        self.refused_late: dict[TopicPartition, None] = {}  # until the sequences are rewritten
+        self.copies: Counter[int] = Counter()  # of a record, beside the first one
 
     # What the application does.
 
@@ -123,13 +127,23 @@ class ProducerMachine(RuleBasedStateMachine):
             for _ in range(count):
                 record = sum(map(len, self.sent.values()))
                 self.sent[tp].append(record)
-                self.sent_at[record] = self.host.now
                 self.host.call("send", "t", None, record, VALUE_SIZE, tp.partition, False)
             self.host.run(2)
 
     @rule(ms=st.sampled_from([30, 200, 350]))
     def wait(self, ms: int) -> None:
         self.host.run(ms)
+
+    @rule(node=st.integers(0, 1), ms=st.sampled_from([200, 600, 1100]))
+    def pause(self, node: int, ms: int) -> None:
+        """The producer stands still while a broker breaks its connections.
+
+        It reads that before it looks for expired batches, as client.poll() is where the Sender
+        spends its time.
+        """
+        self.break_connections(node)
+        self.host.now += ms * 1000
+        self.host.run(2)
 
     # What the brokers do.
 
@@ -151,6 +165,7 @@ class ProducerMachine(RuleBasedStateMachine):
             before = self.newest.get(tp, (0, 0))
             if producer > before:
                 self.newest[tp] = producer
+                self.refused_late.pop(tp, None)
                 begins = not batch.base_sequence or self.untried.get(tp) == before
                 assert again or earlier or begins, (tp, first, batch)
             self.sent_once |= dict.fromkeys([record.value for record in batch.records])
@@ -205,9 +220,6 @@ class ProducerMachine(RuleBasedStateMachine):
         if self.cluster.leader(tp)[0] != node:
             return Errors.NOT_LEADER_OR_FOLLOWER, -1
         log = self.logs[tp]
-        waited_us = self.host.now - self.sent_at[batch.records[0].value]
-        if waited_us >= DELIVERY_TIMEOUT_US - ON_THE_WAY_US:
-            outcome = NONE
         if outcome in BEFORE_APPEND:
             return outcome, -1
         if len(batch.records) >= TOO_MANY:
@@ -262,7 +274,18 @@ class ProducerMachine(RuleBasedStateMachine):
     @invariant()
     def records_stand_once_and_in_order(self) -> None:
         for tp, log in self.logs.items():
-            assert log.records == sorted(set(log.records)), (tp, log.records)
+            if log.records == sorted(set(log.records)):
+                continue
+            first = list(dict.fromkeys(log.records))
+            assert first == sorted(first), (tp, log.records)
+            for record, count in Counter(log.records).items():
+                assert count <= 1 + self.copies[record], (tp, record, log.records)
+            by_epoch: dict[tuple[int, int], list[int]] = {}
+            for batch, _ in log.batches:
+                written = by_epoch.setdefault((batch.producer_id, batch.producer_epoch), [])
+                written += [record.value for record in batch.records]
+            for producer, written in by_epoch.items():
+                assert written == sorted(set(written)), (tp, producer, written)
 
     @invariant()
     def results_are_true(self) -> None:
@@ -279,6 +302,12 @@ class ProducerMachine(RuleBasedStateMachine):
                     self.untried[tp] = self.newest[tp]
                 fate = "perhaps failed" if fact.indeterminate else "failed"
                 self.decide(fact.record_ids, fate)
+                if fact.error != "TIMED_OUT":  # of an answer, or of a broken connection
+                    self.refused_late[tp] = None
+            elif isinstance(fact, SequencesRewritten):
+                if PARTITIONS[fact.partition] in self.refused_late:
+                    del self.refused_late[PARTITIONS[fact.partition]]
+                    self.copies.update(fact.record_ids)
         self.seen = len(facts)
         for tp, log in self.logs.items():
             failed = [each for each in log.records if self.fate.get(each) == "failed"]
@@ -297,9 +326,11 @@ class ProducerMachine(RuleBasedStateMachine):
     def check_acked(self, fact: Acked) -> None:
         log = self.logs[PARTITIONS[fact.partition]].records
         self.decide(fact.record_ids, "acked")
-        place = log.index(fact.record_ids[0])
-        assert tuple(log[place : place + len(fact.record_ids)]) == fact.record_ids
-        assert fact.base_offset in (place, -1), (fact, place)
+        count = len(fact.record_ids)
+        starts = [at for at, record in enumerate(log) if record == fact.record_ids[0]]
+        places = [at for at in starts if tuple(log[at : at + count]) == fact.record_ids]
+        assert places, fact
+        assert fact.base_offset in (*places, -1), (fact, places)
         held = set(log)
         for record in self.sent[PARTITIONS[fact.partition]]:
             if record >= fact.record_ids[0]:
@@ -341,7 +372,7 @@ def play(machine: ProducerMachine, seed: int) -> None:
 
     How often answers are lost and requests refused differs between histories; within one of the
     requests of a step each has an outcome of its own, so that later batches arrive without an
-    earlier one.
+    earlier one. In every seventh history the producer is paused now and then.
     """
     rng = random.Random(seed)
     lost, refused = rng.choice((0.0, 0.1, 0.4)), rng.choice((0.05, 0.3, 0.6))
@@ -364,6 +395,7 @@ def play(machine: ProducerMachine, seed: int) -> None:
         (1, lambda: machine.reset(rng.randrange(2), rng.randrange(4))),
         (1, lambda: machine.fail_over(rng.choice(PARTITIONS))),
         (rng.choice((0, 1)), lambda: machine.forget(rng.choice(PARTITIONS), rng.randint(1, 4))),
+        (int(seed % 7 == 5), lambda: machine.pause(rng.randrange(2), rng.choice((200, 600, 1100)))),
     )
     weights = [weight for weight, _ in actions]
     for _, action in rng.choices(actions, weights, k=80):
@@ -410,6 +442,23 @@ def test_the_oracle_finds_that_a_new_epoch_overtakes(rules: ClientRules) -> None
             machine.teardown()
     else:
         machine.teardown()
+
+
+def test_a_batch_behind_one_that_fails_late_is_stored_twice() -> None:
+    """Both are in the log, without an answer; the first is then past its delivery timeout."""
+    machine = ProducerMachine()
+    machine.send(PARTITIONS[0], [1])
+    for ms in (350, 350, 200):
+        machine.wait(ms)
+    machine.send(PARTITIONS[0], [1])
+    for request in machine.queued(0)[-2:]:
+        machine.handle_one(0, request, (NONE, NONE), False)
+    assert machine.logs[PARTITIONS[0]].records == [0, 1]
+    machine.pause(0, 200)
+    machine.calm_down()
+    assert machine.logs[PARTITIONS[0]].records == [0, 1, 1]
+    assert machine.fate == {0: "perhaps failed", 1: "acked"}
+    machine.teardown()
 
 
 def test_drawn_histories() -> None:

@@ -263,7 +263,7 @@ class Sender:
         if self._can_retry(batch, response, now):
             self._reenqueue(batch, now)
         else:
-            self._fail(batch, error, False, now)
+            self._fail(batch, error, batch.attempts <= self._config.retries, now)
 
     def _complete(self, batch: ProducerBatch, base_offset: int, now: int) -> None:
         """Acknowledge a batch to the application; ``base_offset`` is −1 if unknown."""
