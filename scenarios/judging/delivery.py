@@ -13,7 +13,7 @@ and Jepsen's *index* is an offset here. Which offsets hold nothing for a reader 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import Excuses, lost_group
@@ -26,6 +26,7 @@ from kafkasim.scenarios.judging.source import (
     Loss,
     Losses,
     PartitionKey,
+    final_leaders,
 )
 from kafkasim.scenarios.judging.transactions.given_again import GivenAgain
 from kafkasim.scenarios.judging.transactions.holes import Holes
@@ -132,7 +133,7 @@ class Delivery:
         self._reset_seq: dict[tuple[str, PartitionKey], int] = {}
         self._committed: dict[Place, tuple[int, int]] = {}  # the last commit, with its row
         self._passed = Passed()
-        self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        self._leaders = final_leaders(trace)
         self._deleted: dict[str, None] = {}
         self._excuses = Excuses(trace)
         self._given_again = GivenAgain(trace, losses)
@@ -149,7 +150,6 @@ class Delivery:
             (facts.Processed, self._on_processed),
             (facts.OffsetCommitted, self._on_committed),
             (facts.OffsetsDeleted, self._on_offsets_deleted),
-            (facts.FinalReplica, self._on_final),
             (facts.LogStart, self._on_log_start),
             (facts.ApplicationFailed, self._on_application_failed),
         ):
@@ -274,15 +274,6 @@ class Delivery:
             key = (fact.topic_id, fact.partition)
             self._trimmed[key] = max(fact.offset, self._trimmed.get(key, 0))
 
-    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
-        if not fact.leading:
-            return
-        key = (fact.topic_id, fact.partition)
-        known = self._leaders.get(key)
-        if known is None or fact.leader_epoch > known.leader_epoch:
-            start = max(fact.log_start_offset, self._trimmed.get(key, 0))
-            self._leaders[key] = replace(fact, log_start_offset=start)
-
     def _note(
         self,
         name: str,
@@ -386,6 +377,7 @@ class Delivery:
             elif not aborted(key, at):
                 detail = f"record {record_id} at offsets {known} and {at} (producer-caused)"
                 self._note("duplicate", key, detail, AT_END, offset=at, record_id=record_id)
+        log_start = self._log_start(key, leader)
         read = self._values.get(key, {})
         covered = {group: self._start((group, key)) for group in self._groups.get(key, ())}
         for record_id, (offset, at_us, acked) in self._acked.get(key, {}).items():
@@ -393,12 +385,12 @@ class Delivery:
             if found_at is None:
                 if self._holes.was_removed(key, record_id):
                     continue
-                if offset < 0 or offset >= leader.log_start_offset:
+                if offset < 0 or offset >= log_start:
                     detail = f"record {record_id} acknowledged at {offset}"
                     began = at_us - acked.latency_us
                     self._note("lost-write", key, detail, AT_END, offset=offset, batch_us=began,
                                record_id=record_id, weak=weak)  # fmt: skip
-            elif found_at not in read and found_at >= leader.log_start_offset:
+            elif found_at not in read and found_at >= log_start:
                 groups = [
                     group
                     for group, first in covered.items()
@@ -410,6 +402,10 @@ class Delivery:
                         "unseen", key, detail, AT_END, *groups, offset=found_at,
                         record_id=record_id, weak=weak,
                     )  # fmt: skip
+
+    def _log_start(self, key: PartitionKey, leader: facts.FinalReplica) -> int:
+        """Return the offset below which records were deleted, also if the leader forgot it."""
+        return max(leader.log_start_offset, self._trimmed.get(key, 0))
 
     def _start(self, reader: tuple[str, PartitionKey]) -> int:
         """Return the offset from which a group must read: a reset to latest skips all below it."""
@@ -423,7 +419,7 @@ class Delivery:
             if (group, key) not in self._first or leader is None:
                 continue
             # Below the log start the records were deleted: a group that lagged skips them.
-            position = max(self._start((group, key)), leader.log_start_offset)
+            position = max(self._start((group, key)), self._log_start(key, leader))
             for low, high in self._processed.gaps((group, key), position, committed):
                 self._skipped(place, key, low, high)
 

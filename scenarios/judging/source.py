@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kafkasim.model import facts
+
 PartitionKey = tuple[str, int]
 """Topic id and partition number."""
 
@@ -73,3 +75,20 @@ class FactSource(Protocol):
 
     def unsubscribe(self, fact_type: type, callback: Handler) -> None:
         """Stop calling ``callback``; one that is not subscribed is not an error."""
+
+
+def final_leaders(trace: FactSource) -> dict[PartitionKey, facts.FinalReplica]:
+    """Return the leaders' logs at the end of a run; it is empty until then.
+
+    Of two replicas that believe to lead, the one of the higher epoch does.
+    """
+    leaders: dict[PartitionKey, facts.FinalReplica] = {}
+
+    def on_final(_seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
+        key = (fact.topic_id, fact.partition)
+        known = leaders.get(key)
+        if fact.leading and (known is None or fact.leader_epoch > known.leader_epoch):
+            leaders[key] = fact
+
+    trace.subscribe(facts.FinalReplica, on_final)
+    return leaders

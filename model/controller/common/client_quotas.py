@@ -12,6 +12,7 @@ from kafkasim.model.errors import Errors
 from kafkasim.model.messages import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kafkasim.model.messages.clients.admin import (
     CLIENT_ID,
+    DEFAULT_NAME,
     MATCH_DEFAULT,
     MATCH_EXACT,
     MATCH_SPECIFIED,
@@ -37,7 +38,7 @@ def entity_problem(entity: QuotaEntity) -> str:
 
 def entity_text(entity: QuotaEntity) -> str:
     """Return an entity's name in facts: ``client-id:a``, ``client-id:<default>,user:b``."""
-    return ",".join([f"{kind}:{'<default>' if name is None else name}" for kind, name in entity])
+    return ",".join([f"{kind}:{DEFAULT_NAME if name is None else name}" for kind, name in entity])
 
 
 def filter_problem(request: DescribeClientQuotasRequest, malformed: Errors) -> Errors:

@@ -119,6 +119,9 @@ class IncrementalAlterConfigsResponse(Message):
 USER, CLIENT_ID = "user", "client-id"
 """The types of quota entities; Kafka has the type ``ip`` besides."""
 
+DEFAULT_NAME = "<default>"
+"""The default entity, as znodes and texts name it (ZooKeeperInternals.DEFAULT_STRING)"""
+
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 """What a quota is of: a user, a client id or both, each (type, name); name None is the default.
 

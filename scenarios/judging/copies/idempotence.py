@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey, final_leaders
 from kafkasim.scenarios.judging.transactions.holes import Holes
 
 REWRITTEN = "rewritten-sequences"
@@ -46,14 +46,13 @@ class Idempotence:
         self._readers: dict[str, None] = {}  # hosts
         self._passed_on: dict[str, None] = {}  # ids or names of the topics that such hosts write
         self._rewritten: dict[PartitionKey, dict[int, None]] = {}  # record ids
-        self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        self._leaders = final_leaders(trace)
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.ProcessorStarted, self._on_processor)
         trace.subscribe(facts.Acked, self._on_sent)
         trace.subscribe(facts.SendFailed, self._on_sent)
         trace.subscribe(facts.SequencesRewritten, self._on_rewritten)
-        trace.subscribe(facts.FinalReplica, self._on_final)
 
     def _on_topic(self, _seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
         self._topics[fact.topic_id] = fact.topic
@@ -71,14 +70,6 @@ class Idempotence:
     def _on_rewritten(self, _seq: int, _t: int, _node: str, fact: facts.SequencesRewritten) -> None:
         known = self._rewritten.setdefault((fact.topic_id, fact.partition), {})
         known.update(dict.fromkeys(fact.record_ids))
-
-    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
-        if not fact.leading:
-            return
-        key = (fact.topic_id, fact.partition)
-        known = self._leaders.get(key)
-        if known is None or fact.leader_epoch > known.leader_epoch:
-            self._leaders[key] = fact
 
     def finish(self) -> list[Anomaly]:
         """Return the anomalies of the run, sorted by partition."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey, final_leaders
 from kafkasim.scenarios.judging.transactions.holes import Holes
 
 
@@ -27,22 +27,16 @@ class KeyOrder:
     def __init__(self, trace: FactSource, holes: Holes) -> None:
         self._holes = holes
         self._keys: dict[int, tuple[int, str]] = {}  # record id -> (first of its producer, key)
-        self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        self._leaders = final_leaders(trace)
         trace.subscribe(facts.KeySent, self._on_sent)
-        trace.subscribe(facts.FinalReplica, self._on_final)
 
     def _on_sent(self, _seq: int, _t: int, _node: str, fact: facts.KeySent) -> None:
         self._keys[fact.record_id] = (fact.since, fact.key)
 
-    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
-        if fact.leading and self._keys:
-            key = (fact.topic_id, fact.partition)
-            known = self._leaders.get(key)
-            if known is None or fact.leader_epoch > known.leader_epoch:
-                self._leaders[key] = fact
-
     def finish(self) -> list[Anomaly]:
         """Return the anomalies of the run, sorted by partition."""
+        if not self._keys:
+            return []
         found = []
         for partition, leader in sorted(self._leaders.items()):
             overtaken = self._overtaken(partition, leader)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey, final_leaders
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.ledger import Ledger, Transaction
 
@@ -29,12 +29,11 @@ class Placed:
         self._appended: dict[tuple[int, PartitionKey, int], list[tuple[int, int]]] = {}
         """By the row of a transaction's begin, partition and record id: offsets, with the rows"""
         self._markers: dict[tuple[PartitionKey, int, int], facts.MarkerWritten] = {}
-        self.leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        self.leaders = final_leaders(trace)
         self._trace = trace
         self._follows = False
         trace.subscribe(facts.TransactionBegun, self._on_begun)
         trace.subscribe(facts.MarkerWritten, self._on_marker)
-        trace.subscribe(facts.FinalReplica, self._on_final)
 
     def transaction_at(self, key: PartitionKey, offset: int, record_id: int) -> Transaction | None:
         """Return the transaction of a record that was appended at an offset; None without one."""
@@ -103,9 +102,3 @@ class Placed:
     def _on_marker(self, _seq: int, _t: int, _node: str, fact: facts.MarkerWritten) -> None:
         key = (fact.topic_id, fact.partition)
         self._markers[(key, fact.offset, fact.leader_epoch)] = fact
-
-    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
-        key = (fact.topic_id, fact.partition)
-        known = self.leaders.get(key)
-        if fact.leading and (known is None or fact.leader_epoch > known.leader_epoch):
-            self.leaders[key] = fact

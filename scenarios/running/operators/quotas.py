@@ -5,11 +5,15 @@ from __future__ import annotations
 from kafkasim.model.controller.common.client_quotas import entity_text
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import ClientQuotaAlteration
-from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity, quota_entity
+from kafkasim.model.messages.clients.admin import (
+    CLIENT_ID,
+    DEFAULT_NAME,
+    USER,
+    QuotaEntity,
+    quota_entity,
+)
 from kafkasim.scenarios.language.tables import OperationTable
 from kafkasim.sim.apps.client_port import ClientPort
-
-DEFAULT_NAME = "<default>"
 
 
 async def alter_client_quotas(

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from kafkasim.model.messages.clients.admin import CLIENT_ID, USER, QuotaEntity, quota_entity
+from kafkasim.model.messages.clients.admin import (
+    CLIENT_ID,
+    DEFAULT_NAME,
+    USER,
+    QuotaEntity,
+    quota_entity,
+)
 from kafkasim.model.records import TopicPartition
 from kafkasim.model.values import value
 
@@ -27,7 +33,6 @@ USER_CONFIGS = "/config/users"
 CLIENT_CONFIGS = "/config/clients"
 CLIENTS = "clients"  # the name of the znode below a user's that holds those of its clients
 CONFIG_CHANGES = "/config/changes"
-DEFAULT_NAME = "<default>"
 PRODUCER_IDS = "/latest_producer_id_block"
 
 PERSISTENT_PATHS = (

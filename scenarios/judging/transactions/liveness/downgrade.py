@@ -13,18 +13,16 @@ goes. A member that joins again without being the leader is told what the record
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource
+from kafkasim.scenarios.judging.transactions.liveness.static_leader import READS
 
 FORGOTTEN = "downgrade-forgotten"
 
 UNFINISHED = ("PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
 """What a deposed coordinator may still make of the group, without anybody knowing"""
-
-_READS = re.compile(r"group (\S+) is at \d+ of \d+ in (\S+) ")
 
 
 @dataclass(slots=True)
@@ -56,7 +54,7 @@ class Downgrades:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        found = _READS.match(line)
+        found = READS.match(line)
         group = None if found is None else self._downgrades.get(found[1])
         if found is None or group is None or group.told is None:
             return ""

@@ -21,7 +21,12 @@ from collections.abc import Mapping
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import offsets_partition
-from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
+from kafkasim.scenarios.judging.source import (
+    FactSource,
+    Losses,
+    PartitionKey,
+    final_leaders,
+)
 from kafkasim.scenarios.judging.transactions.footing import Footing, Spot
 
 _GROUP = re.compile(r"group (\S+) (?:is at|was given records below) \d+ of (?:\d+ in )?(\S+)-(\d+)")
@@ -49,7 +54,7 @@ class Standstill:
         self._groups_of_id: dict[str, dict[str, None]] = {}  # whose offsets it has committed
         self._readers: dict[str, dict[str, None]] = {}  # node -> groups that read committed records
         self._given_up: dict[str, None] = {}  # transactional ids
-        self._leaders: dict[PartitionKey, facts.FinalReplica] = {}
+        self._leaders = final_leaders(trace)
         for kind, handler in (
             (facts.TopicCreated, self._on_topic),
             (facts.TransactionBegun, self._on_begun),
@@ -57,7 +62,6 @@ class Standstill:
             (facts.TransactionState, self._on_state),
             (facts.MarkerGivenUp, self._on_given_up),
             (facts.ReadsCommitted, self._on_reader),
-            (facts.FinalReplica, self._on_final),
         ):
             trace.subscribe(kind, handler)
 
@@ -147,9 +151,3 @@ class Standstill:
 
     def _on_reader(self, _seq: int, _t: int, node: str, fact: facts.ReadsCommitted) -> None:
         self._readers.setdefault(node, {})[fact.group] = None
-
-    def _on_final(self, _seq: int, _t: int, _node: str, fact: facts.FinalReplica) -> None:
-        key = (fact.topic_id, fact.partition)
-        known = self._leaders.get(key)
-        if fact.leading and (known is None or fact.leader_epoch > known.leader_epoch):
-            self._leaders[key] = fact

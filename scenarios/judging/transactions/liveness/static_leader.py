@@ -24,7 +24,8 @@ from kafkasim.scenarios.judging.source import FactSource
 
 RETURNED = "static-leader-returned"
 
-_READS = re.compile(r"group (\S+) is at \d+ of \d+ in (\S+) ")
+READS = re.compile(r"group (\S+) is at \d+ of \d+ in (\S+) ")
+"""A line of what is missing: (group, partition) of a reader that is not at the end"""
 
 
 class StaticLeaders:
@@ -51,7 +52,7 @@ class StaticLeaders:
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
-        found = _READS.match(line)
+        found = READS.match(line)
         if found is None or found[1] not in self._returned:
             return ""
         group, partition = found[1], found[2]
