@@ -10,6 +10,7 @@ from kafkasim.analysis.checks import (
     replication,
 )
 from kafkasim.analysis.checks.cleaned.latest import LATEST
+from kafkasim.analysis.checks.cleaned.tombstones import HORIZON, LOST_DELETION
 from kafkasim.analysis.checks.copies import queries as copies
 from kafkasim.analysis.checks.harm import brokers as harm
 from kafkasim.analysis.checks.harm import members, rebalances
@@ -47,6 +48,8 @@ CHECKS: dict[str, str] = {
     "isr-change-has-reason": replication.CHANGE_HAS_REASON,
     "logs-agree": replication.LOGS_AGREE,
     "cleaner-keeps-latest": LATEST,
+    "tombstones-go": HORIZON,
+    "tombstones-stay": LOST_DELETION,
     "log-offsets-in-order": harm.LOG_ORDER,
     "lag-has-reason": harm.LAG_REASON,
     "fence-has-reason": harm.FENCE_REASON,
@@ -69,6 +72,8 @@ CHECKS: dict[str, str] = {
 NEEDED: dict[str, str] = {
     "old-owners": "PartitionOwner",
     "cleaner-keeps-latest": "Cleaned",
+    "tombstones-go": "Cleaned",
+    "tombstones-stay": "Cleaned",
     "needless-rebalance": "GroupState",
     "needless-eviction": "GroupState",
     "long-rebalance": "GroupState",

@@ -86,7 +86,8 @@ PROBABLE = (
     "lost-write", "unseen", "duplicate", "idempotent-duplicate", "handover-redelivery",
     "inconsistent-offsets", "poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "reordered-key",
     "offset-regression", "reordered-commit", "skipped-by-commit", "lost-to-retention",
-    "needless-reset", "double-owner", "application-failed", "aborted-read", "precommitted-read",
+    "needless-reset", "lost-deletion", "double-owner", "application-failed", "aborted-read",
+    "precommitted-read",
     "torn-transaction", "hanging-transaction", "zombie-producer", "lost-output", "duplicate-output",
     "audit-missing", "audit-surplus", "lost-result", "duplicate-result", "no-progress", "crash",
 )  # fmt: skip

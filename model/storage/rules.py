@@ -190,13 +190,20 @@ class StorageRules:
         return key if isinstance(key, str | bytes) else repr(key)
 
     def delete_horizon_passed(
-        self, batch: RecordBatch, now_ms: int, delete_retention_ms: int
+        self, batch: RecordBatch, now_ms: int, modified_ms: int, legacy_horizon_ms: int
     ) -> bool:
         """Return whether a batch's tombstones may be removed, or the marker of an empty transaction
-        (KIP-534, KAFKA-4545).
+        (KIP-534, KAFKA-4545, B88).
 
         The horizon is delete.retention.ms after the cleaning that first met them: only from then on
-        has a reader who starts at the log start had that long to read up to them.
+        has a reader who starts at the log start had that long to read up to them. The batch itself
+        has it, and it never moves.
+
+        Before Kafka 3.1 the segment decided, as it still does for messages below v2:
+        ``modified_ms`` is when it was last written, ``legacy_horizon_ms`` is delete.retention.ms
+        before the last segment that had been cleaned was (Cleaner.doClean). So a tombstone that was
+        cleaned late went with the next cleaning, and one in a segment into which later ones are
+        merged stayed for ever (KAFKA-8522).
         """
         return 0 <= batch.delete_horizon_ms <= now_ms
 

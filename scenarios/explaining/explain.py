@@ -13,6 +13,7 @@ from typing import Any
 
 from kafkasim.scenarios.explaining import clients, servers
 from kafkasim.scenarios.explaining.chain import Chain, Explanation, place_of, told
+from kafkasim.scenarios.explaining.cleaned import chains as cleanings
 from kafkasim.scenarios.explaining.facts import Facts, Key, record
 from kafkasim.scenarios.explaining.loss import exposed_before, loss, missing_member
 from kafkasim.scenarios.explaining.transactions import chains as transactions
@@ -41,7 +42,8 @@ INVARIANTS: Mapping[str, OfRow] = {
     "ACKED": elected_without,
     "ISRDATA": missing_member,
     "MATCH": servers.mismatch,
-    "LATEST": servers.cleaned,
+    "LATEST": cleanings.removed,
+    "HORIZON": cleanings.kept,
     "HWMONO": servers.high_watermark_back,
     "MINISR": servers.too_few,
     "NODUP": servers.twice,
@@ -76,6 +78,7 @@ DELIVERY: Mapping[str, OfFinding] = {
     "skipped-by-commit": clients.skipped,
     "lost-to-retention": clients.overtaken,
     "needless-reset": clients.moved,
+    "lost-deletion": cleanings.lost_deletion,
     "audit-missing": clients.audited,
     "audit-surplus": clients.audited,
     "lost-result": clients.result,

@@ -77,20 +77,6 @@ def mismatch(facts: Facts, key: Key, row: Row) -> Chain:
     return chain
 
 
-def cleaned(facts: Facts, key: Key, row: Row) -> Chain:
-    """Return the cleanings of a log up to the one that removed too much (LATEST)."""
-    chain = Chain()
-    chain.add(*facts.rows(["Cleaned"], key, node=row["node"], before=row["seq"])[-RECENT:], row)
-    chain.turns(
-        row,
-        f"this cleaning knew the keys from offset {row['dirty_offset']} to"
-        f" {row['mapped_offset'] - 1}: only a later record of the same key there lets a record go,"
-        f" and a deletion also has to be older than delete.retention.ms"
-        f" ({row['delete_retention_ms']} ms)",
-    )
-    return chain
-
-
 def high_watermark_back(facts: Facts, key: Key, row: Row) -> Chain:
     """Return the high watermarks before and after, and what the leader did in between."""
     chain = replica(facts, key, row)

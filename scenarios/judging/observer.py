@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.invariants.cleaned.missed import MissedDeletions
 from kafkasim.scenarios.judging.readers.observations import LagObserver, LoadObserver
 from kafkasim.scenarios.judging.readers.old_consumers import OldConsumerObserver
 from kafkasim.scenarios.judging.source import FactSource
@@ -73,7 +72,6 @@ class Observer:
         OldConsumerObserver(trace, self.note)
         LagObserver(trace, self.note)
         LoadObserver(trace, self.note)
-        MissedDeletions(trace, self.note)
 
     def _handlers(self) -> dict[type, Callable[[int, int, str, Any], None]]:
         return {

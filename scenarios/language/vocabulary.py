@@ -79,6 +79,7 @@ ANOMALIES: tuple[str, ...] = (
     "skipped-by-commit",
     "lost-to-retention",
     "needless-reset",
+    "lost-deletion",
     "double-owner",
     "application-failed",
     "aborted-read",

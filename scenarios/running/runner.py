@@ -27,6 +27,7 @@ from kafkasim.model.messages import CreatableTopic
 from kafkasim.scenarios.judging.copies.idempotence import Idempotence
 from kafkasim.scenarios.judging.copies.redelivery import Redeliveries
 from kafkasim.scenarios.judging.delivery import Anomaly, Delivery
+from kafkasim.scenarios.judging.invariants.cleaned.missed import MissedDeletions
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
 from kafkasim.scenarios.judging.progress import Progress, limit_us
@@ -102,6 +103,7 @@ class ScenarioRun:
         self.redeliveries = Redeliveries(self.trace)
         self.idempotence = Idempotence(self.trace, self.delivery.holes)
         self.key_order = KeyOrder(self.trace, self.delivery.holes)
+        self.deletions = MissedDeletions(self.trace, self.delivery.holes, self.observer.note)
         self.audit = Audit(self.trace, self.invariants.losses, _audited(scenario))
         self.trace.subscribe(facts.ApplicationFailed, self._on_application_failed)
         self.missing: list[str] = []
@@ -319,6 +321,7 @@ class ScenarioRun:
         judges = (
             self.delivery, self.transactions, self.retention, self.results, self.resets,
             self.commits, self.redeliveries, self.idempotence, self.key_order, self.audit,
+            self.deletions,
         )  # fmt: skip
         return [anomaly for judge in judges for anomaly in judge.finish()]
 

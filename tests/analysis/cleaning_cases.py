@@ -38,11 +38,16 @@ def keyed(
 
 
 def cleaned(
-    *removed: int, end: int, mapped: int = -1, began: int = 0, broker: int = 1
+    *removed: int,
+    end: int,
+    mapped: int = -1,
+    began: int = 0,
+    broker: int = 1,
+    retention: int = 1000,
 ) -> tuple[str, facts.Cleaned]:
-    """A cleaner replaces all below ``end``; delete.retention.ms is 1000."""
+    """A cleaner replaces all below ``end``; ``retention`` is delete.retention.ms."""
     return f"broker-{broker}", facts.Cleaned(
-        T, 0, 0, end, 0, end if mapped < 0 else mapped, began, 1000, removed
+        T, 0, 0, end, 0, end if mapped < 0 else mapped, began, retention, removed
     )
 
 
@@ -97,6 +102,9 @@ LATEST_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [*DELETED, cleaned(end=2, began=5), cleaned(0, 1, end=2, began=1005)], {}),
     "cleaned: a deletion that another replica met long ago": (
         [*DELETED, cleaned(end=2, began=5, broker=2), cleaned(0, 1, end=2, began=1005)], {}),
+    "cleaned: a deletion that was met with a longer delete.retention.ms": (
+        [*DELETED, cleaned(end=2, began=5, retention=2000), cleaned(0, 1, end=2, began=1005)],
+        {"LATEST": 1}),
     "cleaned: a deletion, but the cleaning had met other segments": (
         [*DELETED, cleaned(end=0, began=5), cleaned(0, 1, end=2, began=1005)], {"LATEST": 1}),
     "cleaned: a marker at once": (
@@ -106,6 +114,63 @@ LATEST_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [topic(), *keyed(0, "a"), *marker(1, False), mark(2), cleaned(0, 1, end=2, began=5),
          cleaned(1, 2, end=2, began=1005)], {}),
 }  # fmt: skip
+
+KEPT = [*DELETED, cleaned(end=2, began=5)]
+"""A deletion whose delete horizon is 1005 ms."""
+
+LOADED = ("broker-1", facts.LogLoaded(T, 0, 0, 2, 2, True))
+
+HORIZON_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "kept: a deletion at its delete horizon": (
+        [*KEPT, cleaned(end=2, began=1005)], {"HORIZON": 1}),
+    "kept: a deletion, in three cleanings": (
+        [*KEPT, cleaned(end=2, began=900), cleaned(end=2, began=1500)], {"HORIZON": 1}),
+    "kept: a deletion until its delete horizon": ([*KEPT, cleaned(end=2, began=1004)], {}),
+    "gone: a deletion at its delete horizon": (
+        [*KEPT, cleaned(0, 1, end=2, began=1005), cleaned(end=2, began=3000)], {}),
+    "kept: a deletion that another replica met": (
+        [*DELETED, cleaned(end=2, began=5, broker=2), cleaned(end=2, began=1005)], {}),
+    "kept: a deletion that another cleaner has removed": (
+        [*KEPT, cleaned(0, 1, end=2, began=1005, broker=2), cleaned(end=2, began=1005)], {}),
+    "kept: a deletion beyond the map of keys": (
+        [*KEPT, cleaned(end=2, mapped=0, began=1005)], {}),
+    "kept: a deletion of a log that was loaded since": (
+        [*KEPT, LOADED, cleaned(end=2, began=1005)], {}),
+    "kept: a deletion that was appended again since": (
+        [*KEPT, *keyed(0, "a", "b", gone=(0,)), cleaned(end=2, began=1005)], {}),
+}  # fmt: skip
+
+READ_VALUE = [topic(), *keyed(0, "a"), *keyed(1, "a", gone=(1,)), *keyed(2, "b"), mark(3),
+              positioned(0), polled([0], [100]), cleaned(end=3, began=5)]  # fmt: skip
+"""A group has the value; the delete horizon of its deletion is 1005 ms."""
+
+EARLY = cleaned(1, 2, end=3, began=505)
+
+
+def later(seconds: float) -> Row:
+    """Let time pass."""
+    return "", seconds
+
+
+DELETION_CASES: dict[str, tuple[Case, dict[str, int]]] = {
+    "a deletion was removed too early": (
+        [*READ_VALUE, EARLY, later(0.499), polled([2], [102])],
+        {"LATEST": 1, "lost-deletion": 1}),
+    "a deletion was removed too early, and the reader was late": (
+        [*READ_VALUE, EARLY, later(0.5), polled([2], [102])], {"LATEST": 1}),
+    "a deletion was removed too early, and was read before": (
+        [*READ_VALUE, polled([1], [101]), EARLY, polled([2], [102])], {"LATEST": 1}),
+    "a deletion was removed too early, and nobody had the value": (
+        [*READ_VALUE[:5], positioned(1), READ_VALUE[-1], EARLY, polled([2], [102])],
+        {"LATEST": 1}),
+    "a deletion was removed for a later value": (
+        [topic(), *keyed(0, "a"), *keyed(1, "a", gone=(1,)), *keyed(2, "a"), mark(3),
+         positioned(0), polled([0], [100]), cleaned(1, 2, end=3, began=5), polled([2], [102])],
+        {}),
+    "a deletion was removed behind its delete horizon": (
+        [*READ_VALUE, cleaned(1, 2, end=3, began=1005), polled([2], [102])], {}),
+}  # fmt: skip
+"""Those of lost-deletion."""
 
 CLEANED_READS: dict[str, tuple[Case, dict[str, int]]] = {
     "not skipped: cleaned before": (

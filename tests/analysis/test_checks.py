@@ -38,7 +38,13 @@ from tests.analysis.analysis_rows import (
     zk_write,
 )
 from tests.analysis.application_cases import FAILURES
-from tests.analysis.cleaning_cases import CLEANED_LOGS, CLEANED_READS, LATEST_CASES
+from tests.analysis.cleaning_cases import (
+    CLEANED_LOGS,
+    CLEANED_READS,
+    DELETION_CASES,
+    HORIZON_CASES,
+    LATEST_CASES,
+)
 from tests.analysis.copies_cases import HANDOVER_CASES, IDEMPOTENCE_CASES
 from tests.analysis.gap_cases import GAP_CASES
 from tests.analysis.harm_cases import HARM_CASES
@@ -208,6 +214,8 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **{name: (rows, {"EXCL": 1} if said else {}) for name, (rows, said) in OWNERS.items()},
     **GAP_CASES,
     **LATEST_CASES,
+    **HORIZON_CASES,
+    **{name: (passing(rows), expected) for name, (rows, expected) in DELETION_CASES.items()},
     **CLEANED_READS,
     **CLEANED_LOGS,
     **HARM_CASES,

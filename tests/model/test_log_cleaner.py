@@ -118,6 +118,29 @@ def test_a_tombstone_stays_until_its_horizon() -> None:
     assert content(log)[0] == (2, "b", 3)
 
 
+class BySegment(StorageRules):
+    def delete_horizon_passed(
+        self, batch: RecordBatch, now_ms: int, modified_ms: int, legacy_horizon_ms: int
+    ) -> bool:
+        return modified_ms <= legacy_horizon_ms
+
+
+@pytest.mark.parametrize(("segment_bytes", "stays"), [(210, False), (10_000, True)])
+def test_without_a_horizon_a_tombstone_goes_by_the_time_of_its_segment(
+    segment_bytes: int, stays: bool
+) -> None:
+    """B88: at once, where it was old before it was met; B89: never, where segments are merged."""
+    log = make_log(settings=compacted(segment_bytes=segment_bytes), rules=BySegment())
+    for at_ms, pair in enumerate([("a", -2), ("b", 3), ("c", 4), ("d", 5)], 1):
+        append(log, pair, at_ms=1000 * at_ms)
+    log.roll(4)
+    clean(log, now_ms=10_000)
+    append(log, ("e", 6), at_ms=5000)
+    log.roll(5)
+    clean(log, 4, now_ms=10_001 if not stays else 10_000_000)
+    assert (content(log)[0] == (0, "a", 2)) == stays
+
+
 def test_a_delete_horizon_makes_the_records_of_its_batch_longer() -> None:
     """The batch counts its timestamps from the horizon (MemoryRecordsBuilder)."""
     log = make_log(settings=compacted())

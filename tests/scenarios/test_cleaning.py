@@ -9,9 +9,18 @@ import pytest
 from kafkasim.model import facts
 from kafkasim.model.records import Record, RecordBatch, assigned, batch_of
 from kafkasim.scenarios.judging.delivery import Delivery
+from kafkasim.scenarios.judging.invariants.cleaned.missed import MissedDeletions
 from kafkasim.scenarios.judging.invariants.online import Invariants
+from kafkasim.scenarios.judging.transactions.holes import Holes
 from tests.analysis.analysis_rows import T, mark, topic
-from tests.analysis.cleaning_cases import CLEANED_READS, LATEST_CASES, cleaned, keyed
+from tests.analysis.cleaning_cases import (
+    CLEANED_READS,
+    DELETION_CASES,
+    HORIZON_CASES,
+    LATEST_CASES,
+    cleaned,
+    keyed,
+)
 from tests.scenarios.fact_makers import FakeTrace
 from tests.scenarios.test_invariants import LIMITS
 
@@ -20,6 +29,22 @@ from tests.scenarios.test_invariants import LIMITS
 def test_what_a_cleaner_may_remove(name: str) -> None:
     rows, expected = LATEST_CASES[name]
     assert ("LATEST" in violations(list(rows))) == bool(expected)
+
+
+@pytest.mark.parametrize("name", HORIZON_CASES)
+def test_how_long_a_deletion_stays(name: str) -> None:
+    rows, expected = HORIZON_CASES[name]
+    assert ("HORIZON" in violations(list(rows))) == ("HORIZON" in expected)
+
+
+@pytest.mark.parametrize("name", DELETION_CASES)
+def test_a_reader_within_the_delete_horizon_gets_the_deletion(name: str) -> None:
+    rows, expected = DELETION_CASES[name]
+    trace = FakeTrace()
+    judge = MissedDeletions(trace, Holes(trace))
+    trace.record(list(rows))
+    found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
+    assert found == {name: 1 for name in expected if name == "lost-deletion"}
 
 
 @pytest.mark.parametrize("name", CLEANED_READS)

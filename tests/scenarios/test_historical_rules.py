@@ -94,9 +94,10 @@ METHODS: dict[str, tuple[str, ...]] = {
     "B85": ("client.stops_fetchers_before_release",),
     "B86": ("client.commits_at_rebalance",),
     "B87": ("controller.next_last_known_leader",),
+    "B88": ("storage.delete_horizon_passed",),
 }
 
-SAME: dict[str, str] = {"B02": "B01"}
+SAME: dict[str, str] = {"B02": "B01", "B89": "B88"}
 """Another harm of the decision of another entry."""
 
 SETTINGS: dict[str, str] = {

@@ -142,6 +142,14 @@ def removed(offset: int) -> facts.Cleaned:
     return facts.Cleaned(T, P, 0, 2, 0, 2, 0, 1000, (offset, offset + 1))
 
 
+TOMBSTONE: Row = ("broker-1", facts.KeysAppended(T, P, 0, 0, ("a",), (0,)))
+
+
+def kept(began_ms: int) -> Row:
+    """A cleaner keeps a record; delete.retention.ms is 1000."""
+    return "broker-1", facts.Cleaned(T, P, 0, 1, 0, 1, began_ms, 1000, ())
+
+
 STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     # name: what happened before, how it goes on well, how it goes on badly
     "ACKED a leader without what was exposed": (
@@ -163,6 +171,12 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*START, KEYS, ("broker-1", appended(0, (10, 11))), ("broker-1", high_watermark(2))],
         [("broker-1", removed(0))],
         [("broker-1", removed(1))],
+    ),
+    "HORIZON a deletion behind its delete horizon": (
+        [*START, TOMBSTONE, ("broker-1", appended(0, (10,))), ("broker-1", high_watermark(1)),
+         kept(0)],
+        [kept(999)],
+        [kept(1000)],
     ),
     "ISRDATA a member without what is exposed": (
         [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,)))],

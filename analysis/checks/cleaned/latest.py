@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from kafkasim.analysis.checks.base import offending
 
-_RECORDS = """
+RECORDS = """
     -- The records of compacted topics that were neither truncated nor aborted, each with the next
     -- one of its key.
     SELECT *, lead(offset) OVER (
                PARTITION BY run, topic_id, partition, key ORDER BY offset) AS later
     FROM (SELECT run, topic_id, partition, offset, max_by(key, leader_epoch) AS key,
-                 max_by(array_contains(tombstones, offset), leader_epoch) AS tombstone
-          FROM (SELECT run, topic_id, partition, leader_epoch, tombstones, key,
+                 max_by(array_contains(tombstones, offset), leader_epoch) AS tombstone,
+                 max_by(seq, leader_epoch) AS appended
+          FROM (SELECT run, topic_id, partition, seq, leader_epoch, tombstones, key,
                        base_offset + place AS offset
                 FROM KeysAppended LATERAL VIEW posexplode(keys) AS place, key)
           LEFT ANTI JOIN outdated USING (run, topic_id, partition, offset, leader_epoch)
@@ -19,14 +20,15 @@ _RECORDS = """
     LEFT ANTI JOIN (SELECT run, topic_id, partition, offset FROM holes WHERE aborted)
         USING (run, topic_id, partition, offset)"""
 
-_REMOVED = """
-    SELECT run, topic_id, partition, seq, node, mapped_offset, began_ms, delete_retention_ms,
-           cleanings, offset
+REMOVED = """
+    SELECT run, topic_id, partition, seq, node, mapped_offset, began_ms,
+           t_us, cleanings, offset
     FROM (SELECT *, element_at(removed, 2 * place + 1) AS low,
                  element_at(removed, 2 * place + 2) AS high
           FROM Cleaned
           JOIN (SELECT run, topic_id, partition, collect_list(
-                           struct(seq, base_offset, next_offset, began_ms)) AS cleanings
+                           struct(seq, base_offset, next_offset,
+                                  began_ms + delete_retention_ms AS horizon_ms)) AS cleanings
                 FROM Cleaned GROUP BY run, topic_id, partition)
               USING (run, topic_id, partition)
           LATERAL VIEW explode(
@@ -49,9 +51,9 @@ LATEST = offending(
         SELECT *, array_min(transform(
                    filter(cleanings, one -> one.seq < seq AND one.base_offset <= offset
                                             AND offset < one.next_offset),
-                   one -> one.began_ms)) AS met
-        FROM ({_REMOVED})
-        LEFT JOIN ({_RECORDS}) USING (run, topic_id, partition, offset)
+                   one -> one.horizon_ms)) AS met
+        FROM ({REMOVED})
+        LEFT JOIN ({RECORDS}) USING (run, topic_id, partition, offset)
         LEFT JOIN ({_EXPOSED}) USING (run, topic_id, partition, seq)
         LEFT JOIN (SELECT run, topic_id, partition, offset, marker FROM holes)
             USING (run, topic_id, partition, offset)
@@ -60,7 +62,7 @@ LATEST = offending(
            AND NOT coalesce(later < least(mapped_offset, coalesce(exposed, 0)), false)
            OR key IS NULL AND coalesce(marker, false))
       AND NOT (coalesce(tombstone, true)
-               AND coalesce(met + delete_retention_ms <= began_ms, false))""",
+               AND coalesce(met <= began_ms, false))""",
     "'LATEST'",
     "'the cleaner of %s removed offset %d (%s)', node, offset, coalesce(key, 'a marker')",
 )

@@ -302,6 +302,6 @@ def _told(cleaning: Cleaning, cleaned: CleanedSegment) -> Cleaned:
         cleaning.to_clean.first_dirty_offset,
         cleaning.end_offset,
         cleaning.now_ms,
-        log.config.delete_retention_ms,
+        cleaned.delete_retention_ms,
         tuple([offset for low_high in cleaned.removed for offset in low_high]),
     )

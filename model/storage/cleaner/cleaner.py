@@ -50,6 +50,7 @@ class CleanedSegment:
     segment: Segment
     replaces: list[Segment]
     removed: list[Range]  # offsets whose records it lacks, ascending
+    delete_retention_ms: int  # with which it was made
 
 
 class Cleaning:
@@ -74,7 +75,14 @@ class Cleaning:
         self._build_map(int(offsets.slots * load_factor))
         self.stats.buffer_utilization = offsets.utilization
         self.end_offset = offsets.latest_offset + 1
+        self._legacy_horizon_ms = self._legacy_horizon()
         self._groups = self._group(segments_between(self.log, 0, self.end_offset))
+
+    def _legacy_horizon(self) -> int:
+        """Return delete.retention.ms before the last clean segment was written (doClean)."""
+        clean = segments_between(self.log, 0, self.to_clean.first_dirty_offset)
+        retention_ms = self.log.config.delete_retention_ms
+        return clean[-1].last_modified_ms - retention_ms if clean else 0
 
     # -------------------------------------------------------------------------------- the map
 
@@ -166,6 +174,7 @@ class Cleaning:
             self.to_clean.first_uncleanable_offset,
             self.now_ms,
             log.config.delete_retention_ms,
+            self._legacy_horizon_ms,
             log.rules,
         )
         removed: list[Range] = []
@@ -174,6 +183,7 @@ class Cleaning:
             # From the whole segment: the index of the new one is written anew (KAFKA-13727).
             above = log.rules.aborted_transactions_bound(end, self._offsets.latest_offset + 1)
             transactions.add_aborted(log.local.aborted_transactions(segment.base_offset, above))
+            batches.modified_ms = segment.last_modified_ms
             for batch in segment.batches:
                 kept = batches.retained(batch)
                 self._count(batch, kept)
@@ -182,7 +192,8 @@ class Cleaning:
                     position = cleaned.size
                     cleaned.append(kept, self.now_ms)
                     cleaned.index(kept.last_offset, position, kept.size)
-        return CleanedSegment(cleaned, group, removed)
+        cleaned.last_modified_ms = group[-1].last_modified_ms
+        return CleanedSegment(cleaned, group, removed, log.config.delete_retention_ms)
 
     def _count(self, batch: RecordBatch, kept: RecordBatch | None) -> None:
         stats = self.stats

@@ -44,15 +44,21 @@ class RecordFilter:
         upper_bound: int,
         now_ms: int,
         delete_retention_ms: int,
+        legacy_horizon_ms: int,
         rules: StorageRules,
     ) -> None:
-        """``upper_bound`` is the first uncleanable offset; ``now_ms`` when the cleaning began."""
+        """``upper_bound`` is the first uncleanable offset; ``now_ms`` when the cleaning began.
+
+        ``legacy_horizon_ms`` is explained at :meth:`StorageRules.delete_horizon_passed`.
+        """
+        self.modified_ms = -1  # when the segment that is being read was last written
         self._offsets = offsets
         self._transactions = transactions
         self._last_records = last_records
         self._upper_bound = upper_bound
         self._now_ms = now_ms
         self._delete_retention_ms = delete_retention_ms
+        self._legacy_horizon_ms = legacy_horizon_ms
         self._rules = rules
 
     def retained(self, batch: RecordBatch) -> RecordBatch | None:
@@ -85,7 +91,9 @@ class RecordFilter:
         return _with_records(batch, kept, horizon)
 
     def _horizon_passed(self, batch: RecordBatch) -> bool:
-        return self._rules.delete_horizon_passed(batch, self._now_ms, self._delete_retention_ms)
+        return self._rules.delete_horizon_passed(
+            batch, self._now_ms, self.modified_ms, self._legacy_horizon_ms
+        )
 
     def _stays_without_records(self, batch: RecordBatch) -> bool:
         """Return whether the header of a batch must stay (RETAIN_EMPTY)."""

@@ -67,6 +67,7 @@ class Segment:
         "index_full",
         "index_path",
         "largest_timestamp_ms",
+        "last_modified_ms",
         "log_path",
         "size",
         "time_index_path",
@@ -94,6 +95,7 @@ class Segment:
         self.index_full = False  # an index has no room left
         self.first_timestamp_ms = -1  # of the first batch, for segment.ms
         self.largest_timestamp_ms = -1
+        self.last_modified_ms = -1  # of the file: a record's timestamp stands for its append
         self._unindexed_bytes = 0  # appended since the last index entry
         self._last_indexed_ms = -1
 
@@ -134,7 +136,7 @@ class Segment:
         if not self.base_offsets:
             self.first_timestamp_ms = timestamp if timestamp >= 0 else now_ms
         if timestamp > self.largest_timestamp_ms:
-            self.largest_timestamp_ms = timestamp
+            self.largest_timestamp_ms = self.last_modified_ms = timestamp
         self.batches.append(batch)
         self.base_offsets.append(batch.base_offset)
         self.size += size
@@ -274,7 +276,7 @@ class Segment:
         if not self.base_offsets:
             self.first_timestamp_ms = timestamp if timestamp >= 0 else now_ms
         if timestamp > self.largest_timestamp_ms:
-            self.largest_timestamp_ms = timestamp
+            self.largest_timestamp_ms = self.last_modified_ms = timestamp
         self.batches.append(batch)
         self.base_offsets.append(batch.base_offset)
         self.size += batch.size

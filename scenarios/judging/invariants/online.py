@@ -1,6 +1,6 @@
 """All invariants of one run (KAFKA.md, 0), subscribed to its trace.
 
-ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py, LATEST in cleaned; META,
+ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py, LATEST and HORIZON in cleaned; META,
 ISRELIG and ONELEADER in metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in clients.py,
 EXCL of old consumers in owners.py; LOGORDER, EPOCHCACHE, PIDSTATE and ORDER in final.py. The judges
 of needless harm are in ``judging/harm``.
@@ -32,8 +32,8 @@ from kafkasim.scenarios.judging.source import (
 
 INVARIANTS = (
     "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
-    "NODUP", "ORDER", "LATEST", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE", "PIDSTATE",
-    *HARM,
+    "NODUP", "ORDER", "LATEST", "HORIZON", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE",
+    "PIDSTATE", *HARM,
     "needless-rebalance", "long-rebalance", "needless-eviction", "vanished-offset",
     "stale-coordinator", "early-handover",
 )  # fmt: skip

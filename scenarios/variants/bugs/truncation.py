@@ -145,6 +145,16 @@ class CleansUpToTheActiveSegment(StorageRules):
         return active_base_offset
 
 
+class TombstonesByTheirSegment(StorageRules):
+    """A tombstone or marker stays until the last clean segment was written delete.retention.ms
+    after its own segment."""
+
+    def delete_horizon_passed(
+        self, batch: Any, now_ms: int, modified_ms: int, legacy_horizon_ms: int
+    ) -> bool:
+        return modified_ms <= legacy_horizon_ms
+
+
 TRUNCATION: tuple[Variant, ...] = (
     Variant(
         "B01-truncate-to-hw", "KIP-101", (TruncatesToHighWatermark,),
@@ -236,5 +246,17 @@ TRUNCATION: tuple[Variant, ...] = (
         "B80-clean-above-hw", "KAFKA-13194", (CleansUpToTheActiveSegment,),
         "LATEST", "B80-clean-above-hw",
         "An uncommitted record is no reason to remove an older one of its key.",
+    ),
+    Variant(
+        "B88-tombstone-removed-early", "KAFKA-4545", (TombstonesByTheirSegment,),
+        "LATEST", "B88-tombstone-removed-early",
+        "A tombstone stays for delete.retention.ms after the first cleaning that met it, so that "
+        "a reader who lags by less gets it.",
+    ),
+    Variant(
+        "B89-tombstone-kept-forever", "KAFKA-8522", (TombstonesByTheirSegment,),
+        "HORIZON", "B89-tombstone-kept-forever",
+        "The delete horizon of a tombstone never moves, so the first cleaning behind it removes "
+        "the tombstone.",
     ),
 )  # fmt: skip

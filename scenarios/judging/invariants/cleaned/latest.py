@@ -8,6 +8,7 @@ A cleaner may remove the record at offset o if, and only if,
 - its own transaction was aborted; or
 - it is a tombstone, or a marker, and a cleaning that began delete.retention.ms before has met it:
   its delete horizon was set then at the latest, by this replica or by the one that it copied.
+  That a tombstone goes then says HORIZON (``horizon.py``).
 
 So the last committed value of a key stays for ever, and a deletion for at least
 delete.retention.ms. Internal topics do not tell their keys: there only what follows is done.
@@ -23,6 +24,7 @@ from bisect import bisect_right, insort
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.cleaned.horizon import Horizons
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedLog, TracedPartition
 from kafkasim.scenarios.judging.source import PartitionKey
 from kafkasim.scenarios.judging.transactions.holes import Holes
@@ -31,11 +33,12 @@ from kafkasim.scenarios.judging.transactions.holes import Holes
 class _Keys:
     """What leaders have appended to one compacted partition of users."""
 
-    __slots__ = ("by_key", "met", "records")
+    __slots__ = ("by_key", "records", "tombstones")
 
     def __init__(self) -> None:
         self.records: dict[tuple[int, int], tuple[str, bool]] = {}
         """By offset and leader epoch: key, tombstone?"""
+        self.tombstones: list[tuple[int, int]] = []  # offsets and leader epochs, ascending
         self.by_key: dict[str, list[tuple[int, int]]] = {}  # offsets and leader epochs, ascending
 
 
@@ -46,7 +49,9 @@ class Cleanings:
         self._cluster = cluster
         self._keys: dict[PartitionKey, _Keys] = {}
         self._met: dict[PartitionKey, list[tuple[int, int, int]]] = {}
-        """Base, next offset and begin of each cleaning, also of a log that had only markers yet."""
+        """Base, next offset and the horizon that it sets, of each cleaning, also of a log that had
+        only markers yet; in ms"""
+        self._horizons = Horizons(cluster)
         self._holes: Holes | None = None
         cluster.trace.subscribe(facts.KeysAppended, self._on_keys)
         cluster.trace.subscribe(facts.Cleaned, self._on_cleaned)
@@ -64,7 +69,11 @@ class Cleanings:
             before = known.records.get(place)
             if before is not None:
                 known.by_key[before[0]].remove(place)
+                if before[1]:
+                    known.tombstones.remove(place)
             known.records[place] = (name, offset in fact.tombstones)
+            if offset in fact.tombstones:
+                insort(known.tombstones, place)
             insort(known.by_key.setdefault(name, []), place)
 
     def _on_cleaned(self, seq: int, t: int, node: str, fact: facts.Cleaned) -> None:
@@ -78,7 +87,10 @@ class Cleanings:
                 state.removed[offset] = (replica.nexts[at], replica.epochs[at])
             if known is not None:
                 self._judge(state, known, seq, t, node, fact, offset)
-        met = (fact.base_offset, fact.next_offset, fact.began_ms)
+        if known is not None:
+            self._horizons.judge(state, known.tombstones, seq, t, node, fact)
+        horizon_ms = fact.began_ms + fact.delete_retention_ms
+        met = (fact.base_offset, fact.next_offset, horizon_ms)
         self._met.setdefault(key, []).append(met)
 
     def _judge(
@@ -107,8 +119,8 @@ class Cleanings:
         elif not holes.is_marker(key, offset):
             return  # of a time before the topic was compacted
         lasting = record is not None and not record[1]
-        met = [began for base, end, began in self._met.get(key, ()) if base <= offset < end]
-        if not lasting and met and min(met) + fact.delete_retention_ms <= fact.began_ms:
+        met = [horizon for base, end, horizon in self._met.get(key, ()) if base <= offset < end]
+        if not lasting and met and min(met) <= fact.began_ms:
             return
         if record is None:
             what = "the marker of a transaction before its delete horizon"

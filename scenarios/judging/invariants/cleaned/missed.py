@@ -1,51 +1,105 @@
-"""missed-deletion: a group has a value that was deleted, and will never hear of the deletion.
+"""Deletions that a group never hears of: it has read a value, and the tombstone is gone.
 
-It has read the value, and passes the place of the tombstone once a cleaner has removed that:
-delete.retention.ms was shorter than the group's lag (KIP-534). Kafka allows it, so it is an
-observation, and no anomaly. A tombstone that gave way to a later record of its key is not missed.
+missed-deletion, an observation: the group passes the place of the tombstone once a cleaner has
+removed that. delete.retention.ms was shorter than the group's lag, which Kafka allows.
+
+lost-deletion, an anomaly: it does so within delete.retention.ms of the first cleaning that met the
+tombstone. KIP-534 promises each reader that time (KAFKA-4545, B88). The bound has no slack. A
+cleaning removes a tombstone only if it began at the batch's delete horizon or later, and the
+horizon is delete.retention.ms behind the begin of a cleaning that met the batch: on the broker that
+removes it, or on one from which that copied the batch. The earliest of these horizons is the bound.
+The clock of the broker that removes it counts on from there to the reader's poll.
+
+A tombstone that gave way to a later record of its key is not missed, nor is an aborted one.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Callable
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.holes import Holes
+
+
+class _Topic:
+    """What leaders have appended to one compacted partition, and what cleaners did with it."""
+
+    __slots__ = ("by_key", "keys", "met", "removed", "tombstones")
+
+    def __init__(self) -> None:
+        self.keys: dict[int, str] = {}  # by offset
+        self.by_key: dict[str, list[int]] = {}  # offsets, ascending
+        self.tombstones: dict[int, int] = {}  # by offset: the row that appended it
+        self.met: list[tuple[int, int, int, int]] = []
+        """Of each cleaning: base, next offset, row, and the horizon that it sets, in ms"""
+        self.removed: dict[int, int] = {}
+        """Last tombstones of their keys, by offset: until when they should have stayed, in µs"""
+
+    def append(self, offset: int, key: str, tombstone: bool, seq: int) -> None:
+        """Put a record at an offset; what stood there before was truncated."""
+        before = self.keys.get(offset)
+        if before is not None:
+            self.by_key[before].remove(offset)
+        self.keys[offset] = key
+        insort(self.by_key.setdefault(key, []), offset)
+        self.removed.pop(offset, None)
+        self.tombstones.pop(offset, None)
+        if tombstone:
+            self.tombstones[offset] = seq
+
+    def horizon_ms(self, offset: int) -> int:
+        """Return the earliest delete horizon of the tombstone at an offset, which was met."""
+        since = self.tombstones[offset]
+        return min([ms for base, end, seq, ms in self.met if base <= offset < end and seq > since])
 
 
 class MissedDeletions:
-    """Follows what groups read of compacted topics; ``note`` records an observation."""
+    """Follows what groups read of compacted topics; ``note(observation, µs)`` is told."""
 
-    def __init__(self, trace: FactSource, note: Callable[[str, int], None]) -> None:
+    def __init__(
+        self, trace: FactSource, holes: Holes, note: Callable[[str, int], None] = lambda *_: None
+    ) -> None:
         self._trace = trace
+        self._holes = holes
         self._note = note
-        self._keys: dict[PartitionKey, dict[int, str]] = {}
-        self._tombstones: dict[PartitionKey, dict[int, None]] = {}
-        self._removed: dict[PartitionKey, dict[int, None]] = {}
+        self._topics: dict[PartitionKey, _Topic] = {}
         self._next: dict[tuple[str, str, PartitionKey], int] = {}  # by group and member
         self._values: dict[tuple[str, PartitionKey], dict[str, None]] = {}  # keys with a value
+        self._lost: dict[tuple[str, PartitionKey], list[tuple[int, int, str]]] = {}
+        """By group: offset, row of the poll, and key of each lost deletion"""
         trace.subscribe(facts.KeysAppended, self._on_keys)
 
-    def _on_keys(self, _seq: int, _t: int, _node: str, fact: facts.KeysAppended) -> None:
+    def _on_keys(self, seq: int, _t: int, _node: str, fact: facts.KeysAppended) -> None:
         key = (fact.topic_id, fact.partition)
-        if not self._keys:  # runs without a compacted topic pay for nothing else
+        if not self._topics:  # runs without a compacted topic pay for nothing else
             self._trace.subscribe(facts.Cleaned, self._on_cleaned)
             self._trace.subscribe(facts.Positioned, self._on_positioned)
             self._trace.subscribe(facts.Polled, self._on_polled)
-        self._keys.setdefault(key, {}).update(enumerate(fact.keys, fact.base_offset))
-        self._tombstones.setdefault(key, {}).update(dict.fromkeys(fact.tombstones))
+        topic = self._topics.setdefault(key, _Topic())
+        for offset, name in enumerate(fact.keys, fact.base_offset):
+            topic.append(offset, name, offset in fact.tombstones, seq)
 
-    def _on_cleaned(self, _seq: int, _t: int, _node: str, fact: facts.Cleaned) -> None:
+    def _on_cleaned(self, seq: int, t_us: int, _node: str, fact: facts.Cleaned) -> None:
         key = (fact.topic_id, fact.partition)
-        tombstones = self._tombstones.get(key, {})
-        removed = [offset for offset in fact.removed_offsets() if offset in tombstones]
-        if not removed:
+        topic = self._topics.get(key)
+        if topic is None:
             return
-        names = self._keys[key]
-        last = {name: offset for offset, name in names.items() if offset < fact.mapped_offset}
-        for offset in removed:
-            if last[names[offset]] == offset:
-                self._removed.setdefault(key, {})[offset] = None
+        horizon_ms = fact.began_ms + fact.delete_retention_ms
+        topic.met.append((fact.base_offset, fact.next_offset, seq, horizon_ms))
+        for offset in fact.removed_offsets():
+            if offset in topic.tombstones and offset not in topic.removed:
+                same = topic.by_key[topic.keys[offset]]
+                behind = same[bisect_right(same, offset) :]
+                if self._holes.is_aborted(key, offset) or any(
+                    later < fact.mapped_offset and not self._holes.is_aborted(key, later)
+                    for later in behind
+                ):
+                    continue
+                early_ms = topic.horizon_ms(offset) - fact.began_ms
+                topic.removed[offset] = t_us + 1000 * early_ms
 
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
@@ -54,21 +108,36 @@ class MissedDeletions:
         else:
             self._next[reader] = fact.offset
 
-    def _on_polled(self, _seq: int, t_us: int, _node: str, fact: facts.Polled) -> None:
+    def _on_polled(self, seq: int, t_us: int, _node: str, fact: facts.Polled) -> None:
         key = (fact.topic_id, fact.partition)
-        names = self._keys.get(key)
-        if names is None or not fact.offsets:
+        topic = self._topics.get(key)
+        if topic is None or not fact.offsets:
             return
-        reader = (fact.group, fact.member_id, key)
+        reader, place = (fact.group, fact.member_id, key), (fact.group, key)
         expected = self._next.get(reader, fact.offsets[0])
-        values = self._values.setdefault((fact.group, key), {})
+        values = self._values.setdefault(place, {})
         for offset in fact.offsets:
             for passed in range(expected, offset):
-                if passed in self._removed.get(key, {}) and names[passed] in values:
+                if passed in topic.removed and topic.keys[passed] in values:
                     self._note("missed-deletion", t_us)
-            if offset in self._tombstones[key]:
-                values.pop(names[offset], None)
-            elif offset in names:
-                values[names[offset]] = None
+                    if t_us < topic.removed[passed]:
+                        missed = (passed, seq, topic.keys[passed])
+                        self._lost.setdefault(place, []).append(missed)
+            if offset in topic.tombstones:
+                values.pop(topic.keys[offset], None)
+            elif offset in topic.keys:
+                values[topic.keys[offset]] = None
             expected = offset + 1
         self._next[reader] = expected
+
+    def finish(self) -> list[Anomaly]:
+        """Return the anomalies of the run, sorted by partition and group."""
+        return [
+            Anomaly(
+                "lost-deletion", *key, len(lost),
+                f"group {group} keeps the value of {lost[0][2]}: its deletion at offset"
+                f" {lost[0][0]} was removed before its delete horizon",
+                offset=lost[0][0], group=group, seq=lost[0][1],
+            )
+            for (group, key), lost in sorted(self._lost.items(), key=lambda each: each[0][::-1])
+        ]  # fmt: skip

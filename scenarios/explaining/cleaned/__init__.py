@@ -1,0 +1,1 @@
+"""How records of compacted topics went: which cleaning removed one, and what stands for it."""
