@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tests.fidelity import (
     kafka_assignors,
+    kafka_cleaner,
     kafka_consumer_groups,
     kafka_metrics,
     kafka_server_assignors,
@@ -55,6 +56,7 @@ PARTS = {
     "server_assignments": Part(kafka_server_assignors.VERSIONS, kafka_server_assignors.ask),
     "metrics": Part(kafka_metrics.VERSIONS, kafka_metrics.ask),
     "assignments": Part(kafka_assignors.VERSIONS, kafka_assignors.ask),
+    "cleaned": Part(kafka_cleaner.VERSIONS, kafka_cleaner.ask),
     "answers": Part((*VERSIONS, ZOOKEEPER), answers),
 }
 """Name of a part, which is the directory of its files, to how it is asked."""

@@ -35,9 +35,11 @@ _CRC_TABLE = _table()
 def encoded(batch: RecordBatch) -> bytes:
     """Return a client's batch as it goes over the wire; a record's value is its id in decimal.
 
-    Records are of now, on the wall: retention would delete older ones in the middle of a run.
+    Records without a timestamp are of now, on the wall: retention would delete older ones in the
+    middle of a run. The records of a batch are of one time.
     """
-    timestamp_ms = time.time_ns() // 1_000_000
+    timestamp_ms = batch.records[0].timestamp_ms if batch.records else 0
+    timestamp_ms = timestamp_ms or time.time_ns() // 1_000_000
     records = b"".join(_record(i, record) for i, record in enumerate(batch.records))
     attributes = _TRANSACTIONAL if batch.transactional else 0
     last_delta = len(batch.records) - 1
@@ -85,10 +87,15 @@ def _batch(base_offset: int, data: bytes) -> RecordBatch:
 
 
 def _record(delta: int, record: Record) -> bytes:
-    key = b"key" if record.key is not None else None
+    key = record.key.encode() if record.key is not None else None
     value = None if record.value is None else str(record.value).encode()
     body = b"\x00" + _varint(0) + _varint(delta) + _sized(key) + _sized(value) + _varint(0)
     return _varint(len(body)) + body
+
+
+def record_size(delta: int, record: Record) -> int:
+    """Return the bytes of a record, at a distance from its batch's base offset."""
+    return len(_record(delta, record))
 
 
 def _read_record(data: bytes) -> Record:

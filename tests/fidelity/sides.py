@@ -7,6 +7,7 @@ either; ``shown`` turns an answer into text without what cannot be equal (ids, t
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from kafkasim.model import messages as m
@@ -56,12 +57,18 @@ class Side(Protocol):
 class ModelSide:
     """The model: three brokers and a controller or a ZooKeeper server, no simulator in between."""
 
-    def __init__(self, *, zookeeper: bool = False, rules: BrokerRules | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        zookeeper: bool = False,
+        rules: BrokerRules | None = None,
+        settings: Mapping[str, str] = SETTINGS,
+    ) -> None:
         self.zookeeper = zookeeper
-        properties = {**SETTINGS, **BROKER["3.9"]} if zookeeper else SETTINGS
-        settings = {key.replace(".", "_"): _typed(value) for key, value in properties.items()}
+        properties = {**settings, **BROKER["3.9"]} if zookeeper else settings
+        typed = {key.replace(".", "_"): _typed(value) for key, value in properties.items()}
         mode = ZkCluster if zookeeper else Cluster
-        self.cluster = mode(rules=rules, **settings)
+        self.cluster = mode(rules=rules, **typed)
 
     def ask(self, node: int, message: m.Message) -> Any:
         answer = self.cluster.ask(f"broker-{node}", message, 20_000_000)
