@@ -116,7 +116,11 @@ def explain(
         ),
     ],
     anomaly: Annotated[
-        str | None, typer.Argument(metavar="[ANOMALY]", help="One anomaly; default: all.")
+        str | None,
+        typer.Argument(
+            metavar="[ANOMALY]",
+            help="One anomaly; default: all. Or a record of a compacted topic, as orders-0@17.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of a scenario.")] = 0,
     settings: Settings = None,
@@ -131,7 +135,8 @@ def explain(
     """Tell why a run went wrong: what led to each anomaly, step by step, with Kafka's rule.
 
     The chain is drawn from the trace: who had the record, who was elected and why, who truncated;
-    for a run without progress, what waits for what. => marks the step that decides.
+    for a run without progress, what waits for what; of a compacted record, which cleaning removed
+    it and what stands for it. => marks the step that decides.
     """
     if Path(place).is_dir() or place.endswith((".parquet", ".json")):
         with run_directory(Path(place), run) as directory:

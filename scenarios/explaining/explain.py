@@ -103,7 +103,8 @@ def explain(directory: Path, wanted: str | None = None) -> tuple[list[Explanatio
     """Return the explanations of a stored run's anomalies, and when the run was ready, in µs.
 
     Of each anomaly, its first occurrence in each partition is explained; ``wanted`` selects one
-    anomaly by name.
+    anomaly by name. ``balances-0@17`` asks instead what became of the record at an offset of a
+    compacted topic.
 
     Raises:
         ManifestError: there is no whole run in the directory, or it was stored without findings.
@@ -112,10 +113,26 @@ def explain(directory: Path, wanted: str | None = None) -> tuple[list[Explanatio
     if "violations" not in facts.manifest:
         place = str(directory / MANIFEST_FILE)
         raise ManifestError(place, "has no findings: run the scenario again")
+    if wanted is not None and (asked := RECORD.fullmatch(wanted)) is not None:
+        return _record(facts, asked[1], int(asked[2]), int(asked[3])), facts.ready_us
     found = [*_violations(facts), *_delivery(facts), *_others(facts)]
     if wanted is not None:
         found = [each for each in found if each.anomaly in (wanted, SAME.get(wanted))]
     return found, facts.ready_us
+
+
+RECORD = re.compile(r"(.+)-(\d+)@(\d+)")
+
+
+def _record(facts: Facts, topic: str, partition: int, offset: int) -> list[Explanation]:
+    """Explain what became of a record of a compacted topic; an unknown one has no explanation."""
+    for topic_id in reversed(facts.topic_ids(topic)):
+        key = (topic_id, partition)
+        chain = cleanings.record(facts, key, offset)
+        if chain is not None:
+            text = f"what became of offset {offset}"
+            return [_explanation(facts, "record", key, chain, text, {})]
+    return []
 
 
 def firsts(explained: Iterable[Explanation]) -> dict[str, list[Explanation]]:
@@ -188,6 +205,8 @@ def _others(facts: Facts) -> list[Explanation]:
                 late = "" if word == "seen" else ", when the faults were healed"
                 text = f"{what} happened{late}"
             chain = _moment(facts, at)
+            if what == "missed-deletion" and at is not None:
+                chain = cleanings.missed_deletion(facts, at)
             explained.append(_explanation(facts, name, ("", -1), chain, text, {}))
     return explained
 
@@ -222,7 +241,8 @@ def _explanation(
     steps = told(facts, chain)
     turn = next((step for step in steps if step.seq == chain.turn), None)
     conclusion = chain.conclusion
-    broken = [VARIANTS[each] for each in facts.manifest["variants"] if each in VARIANTS]
+    variants = [] if name == "record" else facts.manifest["variants"]
+    broken = [VARIANTS[each] for each in variants if each in VARIANTS]
     for variant in broken:
         rule = f"{variant.id} ({variant.source}) is in force, and Kafka's rule is not:"
         end = "" if conclusion.endswith(".") or not conclusion else "."

@@ -6,13 +6,17 @@ import re
 from collections.abc import Callable
 
 from kafkasim.model.facts import FACTS
+from kafkasim.scenarios.explaining.cleaned.words import WORDS as OF_CLEANINGS
 from kafkasim.scenarios.explaining.facts import Facts, record
-from kafkasim.scenarios.explaining.transactions.words import WORDS
+from kafkasim.scenarios.explaining.transactions.words import WORDS as OF_TRANSACTIONS
 from kafkasim.scenarios.showing import fault_words, reasons
 from kafkasim.scenarios.showing.state import Row
 
 Said = tuple[str, str]
 """A sentence, and a section of KAFKA.md ("" for none)."""
+
+WORDS = OF_TRANSACTIONS | OF_CLEANINGS
+"""The sentences of other modules, by the kind of the fact."""
 
 SHOWN = 3
 """How many record ids a sentence names."""
@@ -46,9 +50,9 @@ class Words:
 
     def of(self, row: Row) -> Said:
         """Return what a row says, and the section of KAFKA.md behind it."""
-        of_transactions = WORDS.get(row["kind"])
-        if of_transactions is not None:
-            return of_transactions(self.facts, row)
+        elsewhere = WORDS.get(row["kind"])
+        if elsewhere is not None:
+            return elsewhere(self.facts, row)
         said: Callable[[Row], Said] | None = getattr(self, f"_{_snake(row['kind'])}", None)
         return self._any(row) if said is None else said(row)
 
@@ -151,17 +155,6 @@ class Words:
             f"{row['node']} moves the log start of {self._place(row)} to {row['offset']}"
             f" ({row['reason']})"
         ), "5"
-
-    def _cleaned(self, row: Row) -> Said:
-        ranges = zip(row["removed"][::2], row["removed"][1::2])
-        count = sum([high - low for low, high in ranges])
-        return (
-            f"{row['node']} cleans {self._place(row)}: {count} records from offset"
-            f" {row['base_offset']} to {row['next_offset']} are removed"
-        ), "5"
-
-    def _cleaning_failed(self, row: Row) -> Said:
-        return f"{row['node']} gives up the cleaning of {self._place(row)}: {row['reason']}", "5"
 
     def _log_deleted(self, row: Row) -> Said:
         end = row["log_end_offset"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from kafkasim.scenarios.explaining.facts import Facts, record
 from kafkasim.scenarios.showing.state import Row
@@ -101,7 +101,7 @@ def _given_up(_: Facts, row: Row) -> Said:
     return f"{text} epoch {row['producer_epoch']}); the transaction is never complete", "4.4"
 
 
-WORDS: Mapping[str, Callable[[Facts, Row], Said]] = {
+WORDS: dict[str, Callable[[Facts, Row], Said]] = {
     "SequencesRewritten": _rewritten,
     "TransactionBegun": _begun,
     "TransactionSent": _sent,

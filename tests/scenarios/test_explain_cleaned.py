@@ -1,0 +1,110 @@
+"""``kafkasim explain`` of compacted topics: who removed a record, and what stands for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkasim.scenarios.explaining.chain import Explanation
+from kafkasim.scenarios.explaining.explain import explain
+from tests.analysis.analysis_rows import Case, T, mark, marker, passing, polled, topic, write_run
+from tests.analysis.cleaning_cases import A_B_A, EARLY, KEPT, READ_VALUE, cleaned, keyed
+
+NOTHING: dict[str, Any] = {
+    "violations": [], "delivery": [], "missing": [], "observations": {}, "stall_excuse": "",
+    "spec": {"cluster": {}},
+}  # fmt: skip
+
+
+def explained(place: Path, case: Case, wanted: str, **found: Any) -> Explanation:
+    """Return the only explanation of a run with these rows."""
+    write_run(place / "run", passing(case), **{**NOTHING, **found})
+    (one,), _ = explain(place / "run", wanted)
+    return one
+
+
+def violation(name: str, seq: int) -> list[dict[str, Any]]:
+    where = {"topic_id": T, "partition": 0, "t_us": 0, "expected": "", "message": "broken"}
+    return [{"invariant": name, "seq": seq, **where}]
+
+
+REPLACED = [*A_B_A, cleaned(0, 1, end=3)]
+TAKEN_BACK = [
+    topic(), *keyed(0, "a", gone=(0,)), *marker(1, False), *keyed(2, "a"), mark(3),
+    cleaned(0, 1, end=3),
+]  # fmt: skip
+
+RECORDS = {
+    "a later one": (REPLACED, 0,
+        ("broker-1 removed the value of a at 0: the value of a at 2 stands for it, the last one of"
+        " its key")),
+    "a later one, and one behind it": ([*REPLACED, *keyed(3, "a", gone=(3,))], 0,
+        ("broker-1 removed the value of a at 0: the value of a at 2 stands for it, and in the end"
+        " the deletion of a at 3")),
+    "none": ([*A_B_A, cleaned(2, 3, end=3)], 2,
+        ("broker-1 removed the value of a at 2: no later record of the key stood below offset 3, up"
+        " to where this cleaning knew the keys")),
+    "it was aborted": (TAKEN_BACK, 0,
+        ("broker-1 removed the deletion of a at 0: its transaction was aborted, so the first"
+        " cleaning that reads it removes it")),
+    "its horizon": ([*KEPT, cleaned(0, 1, end=2, began=1005)], 0,
+        ("broker-1 removed the deletion of a at 0: no later record of the key stands for it, and"
+        " the cleaning began 1000 ms after the first one that met it; delete.retention.ms was"
+        " 1000 ms")),
+    "it is there": (REPLACED, 1, "no log cleaner has removed the value of b at 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_what_became_of_a_record(tmp_path: Path, name: str) -> None:
+    case, offset, conclusion = RECORDS[name]
+    found = explained(tmp_path, case, f"orders-0@{offset}")
+    assert (found.where, found.conclusion) == ("orders-0", conclusion)
+    assert found.turn in found.steps
+
+
+def test_an_offset_without_a_record_has_no_story(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", REPLACED, **NOTHING)
+    assert explain(tmp_path / "run", "orders-0@9")[0] == []
+    assert explain(tmp_path / "run", "nowhere-0@0")[0] == []
+
+
+def test_a_record_that_had_to_stay_is_told_with_what_stands_above_the_high_watermark(
+    tmp_path: Path,
+) -> None:
+    case = [topic(), *keyed(0, "a", "b", "a"), mark(2), cleaned(0, 1, end=3)]
+    found = explained(tmp_path, case, "LATEST", violations=violation("LATEST", 4))
+    assert found.turn is not None
+    assert found.turn.fact == "Cleaned"
+    assert found.conclusion == (
+        "broker-1 removed the value of a at 0: the value of a at 2 stands for it, the last one of"
+        " its key, but the high watermark was 2"
+    )
+
+
+def test_a_deletion_that_stayed_is_told_with_the_cleaning_that_met_it(tmp_path: Path) -> None:
+    case = [*KEPT, ("", 1), cleaned(end=2, began=1015)]
+    found = explained(tmp_path, case, "HORIZON", violations=violation("HORIZON", 5))
+    assert [step.fact for step in found.steps] == ["KeysAppended", "Cleaned", "Cleaned"]
+    assert found.conclusion == (
+        "this cleaning began 10 ms behind the delete horizon of the deletion of a at 0, and left it"
+        " in the log"
+    )
+
+
+def test_a_deletion_that_a_group_has_missed_is_told_from_the_value_that_it_got(
+    tmp_path: Path,
+) -> None:
+    case = [*READ_VALUE, EARLY, ("", 0.4), polled([2], [102])]
+    place = {"topic_id": T, "partition": 0, "offset": 1, "group": "g", "seq": 12, "expected": ""}
+    lost = [{"name": "lost-deletion", "count": 1, "detail": "broken", **place}]
+    found = explained(tmp_path, case, "lost-deletion", delivery=lost)
+    assert [step.fact for step in found.steps] == [
+        "KeysAppended", "Polled", "Cleaned", "Cleaned", "Polled",
+    ]  # fmt: skip
+    assert found.conclusion.endswith("; group g has the value, and passed offset 1")
+    seen = {"anomalies": ["seen:missed-deletion"], "observations": {"missed-deletion": 400_000}}
+    again = explained(tmp_path / "observed", case, "seen:missed-deletion", **seen)
+    assert again.steps == found.steps
