@@ -61,19 +61,13 @@ class ClientProcess(Process):
         rng: random.Random,
         now: int,
         compressor: Compressor = STATED_RATIOS,
-        *,
-        zookeeper: bool = False,
     ) -> None:
-        """``compressor`` says what producers' records compress to.
-
-        ``zookeeper``: the brokers are in ZooKeeper mode.
-        """
+        """``compressor`` says what producers' records compress to."""
         super().__init__(name, files, rng, now)
         self._bootstrap = bootstrap
         self._configs = dict(clients)
         self._rules = rules
         self._compressor = compressor
-        self._zookeeper = zookeeper
         self._renewed: dict[str, int] = {}  # client -> how often it was replaced
         self.clients: dict[str, Client] = {}
         self._methods: dict[str, Callable[[int, tuple[Any, ...], int], None]] = {"open": self._open}
@@ -95,7 +89,7 @@ class ClientProcess(Process):
             made = ZookeeperConsumerConnector(self, name, config, rules)
         else:
             assert isinstance(config, ClientConfig), config
-            made = KafkaAdmin(self, name, config, bootstrap, rules, zookeeper=self._zookeeper)
+            made = KafkaAdmin(self, name, config, bootstrap, rules)
         self.clients[client] = made
         for method, function in made.methods.items():
             self._methods[f"{client}.{method}"] = function

@@ -265,11 +265,9 @@ class ClientHosts:
         now: int,
     ) -> ClientProcess:
         configs = dict(self._configs[name])
-        zookeeper = self._scenario.cluster.mode == "zookeeper"
         process = ClientProcess(
-            name, self._bootstrap, configs, self._rules, files, rng, now, self._compressor,
-            zookeeper=zookeeper,
-        )  # fmt: skip
+            name, self._bootstrap, configs, self._rules, files, rng, now, self._compressor
+        )
         for config in configs.values():
             told(config, process)
         return process

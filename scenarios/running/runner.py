@@ -158,7 +158,10 @@ class ScenarioRun:
             )
             for t in self.scenario.topics
         )
-        await port.call("admin.create_topics", wanted)
+        zookeeper = self.scenario.cluster.mode == "zookeeper"
+        await port.call(
+            "admin.create_topics" if zookeeper else "admin.create_topics_at_once", wanted
+        )
 
     def _has_topics(self, names: list[str]) -> bool:
         return self.progress.has_partitions(names) and not self.progress.missing_partitions()

@@ -94,8 +94,6 @@ class Harness:
         config: Any,
         cluster: Cluster,
         rules: ClientRules | None = None,
-        *,
-        zookeeper: bool = False,
     ) -> None:
         self.cluster = cluster
         self.now = 1_000_000
@@ -107,7 +105,6 @@ class Harness:
             MemoryFiles(),
             random.Random(1),
             self.now,
-            zookeeper=zookeeper,
         )
         self.queue: list[tuple[int, int, Any]] = []
         self.sequence = 0

@@ -1,7 +1,8 @@
 """The admin client: the part of Kafka's KafkaAdminClient that builds and operates clusters.
 
-In KRaft mode each request goes to the least loaded node, and that broker forwards it. In ZooKeeper
-mode the client looks for the controller if only that can serve a request (``controller_node.py``).
+The client asks for metadata before its first request. A request goes to the least loaded node, or
+to the broker that Metadata names as the controller (``nodes.py``). In KRaft mode that is a random
+broker, which forwards what the controller must serve.
 
 A request that gets no response is sent again, and so is one that fails as a whole with a retriable
 error, until default.api.timeout.ms (60 s) is over. An error about one topic, partition or resource
@@ -16,12 +17,11 @@ timeouts of single calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.client.admin.alter_configs import AlterConfigs
 from kafkasim.model.client.admin.calls import AdminCalls, SingleRequest
-from kafkasim.model.client.admin.controller_node import ControllerNode
 from kafkasim.model.client.admin.delete_records import DeleteRecords
 from kafkasim.model.client.admin.groups import (
     ListGroups,
@@ -29,6 +29,7 @@ from kafkasim.model.client.admin.groups import (
     delete_offsets,
     describe_group,
 )
+from kafkasim.model.client.admin.nodes import Nodes
 from kafkasim.model.client.admin.reset_offsets import ResetOffsets
 from kafkasim.model.client.admin.transactions.calls import TransactionCalls
 from kafkasim.model.client.exceptions import KafkaError
@@ -78,20 +79,17 @@ class KafkaAdmin:
         config: ClientConfig,
         bootstrap: tuple[str, ...],
         rules: ClientRules,
-        *,
-        zookeeper: bool = False,
     ) -> None:
         self.process = process
         self.name = name
         self.config = config
         self.connections = Connections(process, name, config, bootstrap, "admin")
         self.metadata = Metadata(self.connections, rules, auto_create=False)
-        self.calls = AdminCalls(
-            self.connections, ControllerNode(self.metadata) if zookeeper else None
-        )
+        self.calls = AdminCalls(self.connections, Nodes(self.metadata))
         self._closed = False
         calls: dict[str, Method] = {
             "create_topics": self.create_topics,
+            "create_topics_at_once": self.create_topics_at_once,
             "create_partitions": self._method(CreatePartitionsRequest),
             "delete_topics": self._method(DeleteTopicsRequest),
             "elect_leaders": self._method(ElectLeadersRequest),
@@ -136,9 +134,18 @@ class KafkaAdmin:
 
     def create_topics(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Create (topics: tuple[CreatableTopic, …],); reply ((topic, error, message), …)."""
-        topics: tuple[CreatableTopic, ...] = tuple(args[0])
-        request = CreateTopicsRequest(topics, self.config.request_timeout_ms)
-        SingleRequest(self.calls, call, request, now).attempt(now)
+        SingleRequest(self.calls, call, self._creation(args[0]), now).attempt(now)
+
+    def create_topics_at_once(self, call: int, args: tuple[Any, ...], now: int) -> None:
+        """Do the same, but ask a bootstrap server without metadata, as no AdminClient does.
+
+        Only KRaft brokers forward that. A simulation prepares its cluster so: an AdminClient has to
+        wait until the broker that it asks has learned that brokers are unfenced.
+        """
+        SingleRequest(self.calls, call, self._creation(args[0]), now, at_once=True).attempt(now)
+
+    def _creation(self, topics: Iterable[CreatableTopic]) -> CreateTopicsRequest:
+        return CreateTopicsRequest(tuple(topics), self.config.request_timeout_ms)
 
     def alter_configs(self, call: int, args: tuple[Any, ...], now: int) -> None:
         """Change settings of (resources: tuple[AlterableConfig, …],); reply the response."""

@@ -39,9 +39,8 @@ class AlterConfigs:
 
     def attempt(self, now: int) -> None:
         """Send the next request, or ask for the address of the broker that it must go to."""
-        channel = self._connections.least_loaded(now)
+        channel = self._call.least_loaded(self.attempt, now)
         if channel is None:
-            self._call.retry(self.attempt, now)
             return
         resources = self._requests[0]
         if resources and _broker_of(resources[0]) is not None:

@@ -10,11 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
-from kafkasim.model.client.admin.controller_node import (
-    FOR_CONTROLLER,
-    ControllerNode,
-    is_not_controller,
-)
+from kafkasim.model.client.admin.nodes import FOR_CONTROLLER, Nodes, is_not_controller
 from kafkasim.model.client.exceptions import KafkaError, KafkaTimeoutError
 from kafkasim.model.client.net.connections import backoff_us
 from kafkasim.model.effects import Reply
@@ -22,20 +18,19 @@ from kafkasim.model.errors import RETRIABLE, Errors
 from kafkasim.model.messages import CreateTopicsResponse, MetadataResponse, RaftVoterResponse
 
 if TYPE_CHECKING:
+    from kafkasim.model.channel import Channel
     from kafkasim.model.client.net.connections import Connections
+    from kafkasim.model.effects import Handler
 
 API_TIMEOUT_US = 60_000_000  # default.api.timeout.ms
 
 
 class AdminCalls:
-    """The calls of one admin client that have no result yet.
+    """The calls of one admin client that have no result yet."""
 
-    ``controller`` finds the controller in ZooKeeper mode; None is KRaft mode.
-    """
-
-    def __init__(self, connections: Connections, controller: ControllerNode | None = None) -> None:
+    def __init__(self, connections: Connections, nodes: Nodes) -> None:
         self.connections = connections
-        self.controller = controller
+        self.nodes = nodes
         self._process = connections.process
         self._under_way: dict[int, None] = {}
         self._idle: list[Callable[[], None]] = []  # called once none is under way
@@ -89,18 +84,47 @@ class AdminCall:
         else:
             self._process.timers.arm(self._key, at, "main", attempt)
 
-    @property
-    def under_way(self) -> bool:
-        """Whether the application waits for the result."""
-        return self._calls.has(self._call)
+    def least_loaded(self, attempt: Handler, now: int) -> Channel | None:
+        """Return the channel to the least loaded node.
 
-    def wait(self) -> None:
+        If there is none, or no metadata yet, return None and call ``attempt(now)`` later.
+        """
+        nodes = self._calls.nodes
+        if not self._waits_no_more():
+            return None
+        if not nodes.ready:
+            self._wait()
+            nodes.when_ready(attempt, now)
+            return None
+        return self.any_node(attempt, now)
+
+    def any_node(self, attempt: Handler, now: int) -> Channel | None:
+        """Return the channel to the least loaded node, which may be a bootstrap server.
+
+        If none can be connected to, return None and call ``attempt(now)`` after the backoff.
+        """
+        channel = self._connections.least_loaded(now)
+        if channel is None:
+            self.retry(attempt, now)
+        return channel
+
+    def controller(self, attempt: Handler, now: int) -> Channel | None:
+        """Return the channel to the controller; None as for :meth:`least_loaded`."""
+        if not self._waits_no_more():
+            return None
+        channel = self._calls.nodes.controller(attempt, now)
+        if channel is None:
+            self._wait()
+        return channel
+
+    def _wait(self) -> None:
         """Reply a timeout at the deadline, unless an attempt is made before."""
         self._process.timers.arm(self._key, self._deadline, "main", self._time_out)
 
-    def attempted(self) -> None:
-        """Note that an attempt is made: the call no longer waits."""
+    def _waits_no_more(self) -> bool:
+        """Stop waiting; return False if the call timed out meanwhile."""
         self._process.timers.cancel(self._key)
+        return self._calls.has(self._call)
 
     def _time_out(self, _now: int) -> None:
         self._calls.end(self._call, None, KafkaTimeoutError("TIMED_OUT", self._what))
@@ -117,36 +141,31 @@ class SingleRequest:
     error. Every other error is part of the result.
     """
 
-    def __init__(self, calls: AdminCalls, call: int, request: Any, now: int) -> None:
-        self._connections = calls.connections
+    def __init__(
+        self, calls: AdminCalls, call: int, request: Any, now: int, *, at_once: bool = False
+    ) -> None:
+        """``at_once``: a bootstrap server may serve the request, before there is metadata."""
+        self._nodes = calls.nodes
+        self._at_once = at_once
         self._call = AdminCall(calls, call, type(request).__name__, now)
         self._request = request
-        self._controller = calls.controller if isinstance(request, FOR_CONTROLLER) else None
+        self._for_controller = isinstance(request, FOR_CONTROLLER)
 
     def attempt(self, now: int) -> None:
         """Send the request, or try later if no node can be connected to."""
-        if self._controller is not None:
-            self._ask_controller(self._controller, now)
-            return
-        channel = self._connections.least_loaded(now)
-        if channel is None:
-            self._call.retry(self.attempt, now)
+        call = self._call
+        if self._at_once:
+            channel = call.any_node(self.attempt, now)
+        elif self._for_controller:
+            channel = call.controller(self.attempt, now)
         else:
-            channel.send(self._request, now, self._on_response)
-
-    def _ask_controller(self, controller: ControllerNode, now: int) -> None:
-        if not self._call.under_way:
-            return  # it timed out while the controller was unknown
-        self._call.attempted()
-        channel = controller.channel(self.attempt, now)
-        if channel is None:
-            self._call.wait()
-        else:
+            channel = call.least_loaded(self.attempt, now)
+        if channel is not None:
             channel.send(self._request, now, self._on_response)
 
     def _on_response(self, response: Any, now: int) -> None:
-        if self._controller is not None and is_not_controller(response):
-            self._controller.moved(now)
+        if self._for_controller and is_not_controller(response):
+            self._nodes.moved(now)
             self._call.retry(self.attempt, now)
             return
         result = self._result(response)

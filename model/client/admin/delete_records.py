@@ -37,9 +37,8 @@ class DeleteRecords:
 
     def attempt(self, now: int) -> None:
         """Look up the leaders of the partitions that have no result yet."""
-        channel = self._connections.least_loaded(now)
+        channel = self._call.least_loaded(self.attempt, now)
         if channel is None:
-            self._call.retry(self.attempt, now)
             return
         topics = dict.fromkeys([tp.topic for tp in self._offsets if tp not in self._results])
         request = MetadataRequest(tuple(topics), allow_auto_topic_creation=False)

@@ -52,10 +52,8 @@ class GroupCall:
 
     def attempt(self, now: int) -> None:
         """Look the coordinator up, or try later if no node can be connected to."""
-        channel = self._connections.least_loaded(now)
-        if channel is None:
-            self._call.retry(self.attempt, now)
-        else:
+        channel = self._call.least_loaded(self.attempt, now)
+        if channel is not None:
             channel.send(FindCoordinatorRequest(self._group), now, self._on_coordinator)
 
     def _on_coordinator(self, response: Any, now: int) -> None:
@@ -120,10 +118,8 @@ class ListGroups:
 
     def attempt(self, now: int) -> None:
         """Find the brokers out, then ask one after the other."""
-        channel = self._connections.least_loaded(now)
-        if channel is None:
-            self._call.retry(self.attempt, now)
-        else:
+        channel = self._call.least_loaded(self.attempt, now)
+        if channel is not None:
             channel.send(MetadataRequest((), False), now, self._on_brokers)
 
     def _on_brokers(self, response: Any, now: int) -> None:

@@ -9,7 +9,7 @@ Not modelled: --by-duration, --shift-by, --to-datetime, --from-file.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkasim.model.channel import Failed
 from kafkasim.model.client.admin.calls import AdminCall, AdminCalls
@@ -26,6 +26,9 @@ from kafkasim.model.messages import (
     OffsetCommitResponse,
 )
 from kafkasim.model.records import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkasim.model.channel import Channel
 
 Node = tuple[int, str]  # node id, address
 
@@ -58,20 +61,21 @@ class ResetOffsets:
         """Send the request that is needed next."""
         connections = self._connections
         missing = [tp for tp in self._leaders if tp not in self._offsets]
-        channel, request = connections.least_loaded(now), self._lookup()
-        if request is None and missing:
+        channel: Channel | None
+        request = self._lookup()
+        if request is not None:
+            channel = self._call.least_loaded(self.attempt, now)
+        elif missing:
             node = self._leaders[missing[0]]
             asked = [tp for tp in missing if self._leaders[tp] == node]
             listed = tuple([ListOffsetsPartition(tp, -1, self._to) for tp in asked])
             channel, request = connections.channel(*node), ListOffsetsRequest(-1, 0, listed)
-        elif request is None:
+        else:
             assert self._coordinator is not None
             commit = tuple([(tp, offset, -1, "") for tp, offset in self._offsets.items()])
             channel = connections.channel(*self._coordinator)
             request = OffsetCommitRequest(self._group, -1, "", None, commit)
-        if channel is None:
-            self._call.retry(self.attempt, now)
-        else:
+        if channel is not None:
             channel.send(request, now, self._on_response)
 
     def _lookup(self) -> Any:

@@ -49,10 +49,8 @@ class Driver:
 
     def attempt(self, now: int) -> None:
         """Begin a round, or try later if no node can be connected to."""
-        channel = self.connections.least_loaded(now)
-        if channel is None:
-            self._call.retry(self.attempt, now)
-        else:
+        channel = self._call.least_loaded(self.attempt, now)
+        if channel is not None:
             self.look_up(channel, now)
 
     def look_up(self, channel: Any, now: int) -> None:

@@ -1,12 +1,13 @@
-"""The broker that is the controller, as an admin client of a ZooKeeper cluster finds it.
+"""The node to which an admin client sends a call: the least loaded one, or the controller.
 
-Models KafkaAdminClient.ControllerNodeProvider and handleNotControllerError. Metadata names the
-controller. While it names none, the calls that need one wait, and the metadata is asked for again
-after retry.backoff.ms. After NOT_CONTROLLER the client forgets the controller, asks for metadata
-and sends the call again after its backoff. A broker's cache may still name the old controller.
+Models KafkaAdminClient.LeastLoadedNodeProvider, ControllerNodeProvider, and
+handleNotControllerError. No call is sent before Metadata has named the brokers
+(AdminMetadataManager.isReady): the bootstrap servers are asked for nothing else.
 
-With KRaft any broker forwards a request, and Metadata names one of them at random. There a call
-goes to the least loaded node, and no metadata is asked for before it.
+Metadata names the controller, too. While it names none, the calls that need one wait, and the
+metadata is asked for again after retry.backoff.ms. After NOT_CONTROLLER the client forgets the
+controller, asks for metadata and sends the call again after its backoff. A broker's cache may still
+name the old controller. With KRaft Metadata names a random live broker, and any broker forwards.
 """
 
 from __future__ import annotations
@@ -43,15 +44,25 @@ FOR_CONTROLLER = (
 """The requests whose calls have a ControllerNodeProvider."""
 
 
-class ControllerNode:
-    """Knows the controller, or the calls that wait until it is known."""
+class Nodes:
+    """Knows the brokers and the controller, and the calls that wait until they are known."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
         self._waiting: list[Handler] = []
         metadata.listeners.append(self._on_metadata)
 
-    def channel(self, attempt: Handler, now: int) -> Channel | None:
+    @property
+    def ready(self) -> bool:
+        """Whether Metadata has named the brokers."""
+        return not self._metadata.connections.bootstrapping
+
+    def when_ready(self, attempt: Handler, now: int) -> None:
+        """Ask for metadata; call ``attempt(now)`` when there is newer one."""
+        self._waiting.append(attempt)
+        self._metadata.request_update(now)
+
+    def controller(self, attempt: Handler, now: int) -> Channel | None:
         """Return the channel to the controller.
 
         While it is unknown, return None and call ``attempt(now)`` when there is newer metadata.
@@ -60,8 +71,7 @@ class ControllerNode:
         address = metadata.brokers.get(metadata.controller_id)
         if address is not None:
             return metadata.connections.channel(metadata.controller_id, address)
-        self._waiting.append(attempt)
-        metadata.request_update(now)
+        self.when_ready(attempt, now)
         return None
 
     def moved(self, now: int) -> None:

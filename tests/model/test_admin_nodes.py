@@ -1,4 +1,4 @@
-"""An admin client of a ZooKeeper cluster looks for the controller (ControllerNodeProvider)."""
+"""Where an admin client sends its calls (LeastLoadedNodeProvider, ControllerNodeProvider)."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from kafkasim.model.messages import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     MetadataRequest,
+    MetadataResponse,
 )
 from kafkasim.model.records import TopicPartition
 from tests.model.client_harness import Cluster, Harness
@@ -50,7 +51,7 @@ def cluster() -> Cluster:
 
 
 def admin(cluster: Cluster) -> Harness:
-    return Harness(ClientConfig(), cluster, zookeeper=True)
+    return Harness(ClientConfig(), cluster)
 
 
 def asked(cluster: Cluster) -> list[Any]:
@@ -146,9 +147,55 @@ def test_not_controller_of_a_topic_or_of_the_request_is_tried_again(
     assert asked(cluster) == ["metadata", "broker-2"] * 2
 
 
-def test_settings_go_to_any_broker(cluster: Cluster) -> None:
+TOPIC = CreatableTopic("n", 1, 1)
+
+
+def configuring(cluster: Cluster) -> tuple[AlterableConfig, IncrementalAlterConfigsResponse]:
+    """Settings of a topic, and the answer of any broker to them."""
     answer = IncrementalAlterConfigsResponse(NONE, (("topic", "t", NONE, ""),))
     cluster.handlers[IncrementalAlterConfigsRequest] = lambda _node, _m: answer
-    resource = AlterableConfig("topic", "t", (("retention.ms", "1"),))
-    assert admin(cluster).result("incremental_alter_configs", (resource,)) == answer
-    assert cluster.requests(MetadataRequest) == []
+    return AlterableConfig("topic", "t", (("retention.ms", "1"),)), answer
+
+
+def test_metadata_comes_before_the_first_request_of_any_kind(cluster: Cluster) -> None:
+    resource, answer = configuring(cluster)
+    h = admin(cluster)
+    assert h.result("incremental_alter_configs", (resource,)) == answer
+    assert h.result("incremental_alter_configs", (resource,)) == answer
+    kinds = [type(message) for _, message in cluster.seen]
+    assert kinds == [MetadataRequest] + [IncrementalAlterConfigsRequest] * 2
+
+
+def test_a_call_waits_until_metadata_names_brokers(cluster: Cluster) -> None:
+    resource, answer = configuring(cluster)
+    cluster.handlers[MetadataRequest] = lambda _node, _m: MetadataResponse((), -1, ())
+    h = admin(cluster)
+    call = h.call("incremental_alter_configs", (resource,))
+    h.run(1000)
+    assert call not in h.replies
+    assert 8 < len(cluster.requests(MetadataRequest)) < 13  # every retry.backoff.ms
+    cluster.handlers[MetadataRequest] = cluster.metadata
+    h.run(500)
+    assert h.replies[call] == answer
+
+
+def test_a_call_without_metadata_times_out_and_is_not_sent_later(cluster: Cluster) -> None:
+    resource, _ = configuring(cluster)
+    cluster.handlers[MetadataRequest] = lambda _node, _m: None
+    h = admin(cluster)
+    found = h.result("incremental_alter_configs", (resource,))
+    assert isinstance(found, KafkaTimeoutError)
+    assert h.now == 61_000_000  # default.api.timeout.ms
+    cluster.handlers[MetadataRequest] = cluster.metadata
+    h.run(60_000)
+    assert cluster.requests(IncrementalAlterConfigsRequest) == []
+
+
+def test_topics_of_a_simulation_are_created_without_metadata(cluster: Cluster) -> None:
+    answer = CreateTopicsResponse((("n", NONE, ""),))
+    cluster.handlers[CreateTopicsRequest] = lambda _node, _m: answer
+    h = admin(cluster)
+    assert h.result("create_topics_at_once", (TOPIC,)) == answer.results
+    assert h.result("create_topics", (TOPIC,)) == answer.results
+    kinds = [type(message) for _, message in cluster.seen]
+    assert kinds == [CreateTopicsRequest, MetadataRequest, CreateTopicsRequest]
