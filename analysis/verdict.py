@@ -52,7 +52,7 @@ FROM_POSITIONS = ("duplicate", "skipped-by-commit", "offset-regression")
 FROM_OFFSETS = (
     "duplicate", "unseen", "skipped-by-commit", "offset-regression", "double-owner",
     "early-handover", "stale-coordinator", "vanished-offset", "needless-eviction", "long-rebalance",
-    "needless-rebalance", "application-failed",
+    "needless-rebalance", "stale-commit", "application-failed",
 )  # fmt: skip
 """Anomalies that follow when the partition with a group's offsets loses data: the group starts from
 an older commit or where auto.offset.reset says, and its generations start from 1 again."""

@@ -1,4 +1,4 @@
-"""Who owns the partitions of groups: the checks double-owner, old-owners and early-handover."""
+"""Who owns partitions and commits: double-owner, old-owners, early-handover, stale-commit."""
 
 from __future__ import annotations
 
@@ -296,6 +296,37 @@ EARLY_HANDOVER = offending(
     "'early-handover'",
     "'group %s gives %s away in generation %d, and %s has not revoked it', group, tp, generation,"
     " owner",
+    "array(group)",
+    about(promise="promise"),
+)
+
+STALE_COMMIT = offending(
+    # A coordinator stores a commit of an older generation of a classic group than one before it. A
+    # transaction's offsets become commits when it ends, members of consumer groups have epochs of
+    # their own, and the generations of a group that was deleted begin anew.
+    # (judging/invariants/clients.py)
+    """
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, group,
+           member_id, generation, newest.generation AS newer, newest.seq AS promise
+    FROM (SELECT *, max(struct(generation, seq)) OVER (
+                     PARTITION BY run, group, life, coordinator_epoch ORDER BY seq
+                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newest
+          FROM (SELECT *, count_if(ended) OVER by_group AS life,
+                       count_if(unordered) OVER by_group AS reasons
+                FROM (SELECT run, group, seq, member_id, generation, coordinator_epoch,
+                             false AS ended, false AS unordered FROM OffsetCommitted
+                      UNION ALL SELECT run, group, seq, NULL, NULL, NULL, true, false
+                      FROM GroupState WHERE state = 'Dead'
+                      UNION ALL SELECT run, group, seq, NULL, NULL, NULL, false, true
+                      FROM TransactionOffsets
+                      UNION ALL SELECT run, group, seq, NULL, NULL, NULL, false, true
+                      FROM MemberRequest WHERE api = 'ConsumerGroupHeartbeat')
+                WINDOW by_group AS (PARTITION BY run, group ORDER BY seq))
+          WHERE generation >= 0 AND reasons = 0)
+    WHERE generation < newest.generation""",
+    "'stale-commit'",
+    "'group %s stored a commit of %s in generation %d after one of generation %d', group,"
+    " member_id, generation, newer",
     "array(group)",
     about(promise="promise"),
 )

@@ -7,6 +7,8 @@ What holds instead, in the committed view of the coordinator:
     needless-rebalance   the group epoch rises, and nobody joined, left or subscribed otherwise,
                          and no topic of the group has changed
     needless-eviction    a member is gone without leaving, silence, or a revocation that is overdue;
+                         a classic member also without a SyncGroup within its rebalance timeout
+                         (GroupMetadataManager.scheduleConsumerGroupSyncTimeout);
                          harm/truth/removals.py has the one reason to go twice
 """
 
@@ -55,6 +57,7 @@ class _View:
     unstable_us: int | None  # since when some member is not at its target; None: none is
     heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
     asked: dict[str, int] = field(default_factory=dict)  # when its JoinGroup or SyncGroup arrived
+    joined: dict[str, int] = field(default_factory=dict)  # when a JoinGroup came; no SyncGroup yet
     loaded: dict[str, None] = field(default_factory=dict)  # not heard since: GroupState("loaded")
     left: dict[str, None] = field(default_factory=dict)
     replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
@@ -144,6 +147,10 @@ class ConsumerGroups:
     def _hear(self, t: int, view: _View, fact: facts.MemberRequest) -> None:
         member_id = fact.member_id
         session_us = self._session_of(view, fact.group, member_id)
+        if fact.api == "JoinGroup":
+            view.joined[member_id] = t
+        elif fact.api == "SyncGroup":
+            view.joined.pop(member_id, None)
         asked = view.asked.pop(member_id, None)
         since_us = view.heard.get(member_id, t) if asked is None else asked
         if t - since_us < session_us:  # afterwards it is too late
@@ -209,6 +216,7 @@ class ConsumerGroups:
                 or member_id in before.replaced
                 or silent_us >= self._session_of(before, fact.group, member_id)
                 or late
+                or t - before.joined.get(member_id, t) >= max(1, rebalance_us)
                 or self._removals.repeats(node, fact.group, member_id, t)
             ):
                 continue
@@ -352,6 +360,7 @@ def _next(t: int, fact: facts.GroupState, before: _View | None) -> _View:
         None if stable else unstable,
         heard={each: heard.get(each, t) for each in fact.member_ids},
         asked={} if before is None else before.asked,
+        joined={} if before is None else before.joined,
         loaded=dict.fromkeys(fact.member_ids) if fact.reason == "loaded" else loaded,
         told_us=-1 if before is None else before.told_us,
     )

@@ -242,7 +242,7 @@ MUTATIONS: tuple[Variant, ...] = (
     ),
     Variant(
         "M07-no-generation-check", "KAFKA-1716", (NoGenerationCheck,),
-        "offset-regression", "zombie-consumer",
+        "stale-commit", "zombie-consumer",
         "A removed member cannot overwrite the new owner's commit.",
     ),
     Variant(

@@ -46,7 +46,7 @@ SPEC = {
 
 OF_GROUPS = (
     "early-handover", "stale-coordinator", "vanished-offset", "needless-eviction", "long-rebalance",
-    "needless-rebalance",
+    "needless-rebalance", "stale-commit",
 )  # fmt: skip
 
 

@@ -163,6 +163,10 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "one owner a generation": (
         [assigned("m1", "orders-0"), assigned("m2", "orders-0", generation=2)], {}),
     "two leaders": ([led(1, 4, 0), led(2, 4, 0)], {"ONELEADER": 1}),
+    "a leader begins anew": ([led(1, 4, 0), led(1, 4, 3)], {"ONELEADER": 1}),
+    "a leader is started again": (
+        [led(1, 4, 0), ("broker-1", facts.HostStarted(1)), led(1, 4, 3)], {}
+    ),
     "short leader": ([led(1, 1, 0), mark(10), led(2, 2, 8)], {"ACKED": 1}),
     "short leader, unclean": (
         [*BROKERS, led(1, 1, 0), mark(10),

@@ -183,7 +183,7 @@ def test_both_judges_excuse_the_same() -> None:
         assert getattr(verdict, name) == getattr(delivery, name)
     of_groups = {
         "double-owner", "early-handover", "stale-coordinator", "vanished-offset",
-        "needless-eviction", "long-rebalance", "needless-rebalance",
+        "needless-eviction", "long-rebalance", "needless-rebalance", "stale-commit",
     }  # fmt: skip
     assert set(FROM_OFFSETS) == {*delivery.FROM_OFFSETS, *of_groups}
     assert set(FROM_EPOCH) == set(traced.FROM_EPOCH) - {"ISRDATA"}  # Spark has no such check

@@ -41,7 +41,7 @@ class FakeLog:
     def __init__(self, batches: Sequence[Any] = (), remembered: Any = None) -> None:
         self.batches = list(batches)
         self.log_start_offset = 0
-        self.producers = SimpleNamespace(entries=remembered or {})
+        self.producers = SimpleNamespace(entries=remembered or {}, expiration_ms=86_400_000)
 
     @property
     def log_end_offset(self) -> int:

@@ -54,6 +54,11 @@ CONVERTED: list[Row] = [
 ]  # fmt: skip
 """The group has been a classic one of m1; m1 joins once more, and its session is 6 s."""
 
+JOINED: list[Row] = [
+    *CONVERTED, classic("JoinGroup", "m1", 1, 30_000), group("Stable", 2, "m1", "m2"),
+]  # fmt: skip
+"""m1 joins with a session of 30 s; its rebalance timeout is 10 s."""
+
 REMOVED: list[Row] = [
     *ALONE, later(45), group("Empty", 2),
     ("broker-1", facts.Appended("offsets-id", 0, 0, 1, 2, -1, -1, -1, ())),
@@ -173,6 +178,16 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         CONVERTED,
         [later(4), beats("m2", 2), group("Stable", 3, "m2")],
         [classic("SyncGroup", "m1", 2), later(4), beats("m2", 2), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a SyncGroup is missed": (
+        JOINED,
+        [later(10), group("Stable", 3, "m2")],
+        [later(9), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction a SyncGroup came": (
+        [*JOINED, later(5)],
+        [later(5), group("Stable", 3, "m2")],
+        [classic("SyncGroup", "m1", 2), later(5), group("Stable", 3, "m2")],
     ),
     "needless-eviction a Heartbeat counts at once": (
         CONVERTED,

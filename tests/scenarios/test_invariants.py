@@ -112,6 +112,10 @@ def _owns(member: str, generation: int, *owned: str, instance: str | None = None
     )  # fmt: skip
 
 
+def _commits(generation: int) -> Row:
+    return "broker-1", facts.OffsetCommitted("billing", "orders", 0, 5, generation, "m1", 1)
+
+
 OFFSETS: Row = ("controller-1", facts.TopicCreated(2, "offsets-id", "__consumer_offsets", 1, 3, 1))
 LOADED: Row = ("broker-1", facts.CoordinatorLoaded(0, 1, True))
 PAIR: list[Row] = [  # m1 leads, and m2 has taken the assignment of the first generation
@@ -319,6 +323,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-2", led(1))],
         [("broker-2", led(0))],
     ),
+    "ONELEADER a leader begins to lead anew in its epoch": (
+        START,
+        [("broker-1", facts.LogLoaded(T, P, 0, 1, 1, False)), ("broker-1", led(0))],
+        [("broker-1", led(0))],
+    ),
     "ONELEADER two leaders of the quorum": (
         [("controller-1", facts.RaftRole("leader", 4, 3001))],
         [("controller-2", facts.RaftRole("leader", 5, 3002))],
@@ -449,6 +458,22 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
          _group("CompletingRebalance", 2, "i-1")],
         [("broker-1", facts.GroupAssigned("billing", 2, "i-2", ("orders-0",)))],
         [("broker-1", facts.GroupAssigned("billing", 2, "j-2", ("orders-0",)))],
+    ),
+    "stale-commit the group has gone on": (
+        [OFFSETS, LOADED, _commits(2)],
+        [_commits(2), _commits(3)],
+        [_commits(1)],
+    ),
+    "stale-commit the generations of a group that was deleted begin anew": (
+        [OFFSETS, LOADED, _commits(2)],
+        [_group("Dead", 2), _commits(1)],
+        [_group("Empty", 2), _commits(1)],
+    ),
+    "stale-commit offsets of a transaction are stored when it ends": (
+        [OFFSETS, LOADED, _commits(2)],
+        [("processor-1", facts.TransactionOffsets("p-1", 1, "billing", "orders", 0, 5)),
+         _commits(1)],
+        [_commits(1)],
     ),
     "needless-rebalance a follower asks for the answer that it has missed": (
         [*ALONE, _group("Stable", 1, "m1", "m2"), _asks("JoinGroup", "m2"),

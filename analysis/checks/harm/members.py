@@ -34,6 +34,7 @@ GONE = """
     -- missed a phase of a classic rebalance that has lasted for the rebalance timeout; a member of
     -- a consumer group may be late to revoke what it has to.
     SELECT run, node, group, tenure, member_id, next_seq, next_t_us, next_reason, consumer,
+           rebalance_us,
            CASE WHEN NOT consumer THEN classic_session_us
                 WHEN coalesce(session_us, -1) < 0 THEN consumer_session_us
                 ELSE session_us END AS session_us, consumer_session_us
@@ -139,8 +140,10 @@ _REPEATED = """
 
 NEEDLESS_EVICTION = offending(
     # A member is gone because it sent LeaveGroup, its instance id came back, it missed a whole
-    # phase, or it was silent for its session. A request that comes after the session counts no
-    # more, nor do those behind it. A removal that was not committed in time is repeated.
+    # phase, or it was silent for its session. A classic member of a consumer group is gone, too, if
+    # no SyncGroup follows its JoinGroup within its rebalance timeout. A request that comes after
+    # the session counts no more, nor do those behind it. A removal that was not committed in time
+    # is repeated.
     f"""
     WITH heard AS ({_HEARD}), sessions AS ({_SESSIONS}), removed AS ({_REMOVED}),
     repeated AS ({_REPEATED})
@@ -157,7 +160,11 @@ NEEDLESS_EVICTION = offending(
     GROUP BY run, node, group, tenure, member_id, next_seq
     HAVING min(next_t_us) - max(since_us)
         < IF(coalesce(any_value(loaded), false) AND max(at_us) IS NULL,
-             any_value(consumer_session_us), any_value(session_us))""",
+             any_value(consumer_session_us), any_value(session_us))
+       AND NOT coalesce(any_value(consumer)
+           AND max(IF(api = 'SyncGroup', heard_seq, -1)) < max(IF(api = 'JoinGroup', heard_seq, -1))
+           AND min(next_t_us) - max(IF(api = 'JoinGroup', heard_us, NULL))
+               >= any_value(rebalance_us), false)""",
     "'needless-eviction'",
     "'%s is no member of group %s any more, %d us after the coordinator heard it (%s)', member_id,"
     " group, silent, reason",

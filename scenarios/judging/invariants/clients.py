@@ -1,4 +1,10 @@
-"""STABLEREAD, EXCL, OFFSET: what clients and groups can rely on."""
+"""STABLEREAD, EXCL, OFFSET, stale-commit: what clients and groups can rely on.
+
+A coordinator takes commits of a classic group's current generation only, so in the log those of an
+older one stand before those of a newer one (ILLEGAL_GENERATION; ClassicGroup.validateOffsetCommit).
+A transaction's offsets become commits when it ends, and members of a consumer group (KIP-848) have
+epochs of their own, so neither is judged.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +24,9 @@ class Clients:
         # By group, topic and partition: the offset that was acknowledged last, and the row.
         self._committed: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._coordinator_epoch: dict[str, int] = {}
+        # By group and coordinator's epoch: the newest generation that has committed, and the row.
+        self._generation: dict[tuple[str, int], tuple[int, int]] = {}
+        self._unordered: dict[str, None] = {}  # groups whose commits have no order of generations
         self._deleted: dict[str, None] = {}  # names of topics
         self._instances: dict[str, dict[str, None]] = {}  # group -> the group.instance.ids
         trace = cluster.trace
@@ -26,6 +35,7 @@ class Clients:
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
+        trace.subscribe(facts.TransactionOffsets, self._on_transaction)
         trace.subscribe(facts.OffsetsDeleted, self._on_offsets_deleted)
         trace.subscribe(facts.OffsetFetched, self._on_fetched)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
@@ -78,6 +88,8 @@ class Clients:
                 )  # fmt: skip
 
     def _on_request(self, _s: int, _t: int, _n: str, fact: facts.MemberRequest) -> None:
+        if fact.api == "ConsumerGroupHeartbeat":
+            self._unordered[fact.group] = None
         if fact.instance_id is not None:
             self._instances.setdefault(fact.group, {})[fact.instance_id] = None
 
@@ -94,6 +106,8 @@ class Clients:
         if fact.state == "Dead":  # its generations begin anew, if it comes again
             for key in [key for key in self._owners if key[0] == fact.group]:
                 del self._owners[key]
+            for place in [place for place in self._generation if place[0] == fact.group]:
+                del self._generation[place]
         known = self._instances.get(fact.group)
         if known is None:
             return
@@ -122,11 +136,32 @@ class Clients:
             if owner not in fact.member_ids and instance in known and instance in present:
                 del owners[name]
 
-    def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
+    def _on_transaction(self, _s: int, _t: int, _n: str, fact: facts.TransactionOffsets) -> None:
+        self._unordered[fact.group] = None
+
+    def _on_committed(self, seq: int, t: int, node: str, fact: facts.OffsetCommitted) -> None:
+        self._judge_generation(seq, t, node, fact)
         epoch = self._coordinator_epoch.get(fact.group, -1)
         if fact.coordinator_epoch >= epoch:
             self._coordinator_epoch[fact.group] = fact.coordinator_epoch
             self._committed[(fact.group, fact.topic, fact.partition)] = (fact.offset, seq)
+
+    def _judge_generation(self, seq: int, t: int, node: str, fact: facts.OffsetCommitted) -> None:
+        """stale-commit: a coordinator stores no commit of an older generation than one before."""
+        if fact.generation < 0 or fact.group in self._unordered:
+            return
+        place = (fact.group, fact.coordinator_epoch)
+        newest, since = self._generation.get(place, (-1, -1))
+        if fact.generation >= newest:
+            self._generation[place] = (fact.generation, seq)
+            return
+        key = self.cluster.group_key(fact.group)
+        self.cluster.violated(
+            "stale-commit", seq, t, key,
+            f"{node} stored a commit of {fact.member_id} in generation {fact.generation} of group"
+            f" {fact.group}, after one of generation {newest}",
+            self.cluster.lost_between(key, since, seq),
+        )  # fmt: skip
 
     def _on_offsets_deleted(self, _s: int, _t: int, _n: str, fact: facts.OffsetsDeleted) -> None:
         """Expect nothing of an offset that an operator has deleted."""

@@ -159,7 +159,8 @@ def check_producer_state(
     """PIDSTATE: the log's state of each producer is what a replay of its batches gives.
 
     That is epoch, last sequence and open transaction. If all agree, so must the last stable offset.
-    A transaction that began below the log start is not judged.
+    A transaction that began below the log start is not judged, nor a producer that the log may have
+    forgotten (producer.id.expiration.ms).
     """
     replayed, lowest, highest = _replay(log)
     entries = log.producers.entries
@@ -179,7 +180,7 @@ def check_producer_state(
                 held[1] if state.sequence is None else state.sequence,
                 held[2] if below else state.open,
             )
-        if held != given:
+        if held != given and not _may_forget(log, t, held, state):
             whole = False
             cluster.violated(
                 "PIDSTATE", seq, t, key,
@@ -193,6 +194,16 @@ def check_producer_state(
             f"{node} has the last stable offset {log.last_stable_offset}; a replay of its log gives"
             f" {lowest} to {highest}",
         )  # fmt: skip
+
+
+def _may_forget(log: Any, t_us: int, held: tuple[int, ...] | None, state: _Replay) -> bool:
+    """Return whether a log may have forgotten a producer, so that markers alone tell of it.
+
+    A producer with an open transaction is not forgotten (ProducerStateManager.isProducerExpired).
+    """
+    if t_us < 1000 * log.producers.expiration_ms or state.open >= 0:
+        return False
+    return held is None or held == (state.epoch, -1, -1)
 
 
 def disagreements(logs: Sequence[tuple[str, Any]]) -> list[str]:

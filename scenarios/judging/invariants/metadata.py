@@ -37,7 +37,10 @@ class Metadata:
         self._controller = (0, "")  # with ZooKeeper: the highest (controller epoch, its node)
         self._written: set[int] = set()  # the zxids of all controllers' writes
         self._assigned: set[int] = set()  # those that wrote a topic's assignment
-        self._leaders: dict[tuple[str, int, int], str] = {}
+        self._started: dict[str, int] = {}  # node -> the row in which it started last
+        self._loaded: dict[tuple[str, str, int], int] = {}  # the row in which a log was loaded last
+        self._leaders: dict[tuple[str, int, int], tuple[str, int]] = {}
+        """Who leads in each leader epoch, and the row in which it began to"""
         self._raft_leaders: dict[int, str] = {}
         self._isr: dict[tuple[str, int], facts.PartitionChanged] = {}
         self._fenced_at: dict[int, tuple[int, int]] = {}  # broker -> (t_us, seq), not yet judged
@@ -46,6 +49,8 @@ class Metadata:
         trace.subscribe(facts.BrokerRegistration, self._on_broker)
         trace.subscribe(facts.PartitionChanged, self._on_partition)
         trace.subscribe(facts.BecameLeader, self._on_leader)
+        trace.subscribe(facts.HostStarted, self._on_started)
+        trace.subscribe(facts.LogLoaded, self._on_loaded)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.RaftRole, self._on_role)
         trace.subscribe(facts.ZkControllerWrite, self._on_zk_write)
@@ -165,10 +170,23 @@ class Metadata:
             )  # fmt: skip
 
     def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
+        """A replica leads in a leader epoch, and begins to once while its host lives."""
         key = (fact.topic_id, fact.partition, fact.leader_epoch)
-        known = self._leaders.setdefault(key, node)
+        known, since = self._leaders.get(key, (node, -1))
+        self._leaders[key] = (known, seq)
         if known != node:
             self.cluster.violated(
                 "ONELEADER", seq, t, key[:2],
                 f"{known} and {node} both lead in leader epoch {fact.leader_epoch}",
             )  # fmt: skip
+        elif since > max(self._started.get(node, -1), self._loaded.get((node, *key[:2]), -1)):
+            self.cluster.violated(
+                "ONELEADER", seq, t, key[:2],
+                f"{node} begins to lead again in leader epoch {fact.leader_epoch}",
+            )  # fmt: skip
+
+    def _on_started(self, seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        self._started[node] = seq
+
+    def _on_loaded(self, seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
+        self._loaded[node, fact.topic_id, fact.partition] = seq

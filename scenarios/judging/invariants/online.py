@@ -35,7 +35,7 @@ INVARIANTS = (
     "NODUP", "ORDER", "LATEST", "HORIZON", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE",
     "PIDSTATE", *HARM,
     "needless-rebalance", "long-rebalance", "needless-eviction", "vanished-offset",
-    "stale-coordinator", "early-handover",
+    "stale-coordinator", "early-handover", "stale-commit",
 )  # fmt: skip
 
 

@@ -227,7 +227,7 @@ TRUNCATION: tuple[Variant, ...] = (
     ),
     Variant(
         "B17-metadata-update-as-new-epoch", "KAFKA-13790", (AnyUpdateIsNewLeadership,),
-        "LIVE", "B17-metadata-update-as-new-epoch",
+        "ONELEADER", "B17-metadata-update-as-new-epoch",
         "A partition change without a new leader epoch starts no new leadership: the leader "
         "keeps its followers' progress.",
     ),

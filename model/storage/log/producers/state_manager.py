@@ -50,7 +50,7 @@ class ProducerStateManager:
         self.map_end_offset = 0
         self._files = files
         self._directory = directory
-        self._expiration_ms = expiration_ms
+        self.expiration_ms = expiration_ms
         self.snapshots: list[int] = []  # offsets of the snapshot files, ascending
         for path in files.paths(directory + "/"):
             if path.endswith(".snapshot"):
@@ -187,12 +187,12 @@ class ProducerStateManager:
         A producer with an open transaction is never forgotten.
         """
         for producer_id, guard in list(self._verifications.items()):
-            if now_ms - guard.timestamp_ms >= self._expiration_ms:
+            if now_ms - guard.timestamp_ms >= self.expiration_ms:
                 del self._verifications[producer_id]
         for producer_id, entry in list(self.entries.items()):
             if (
                 entry.txn_first_offset < 0
-                and now_ms - entry.last_timestamp_ms >= self._expiration_ms
+                and now_ms - entry.last_timestamp_ms >= self.expiration_ms
             ):
                 del self.entries[producer_id]
 
@@ -241,7 +241,7 @@ class ProducerStateManager:
         It serves a recovery that must know which transactions were open at ``offset`` before it
         scans on; the caller replays the rest.
         """
-        copy = ProducerStateManager(self._files, self._directory, self._expiration_ms, self._rules)
+        copy = ProducerStateManager(self._files, self._directory, self.expiration_ms, self._rules)
         copy._clear(log_start)
         for snapshot in reversed(copy.snapshots):
             if log_start < snapshot <= offset and copy._load(snapshot, now_ms):
@@ -260,7 +260,7 @@ class ProducerStateManager:
             return False
         for state in items[0]:
             producer_id, epoch, batches, timestamp, coordinator_epoch, first_offset = state
-            if first_offset >= 0 or now_ms - timestamp < self._expiration_ms:
+            if first_offset >= 0 or now_ms - timestamp < self.expiration_ms:
                 self.entries[producer_id] = ProducerEntry(
                     producer_id, epoch, list(batches), timestamp, coordinator_epoch, first_offset
                 )
