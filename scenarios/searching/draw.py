@@ -8,8 +8,9 @@ some of the others get a second log directory that fails, a topic that grows, or
 deleted. In some of those on KRaft, groups use the consumer protocol (KIP-848). Producers of some
 use transactions (draw_transactions.py), and of those some producers, requests or answers come late.
 Some replies that are late are lost with their connection. In ZooKeeper mode some groups are of old
-consumers. Some groups subscribe by patterns, or change their protocol while they run. In half of
-the seeds something happens to clients and coordinators as well (clients/meeting.py).
+consumers. Some groups subscribe by patterns, or change their protocol while they run. Some
+timers and buffers are lowered until a run gets beyond them (clients/limits.py). In half of the
+seeds something happens to clients and coordinators as well (clients/meeting.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -23,6 +24,7 @@ import random
 from typing import Any
 
 from kafkasim.scenarios.searching.chains.chain import play_chain
+from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.clients.meeting import meetings
 from kafkasim.scenarios.searching.draw_cluster import add_quorum, cluster, compaction, topic
 from kafkasim.scenarios.searching.draw_faults import (
@@ -45,6 +47,7 @@ from kafkasim.scenarios.searching.draw_workload import (
     old_consumers,
     patterns,
     permitted,
+    rack_readers,
     workloads,
 )
 
@@ -76,6 +79,8 @@ def draw(seed: int) -> dict[str, Any]:
     lost_replies(random.Random(f"swarm/{seed}/lost-replies"), data)
     patterns(random.Random(f"swarm/{seed}/patterns"), data)
     migrations(random.Random(f"swarm/{seed}/migrations"), data)
+    rack_readers(random.Random(f"swarm/{seed}/rack-readers"), data)
+    limits(random.Random(f"swarm/{seed}/limits"), data)
     meetings(random.Random(f"swarm/{seed}/meetings"), data, mode_of(seed))
     compaction(random.Random(f"swarm/{seed}/compaction"), data)
     return data

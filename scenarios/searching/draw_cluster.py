@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-COMPACTED = 0.12
+COMPACTED = 0.18
 """The share of seeds whose brokers clean logs."""
 
 COUNTED = ("store", "app", "audit", "output")

@@ -194,7 +194,7 @@ def two_directories(
             })  # fmt: skip
 
 
-LOST_REPLIES = 0.15
+LOST_REPLIES = 0.2
 """The share of seeds in which a reply is lost with its connection."""
 
 ASKED = (

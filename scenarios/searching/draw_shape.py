@@ -24,7 +24,7 @@ SHAPES: tuple[tuple[Callable[[Focus], None], int, int], ...] = (
     (replicas.controlled_shutdown, 2, 1),
     (replicas.reassignment, 1, 1),
     (replicas.partition_churn, 1, 0),  # with ZooKeeper every reassignment is a new leader epoch
-    (replicas.recreated_topic, 1, 1),
+    (replicas.recreated_topic, 2, 2),
     (replicas.short_segments, 1, 1),
     (controllers.paused_controller, 2, 1),
     (controllers.eligible_leaders, 3, 0),

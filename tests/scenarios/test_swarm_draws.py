@@ -12,10 +12,13 @@ from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.searching import draw as drawing
 from kafkasim.scenarios.searching import draw_transactions
 from kafkasim.scenarios.searching.chains import chain
+from kafkasim.scenarios.searching.chains import phases as server_phases
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
 from kafkasim.scenarios.searching.chains.events import EVENTS
 from kafkasim.scenarios.searching.chains.settings import SETTINGS
 from kafkasim.scenarios.searching.clients import meeting
+from kafkasim.scenarios.searching.clients import phases as client_phases
+from kafkasim.scenarios.searching.clients.limits import LIMITS
 from kafkasim.scenarios.searching.clients.members import MEMBERS
 from kafkasim.scenarios.searching.clients.strikes import STRIKES
 from kafkasim.scenarios.searching.draw import MODES, draw
@@ -87,6 +90,63 @@ def test_a_chain_of_one_kind_is_valid_however_it_is_drawn(
         scenario = parse(data, "chain")
         assert 500_000 <= scenario.duration <= 60_000_000
         assert scenario.faults or scenario.operations or table == "EVENTS"
+
+
+@pytest.mark.parametrize(
+    ("mode", "place"),
+    [(mode, n) for mode, phases in server_phases.OF_MODE.items() for n in range(len(phases))],
+)
+def test_a_chain_that_stretches_a_phase_is_valid_however_it_is_drawn(
+    mode: str, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "SHAPES", 0)
+    monkeypatch.setattr(drawing, "CHAINS", 0)
+    monkeypatch.setattr(chain, "STRETCHED", 1)
+    phase = server_phases.OF_MODE[mode][place]
+    monkeypatch.setattr(server_phases, "OF_MODE", {mode: (phase,)})
+    for number in range(6):
+        data = draw(2 * number + MODES.index(mode))
+        chain.play_chain(random.Random(number), data, mode)
+        parse(data, "stretched")
+        whens = [each.get("when", {}) for each in (*data["faults"], *data["operations"])]
+        assert sum(when.items() >= phase.fact.items() for when in whens) >= 1
+
+
+CLIENT_PHASES = (
+    *client_phases.OF_CLASSIC_GROUPS, *client_phases.OF_CONSUMER_GROUPS,
+    *client_phases.OF_TRANSACTIONS, *client_phases.OF_PROCESSORS, *client_phases.OF_PRODUCERS,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("phase", CLIENT_PHASES)
+def test_a_strike_falls_into_a_stretched_phase(
+    phase: client_phases.Phase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meeting, "STRETCHED", 1)
+    monkeypatch.setattr(client_phases, "_pools", lambda _: [(phase,)])
+    found = 0
+    for seed in range(30):
+        data = draw(seed)
+        whens = [each.get("when", {}) for each in data["faults"]]
+        held = sum(when.items() >= phase.fact.items() for when in whens)
+        found += held > 1
+        if held:
+            parse(data, "stretched")
+    assert found > 5
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda each: each[0].__name__)
+def test_a_lowered_limit_is_valid_however_it_is_drawn(
+    limit: tuple[Callable[..., None], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "limits", lambda *_: None)
+    lowered = 0
+    for seed in range(60):
+        before, data = draw(seed), draw(seed)
+        limit[0](random.Random(seed), data)
+        parse(data, limit[0].__name__)
+        lowered += data != before
+    assert lowered > 10
 
 
 def test_a_seed_is_drawn_the_same_again() -> None:

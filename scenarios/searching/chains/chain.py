@@ -18,6 +18,7 @@ from kafkasim.scenarios.searching.chains.anchor import SEEN, Anchor, seen
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
 from kafkasim.scenarios.searching.chains.events import EVENTS
 from kafkasim.scenarios.searching.chains.pace import Pace
+from kafkasim.scenarios.searching.chains.phases import Stretch
 from kafkasim.scenarios.searching.chains.settings import SETTINGS
 from kafkasim.scenarios.searching.draw_workload import permitted
 from kafkasim.scenarios.searching.shapes.focus import Focus, ms
@@ -29,6 +30,9 @@ MINUTES = 0.04
 
 MOST_KINDS = 3
 """So many kinds of events, and of disturbances, at most."""
+
+STRETCHED = 0.4
+"""The share of chains that stretch a phase, and strike within it (phases.py)."""
 
 LINKS = (2, 3, 3, 4, 5)
 """How many events follow one another: most bugs need the second or the third."""
@@ -44,15 +48,22 @@ def play_chain(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     events = _some(rng, EVENTS[mode])
     disturbances = _some(rng, DISTURBANCES[mode])
     at = float(rng.randrange(500, 1500))
+    stretch = Stretch(focus, pace) if rng.random() < STRETCHED else None
+    if stretch is not None:
+        stretch.begin(focus, pace, Anchor(at))
     for _ in range(rng.choice(LINKS)):
         anchor = Anchor(at)
-        if rng.random() < SEEN:
+        if stretch is not None and rng.random() < 0.7:
+            anchor = stretch.within()
+        elif rng.random() < SEEN:
             anchor = Anchor(rng.choice((1.0, 10.0, pace.near())), seen(rng, mode))
         if rng.random() < 0.75:
             around = anchor if anchor.when else Anchor(max(50.0, at - pace.near()))
             rng.choice(disturbances)(focus, pace, around)
         rng.choice(events)(focus, pace, anchor)
         at = min(at + pace.near(), pace.end_ms)
+    if stretch is not None:
+        at += stretch.lasts
     rest = rng.choice((pace.fetch_ms, pace.lag_ms, pace.session_ms))
     data["duration"] = ms(at + min(1000 + 1.2 * rest, pace.longest_ms))
     focus.install()

@@ -94,6 +94,31 @@ def purpose_cut(focus: Focus, pace: Pace, anchor: Anchor) -> None:
     _disturb(focus, "cut-purpose", pace, anchor, node=_node(focus), purpose=purpose)
 
 
+def sides(focus: Focus, pace: Pace, anchor: Anchor) -> None:
+    """One broker and half of the clients are cut off from all other servers and brokers.
+
+    Those clients still reach the broker that they knew, whoever leads on the other side.
+    """
+    rng = focus.rng
+    alone = rng.choice(focus.brokers)
+    counts = {"producer": 0, "consumer": 0}
+    for each in focus.data["workload"]:
+        kind = each["kind"].removesuffix("-group")
+        if kind in counts:
+            counts[kind] += each.get("count", 1)
+    clients = [f"{kind}-{n + 1}" for kind, count in counts.items() for n in range(count)]
+    nodes = [f"broker-{alone}", *rng.sample(clients, (len(clients) + 1) // 2)]
+    others = range(1, focus.cluster["brokers"] + 1)
+    peers = [f"broker-{broker}" for broker in others if broker != alone]
+    if focus.mode == "kraft":
+        combined = focus.cluster.get("combined", 0)
+        controllers = range(combined, focus.cluster["controllers"])
+        peers += [f"controller-{number + 1}" for number in controllers]
+    else:
+        peers += [f"zookeeper-{number + 1}" for number in range(focus.cluster["zookeepers"])]
+    _disturb(focus, "partition", pace, anchor, nodes=nodes, peers=peers)
+
+
 def slow_link(focus: Focus, pace: Pace, anchor: Anchor) -> None:
     """One link, or all links of one broker, are slow or lose segments."""
     rng = focus.rng
@@ -152,6 +177,12 @@ def quorum_disturbed(focus: Focus, pace: Pace, anchor: Anchor) -> None:
         ))  # fmt: skip
         _disturb(focus, "hold", pace, anchor, node=node, peers=servers, **how)
         return
+    if rng.random() < 0.2:  # a voter is cut off from the others, and not from the brokers
+        combined = focus.cluster.get("combined", 0)
+        numbers = range(combined, focus.cluster["controllers"])
+        _disturb(focus, "partition", pace, anchor, node="active-controller",
+                 peers=[f"controller-{number + 1}" for number in numbers])  # fmt: skip
+        return
     kind = rng.choice(("partition", "partition-oneway", "hold", "cut-purpose"))
     how = {"purpose": rng.choice(("raft-fetch", "raft-vote"))} if kind == "cut-purpose" else {}
     if kind == "hold":
@@ -162,7 +193,7 @@ def quorum_disturbed(focus: Focus, pace: Pace, anchor: Anchor) -> None:
 
 _BOTH: tuple[Disturbance, ...] = (
     late_replication, late_metadata, late_api, deaf, cut_from_one, cut_from_controller, purpose_cut,
-    slow_link, connections_break, slow_disk, pause, clock_jumps, quorum_disturbed,
+    sides, slow_link, connections_break, slow_disk, pause, clock_jumps, quorum_disturbed,
 )  # fmt: skip
 
 DISTURBANCES: dict[str, tuple[Disturbance, ...]] = {"kraft": _BOTH, "zookeeper": _BOTH}

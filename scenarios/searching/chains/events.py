@@ -146,6 +146,23 @@ def controller_away(focus: Focus, pace: Pace, anchor: Anchor) -> None:
         _strike(focus, rng.choice(GONE), anchor, pace.away(), delay, node="active-controller")
 
 
+def voters_away(focus: Focus, pace: Pace, anchor: Anchor) -> None:
+    """A controller that has just changed its role loses power, and so may the next one.
+
+    What it told the others it must still know: its vote, its epoch, its log.
+    """
+    rng = focus.rng
+    if focus.cluster["controllers"] == 1 or focus.cluster.get("combined", 0):
+        controller_away(focus, pace, anchor)
+        return
+    _strike(focus, rng.choice(GONE), anchor, pace.away(), node="active-controller")
+    for _ in range(rng.choice((1, 2, 2))):
+        role = rng.choice(("unattached", "candidate", "follower", "leader"))
+        seen = {"fact": "RaftRole", "fields": {"role": role}, "count": rng.choice((1, 1, 2, 3))}
+        kind = rng.choice(("power-loss", "power-loss", "crash", "isolate"))
+        _strike(focus, kind, Anchor(rng.choice((0.1, 1.0, 10.0)), seen), pace.away(), node="@node")
+
+
 def coordinator_away(focus: Focus, pace: Pace, anchor: Anchor) -> None:
     """A group's coordinator goes away, or its offsets partition gets another leader."""
     rng = focus.rng
@@ -244,7 +261,7 @@ _BOTH: tuple[Event, ...] = (
 )  # fmt: skip
 
 EVENTS: dict[str, tuple[Event, ...]] = {
-    "kraft": (*_BOTH, voter_changes, features_change),
+    "kraft": (*_BOTH, voters_away, voter_changes, features_change),
     "zookeeper": _BOTH,
 }
 """The events of each mode. A seed draws one to four of them and plays these alone."""

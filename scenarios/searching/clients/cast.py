@@ -49,6 +49,18 @@ class Cast:
         timer = self.rng.choice(self._timers)
         return max(50.0, min(timer * self.rng.uniform(0.1, 2.0), LONGEST_MS))
 
+    def hosts(self, workload: dict[str, Any]) -> list[str]:
+        """Return the names of the hosts of a workload."""
+        number = 0
+        kind = workload["kind"]
+        for each in self.data["workload"]:
+            count = each.get("count", 1)
+            if each is workload:
+                host = kind.removesuffix("-group")
+                return [f"{host}-{number + index + 1}" for index in range(count)]
+            number += count if each["kind"] == kind else 0
+        raise AssertionError(workload)
+
     def transactional_id(self) -> str:
         """Return the transactional id of one of the writers."""
         writer = self.rng.choice(self.writers)

@@ -15,6 +15,7 @@ from typing import Any
 from kafkasim.scenarios.searching.clients.cast import Cast
 from kafkasim.scenarios.searching.clients.members import MEMBERS
 from kafkasim.scenarios.searching.clients.moments import moment
+from kafkasim.scenarios.searching.clients.phases import stretched
 from kafkasim.scenarios.searching.clients.strikes import STRIKES
 
 MEETINGS = 0.5
@@ -22,6 +23,9 @@ MEETINGS = 0.5
 
 OF_WRITERS = 0.8
 """The same of seeds with transactions: fewer seeds have any, and less happens to them otherwise."""
+
+STRETCHED = 0.4
+"""The share of these seeds that stretch a phase, and strike within it (phases.py)."""
 
 FOLLOWING = (1, 2, 2, 3)
 """How many strikes follow one another: most bugs need the second or the third."""
@@ -37,6 +41,9 @@ def meetings(rng: random.Random, data: dict[str, Any], mode: str) -> None:
             change(cast)
     cast = Cast(rng, data, mode)
     if rng.random() >= (OF_WRITERS if cast.writers else MEETINGS):
+        return
+    if rng.random() < STRETCHED:
+        stretched(cast)
         return
     strikes = rng.sample(STRIKES, 3)
     for _ in range(rng.choice((1, 1, 2))):

@@ -36,9 +36,38 @@ def late_member(cast: Cast) -> None:
     config = dict(group["config"])
     instance = config.pop("group.instance.id", None)
     if instance is not None:
-        config["group.instance.id"] = f"{instance}-late"
+        config["group.instance.id"] = f"{instance}-late-{len(cast.data['workload'])}"
     start = ms(cast.rng.randrange(500, 5000))
     cast.data["workload"].append({**group, "count": 1, "config": config, "start": start})
+
+
+def flapping_member(cast: Cast) -> None:
+    """A member starts late, is gone again before the group has settled, and comes back.
+
+    What the group agreed on is out of date before its members have done it, also because one of
+    them is away from poll() meanwhile.
+    """
+    group = _group(cast)
+    if group is None:
+        return
+    rng = cast.rng
+    at = rng.randrange(500, 3000)
+    if "stuck-at" not in group and rng.random() < 0.5:
+        group["stuck-at"], group["stuck-for"] = ms(at - 100), ms(max(300.0, cast.away()))
+    config = dict(group["config"])
+    instance = config.pop("group.instance.id", None)
+    if instance is not None:
+        config["group.instance.id"] = f"{instance}-flaps-{len(cast.data['workload'])}"
+    member = {**group, "count": 1, "config": config, "start": ms(at)}
+    member.pop("stuck-at", None)
+    cast.data["workload"].append(member)
+    (node,) = cast.hosts(member)
+    operations = cast.data.setdefault("operations", [])
+    for _ in range(rng.choice((1, 1, 2))):
+        for kind in ("stop", "start"):
+            at += 100 + int(cast.near())
+            how = {"kill": True} if kind == "stop" and rng.random() < 0.3 else {}
+            operations.append({"kind": kind, "node": node, "at": ms(at), **how})
 
 
 def late_group(cast: Cast) -> None:
@@ -102,6 +131,7 @@ def _group(cast: Cast) -> dict[str, Any] | None:
 MEMBERS: tuple[tuple[Change, float], ...] = (
     (static_members, 0.15),
     (late_member, 0.2),
+    (flapping_member, 0.12),
     (late_group, 0.1),
     (second_process, 0.04),
     (stuck_member, 0.12),

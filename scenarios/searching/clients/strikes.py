@@ -110,6 +110,17 @@ def cut_off(cast: Cast, anchor: Anchor, delay: float) -> None:
     _add(cast, kind, anchor, delay, node=node, peers=rng.sample(cast.brokers, 1), **lasts)
 
 
+def answers_lost(cast: Cast, anchor: Anchor, delay: float) -> None:
+    """A client's connections to a coordinator or to all brokers break, and answers are lost.
+
+    The one who was asked has done it, so that it is asked a second time.
+    """
+    rng = cast.rng
+    node = _whom(anchor, OF_APPLICATIONS, cast.client())
+    peers = rng.choice(([cast.coordinator()], list(cast.brokers)))
+    _add(cast, "reset", anchor, delay * rng.choice((0, 0, 1)), node=node, peers=peers)
+
+
 def _modern(cast: Cast) -> bool:
     """Return whether the group that is drawn from the scenario has the consumer protocol."""
     config = cast.rng.choice(cast.consumers)["config"]
@@ -118,6 +129,6 @@ def _modern(cast: Cast) -> bool:
 
 STRIKES: tuple[Strike, ...] = (
     client_away, client_away, coordinator_away, coordinator_away, late, late, late_among_brokers,
-    cut_off,
+    cut_off, answers_lost,
 )  # fmt: skip
 """All strikes; a seed draws a few and plays these alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafkasim.scenarios.searching.draw_faults import LOG_DIRS
 from kafkasim.scenarios.searching.shapes.focus import Focus
 
 
@@ -32,12 +33,12 @@ def eligible_leaders(focus: Focus) -> None:
     crashes. Some brokers are back at once.
     """
     rng = focus.rng
-    factor = rng.choice((2, 3, 3))
+    factor = rng.choice((1, 2, 2, 3, 3, 3))
     focus.prepare(3, rng.randrange(8500, 10_000))
     focus.cluster.pop("kafka-version", None)
     focus.cluster.pop("nodes", None)
     focus.cluster["features"] = {"eligible.leader.replicas.version": 1}
-    focus.data["topics"][0]["config"]["min.insync.replicas"] = 2
+    focus.data["topics"][0]["config"]["min.insync.replicas"] = min(2, factor)
     focus.assign_all_orders(factor, rng.choice((2, 6)))
     begins = rng.randrange(1000, 2000)
     focus.producers(rng.choice((None, begins)))
@@ -55,6 +56,11 @@ def eligible_leaders(focus: Focus) -> None:
     out = begins + session + rng.randrange(200, 1500)
     focus.fault(rng.choice(("power-loss", "power-loss", "crash")), out,
                 rng.choice((200, 300, 3000)), node=f"broker-{last}")  # fmt: skip
+    if rng.random() < 0.3:
+        focus.config |= {"log.dirs": LOG_DIRS, "metadata.log.dir": "/data/meta"}
+        focus.fault("disk-failure", begins + rng.randrange(0, session + 2000),
+                    rng.randrange(500, 4000), node=f"broker-{rng.choice((last, *gone))}",
+                    dir=rng.choice(LOG_DIRS))  # fmt: skip
 
 
 def raft_quorum(focus: Focus) -> None:
