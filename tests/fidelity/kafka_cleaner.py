@@ -32,7 +32,10 @@ from tests.fidelity.real_kafka import NoKafka, running
 from tests.fidelity.real_zookeeper import cluster_of
 from tests.fidelity.sides import SETTINGS, ModelSide, RealSide
 
-VERSIONS = ("4.0.0",)  # a topic of 4.1 may not have small segments
+VERSIONS = ("4.0.0", "4.1.0")
+SMALL_SEGMENTS = {"4.1.0": "internal_segment_bytes"}
+"""What allows a topic segments below 1 MiB, where segment.bytes does not."""
+
 CLEANER_SETTINGS = {
     **SETTINGS,
     "log.cleaner.backoff.ms": "100",
@@ -53,6 +56,9 @@ MODEL_EPOCH_US = 1_700_000_000_000_000  # of the model's wall clock
 class Logs(Protocol):
     """The logs of broker 1."""
 
+    segment_bytes: str
+    """The setting of a topic for the size of its segments."""
+
     def now_ms(self) -> int:
         """Return the wall clock."""
         ...
@@ -71,6 +77,8 @@ class Topic:
             "delete_retention_ms": str(DAY),
         }  # fmt: skip
         settings |= {key: str(value) for key, value in configs.items()}
+        if "segment_bytes" in settings:
+            settings[logs.segment_bytes] = settings.pop("segment_bytes")
         self._side, self._logs, self._name = talk.side, logs, name
         self._tp = talk.create(re.sub(r"\W+", "-", name), (1, 2, 3), **settings)
         self._ms = logs.now_ms()
@@ -292,6 +300,8 @@ SCRIPTS: tuple[Callable[[Talk, Logs], None], ...] = (
 class ModelLogs:
     """The segments of the model's broker 1, as text."""
 
+    segment_bytes = "segment_bytes"
+
     def __init__(self, side: ModelSide) -> None:
         self._cluster = side.cluster
         for process in self._cluster.processes.values():
@@ -320,7 +330,8 @@ def model_lines(rules: BrokerRules | None = None) -> list[str]:
 class RealLogs:
     """Copies of broker 1's files, which DumpLogSegments prints at the end."""
 
-    def __init__(self, side: RealSide, directory: Path) -> None:
+    def __init__(self, side: RealSide, version: str, directory: Path) -> None:
+        self.segment_bytes = SMALL_SEGMENTS.get(version, "segment_bytes")
         self._cluster = side.cluster
         self._directory = directory
         self._kept: list[tuple[str, Path]] = []
@@ -353,7 +364,7 @@ def ask(version: str) -> list[str]:
         cluster = cluster_of(version, Path(scratch), CLEANER_SETTINGS)
         with running(cluster):
             side = RealSide(cluster)
-            logs = RealLogs(side, Path(scratch))
+            logs = RealLogs(side, version, Path(scratch))
             for script in SCRIPTS:
                 script(Talk(side, script.__name__), logs)
             return logs.lines()
