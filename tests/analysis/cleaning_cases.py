@@ -132,6 +132,15 @@ HORIZON_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [*DELETED, cleaned(end=2, began=5, broker=2), cleaned(end=2, began=1005)], {}),
     "kept: a deletion that another cleaner has removed": (
         [*KEPT, cleaned(0, 1, end=2, began=1005, broker=2), cleaned(end=2, began=1005)], {}),
+    "kept: a deletion that was copied with a later delete horizon": (
+        [*DELETED, cleaned(end=2, began=1000, broker=2), cleaned(end=2, began=5),
+         cleaned(end=2, began=1999)], {}),
+    "kept: a deletion that was copied, behind both delete horizons": (
+        [*DELETED, cleaned(end=2, began=1000, broker=2), cleaned(end=2, began=5),
+         cleaned(end=2, began=2000)], {"HORIZON": 1}),
+    "kept: a deletion that another replica met later": (
+        [*KEPT, cleaned(end=2, began=1000, broker=2), cleaned(end=2, began=1005)],
+        {"HORIZON": 1}),
     "kept: a deletion beyond the map of keys": (
         [*KEPT, cleaned(end=2, mapped=0, began=1005)], {}),
     "kept: a deletion of a log that was loaded since": (

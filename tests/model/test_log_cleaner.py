@@ -7,7 +7,9 @@ import pytest
 from kafkasim.model.config import ConfigError, TopicConfig
 from kafkasim.model.records import BATCH_OVERHEAD, RecordBatch, Tombstone, restamped_size
 from kafkasim.model.storage.cleaner.cleanable import log_to_clean
+from kafkasim.model.storage.cleaner.cleaner import Cleaning
 from kafkasim.model.storage.cleaner.filter import LogCleaningError
+from kafkasim.model.storage.cleaner.offset_map import OffsetMap
 from kafkasim.model.storage.files import MemoryFiles
 from kafkasim.model.storage.log.segment import corrupted
 from kafkasim.model.storage.log.unified_log import UnifiedLog
@@ -116,6 +118,16 @@ def test_a_tombstone_stays_until_its_horizon() -> None:
         append(log, ("d", 7))
     clean(log, 6, now_ms=11_000)
     assert content(log)[0] == (2, "b", 3)
+
+
+def test_a_cleaned_segment_tells_with_which_retention_it_was_made() -> None:
+    log = make_log(settings=compacted())
+    for number in range(3):
+        append(log, ("a", number))
+    cleaning = Cleaning(log_to_clean(log, None, 10_000), OffsetMap(1000), 1.0, 10_000)
+    cleaned = cleaning.write_group()
+    log.update_config(compacted(delete_retention_ms=5))
+    assert cleaned.delete_retention_ms == 1000
 
 
 class BySegment(StorageRules):

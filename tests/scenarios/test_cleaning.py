@@ -12,7 +12,7 @@ from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.invariants.cleaned.missed import MissedDeletions
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.transactions.holes import Holes
-from tests.analysis.analysis_rows import T, mark, topic
+from tests.analysis.analysis_rows import T, mark, marker, polled, positioned, topic
 from tests.analysis.cleaning_cases import (
     CLEANED_READS,
     DELETION_CASES,
@@ -45,6 +45,15 @@ def test_a_reader_within_the_delete_horizon_gets_the_deletion(name: str) -> None
     trace.record(list(rows))
     found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
     assert found == {name: 1 for name in expected if name == "lost-deletion"}
+
+
+def test_an_aborted_deletion_is_not_missed() -> None:
+    aborted = [*keyed(1, "a", gone=(1,), producer=8), *marker(2, False, producer=8)]
+    trace, noted = FakeTrace(), []
+    MissedDeletions(trace, Holes(trace), lambda name, _: noted.append(name))
+    trace.record([topic(), *keyed(0, "a"), *aborted, *keyed(3, "b"), mark(4), positioned(0),
+                  polled([0], [100]), cleaned(1, 2, end=4), polled([3], [103])])  # fmt: skip
+    assert noted == []
 
 
 @pytest.mark.parametrize("name", CLEANED_READS)

@@ -26,28 +26,32 @@ _AGAIN = """
     GROUP BY run, topic_id, partition, node"""
 
 _CLEANINGS = """
-    -- The cleanings of each replica.
-    SELECT run, topic_id, partition, node, collect_list(
-               struct(seq, base_offset, next_offset,
+    -- The cleanings of each partition, on all its replicas.
+    SELECT run, topic_id, partition, collect_list(
+               struct(seq, node, base_offset, next_offset,
                       began_ms + delete_retention_ms AS horizon_ms)) AS cleanings
-    FROM Cleaned GROUP BY run, topic_id, partition, node"""
+    FROM Cleaned GROUP BY run, topic_id, partition"""
 
 HORIZON = offending(
     # A cleaning met a tombstone that an earlier one of this replica had met delete.retention.ms
     # before it began, and left it in the log. In between the replica has neither appended there nor
-    # loaded its log, and no cleaner has removed the tombstone.
+    # loaded its log, and no cleaner has removed the tombstone. No cleaning before that one, on
+    # another replica, could have set a horizon that is not over.
     f"""
     SELECT run, topic_id, partition, seq, node, offset, key FROM (
         SELECT * FROM Cleaned
         JOIN ({_TOMBSTONES}) USING (run, topic_id, partition)
         WHERE offset >= base_offset AND offset < least(next_offset, mapped_offset))
     LEFT JOIN cleaned_offsets USING (run, topic_id, partition, offset)
-    JOIN ({_CLEANINGS}) USING (run, topic_id, partition, node)
+    JOIN ({_CLEANINGS}) USING (run, topic_id, partition)
     LEFT JOIN ({_AGAIN}) USING (run, topic_id, partition, node)
     WHERE coalesce(removed_at > seq, true)
       AND exists(cleanings, one ->
-              appended < one.seq AND one.seq < seq AND one.base_offset <= offset
-              AND offset < one.next_offset AND one.horizon_ms <= began_ms
+              one.node = node AND appended < one.seq AND one.seq < seq
+              AND one.base_offset <= offset AND offset < one.next_offset
+              AND NOT exists(cleanings, other ->
+                      other.seq <= one.seq AND other.base_offset <= offset
+                      AND offset < other.next_offset AND other.horizon_ms > began_ms)
               AND NOT exists(coalesce(again, array()), each ->
                       one.seq < each.seq AND each.seq < seq AND each.low <= offset))""",
     "'HORIZON'",

@@ -3,8 +3,11 @@
 The first cleaning of a replica that meets a tombstone gives its batch a delete horizon, if the
 batch has none yet: the begin of the cleaning and delete.retention.ms. The horizon is in the batch
 and never moves (KIP-534). So a later cleaning of that replica removes the tombstone if it began at
-that time or later and has seen the keys up to there (``mapped_offset``). The bound is exact: both
-times are of one clock, the broker's, and a clock that is set moves the rule as much as the judge.
+that time or later and has seen the keys up to there (``mapped_offset``). A batch that was copied
+may have a horizon already: that of an earlier cleaning elsewhere, by another clock or with another
+delete.retention.ms. So the bound is the latest horizon that any cleaning up to this replica's first
+one could give. Nothing is added to it: a replica's rule and the judge use the same clock, and a
+clock that is set moves both.
 
 What a replica has met is forgotten when it appends at or below that offset, because the batch that
 it has then may be another copy; and when it loads its log, because a power loss may undo the swap
@@ -18,6 +21,7 @@ headers that stay.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedPartition
@@ -42,10 +46,12 @@ class Horizons:
         t: int,
         node: str,
         fact: facts.Cleaned,
+        earlier: Sequence[tuple[int, int, int]],
     ) -> None:
         """Judge a cleaning.
 
-        ``tombstones`` are those of the partition, as ascending offsets and leader epochs.
+        ``tombstones`` are those of the partition, as ascending offsets and leader epochs; of
+        ``earlier`` cleanings it has base, next offset and the horizon that they set, in ms.
         """
         if not self._met:
             trace = self._cluster.trace
@@ -65,7 +71,12 @@ class Horizons:
             if offset in removed or at == len(log.nexts) or log.epochs[at] != epoch:
                 met.pop(offset, None)
                 continue
-            known_ms = met.setdefault(offset, horizon_ms)
+            known_ms = met.get(offset)
+            if known_ms is None:
+                known_ms = max(
+                    [horizon_ms, *[ms for low, high, ms in earlier if low <= offset < high]]
+                )
+                met[offset] = known_ms
             self._ends[replica] = max(self._ends.get(replica, 0), offset + 1)
             if known_ms <= fact.began_ms and offset < fact.mapped_offset:
                 self._cluster.violated(

@@ -87,11 +87,11 @@ class Cleanings:
                 state.removed[offset] = (replica.nexts[at], replica.epochs[at])
             if known is not None:
                 self._judge(state, known, seq, t, node, fact, offset)
+        met = self._met.setdefault(key, [])
         if known is not None:
-            self._horizons.judge(state, known.tombstones, seq, t, node, fact)
+            self._horizons.judge(state, known.tombstones, seq, t, node, fact, met)
         horizon_ms = fact.began_ms + fact.delete_retention_ms
-        met = (fact.base_offset, fact.next_offset, horizon_ms)
-        self._met.setdefault(key, []).append(met)
+        met.append((fact.base_offset, fact.next_offset, horizon_ms))
 
     def _judge(
         self,
