@@ -315,24 +315,29 @@ class ClassicMembership:
             if group.protocol_type is None:
                 continue
             self.rebalance.trace.record_state(group, "loaded")
-            self.runtime.defer(
-                shard.context, self._on_loaded_committed, (group, group.generation), now
-            )
+            found = [(each.member_id, each.assignment) for each in group.members.values()]
+            loaded = (group, group.generation, found)
+            self.runtime.defer(shard.context, self._on_loaded_committed, loaded, now)
             for member in group.members.values():
                 self.rebalance.arm_session(shard, group, member, now)
             if len(group.members) > self.config.group_max_size:
                 self.rebalance.prepare(shard, group, "the group is over group.max.size", now)
 
     def _on_loaded_committed(
-        self, loaded: tuple[ClassicGroup, int], error: Errors, _now: int
+        self,
+        loaded: tuple[ClassicGroup, int, list[tuple[str, tuple[TopicPartition, ...]]]],
+        error: Errors,
+        _now: int,
     ) -> None:
-        """Write who owns what, once the record that was loaded is committed.
+        """Write who owns what by the record that was loaded, once it is committed.
 
-        Until then another leader's log may replace it.
+        Until then another leader's log may replace it. A static member that has come back meanwhile
+        has its new id by a later record.
         """
-        group, generation = loaded
+        group, generation, found = loaded
         if error is Errors.NONE and group.generation == generation:
-            self.rebalance.trace.record_assigned(group)
+            for member_id, assignment in found:
+                self.rebalance.trace.record_assignment(group, member_id, assignment)
 
     def on_unloaded(self, shard: GroupShard) -> None:
         """Answer all parked joins and syncs with NOT_COORDINATOR; cancel the groups' timers."""

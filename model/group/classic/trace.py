@@ -14,6 +14,7 @@ from kafkasim.model.messages import (
     Subscription,
     SyncGroupRequest,
 )
+from kafkasim.model.records import TopicPartition
 
 
 class GroupTrace:
@@ -86,15 +87,16 @@ class GroupTrace:
     def record_assigned(self, group: ClassicGroup) -> None:
         """Write what each member owns in this generation."""
         for member in group.members.values():
-            self._record_assignment(group, member)
+            self.record_assignment(group, member.member_id, member.assignment)
 
     def record_replaced(self, group: ClassicGroup, old_id: str, member: ClassicMember) -> None:
         """Write that a static member's partitions are now owned under another member id."""
         self._out.append(GroupAssigned(group.group_id, group.generation, old_id, ()))
-        self._record_assignment(group, member)
+        self.record_assignment(group, member.member_id, member.assignment)
 
-    def _record_assignment(self, group: ClassicGroup, member: ClassicMember) -> None:
-        assignment = tuple([str(tp) for tp in member.assignment])
-        self._out.append(
-            GroupAssigned(group.group_id, group.generation, member.member_id, assignment)
-        )
+    def record_assignment(
+        self, group: ClassicGroup, member_id: str, assignment: tuple[TopicPartition, ...]
+    ) -> None:
+        """Write what one member owns in this generation."""
+        owned = tuple([str(tp) for tp in assignment])
+        self._out.append(GroupAssigned(group.group_id, group.generation, member_id, owned))
