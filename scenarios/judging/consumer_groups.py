@@ -7,8 +7,10 @@ What holds instead, in the committed view of the coordinator:
     needless-rebalance   the group epoch rises, and nobody joined, left or subscribed otherwise,
                          and no topic of the group has changed
     needless-eviction    a member is gone without leaving, silence, or a revocation that is overdue;
-                         a classic member also without a SyncGroup within its rebalance timeout
-                         (GroupMetadataManager.scheduleConsumerGroupSyncTimeout);
+                         a classic member also if its JoinGroup is not answered, or no SyncGroup
+                         follows, within its rebalance timeout (GroupMetadataManager
+                         .classicGroupJoinToConsumerGroup cancels one timer when the answer is
+                         committed, and begins the other);
                          harm/truth/removals.py has the one reason to go twice
 """
 
@@ -57,7 +59,7 @@ class _View:
     unstable_us: int | None  # since when some member is not at its target; None: none is
     heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
     asked: dict[str, int] = field(default_factory=dict)  # when its JoinGroup or SyncGroup arrived
-    joined: dict[str, int] = field(default_factory=dict)  # when a JoinGroup came; no SyncGroup yet
+    joined: dict[str, None] = field(default_factory=dict)  # a JoinGroup came, no SyncGroup yet
     loaded: dict[str, None] = field(default_factory=dict)  # not heard since: GroupState("loaded")
     left: dict[str, None] = field(default_factory=dict)
     replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
@@ -148,7 +150,7 @@ class ConsumerGroups:
         member_id = fact.member_id
         session_us = self._session_of(view, fact.group, member_id)
         if fact.api == "JoinGroup":
-            view.joined[member_id] = t
+            view.joined[member_id] = None
         elif fact.api == "SyncGroup":
             view.joined.pop(member_id, None)
         asked = view.asked.pop(member_id, None)
@@ -216,7 +218,7 @@ class ConsumerGroups:
                 or member_id in before.replaced
                 or silent_us >= self._session_of(before, fact.group, member_id)
                 or late
-                or t - before.joined.get(member_id, t) >= max(1, rebalance_us)
+                or (member_id in before.joined and silent_us >= rebalance_us)
                 or self._removals.repeats(node, fact.group, member_id, t)
             ):
                 continue

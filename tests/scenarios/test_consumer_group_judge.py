@@ -181,8 +181,8 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
     ),
     "needless-eviction a SyncGroup is missed": (
         JOINED,
-        [later(10), group("Stable", 3, "m2")],
-        [later(9), group("Stable", 3, "m2")],
+        [later(7), group("Stable", 3, "m2")],
+        [later(6), group("Stable", 3, "m2")],
     ),
     "needless-eviction a SyncGroup came": (
         [*JOINED, later(5)],

@@ -52,6 +52,15 @@ def test_open_transaction_was_forgotten(log: UnifiedLog) -> None:
     assert found(log) == ["PIDSTATE"]
 
 
+def test_a_log_may_forget_a_silent_producer_without_an_open_transaction(log: UnifiedLog) -> None:
+    del log.producers.entries[1]
+    assert found(log) == ["PIDSTATE"]
+    log.producers.expiration_ms = 0
+    assert found(log) == []
+    del log.producers.entries[2]
+    assert found(log) == ["PIDSTATE"]
+
+
 @pytest.mark.parametrize("wrong", [1, 4, 5])
 def test_last_stable_offset_is_wrong(log: UnifiedLog, wrong: int) -> None:
     log.transactions.first_unstable_offset = wrong

@@ -141,9 +141,9 @@ _REPEATED = """
 NEEDLESS_EVICTION = offending(
     # A member is gone because it sent LeaveGroup, its instance id came back, it missed a whole
     # phase, or it was silent for its session. A classic member of a consumer group is gone, too, if
-    # no SyncGroup follows its JoinGroup within its rebalance timeout. A request that comes after
-    # the session counts no more, nor do those behind it. A removal that was not committed in time
-    # is repeated.
+    # its JoinGroup is not answered, or no SyncGroup follows, within its rebalance timeout. What
+    # comes after the session counts no more, nor what comes later. A removal that was not committed
+    # in time is repeated.
     f"""
     WITH heard AS ({_HEARD}), sessions AS ({_SESSIONS}), removed AS ({_REMOVED}),
     repeated AS ({_REPEATED})
@@ -163,8 +163,7 @@ NEEDLESS_EVICTION = offending(
              any_value(consumer_session_us), any_value(session_us))
        AND NOT coalesce(any_value(consumer)
            AND max(IF(api = 'SyncGroup', heard_seq, -1)) < max(IF(api = 'JoinGroup', heard_seq, -1))
-           AND min(next_t_us) - max(IF(api = 'JoinGroup', heard_us, NULL))
-               >= any_value(rebalance_us), false)""",
+           AND min(next_t_us) - max(since_us) >= any_value(rebalance_us), false)""",
     "'needless-eviction'",
     "'%s is no member of group %s any more, %d us after the coordinator heard it (%s)', member_id,"
     " group, silent, reason",

@@ -16,8 +16,15 @@ Limit = Callable[[random.Random, dict[str, Any]], None]
 
 
 def expiring_offsets(rng: random.Random, data: dict[str, Any]) -> None:
-    """Coordinators look for expired offsets all the time; none is old enough."""
+    """Coordinators look for expired offsets all the time; none is old enough.
+
+    They also delete groups that have neither members nor offsets then. A member that still believes
+    in such a group gets GROUP_ID_NOT_FOUND for its commit, which ends its application
+    (ConsumerCoordinator.OffsetCommitResponseHandler).
+    """
     data["cluster"]["config"]["offsets.retention.check.interval.ms"] = rng.choice((200, 1000))
+    permits = {*data["expect"].get("permits", ()), "application-failed"}
+    data["expect"]["permits"] = sorted(permits)
 
 
 def small_loads(rng: random.Random, data: dict[str, Any]) -> None:
@@ -92,7 +99,7 @@ def impatient_groups(rng: random.Random, data: dict[str, Any]) -> None:
 
 
 LIMITS: tuple[tuple[Limit, float], ...] = (
-    (expiring_offsets, 0.25),
+    (expiring_offsets, 0.15),
     (small_loads, 0.2),
     (small_fetches, 0.1),
     (strict_coordinators, 0.15),
