@@ -81,6 +81,32 @@ def test_a_cut_concerns_one_pair_of_nodes(network) -> None:
     far.close()
 
 
+def test_a_link_is_cut_whatever_it_carries(network) -> None:
+    """The source of a connection to a link's port is known before its first byte."""
+    proxies, node, _ = network
+    proxies.refuse(NODE)
+    free = socket.create_server(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+    free.close()
+    proxies.link(PEER, NODE, (port, node.getsockname()[1]))
+    proxies.listen(NODE)
+    near = socket.create_connection(("127.0.0.1", port), 5)
+    near.sendall(b"no request of Kafka")
+    far, _ = node.accept()
+    far.settimeout(5)
+    assert far.recv(100) == b"no request of Kafka"
+    proxies.cut(NODE, PEER)
+    far.sendall(b"held")
+    near.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        near.recv(100)
+    proxies.heal(NODE, PEER)
+    near.settimeout(5)
+    assert near.recv(100) == b"held"
+    near.close()
+    far.close()
+
+
 def test_a_host_without_the_process_refuses(network) -> None:
     proxies, _, port = network
     proxies.refuse(NODE)

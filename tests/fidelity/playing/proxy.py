@@ -2,8 +2,9 @@
 
 A node listens on a port that only its proxy knows and advertises the proxy's. A connection's source
 is read from the client id in its first request, which every client inside of Kafka makes of its
-node id (:data:`SOURCES`), so a cut concerns one pair of nodes. A cut holds bytes back and delivers
-them when it is healed, as TCP's retransmissions do.
+node id (:data:`SOURCES`), so a cut concerns one pair of nodes. What speaks no Kafka, ZooKeeper's
+client, has a port of the proxy for itself (:meth:`Proxies.link`). A cut holds bytes back and
+delivers them when it is healed, as TCP's retransmissions do.
 
 What a real cut does and this one does not: the three-way handshake succeeds, so whoever connects
 through a cut waits for its request's timeout and not for ``socket.connection.setup.timeout.ms``.
@@ -34,6 +35,7 @@ class Proxies:
     def __init__(self, ports: Mapping[int, Sequence[Pair]]) -> None:
         """``ports`` are (of the proxy, of the node) for each listener, by node id."""
         self._ports = dict(ports)
+        self._links: dict[Pair, Pair] = {}  # (from, to) -> (of the proxy, of the node)
         self._servers: dict[int, list[asyncio.Server]] = {}
         self._cuts: dict[Pair, int] = {}  # (from, to) -> how many faults hold its packets
         self._open: dict[Pair, asyncio.Event] = {}
@@ -41,6 +43,10 @@ class Proxies:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
+
+    def link(self, source: int, destination: int, ports: Pair) -> None:
+        """Open a port of the proxy for what one node sends to another; call it before listen()."""
+        self._links[source, destination] = ports
 
     def listen(self, node: int) -> None:
         """Accept connections to a node."""
@@ -76,15 +82,19 @@ class Proxies:
         asyncio.run_coroutine_threadsafe(call(), self._loop).result()
 
     async def _listen(self, node: int) -> None:
-        def accept(far: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = self._loop.create_task(self._serve(node, far, reader, writer))
+        def accept(
+            far: int, source: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
+            task = self._loop.create_task(self._serve(node, far, source, reader, writer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
         if node not in self._servers:
+            ports: list[tuple[Pair, int | None]] = [(pair, None) for pair in self._ports[node]]
+            ports += [(pair, source) for (source, to), pair in self._links.items() if to == node]
             servers = self._servers[node] = []
-            for near, far in self._ports[node]:
-                server = await asyncio.start_server(partial(accept, far), "127.0.0.1", near)
+            for (near, far), source in ports:
+                server = await asyncio.start_server(partial(accept, far, source), "127.0.0.1", near)
                 servers.append(server)
 
     def _refuse(self, node: int) -> None:
@@ -115,16 +125,22 @@ class Proxies:
         self,
         node: int,
         port: int,
+        source: int | None,
         near: asyncio.StreamReader,
         near_writer: asyncio.StreamWriter,
     ) -> None:
-        """Carry one connection to a node's port until either end closes it."""
+        """Carry one connection to a node's port until either end closes it.
+
+        ``source`` is the node that opened it; None if its first request tells.
+        """
         far_writer = None
+        first = b""
         try:
-            first = await near.readexactly(4 + 8)
-            size, _, _, _ = struct.unpack(">ihhi", first)
-            first += await near.readexactly(size - 8)
-            source = _source(first)
+            if source is None:
+                first = await near.readexactly(4 + 8)
+                size, _, _, _ = struct.unpack(">ihhi", first)
+                first += await near.readexactly(size - 8)
+                source = _source(first)
             await self._gate((source, node)).wait()
             far, far_writer = await asyncio.open_connection("127.0.0.1", port)
             far_writer.write(first)

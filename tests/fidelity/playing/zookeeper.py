@@ -1,7 +1,7 @@
 """Schedules in ZooKeeper mode: an ensemble and brokers of Kafka 3.9, real and simulated.
 
-Brokers reach the ensemble past the proxies, so a cut never separates them from it; a pause and a
-kill do. The first broker starts before the others and is the controller.
+Each broker reaches the ensemble through ports of its own, so a cut can separate one from it. The
+first broker starts before the others and is the controller.
 """
 
 from __future__ import annotations
@@ -36,6 +36,13 @@ class ZooKeeperNodes(Nodes):
         taken = {port for pair in self.ports.values() for port in pair}
         own = (port for port in ports if port not in taken)
         self._peers = {name: (next(own), next(own)) for name in self.controllers}
+        self._links: dict[int, list[int]] = {}  # broker -> the ports by which it finds the ensemble
+        for broker in self.brokers.values():
+            self._links[broker] = []
+            for server in self.controllers.values():
+                near = next(own)
+                self._links[broker].append(near)
+                self.proxies.link(broker, server, (near, self.ports[server][1]))
 
     def _controllers(self) -> dict[str, int]:
         count = self.scenario.cluster.zookeepers
@@ -85,7 +92,7 @@ class ZooKeeperNodes(Nodes):
         else:
             own = cluster.nodes[name].config if name in cluster.nodes else {}
             near = self.ports[self.ids[name]][0]
-            ensemble = [f"127.0.0.1:{self.ports[i][1]}" for i in self.controllers.values()]
+            ensemble = [f"127.0.0.1:{port}" for port in self._links[self.ids[name]]]
             properties = {
                 "broker.id": self.ids[name],
                 "zookeeper.connect": ",".join(ensemble),
