@@ -53,6 +53,30 @@ _FORGOTTEN = """
                 FROM GroupState WHERE (run, group) IN (SELECT run, group FROM fenced)))
     WHERE node != loader AND size(array_except(member_ids, known)) > 0"""
 
+_REPLACED = """
+    -- Failures of static members after another process joined with their group.instance.id: the
+    -- coordinator had placed the one that failed, or there were two joins since its host started.
+    SELECT failed.run AS of, failed.seq AS failure
+    FROM (SELECT failures.run, failures.seq, failures.group, max(started) AS started,
+                 max_by(told.member_id, told.at) AS member
+          FROM failures LEFT JOIN (SELECT run, node, group, member_id, seq AS at
+                                   FROM ConsumerAssigned) AS told
+              ON told.run = failures.run AND told.node = failures.node
+                 AND told.group = failures.group AND at > started AND at < failures.seq
+          WHERE error = 'FENCED_INSTANCE_ID' GROUP BY failures.run, failures.seq, failures.group)
+        AS failed
+    JOIN (SELECT run, group, instance_id, seq AS at, lag(seq) OVER (
+              PARTITION BY run, group, instance_id ORDER BY seq) AS before
+          FROM MemberRequest
+          WHERE api = 'JoinGroup' AND member_id = '' AND instance_id IS NOT NULL) AS joins
+        ON joins.run = failed.run AND joins.group = failed.group AND joins.at < failed.seq
+    LEFT JOIN (SELECT run, group, member_id, min(seq) AS placed
+               FROM GroupAssigned GROUP BY run, group, member_id) AS places
+        ON places.run = failed.run AND places.group = failed.group AND member_id = member
+    WHERE CASE WHEN member IS NULL THEN before > started
+               ELSE instance_id = regexp_extract(member, '^(.*)-[^-]*$', 1) AND at > placed END
+    GROUP BY failed.run, failed.seq"""
+
 _RESIZED = """
     -- Since when some topic of a run has, or had, another number of partitions.
     SELECT run, min(seq) AS at
@@ -68,10 +92,11 @@ _RESIZED = """
     GROUP BY run"""
 
 FAILED = offending(
-    # Five errors are answers of Kafka although nobody has broken a promise
+    # Six errors are answers of Kafka although nobody has broken a promise
     # (judging/group_members.py:Excuses). A consumer of the new protocol was in a group that is a
     # classic one again, or asks a classic group without an assignor to convert. A static member is
-    # fenced by a coordinator that does not know the id that its predecessor gave it. A sticky
+    # fenced by a coordinator that does not know the id that its predecessor gave it, and by another
+    # process that joins with its group.instance.id. A sticky
     # assignor fails when members own partitions that the leader's metadata lacks, and one of the
     # brokers when the coordinator's does. A classic consumer does not expect the answer to a
     # SyncGroup that meets a coordinator which loads the group.
@@ -97,6 +122,7 @@ FAILED = offending(
            AND t_us >= since_us
     LEFT ANTI JOIN (SELECT run AS of, group AS name, at FROM ({_FORGOTTEN}))
         ON error = 'FENCED_INSTANCE_ID' AND run = of AND group = name AND at < seq
+    LEFT ANTI JOIN ({_REPLACED}) ON run = of AND seq = failure
     LEFT ANTI JOIN (SELECT run AS of, at FROM ({_RESIZED}))
         ON (exception = 'AssignorError' OR error = 'UNKNOWN_SERVER_ERROR') AND run = of
            AND at < seq""",

@@ -156,6 +156,56 @@ class BlankMetadata:
             self._brokers[node] = t
 
 
+class StaticJoins:
+    """Which static members another process has replaced: it joined with their group.instance.id.
+
+    The coordinator gives the id to the process that joins without a member id
+    (GroupMetadataManager.classicGroupJoinNewStaticMember). The former member is fenced.
+    """
+
+    def __init__(self, trace: FactSource) -> None:
+        self._started: dict[str, int] = {}  # host -> row
+        self._told: dict[tuple[str, str], str] = {}  # group and host -> its member id since then
+        self._placed: dict[tuple[str, str], int] = {}  # group and member -> row of its assignment
+        # By group and group.instance.id: rows of the last two joins without a member id.
+        self._joins: dict[tuple[str, str], tuple[int, int]] = {}
+        trace.subscribe(facts.HostStarted, self._on_started)
+        trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
+        trace.subscribe(facts.GroupAssigned, self._on_group_assigned)
+        trace.subscribe(facts.MemberRequest, self._on_request)
+
+    def replaced(self, node: str, group: str) -> bool:
+        """Return whether the member on a host was replaced after its coordinator had placed it.
+
+        A host that was never told its member id began to join before another process did, so
+        there are two joins with one group.instance.id since it started.
+        """
+        member = self._told.get((group, node))
+        if member is None:
+            since = self._started.get(node, -1)
+            return any(
+                before > since for (name, _), (before, _) in self._joins.items() if name == group
+            )
+        _, last = self._joins.get((group, member.rpartition("-")[0]), (-1, -1))
+        return last > self._placed.get((group, member), last)
+
+    def _on_started(self, seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        self._started[node] = seq
+        for known in [known for known in self._told if known[1] == node]:
+            del self._told[known]
+
+    def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
+        self._told[fact.group, node] = fact.member_id
+
+    def _on_group_assigned(self, seq: int, _t: int, _n: str, fact: facts.GroupAssigned) -> None:
+        self._placed.setdefault((fact.group, fact.member_id), seq)
+
+    def _on_request(self, seq: int, _t: int, _n: str, fact: facts.MemberRequest) -> None:
+        if fact.api == "JoinGroup" and not fact.member_id and fact.instance_id is not None:
+            _, last = self._joins.get((fact.group, fact.instance_id), (-1, -1))
+            self._joins[fact.group, fact.instance_id] = (last, seq)
+
+
 class Excuses:
     """Why an application may fail in a group though nobody has broken a promise.
 
@@ -165,7 +215,8 @@ class Excuses:
     id that its predecessor gave it: in a rebalance that id is in memory only. The predecessor may
     also give it later, until it hears that it is deposed. A classic consumer does not expect what
     the coordinator of KRaft mode answers to SyncGroup while it loads the group
-    (GroupCoordinatorService.syncGroup, SyncGroupResponseHandler).
+    (GroupCoordinatorService.syncGroup, SyncGroupResponseHandler). And a static member is fenced
+    when another process has its group.instance.id, which is an operator's mistake.
 
     Two more in a group that changes its protocol (KIP-848), to consumers of the new one. Its member
     that was fenced asks a group that is a classic one again (getOrMaybeCreateConsumerGroup). A
@@ -174,6 +225,7 @@ class Excuses:
     """
 
     def __init__(self, trace: FactSource) -> None:
+        self._static = StaticJoins(trace)
         self._resized = False
         self._by_id: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
@@ -198,7 +250,8 @@ class Excuses:
     def cover(self, node: str, fact: facts.ApplicationFailed) -> bool:
         """Return whether the failure of the application on a host has such a reason."""
         if fact.reason.startswith(FENCED):
-            return fact.reason.removeprefix(FENCED) in self._forgotten
+            group = fact.reason.removeprefix(FENCED)
+            return group in self._forgotten or self._static.replaced(node, group)
         since = self._started.get(node, 0)
         if fact.reason.startswith(GROUP_IS_GONE):
             group = fact.reason.removeprefix(GROUP_IS_GONE)

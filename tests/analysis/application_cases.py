@@ -39,6 +39,19 @@ def loads(request: str, group: str = "billing") -> Row:
     return "broker-1", facts.LoadInProgress(group, request)
 
 
+def joins(member: str = "", instance: str = "i", group: str = "billing") -> Row:
+    request = facts.MemberRequest(group, member, instance, "JoinGroup", -1, (), ("range",), 1, 1)
+    return "broker-1", request
+
+
+def placed(member: str) -> Row:
+    return "broker-1", facts.GroupAssigned("billing", 1, member, ())
+
+
+def told(member: str) -> Row:
+    return "consumer-1", facts.ConsumerAssigned("billing", member, 1, ())
+
+
 GONE = failed("GROUP_ID_NOT_FOUND: group billing")
 FENCED = failed("FENCED_INSTANCE_ID: group billing")
 NOT_CONVERTED = failed("UNKNOWN_SERVER_ERROR: group billing")
@@ -65,6 +78,9 @@ _ALLOWED: dict[str, list[Row]] = {
         group("Empty", protocol="range"),
         group("Stable", "i-1", protocol="range", node="broker-2", reason="loaded"),
         group("PreparingRebalance", "i-2"), FENCED],
+    "fenced: another process joined after it was placed": [
+        STARTED, joins(), placed("i-1"), joins(), told("i-1"), FENCED],
+    "fenced: another process joined before it was placed": [STARTED, joins(), joins(), FENCED],
     "loading: a coordinator that loads the group was asked for the assignment": [
         STARTED, SECOND, loads("SyncGroup"), LOADING],
     "no plan: a topic grew": [created(1), grown(1), NO_PLAN],
@@ -98,6 +114,20 @@ _BAD: dict[str, list[Row]] = {
     "fenced: the group lost the member without a load": [
         group("Stable", "i-1", "i-2", protocol="range"), LEAVES,
         group("Stable", "i-1", protocol="range"), FENCED],
+    "fenced: nobody else joined": [STARTED, joins(), placed("i-1"), told("i-1"), FENCED],
+    "fenced: nobody else joined, and it was not placed": [STARTED, joins(), FENCED],
+    "fenced: it is the one that joined last": [
+        STARTED, joins(), joins(), placed("i-2"), told("i-2"), FENCED],
+    "fenced: it joined again under its own id": [
+        STARTED, joins(), placed("i-1"), told("i-1"), joins("i-1"), FENCED],
+    "fenced: another id has two processes": [
+        STARTED, joins(), placed("i-1"), told("i-1"), joins("", "j"), joins("", "j"), FENCED],
+    "fenced: another group has two processes": [
+        STARTED, joins("", "i", "other"), joins("", "i", "other"), FENCED],
+    "fenced: another process joined before its host started": [joins(), STARTED, joins(), FENCED],
+    "fenced: another process joined later": [STARTED, joins(), FENCED, joins()],
+    "fenced: it was told of its member before its host started": [
+        joins(), placed("i-1"), told("i-1"), STARTED, joins(), FENCED],
     "loading: it was asked for something else": [
         STARTED, SECOND, loads("JoinGroup"), LOADING],
     "loading: it was asked before the host started": [

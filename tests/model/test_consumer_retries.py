@@ -195,7 +195,7 @@ def test_a_heartbeat_that_is_fenced_fails_the_next_poll() -> None:
     polled(h, 100)
     script(h, HeartbeatRequest, lambda _m: HeartbeatResponse(Errors.FENCED_INSTANCE_ID))
     h.run(4000)
-    assert str(h.result("poll", 100)) == "FENCED_INSTANCE_ID: g"
+    assert str(h.result("poll", 100)) == "FENCED_INSTANCE_ID: group g"
 
 
 def test_a_heartbeat_that_fails_otherwise_is_sent_again_after_the_backoff() -> None:

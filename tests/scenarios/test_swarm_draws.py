@@ -251,13 +251,14 @@ def test_members_live_validly_however_they_are_drawn(
     assert sum(differ) > 20
 
 
-def test_a_second_process_of_one_instance_id_may_end_one_of_the_two() -> None:
-    found = 0
+def test_a_second_process_of_one_instance_id_needs_no_permission() -> None:
+    """The judges know which of the two is fenced (group_members.py:StaticJoins)."""
+    found = []
     for seed in range(600):
         data = draw(seed)
         ids = [each.get("config", {}).get("group.instance.id") for each in data["workload"]]
         static = [each for each in ids if each is not None]
         if len(static) != len(set(static)):
-            found += 1
-            assert "application-failed" in data["expect"]["permits"]
-    assert found > 2
+            found.append("application-failed" in data["expect"].get("permits", ()))
+    assert len(found) > 2
+    assert not all(found)

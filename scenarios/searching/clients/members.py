@@ -85,7 +85,8 @@ def late_group(cast: Cast) -> None:
 def second_process(cast: Cast) -> None:
     """Two processes are started with one group.instance.id: an operator's mistake.
 
-    One of the two is refused or fenced, which ends its application. No topic grows meanwhile: what
+    The second fences the first, which ends its application, and the judges know that
+    (judging/group_members.py:StaticJoins). No topic grows meanwhile: what
     a static leader's former process has not found, its successor does not look for, and before 3.2
     it looks for nothing (judging/transactions/liveness/static_leader.py).
     """
@@ -96,8 +97,6 @@ def second_process(cast: Cast) -> None:
     if any(each["kind"] == "create-partitions" for each in operations):
         return
     config = {**group["config"], "group.instance.id": f"{group['group']}-twin"}
-    permits = {*cast.data["expect"].get("permits", ()), "application-failed"}
-    cast.data["expect"]["permits"] = sorted(permits)
     for at in (1, cast.rng.choice((1, 500, cast.rng.randrange(1, 6000)))):
         twin = {**group, "count": 1, "config": dict(config), "start": ms(at)}
         cast.data["workload"].append(twin)

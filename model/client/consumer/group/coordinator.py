@@ -164,7 +164,9 @@ class ConsumerCoordinator:
     def on_fenced(self, now: int) -> None:
         """Fail the next poll(): another process has taken the group.instance.id."""
         self.reset_generation("encountered FENCED_INSTANCE_ID")
-        self._poll.fail(KafkaError(Errors.FENCED_INSTANCE_ID.name, self._config.group_id))
+        self._poll.fail(
+            KafkaError(Errors.FENCED_INSTANCE_ID.name, f"group {self._config.group_id}")
+        )
         self._poll.wake(now)
 
     def on_poll_timeout(self, now: int) -> None:
