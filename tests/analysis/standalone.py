@@ -26,6 +26,9 @@ from kafkasim.analysis.spark.java import java_home
 
 PATIENCE_S = 1_200
 
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options of short-lived Java processes: they compile what is hot, and no better than quickly."""
+
 
 class Worker:
     """A worker process with one core."""
@@ -50,7 +53,10 @@ class Worker:
 @contextmanager
 def cluster(directory: Path, workers: int) -> Iterator[tuple[str, list[Worker]]]:
     """Run a master and workers; yield the master's URL and the workers."""
-    environment = {**_environment(), "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {
+        **_environment(), "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK,
+    }  # fmt: skip
     port = _free_port()
     url = f"spark://127.0.0.1:{port}"
     where = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkasim.analysis.source.jobs import Configuration
-from tests.analysis.standalone import bare_python, cluster, package, wait_until
+from tests.analysis.standalone import QUICK, bare_python, cluster, package, wait_until
 from tests.analysis.test_source import TINY
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3_600)]
 RUNS = 12
 
 CONF = {
+    "spark.driver.extraJavaOptions": QUICK,
+    "spark.executor.extraJavaOptions": QUICK,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
