@@ -32,7 +32,7 @@ bench: $(STAMP)
 soak: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m soak
 
-sweeps: $(STAMP)  # the pictures of scenarios/catalogue/sweeps, about ten minutes
+sweeps: $(STAMP)  # the pictures of scenarios/catalogue/sweeps, a quarter of an hour
 	$(BIN)/python -m kafkasim.scenarios.commands.spark.sweep_page sweeps
 
 fidelity: $(STAMP)  # real Kafka beside the model: needs JDK 17 or newer, and Maven

@@ -216,4 +216,5 @@ def _turn(panel: Any, axis: Axis) -> None:
     width = panel.figure.get_size_inches()[0] / columns * OF_PANEL
     longest = max(len(level.name) for level in axis.levels)
     if len(axis.levels) * (longest + 1) * CHARACTER > width:
-        panel.tick_params(axis="x", rotation=25)
+        for label in panel.get_xticklabels():  # each ends below its place
+            label.set(rotation=25, horizontalalignment="right", rotation_mode="anchor")
