@@ -216,3 +216,25 @@ def test_offsets_that_got_no_answer_before_an_abort_go_with_the_next_transaction
     h.result("begin_transaction")
     assert h.result("send_offsets_to_transaction", {("in", 1): (7, -1)}, Group()) is None
     assert cluster.wire[-1] == "TxnOffsetCommit in-0@5, in-1@7"
+
+
+def test_a_commit_that_fails_at_the_delivery_timeout_gives_a_used_sequence_back() -> None:
+    """KAFKA.md, 4.4, hole (4): no new epoch is asked for while the transaction is completing."""
+    cluster = TransactionalCluster(1)
+    h = transactional(cluster, request_timeout_ms=450, delivery_timeout_ms=500)
+    cluster.script(ProduceRequest, WITHHELD)
+    h.result("begin_transaction")
+    send(h, 1)
+    h.run(10)
+    commit = h.call("commit_transaction")
+    h.run(10)
+    h.reset("broker-0")
+    h.now += 600_000  # the producer is paused, and then reads that before it expires batches
+    h.run(100)
+    assert isinstance(h.replies[commit], Exception)
+    assert h.result("abort_transaction") is None
+    h.result("begin_transaction")
+    send(h, 2)
+    h.run(50)
+    assert [line.split(" v")[0] for line in produced(cluster)] == ["Produce t-0 epoch 0 seq 0"] * 2
+    assert [fact.record_ids for fact in h.of(SendFailed)] == [(1,)]
