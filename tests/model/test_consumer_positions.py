@@ -9,6 +9,9 @@ from kafkasim.model.messages import (
     FetchRequest,
     FetchResponse,
     MetadataRequest,
+    OffsetFetchPartitionResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
     OffsetsForLeaderEpochRequest,
 )
 from tests.model.client_harness import Harness
@@ -61,3 +64,24 @@ def test_an_unknown_leader_epoch_is_asked_again_without_new_metadata() -> None:
     assert errors == []
     assert len(h.cluster.requests(MetadataRequest)) - asked <= 1
     assert group.generation == 1
+
+
+def test_a_committed_epoch_above_that_of_the_metadata_waits_for_newer_metadata() -> None:
+    """Metadata.currentLeader: the deposed leader that stale metadata names is not asked."""
+    h, group = start(records=4)
+    found = OffsetFetchResponse(NONE, (OffsetFetchPartitionResponse(T0, 3, 1, "", NONE),))
+    h.cluster.handlers[OffsetFetchRequest] = lambda _n, _m: found
+    group.epoch_answer = (-1, -1)  # of a leader that knows no epoch 1
+    polled(h, 500)
+    asked = len(h.cluster.requests(MetadataRequest))
+    polled(h, 2000)
+    assert len(h.cluster.requests(MetadataRequest)) == asked == 2  # the second for the epoch
+    assert (
+        h.cluster.requests(OffsetsForLeaderEpochRequest) == h.cluster.requests(FetchRequest) == []
+    )
+    group.epoch_answer = (1, 4)
+    new_leader(h, group)
+    assert [r[0] for r in polled(h, 500)[1][T0]] == [3]
+    (check,) = h.cluster.requests(OffsetsForLeaderEpochRequest)
+    assert (check.partitions[0].current_leader_epoch, check.partitions[0].leader_epoch) == (1, 1)
+    assert [(p.offset, p.reason) for p in h.of(Positioned)] == [(3, "committed")]

@@ -90,7 +90,8 @@ class OffsetFetcher:
                 continue
             leader = self._metadata.leaders.get(state.tp)
             if leader is None or leader.leader not in self._metadata.brokers:
-                self._metadata.request_update(now)
+                if resetting:  # validatePositionsAsync leaves it out: the epoch's news has asked
+                    self._metadata.request_update(now)
                 continue
             (resets if resetting else checks).setdefault(leader.leader, []).append(state)
         for node_id, states in resets.items():

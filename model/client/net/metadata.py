@@ -143,9 +143,15 @@ class Metadata:
             self._changed(now)
 
     def epoch_seen(self, tp: TopicPartition, epoch: int, now: int) -> None:
-        """Refresh if a response named a newer leader epoch (updateLastSeenEpochIfNewer)."""
+        """Refresh if a response named a newer leader epoch (updateLastSeenEpochIfNewer).
+
+        The leader is unknown until metadata of that epoch comes (Metadata.currentLeader): the
+        cached one is deposed, and so is the one that a broker with stale metadata names.
+        """
         cached = self.leaders.get(tp)
         if cached is not None and epoch > cached.epoch:
+            self.leaders[tp] = LeaderAndEpoch(-1, epoch)
+            self.version += 1
             self.request_update(now)
 
     def replica_racks(self, topic: str) -> tuple[frozenset[str | None], ...]:

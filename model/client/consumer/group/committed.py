@@ -145,10 +145,10 @@ class CommittedOffsets:
             return
         policy = self._config.auto_offset_reset
         if part.offset >= 0:
+            self._metadata.epoch_seen(part.tp, part.leader_epoch, now)
             leader_epoch = self._metadata.leaders.get(part.tp, NO_LEADER).epoch
             validate = self._rules.validates_position()
             state.seek(part.offset, part.leader_epoch, leader_epoch, validate)
-            self._metadata.epoch_seen(part.tp, part.leader_epoch, now)
             self._offset_fetcher.positioned(state, "committed")
         elif policy == "none":
             self._poll.fail(NoOffsetForPartitionError("NO_OFFSET", f"{part.tp}"))
