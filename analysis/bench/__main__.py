@@ -109,7 +109,7 @@ def judging(place: Path) -> dict[str, Any]:
     from kafkasim.analysis.stored import open_stored
     from kafkasim.analysis.verdict import judge
 
-    spark, process = _started()
+    spark, process = _started(place)
     clock = Clock(process)
     stored = open_stored(spark, str(place))
     verdicts = judge(stored)
@@ -126,7 +126,7 @@ def heaviest(place: Path) -> dict[str, Any]:
     from kafkasim.analysis.load import SMALL_ROWS, views
     from kafkasim.analysis.stored import open_stored
 
-    spark, process = _started()
+    spark, process = _started(place)
     stored = open_stored(spark, str(place))
     slices = [replace(part, spark=spark.newSession()) for part in stored.slices(SMALL_ROWS)]
     found = {}
@@ -158,11 +158,12 @@ def duck(place: Path) -> dict[str, Any]:
 MEASURED = {"judging": judging, "heaviest": heaviest, "duck": duck}
 
 
-def _started() -> tuple[Any, int]:
-    """Start Spark; return the session and the process id of its JVM."""
+def _started(place: Path) -> tuple[Any, int]:
+    """Start Spark as a judgement of a fleet does; return the session and its JVM's process id."""
+    from kafkasim.analysis.spark.files import stored_bytes
     from kafkasim.analysis.spark.session import session
 
-    spark: Any = session()
+    spark: Any = session(stored=stored_bytes(place))
     spark.range(1).collect()
     return spark, int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
 

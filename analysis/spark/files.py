@@ -30,6 +30,16 @@ def local_path(place: str | Path) -> Path | None:
     return None if ":" in text.partition("/")[0] else Path(text)
 
 
+def stored_bytes(place: str | Path) -> int:
+    """Return how many bytes lie below a place, 0 if it is not on this machine."""
+    path = local_path(place)
+    return (
+        0
+        if path is None
+        else sum(each.stat().st_size for each in path.rglob("*.parquet") if each.is_file())
+    )
+
+
 def exists(spark: SparkSession, place: str) -> bool:
     """Return whether there is a file or directory."""
     files, path = _reached(spark, place)

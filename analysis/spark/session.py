@@ -26,6 +26,11 @@ from kafkasim.analysis.spark.java import java_home
 LOGGING = Path(__file__).with_name("log4j2.properties")
 LOCAL = "local[*]"
 
+LARGE_BYTES = 250_000_000
+"""From so much on, about 20 million facts, Java's optimising compiler (C2) is let loose. There all
+checks take as long with it as without (410 and 421 CPU s), and the heaviest four queries less (18
+and 25); 5.9 million facts take 160 CPU s with it and 142 without."""
+
 
 class SparkRefused(RuntimeError):
     """Spark did not start; the message is one line with the master and Spark's reason."""
@@ -36,12 +41,14 @@ def session(
     app: str = "kafkasim",
     scratch: Path | None = None,
     extra: Mapping[str, str] | None = None,
+    stored: int = 0,
 ) -> SparkSession:
     """Return the running session, or start one.
 
     ``master`` is any Spark master; without one it is what spark-submit or ``spark-defaults.conf``
     name, else all cores of this machine. ``extra`` is what the user configures. ``scratch`` is
-    where a local Spark may write, by default a temporary directory.
+    where a local Spark may write, by default a temporary directory. ``stored`` is how many bytes
+    will be read, as far as that is known.
 
     Raises:
         JavaMissing: there is no Java to run Spark on.
@@ -59,7 +66,7 @@ def session(
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYTHONWARNINGS", "ignore")
-        ours = _settings(scratch or _scratch(), archive.options(home))
+        ours = local_settings(scratch or _scratch(), archive.options(home), stored)
         settings |= {key: value for key, value in ours.items() if key not in configured}
     python = configured.get("spark.pyspark.python") or (is_local(master) and sys.executable)
     if python:
@@ -108,7 +115,9 @@ def tuned(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
             spark.conf.set(key, str(setting))
 
 
-def _settings(where: Path, java_options: str) -> dict[str, str]:
+def local_settings(where: Path, java_options: str, stored: int) -> dict[str, str]:
+    """Return what suits a laptop: Spark writes below ``where`` and will read ``stored`` bytes."""
+    compiler = "" if stored >= LARGE_BYTES else "-XX:TieredStopAtLevel=1"
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -123,7 +132,7 @@ def _settings(where: Path, java_options: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
-        f" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m {java_options}",
+        f" -XX:+UseSerialGC {compiler} -XX:ReservedCodeCacheSize=192m {java_options}",
         "spark.sql.execution.arrow.pyspark.enabled": "false",
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # walks the stack a column
         "spark.python.daemon.module": "kafkasim.analysis.spark.daemon",

@@ -81,8 +81,10 @@ def input_errors() -> Iterator[None]:
         raise InputError(unreadable) from None
 
 
-def spark_session(master: str = "", conf: Sequence[str] | None = None) -> SparkSession:
-    """Return the Spark session that the options ask for.
+def spark_session(
+    master: str = "", conf: Sequence[str] | None = None, stored: int = 0
+) -> SparkSession:
+    """Return the Spark session that the options ask for, to read so many stored bytes.
 
     Raises:
         InputError: a setting is not KEY=VALUE, or there is no Java.
@@ -96,7 +98,7 @@ def spark_session(master: str = "", conf: Sequence[str] | None = None) -> SparkS
     with input_errors():
         from kafkasim.analysis.spark.session import session
 
-        return session(master, extra=settings)
+        return session(master, extra=settings, stored=stored)
 
 
 def open_place(
@@ -113,9 +115,10 @@ def open_place(
         path = local_path(place)
         if path is not None and not master and not path.is_dir():
             raise InputError(f"{place}: no such directory")
+        from kafkasim.analysis.spark.files import stored_bytes
         from kafkasim.analysis.stored import open_stored
 
-        return open_stored(spark_session(master, conf), place, skip_bad)
+        return open_stored(spark_session(master, conf, stored_bytes(place)), place, skip_bad)
 
 
 def one_run(
