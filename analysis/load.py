@@ -12,6 +12,7 @@ from kafkasim.analysis.checks import RARE_VIEWS
 from kafkasim.analysis.checks.base import JUDGED_KINDS, NO_CONTENTS, NO_OUTDATED, SHARED
 from kafkasim.analysis.checks.cleaned.views import FINAL_RECORDS, NOTHING
 from kafkasim.analysis.checks.harm.group_views import VIEWS as GROUP_VIEWS
+from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK_RECORDS, NO_GIVEN_BACK
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN, TAKEN_RECORDS
 from kafkasim.analysis.checks.transactions.views import VIEWS
 from kafkasim.analysis.spark.session import tuned
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-JUDGED_VIEWS = SHARED | VIEWS | {"taken_records": TAKEN_RECORDS} | RARE_VIEWS
+TWICE = {"taken_records": TAKEN_RECORDS, "given_back_records": GIVEN_BACK_RECORDS}
+
+JUDGED_VIEWS = SHARED | VIEWS | TWICE | RARE_VIEWS
 """The views that the checks read beside those of the kinds."""
 
 REWRITES = ("contested", "rewritten")
@@ -69,6 +72,7 @@ KEPT = {
     "homes": "GroupState",
     "deciders": "TransactionBegun",
     "taken_records": "TransactionBegun",
+    "given_back_records": "TransactionBegun",
     **dict.fromkeys(VIEWS, "TransactionBegun"),
     **dict.fromkeys(GROUP_VIEWS, "GroupState"),
     "moved_members": "Positioned",
@@ -198,6 +202,9 @@ def _asked(stored: Stored, shared: Mapping[str, str]) -> dict[str, str]:
         asked["final_records"] = FINAL_RECORDS
     if not stored.has("TransactionBegun") and "taken_records" in asked:
         asked["taken_records"] = NO_TAKEN
+    failed = stored.has("TransactionBegun") and stored.has("SendFailed")
+    if not failed and "given_back_records" in asked:
+        asked["given_back_records"] = NO_GIVEN_BACK
     if not stored.has("TransactionBegun") and not stored.has("ProcessorStarted"):
         asked = {name: text for name, text in asked.items() if name not in VIEWS}
     return asked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkasim.analysis.checks.base import AT_END, NO_SPOTS, about, offending
+from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK
 
 ACKED_IDS = """
     -- All record ids of a partition that were acknowledged.
@@ -36,13 +37,15 @@ LOST_WRITE = offending(
     # acknowledged.
     """
     SELECT /*+ SHUFFLE_HASH(lost) */ run, topic_id, partition, seq, record_id, offset, batch_us,
-           weak, spots
+           weak, spots, back
     FROM acked_records
     JOIN (SELECT run, topic_id, partition, log_start_offset, explode(lost) AS record_id
           FROM lost_ids) AS lost
         USING (run, topic_id, partition, record_id)
     LEFT ANTI JOIN cleaned_records USING (run, topic_id, partition, record_id)
     LEFT JOIN taken_records USING (run, topic_id, partition, seq, record_id)
+    LEFT JOIN (SELECT DISTINCT run, topic_id, partition, record_id, true AS back
+               FROM given_back_records) USING (run, topic_id, partition, record_id)
     WHERE offset < 0 OR offset >= log_start_offset""",
     "'lost-write'",
     "'record %d acknowledged at offset %d', record_id, offset",
@@ -52,6 +55,7 @@ LOST_WRITE = offending(
         batch_us="batch_us",
         weak="weak",
         spots=f"coalesce(spots, {NO_SPOTS})",
+        excused=GIVEN_BACK,
     ),
 )
 

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 from kafkasim.analysis.checks.base import JUDGED_KINDS, SHARED
 from kafkasim.analysis.checks.delivery import LOST_WRITE
 from kafkasim.analysis.checks.delivery import VIEWS as DELIVERY_VIEWS
+from kafkasim.analysis.checks.transactions.given_back import NO_GIVEN_BACK
 from kafkasim.analysis.checks.transactions.taken import NO_TAKEN
 from kafkasim.analysis.load import views
 
@@ -118,6 +119,7 @@ VIEWS = {
     **{name: (SHARED | DELIVERY_VIEWS)[name] for name in
        ("final_leaders", "acked_records", "acked_ids", "lost_ids", "cleaned_offsets",
         "cleaned_records", "partition_changes", "topics")},
+    "given_back_records": NO_GIVEN_BACK,
     "taken_records": NO_TAKEN,  # what is lost is counted, whether or not it is excused
     "clock": CLOCK,
     "partition_spans": PARTITION_SPANS,

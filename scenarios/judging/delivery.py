@@ -28,7 +28,7 @@ from kafkasim.scenarios.judging.source import (
     PartitionKey,
     final_leaders,
 )
-from kafkasim.scenarios.judging.transactions.given_again import GivenAgain
+from kafkasim.scenarios.judging.transactions.given_again import GivenAgain, GivenBack
 from kafkasim.scenarios.judging.transactions.holes import Holes
 
 FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
@@ -137,6 +137,7 @@ class Delivery:
         self._deleted: dict[str, None] = {}
         self._excuses = Excuses(trace)
         self._given_again = GivenAgain(trace, losses)
+        self._given_back = GivenBack(trace)
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[_Noted]] = {}
@@ -299,7 +300,8 @@ class Delivery:
 
         The records concerned were lost; or a group got a record twice because its position was
         among lost ones, so that auto.offset.reset sent it back; or the partitions of the offsets
-        topic of all groups concerned lost records before; or a coordinator lost an epoch.
+        topic of all groups concerned lost records before; or an epoch, or a sequence, was given
+        twice.
         """
         reasons = [
             loss.reason
@@ -312,6 +314,7 @@ class Delivery:
             legal = lost if lost and all(lost) else []
         if name == "lost-write" and not legal:
             again = self._given_again.excuse(key, noted.record_id)
+            again = again or self._given_back.excuse(key, noted.record_id)
             legal = [again] if again else []
         cause = reasons[0] if reasons else WEAK if noted.weak else ""
         return legal[0] if legal else "", cause

@@ -60,7 +60,7 @@ from tests.analysis.reader_cases import (
     RETENTION_CASES,
 )
 from tests.analysis.story_cases import SPEC, STORY_CASES
-from tests.scenarios.transaction_cases import EXCUSES, RESTING, STORIES, TAKEN, excused
+from tests.scenarios.transaction_cases import BACK, EXCUSES, RESTING, STORIES, TAKEN, excused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -234,7 +234,7 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     **AUDIT_CASES,
     **{
         f"transactions: {name}": (rows, dict.fromkeys(expected, 1))
-        for name, (rows, expected) in (STORIES | RESTING).items()
+        for name, (rows, expected) in (STORIES | RESTING | BACK).items()
     },
 }  # fmt: skip
 

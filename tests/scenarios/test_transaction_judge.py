@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.source import Loss
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
 from tests.scenarios.fact_makers import FakeTrace
-from tests.scenarios.transaction_cases import ATTEMPTS, EXCUSES, RESTING, STORIES, Rows, excused
+from tests.scenarios.transaction_cases import (
+    ATTEMPTS,
+    BACK,
+    EXCUSES,
+    RESTING,
+    STORIES,
+    Rows,
+    excused,
+)
 
 OTHERS = ("duplicate",)
 """Anomalies that other judges find."""
@@ -38,3 +47,15 @@ def test_a_legal_loss_explains_what_rested_on_it_alone(name: str) -> None:
     rows, (good, bad) = excused(name), EXCUSES[name]
     assert [judge(rows, each) for each in good] == [{}] * len(good)
     assert all(judge(rows, each) for each in bad)
+
+
+@pytest.mark.parametrize("name", BACK)
+def test_a_sequence_that_was_given_back_explains_the_records_that_repeat_it_alone(
+    name: str,
+) -> None:
+    rows, expected = BACK[name]
+    trace = FakeTrace()
+    delivery = Delivery(trace, lambda _key: [])
+    trace.record(rows)
+    lost = {each.name: each.count for each in delivery.finish() if not each.expected}
+    assert judge(rows) | lost == expected

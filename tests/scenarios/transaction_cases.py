@@ -6,6 +6,7 @@ A story is a list of (node, fact) and the anomalies that it shows, each with its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kafkasim.model import facts
@@ -55,8 +56,10 @@ def completed() -> Rows:
     return [("broker-2", fact)]
 
 
-def appended(base: int, *ids: int, pid: int = 7, epoch: int = 0, topic: str = T) -> Rows:
-    fact = facts.Appended(topic, 0, 0, base, base + len(ids), pid, epoch, 0, ids)
+def appended(
+    base: int, *ids: int, pid: int = 7, epoch: int = 0, topic: str = T, sequence: int = 0
+) -> Rows:
+    fact = facts.Appended(topic, 0, 0, base, base + len(ids), pid, epoch, sequence, ids)
     return [("broker-1", fact)]
 
 
@@ -303,6 +306,63 @@ TAKEN: dict[str, tuple[Rows, Losses, Losses]] = {
     ),
 }  # fmt: skip
 """Stories of a record that was acknowledged, and is in no log."""
+
+
+def failed(*ids: int, error: str = "NOT_LEADER_OR_FOLLOWER", may_be: bool = True) -> Rows:
+    return [("producer-1", facts.SendFailed(T, 0, ids, error, may_be, 1000, 1))]
+
+
+def acked(base: int, *ids: int, epoch: int = 0, sequence: int = 0) -> Rows:
+    return [("producer-1", facts.Acked(T, 0, base, ids, -1, 7, epoch, sequence, 1000, 1))]
+
+
+def given_back(
+    late: Rows,
+    *after: tuple[str, Any],
+    before: Sequence[tuple[str, Any]] = (),
+    asked: bool = True,
+    ids: tuple[int, ...] = (102, 103),
+    end: str = "aborted",
+    epoch: int = 0,
+) -> Rows:
+    """A batch fails late, in an abort or commit; the next transaction's is taken for it."""
+    return [
+        *TOPICS, *begun(), *sent(100, 101), *appended(0, 100, 101), *before, *ending(asked), *late,
+        *ending(False), *decided(False), *ended(end), *marker(2, False),
+        *begun(1, epoch), *sent(*ids, number=1), *after, *ending(True, 1),
+        *acked(0, *ids, epoch=epoch), *decided(), *ended("committed", 1), *marker(3, True, epoch),
+        *final((0, (100, 101), 7), (2, (), 7), (3, (), 7)),
+    ]  # fmt: skip
+
+
+LOST_TWO = {"lost-write": 2, "torn-transaction": 2}
+LATE = failed(100, 101)
+BACK: dict[str, tuple[Rows, dict[str, int]]] = {
+    # story: rows, and what is not explained
+    "given back during a commit": (given_back(LATE), {}),
+    "given back during an abort": (given_back(LATE, asked=False), {}),
+    "given back, and a loss beside it": (
+        given_back(LATE, *sent(104, number=1), *appended(3, 104, sequence=2),
+                   *acked(3, 104, sequence=2)),
+        {"lost-write": 1, "torn-transaction": 1}),
+    "given back, and another record of the transaction was never acknowledged": (
+        given_back(LATE, *sent(104, number=1)), {"torn-transaction": 1}),
+    "not given back: it failed before the end was asked for": (
+        given_back([], before=LATE), LOST_TWO),
+    "not given back: it expired": (given_back(failed(100, 101, error="TIMED_OUT")), LOST_TWO),
+    "not given back: no broker had appended it": (
+        given_back(failed(100, 101, may_be=False)), LOST_TWO),
+    "not given back: another batch failed": (given_back(failed(98, 99)), LOST_TWO),
+    "not given back: the batch had more records": (
+        given_back(LATE, ids=(102,)), {"lost-write": 1, "torn-transaction": 1}),
+    "not given back: a new epoch": (given_back(LATE, epoch=1), LOST_TWO),
+    "not given back: the transaction did not end aborted": (
+        given_back(LATE, end="fenced"), LOST_TWO),
+    "not given back: another batch has had the sequence since": (
+        given_back(LATE, *appended(3, 90, 91)), LOST_TWO),
+}  # fmt: skip
+"""Stories of an acknowledged batch with the sequence of an aborted one, for the judges of delivery
+and of transactions."""
 
 
 def excused(story: str) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkasim.analysis.checks.base import AT_END, HOME, NO_SPOTS, about, offending, spot
+from kafkasim.analysis.checks.transactions.given_back import GIVEN_BACK
 
 DECIDER = """
     LEFT JOIN (SELECT run, transactional_id, topic_id AS decider, partition AS decider_partition
@@ -66,7 +67,7 @@ _FATES = ("committed", "aborted", "open")
 TORN = offending(
     # Some records or offsets of a transaction are readable and others are not.
     f"""
-    SELECT run, topic_id, partition, seq, story, spots FROM (
+    SELECT run, topic_id, partition, seq, story, spots, false AS back FROM (
         SELECT run, transactions.begun AS seq, outcome,
                IF(outcome = 'aborted' AND aborted IS NULL, committed, aborted) AS first,
                format_string('%s (%s) is aborted in part', transactions.story, outcome) AS story,
@@ -89,7 +90,7 @@ TORN = offending(
     UNION ALL
     SELECT run, topic_id, partition, begun,
            format_string('%s committed without record %d', story, record_id),
-           concat(coalesce(places, {NO_SPOTS}), array({_EPOCH}))
+           concat(coalesce(places, {NO_SPOTS}), array({_EPOCH})), coalesce(back, false)
     FROM (SELECT run, begun, topic_id, partition, record_id FROM transaction_rows
           WHERE what = 'sent')
     JOIN transactions USING (run, begun)
@@ -100,12 +101,14 @@ TORN = offending(
     }) AS places
                FROM placed_records GROUP BY run, begun, topic_id, partition, record_id)
         USING (run, begun, topic_id, partition, record_id) {GIVEN} {DECIDER}
+    LEFT JOIN (SELECT *, true AS back FROM given_back_records)
+        USING (run, topic_id, partition, record_id, begun)
     LEFT ANTI JOIN final_fates USING (run, topic_id, partition, record_id, begun)
     WHERE outcome = 'committed'
     UNION ALL
     SELECT run, CAST(NULL AS STRING), CAST(NULL AS BIGINT), begun,
            format_string('%s committed without offset %d', story, wanted),
-           array({spot("home", "home_partition", after="begun")}, {_DECIDED})
+           array({spot("home", "home_partition", after="begun")}, {_DECIDED}), false
     FROM (SELECT run, begun, group, topic, partition, max_by(offset, seq) AS wanted
           FROM transaction_rows WHERE what = 'offset' GROUP BY run, begun, group, topic, partition)
     JOIN transactions USING (run, begun)
@@ -123,7 +126,7 @@ TORN = offending(
                          = array('PrepareCommit'), false)""",
     "'torn-transaction'",
     "'%s', story",
-    place=about(shown=AT_END, spots="spots"),
+    place=about(shown=AT_END, spots="spots", excused=GIVEN_BACK),
 )
 
 ZOMBIE = offending(

@@ -1,14 +1,23 @@
-"""Records that a broker took for a duplicate, because their producer's epoch was given twice.
+"""Records that a broker took for a duplicate: their epoch was given twice, or their sequence.
 
-A coordinator that has legally lost an epoch of a transactional id gives it out again. A leader that
-remembers a batch of the first producer under the same epoch and sequence takes a batch of the
-second one for it, and acknowledges what it does not append
+An epoch that was given twice. A coordinator that has legally lost an epoch of a transactional id
+gives it out again. A leader that remembers a batch of the first producer under the same epoch and
+sequence takes a batch of the second one for it, and acknowledges what it does not append
 (ProducerStateEntry.findDuplicateBatch). Nothing else is explained: the last batch that was appended
 under the batch's id, epoch and sequence is another one, and the loss lies between the row in which
 the epoch was first told and the acknowledgement.
+
+A sequence that was given back (``model/KAFKA.md``, 4.4, hole 4). A batch that is in the log fails
+late, while its transaction is ending. The producer lowers its next sequence, and asks for no new
+epoch (TransactionManager.maybeTransitionToErrorState while isCompleting). A later transaction's
+batch of as many records has the same epoch and sequences, and the leader acknowledges it with the
+aborted one's offset. Nothing needs to be lost for that. :class:`GivenBack` explains a record only
+if the trace shows each of these steps.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
@@ -16,6 +25,9 @@ from kafkasim.scenarios.judging.transactions.footing import Footing
 
 Batch = tuple[PartitionKey, int, int, int]
 """Partition, producer id, epoch and first sequence."""
+
+GIVEN_BACK = "given-back-sequence"
+"""The excuse of what :class:`GivenBack` explains."""
 
 
 class GivenAgain:
@@ -63,6 +75,96 @@ class GivenAgain:
         given = self._given.get((id_, fact.producer_id, fact.producer_epoch), -1)
         for record_id in fact.record_ids:
             self._taken[key, record_id] = (id_, given, seq)
+
+
+@dataclass(slots=True)
+class _Open:
+    """The last transaction of a producer id."""
+
+    node: str
+    producer_epoch: int
+    begun: int  # the row in which it began, as the next one
+    ended: int = -1  # −1: it has not
+    ending: bool = False  # its commit or abort was asked for
+    failed: dict[PartitionKey, int] = field(default_factory=dict)
+    """The lowest first sequence of an appended batch that failed late, by partition"""
+
+
+class GivenBack:
+    """Follows the sequences of transactional producers; without one it costs nothing."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self._trace = trace
+        self._ids: dict[tuple[str, str], int] = {}  # (node, transactional id) -> producer id
+        self._open: dict[int, _Open] = {}  # by producer id
+        self._appended: dict[Batch, tuple[int, tuple[int, ...]]] = {}  # the last append: row, ids
+        self._back: dict[tuple[PartitionKey, int, int], list[tuple[int, int, int]]] = {}
+        """By partition, producer id and epoch, of each aborted transaction that gave sequences
+        back: the lowest of them, and the rows of its begin and end"""
+        self._taken: dict[tuple[PartitionKey, int], list[int]] = {}
+        """By partition and record id: the begins of the transactions whose batch was not stored"""
+        trace.subscribe(facts.TransactionBegun, self._on_begun)
+
+    def excuse(self, key: PartitionKey, record_id: int, begun: int | None = None) -> str:
+        """Return :data:`GIVEN_BACK` if a record, of a transaction, was taken for an aborted one."""
+        taken = self._taken.get((key, record_id), [])
+        return GIVEN_BACK if taken and (begun is None or begun in taken) else ""
+
+    def _on_begun(self, seq: int, _t: int, node: str, fact: facts.TransactionBegun) -> None:
+        if not self._open:
+            self._trace.subscribe(facts.Appended, self._on_appended)
+            self._trace.subscribe(facts.SendFailed, self._on_failed)
+            self._trace.subscribe(facts.TransactionEnding, self._on_ending)
+            self._trace.subscribe(facts.TransactionEnded, self._on_ended)
+            self._trace.subscribe(facts.Acked, self._on_acked)
+        self._ids[node, fact.transactional_id] = fact.producer_id
+        self._open[fact.producer_id] = _Open(node, fact.producer_epoch, seq)
+
+    def _on_appended(self, seq: int, _t: int, _node: str, fact: facts.Appended) -> None:
+        if fact.record_ids and fact.producer_id in self._open:
+            self._appended[_batch(fact)] = (seq, fact.record_ids)
+
+    def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.SendFailed) -> None:
+        """Note a sequence that was given back; a batch that expired keeps its own."""
+        if not fact.indeterminate or fact.error == "TIMED_OUT":
+            return
+        late = {
+            producer_id: each
+            for producer_id, each in self._open.items()
+            if each.node == node and each.ending and each.ended < 0
+        }
+        for (key, producer_id, epoch, sequence), (row, ids) in (
+            self._appended.items() if late else ()
+        ):
+            of = late.get(producer_id)
+            if of is None or (epoch, ids) != (of.producer_epoch, fact.record_ids):
+                continue
+            if key == (fact.topic_id, fact.partition) and row > of.begun:
+                of.failed[key] = min(sequence, of.failed.get(key, sequence))
+
+    def _on_ending(self, _seq: int, _t: int, node: str, fact: facts.TransactionEnding) -> None:
+        self._open[self._ids[node, fact.transactional_id]].ending = True
+
+    def _on_ended(self, seq: int, _t: int, node: str, fact: facts.TransactionEnded) -> None:
+        producer_id = self._ids[node, fact.transactional_id]
+        ended = self._open[producer_id]
+        ended.ended = seq
+        for key, lowest in ended.failed.items() if fact.outcome == "aborted" else ():
+            producer = (key, producer_id, ended.producer_epoch)
+            self._back.setdefault(producer, []).append((lowest, ended.begun, seq))
+
+    def _on_acked(self, _seq: int, _t: int, _node: str, fact: facts.Acked) -> None:
+        key = (fact.topic_id, fact.partition)
+        back = self._back.get((key, fact.producer_id, fact.producer_epoch))
+        if not back:
+            return
+        row, ids = self._appended.get(_batch(fact), (-1, ()))
+        now = self._open[fact.producer_id]
+        if len(ids) == len(fact.record_ids) and now.ended < 0 and any(
+            lowest <= fact.base_sequence and begun < row < ended for lowest, begun, ended in back
+        ):  # fmt: skip
+            for record_id in fact.record_ids:
+                self._taken.setdefault((key, record_id), []).append(now.begun)
 
 
 def _batch(fact: facts.Appended | facts.Acked) -> Batch:

@@ -15,6 +15,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
+from kafkasim.scenarios.judging.transactions.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.ledger import NEVER, Ledger, Transaction
 from kafkasim.scenarios.judging.transactions.outputs import Outputs
@@ -55,6 +56,7 @@ class Transactions:
     def __init__(self, trace: FactSource, holes: Holes, losses: Losses) -> None:
         self._holes = holes
         self._footing = Footing(trace, losses)
+        self._given_back = GivenBack(trace)
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger, holes)
         self._outputs = Outputs(trace, self._ledger, self._footing)
@@ -240,7 +242,8 @@ class Transactions:
                     continue
                 spots = [Spot(key, at, at + 1, row) for at, row in places]
                 spots.append(self._epoch_given(transaction, transaction))
-                self._note("torn-transaction", key, detail, -1, record_id, spots=spots)
+                why = self._given_back.excuse(key, record_id, transaction.begun)
+                self._note("torn-transaction", key, detail, -1, record_id, spots=spots, why=why)
             completing = self._is_completing(transaction)
             for place, offset in transaction.offsets.items():
                 if not completing and self._committed.get(place, -1) < offset:
