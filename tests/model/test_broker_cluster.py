@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafkasim.model.effects import Exit
@@ -190,6 +192,14 @@ def test_metadata_creates_topics_and_find_coordinator_the_offsets_topic(cluster:
     found = cluster.ask("broker-2", FindCoordinatorRequest("billing"))
     assert found.error is NONE
     assert found.address == f"broker-{found.node_id}"
+
+
+def test_metadata_names_a_live_broker_as_the_controller(cluster: Cluster) -> None:
+    assert cluster.ask("broker-3", MetadataRequest(())).controller_id == 3
+    brokers = cluster.broker(3).loader.image.brokers
+    for fenced, named in ((3, 1), (1, 2), (2, -1)):
+        brokers[fenced] = replace(brokers[fenced], fenced=True)
+        assert cluster.ask("broker-3", MetadataRequest(())).controller_id == named
 
 
 def test_producer_ids_come_in_blocks(cluster: Cluster) -> None:

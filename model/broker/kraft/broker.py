@@ -133,11 +133,18 @@ class Broker(BrokerProcess):
     def _controller_access(self, timeout_ms: int) -> ControllerAccess:
         """Return the way to the controller: requests are forwarded (ForwardingManager, KIP-590).
 
-        Metadata names this broker, as any broker can forward. Kafka names a random one that is
-        alive (KRaftMetadataCache.getControllerId).
+        Any broker can forward, so Metadata names a live one (KRaftMetadataCache.getControllerId).
+        Kafka takes a random one; here it is this broker, or if that is fenced the first live one.
         """
         link = self._link("forwarding", timeout_ms, RETRY_TIMEOUT_MS)
-        return ControllerAccess(link, link, link, lambda: self.incarnation.broker_id)
+        return ControllerAccess(link, link, link, self._forwarder)
+
+    def _forwarder(self) -> int:
+        brokers = self.loader.image.brokers
+        mine = brokers.get(self.broker_id)
+        if mine is not None and not mine.fenced:
+            return self.broker_id
+        return min((number for number, each in brokers.items() if not each.fenced), default=-1)
 
     def _publish_metadata(self) -> None:
         """Let the parts hear of new metadata. A controller beside this broker takes snapshots."""

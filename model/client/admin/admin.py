@@ -1,7 +1,7 @@
 """The admin client: the part of Kafka's KafkaAdminClient that builds and operates clusters.
 
 The client asks for metadata before its first request. A request goes to the least loaded node, or
-to the broker that Metadata names as the controller (``nodes.py``). In KRaft mode that is a random
+to the broker that Metadata names as the controller (``nodes.py``). In KRaft mode that is a live
 broker, which forwards what the controller must serve.
 
 A request that gets no response is sent again, and so is one that fails as a whole with a retriable

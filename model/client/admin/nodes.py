@@ -7,7 +7,7 @@ handleNotControllerError. No call is sent before Metadata has named the brokers
 Metadata names the controller, too. While it names none, the calls that need one wait, and the
 metadata is asked for again after retry.backoff.ms. After NOT_CONTROLLER the client forgets the
 controller, asks for metadata and sends the call again after its backoff. A broker's cache may still
-name the old controller. With KRaft Metadata names a random live broker, and any broker forwards.
+name the old controller. With KRaft Metadata names a live broker, and any broker forwards.
 """
 
 from __future__ import annotations
