@@ -308,12 +308,14 @@ TAKEN: dict[str, tuple[Rows, Losses, Losses]] = {
 """Stories of a record that was acknowledged, and is in no log."""
 
 
-def failed(*ids: int, error: str = "NOT_LEADER_OR_FOLLOWER", may_be: bool = True) -> Rows:
-    return [("producer-1", facts.SendFailed(T, 0, ids, error, may_be, 1000, 1))]
+def failed(
+    *ids: int, error: str = "NOT_LEADER_OR_FOLLOWER", may_be: bool = True, topic: str = T
+) -> Rows:
+    return [("producer-1", facts.SendFailed(topic, 0, ids, error, may_be, 1000, 1))]
 
 
-def acked(base: int, *ids: int, epoch: int = 0, sequence: int = 0) -> Rows:
-    return [("producer-1", facts.Acked(T, 0, base, ids, -1, 7, epoch, sequence, 1000, 1))]
+def acked(base: int, *ids: int, epoch: int = 0, sequence: int = 0, topic: str = T) -> Rows:
+    return [("producer-1", facts.Acked(topic, 0, base, ids, -1, 7, epoch, sequence, 1000, 1))]
 
 
 def given_back(
@@ -335,6 +337,17 @@ def given_back(
     ]  # fmt: skip
 
 
+def output_again(late: Rows) -> Rows:
+    """A processor writes the output of an input again, after its first transaction failed late."""
+    return [
+        *INPUT, *begun(), *sent(100, topic=OUT), *appended(0, 100, topic=OUT), *ending(True),
+        *late, *ending(False), *decided(False), *ended("aborted"), *marker(1, False, topic=OUT),
+        *begun(1), *sent(100, number=1, topic=OUT), *ending(True, 1), *acked(0, 100, topic=OUT),
+        *decided(), *ended("committed", 1), *marker(2, True, topic=OUT), *INPUT_LOG,
+        *final((0, (100,), 7), (1, (), 7), (2, (), 7), topic=OUT),
+    ]  # fmt: skip
+
+
 LOST_TWO = {"lost-write": 2, "torn-transaction": 2}
 LATE = failed(100, 101)
 BACK: dict[str, tuple[Rows, dict[str, int]]] = {
@@ -347,6 +360,10 @@ BACK: dict[str, tuple[Rows, dict[str, int]]] = {
         {"lost-write": 1, "torn-transaction": 1}),
     "given back, and another record of the transaction was never acknowledged": (
         given_back(LATE, *sent(104, number=1)), {"torn-transaction": 1}),
+    "given back by a processor": (output_again(failed(100, topic=OUT)), {}),
+    "not given back by a processor: it expired": (
+        output_again(failed(100, error="TIMED_OUT", topic=OUT)),
+        {"lost-output": 1, "torn-transaction": 1}),
     "not given back: it failed before the end was asked for": (
         given_back([], before=LATE), LOST_TWO),
     "not given back: it expired": (given_back(failed(100, 101, error="TIMED_OUT")), LOST_TWO),

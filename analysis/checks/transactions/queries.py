@@ -265,7 +265,7 @@ OUTPUTS = offending(
         UNION ALL
         SELECT run, topic_id, partition, record_id, group, 'lost-output',
                format_string('%s committed past record %d at offset %d without an output', group,
-                             record_id, offset), offset, ''
+                             record_id, offset), offset, {GIVEN_BACK}
         FROM (SELECT run, topic_id, partition, record_id, offset FROM final_states
               WHERE state = 'committed')
         JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated) USING (run, topic_id)
@@ -276,6 +276,10 @@ OUTPUTS = offending(
               WHERE reason != 'none' GROUP BY run, topic_id, partition, group)
             USING (run, topic_id, partition, group)
         LEFT ANTI JOIN written USING (run, group, record_id)
+        LEFT JOIN (SELECT DISTINCT run, topic AS output, record_id, true AS back
+                   FROM given_back_records
+                   JOIN (SELECT DISTINCT run, topic_id, topic FROM TopicCreated)
+                       USING (run, topic_id)) USING (run, output, record_id)
         WHERE array_contains(topics, topic) AND offset >= first AND offset < end)
     SELECT run, topic_id, partition, record_id AS seq, name, array(group) AS groups, story, excused,
            concat(coalesce(places, {NO_SPOTS}), coalesce(decisions, {NO_SPOTS}),

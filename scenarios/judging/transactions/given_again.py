@@ -17,6 +17,7 @@ if the trace shows each of these steps.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from kafkasim.model import facts
@@ -109,6 +110,13 @@ class GivenBack:
         """Return :data:`GIVEN_BACK` if a record, of a transaction, was taken for an aborted one."""
         taken = self._taken.get((key, record_id), [])
         return GIVEN_BACK if taken and (begun is None or begun in taken) else ""
+
+    def excuse_in(self, topic_ids: Collection[str], record_id: int) -> str:
+        """Return :data:`GIVEN_BACK` if it was taken for an aborted one in one of the topics."""
+        for (topic_id, _), of in self._taken:
+            if of == record_id and topic_id in topic_ids:
+                return GIVEN_BACK
+        return ""
 
     def _on_begun(self, seq: int, _t: int, node: str, fact: facts.TransactionBegun) -> None:
         if not self._open:

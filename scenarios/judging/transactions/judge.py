@@ -59,7 +59,7 @@ class Transactions:
         self._given_back = GivenBack(trace)
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger, holes)
-        self._outputs = Outputs(trace, self._ledger, self._footing)
+        self._outputs = Outputs(trace, self._ledger, self._footing, self._given_back)
         self._committed_readers: dict[tuple[str, str], None] = {}  # by node and group
         self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
         self._told: dict[str, list[tuple[int, str]]] = {}  # id -> its states, with their rows

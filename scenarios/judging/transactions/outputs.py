@@ -17,6 +17,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.invariants.traced import coordinator_partition
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.footing import END, Footing, Spot
+from kafkasim.scenarios.judging.transactions.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.ledger import Ledger
 
 Finding = tuple[str, PartitionKey, str, int, int, str, list[Spot], str]
@@ -101,9 +102,12 @@ class Answers:
 class Outputs:
     """The processors of a run, and how far their groups are."""
 
-    def __init__(self, trace: FactSource, ledger: Ledger, footing: Footing) -> None:
+    def __init__(
+        self, trace: FactSource, ledger: Ledger, footing: Footing, given_back: GivenBack
+    ) -> None:
         self._trace = trace
         self._ledger = ledger
+        self._given_back = given_back
         self._footing = footing
         self._answers = Answers(trace)
         self.processors: dict[tuple[str, tuple[str, ...], str], None] = {}  # (group, topics, topic)
@@ -155,6 +159,7 @@ class Outputs:
         visible: dict[PartitionKey, dict[int, int]],
         written: dict[int, list[tuple[PartitionKey, int]]],
     ) -> Iterator[Finding]:
+        outputs = [topic_id for topic_id, name in self._names.items() if name == output]
         for key, records in visible.items():
             name = self._names.get(key[0], "")
             if name not in topics:
@@ -167,7 +172,8 @@ class Outputs:
                     detail += " without an output"
                     spots = self._of_output(output, record_id)
                     spots += [Spot(key, offset, offset + 1), *self._of_resets(group, topics)]
-                    yield "lost-output", key, detail, offset, record_id, group, spots, ""
+                    why = self._given_back.excuse_in(outputs, record_id)
+                    yield "lost-output", key, detail, offset, record_id, group, spots, why
 
     def _of_output(self, output: str, record_id: int) -> list[Spot]:
         """Return where an output was written, with the markers behind it, and who decided on it.
