@@ -2,8 +2,8 @@
 
 Kafka forgets offsets after a week and a producer after a day, a coordinator reads five megabytes at
 once, a producer tries for two minutes. What happens beyond such a limit never happens in a short
-run, so some seeds lower one or two of them until a run gets there. A limit stays above what Kafka
-needs to keep its promises: a producer's state outlives its retries.
+run, so some seeds lower one or two of them until a run gets there. A limit is not drawn where Kafka
+needs it to keep its promises: an idempotent producer's state must outlive its retries.
 
 Left out: a max.poll.interval.ms below the session. A member that does not send its SyncGroup within
 it is removed from a stable group (GroupMetadataManager.schedulePendingSync), which the judges of
@@ -70,10 +70,12 @@ def forgotten_producers(rng: random.Random, data: dict[str, Any]) -> None:
     """Logs forget producers that are silent for seconds.
 
     Without the state a log takes a batch again that comes late, so producers that are idempotent
-    alone keep Kafka's day; each transaction has a verification or an epoch of its own.
+    alone keep Kafka's day. A transaction's late batch is refused by verification, or for its epoch
+    (KIP-890), which 2.8 does not have.
     """
     producers = [each for each in data["workload"] if each["kind"] == "producer"]
-    if any("transactional-id" not in each for each in producers):
+    old = data["cluster"].get("kafka-version") == "2.8-zk"
+    if old or any("transactional-id" not in each for each in producers):
         return
     config = data["cluster"]["config"]
     config["producer.id.expiration.ms"] = rng.choice((1500, 3000))
