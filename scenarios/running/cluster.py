@@ -26,7 +26,7 @@ from kafkasim.scenarios.judging.source import FactSource
 from kafkasim.scenarios.language.nodes import controller_hosts, controller_id
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.client_hosts import ClientHosts
-from kafkasim.scenarios.running.node_settings import NodeSettings, told
+from kafkasim.scenarios.running.node_settings import NodeSettings, time_limit, told
 from kafkasim.scenarios.variants.rules import Rules
 from kafkasim.sim.host.lifecycle import Host
 from kafkasim.sim.world import World
@@ -164,7 +164,7 @@ class Cluster:
                 ("minSessionTimeout", config.min_session_timeout_ms),
                 ("maxSessionTimeout", config.max_session_timeout_ms),
             )
-            peer.out.extend([facts.TimeLimit(key, limit * 1000) for key, limit in limits])
+            peer.out.extend([time_limit(key, limit) for key, limit in limits])
             return peer
 
         host = self.world.add_host(name, rack=rack or "rack-0")

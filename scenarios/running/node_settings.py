@@ -20,6 +20,9 @@ TIME_LIMITS = (
 )  # fmt: skip
 """The settings that judges of waits compare with; a process tells those that it has."""
 
+FOREVER_US = 2**62
+"""Longer than any run, and with room for judges to add to it"""
+
 Started = TypeVar("Started", bound=Process)
 
 UNCHANGED = NodeTable.model_validate({})
@@ -103,8 +106,13 @@ class NodeSettings:
 def told(config: Config, process: Started) -> Started:
     """Let a process tell the time limits of its configuration when it starts; return it."""
     known = config.properties()
-    process.out.extend([TimeLimit(key, known[key] * 1000) for key in TIME_LIMITS if key in known])
+    process.out.extend([time_limit(key, known[key]) for key in TIME_LIMITS if key in known])
     return process
+
+
+def time_limit(config: str, limit_ms: int) -> TimeLimit:
+    """Return the fact of a time limit. Kafka's longest ones have more µs than an int64 holds."""
+    return TimeLimit(config, min(limit_ms * 1000, FOREVER_US))
 
 
 def properties_text(config: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

@@ -12,6 +12,7 @@ from kafkasim.model.config import BrokerConfig, ConfigError
 from kafkasim.scenarios.cli import invoke
 from kafkasim.scenarios.language import library
 from kafkasim.scenarios.language.spec import ScenarioError, override, parse
+from kafkasim.scenarios.running.runner import run
 
 FULL: dict[str, Any] = {
     "name": "full",
@@ -212,3 +213,12 @@ def test_a_group_subscribes_to_topics_or_to_a_pattern(key: str) -> None:
     allowed = f"workload.1.{key}: does not go with topics; allowed: either of them"
     with pytest.raises(ScenarioError, match=allowed):
         parse(scenario, "both")
+
+
+@pytest.mark.parametrize("mode", ["kraft", "zookeeper"])
+def test_the_longest_times_that_kafka_takes_run(mode: str, tmp_path: Path) -> None:
+    """Mutant 132518: a trace has times in µs, of which Kafka's longest has too many for int64."""
+    forever = {"replica.lag.time.max.ms": 2**63 - 1, "request.timeout.ms": 2**31 - 1}
+    cluster = {"mode": mode, "brokers": 1, "config": forever}
+    data = {"name": "x", "claim": "c", "duration": "1s", "cluster": cluster}
+    assert run(parse(data, "x"), 0, tmp_path).verdict == "pass"
