@@ -176,6 +176,21 @@ DELETION_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [topic(), *keyed(0, "a"), *keyed(1, "a", gone=(1,)), *keyed(2, "a"), mark(3),
          positioned(0), polled([0], [100]), cleaned(1, 2, end=3, began=5), polled([2], [102])],
         {}),
+    "a deletion was removed too early, and a reader went back from an earlier one": (
+        [topic(), *keyed(0, "a"), *keyed(1, "a", "a", gone=(1, 2)), *keyed(3, "b"), mark(4),
+         positioned(0), polled([0, 1], [100, 101]), cleaned(end=4, began=5),
+         cleaned(1, 3, end=4, began=505), positioned(0, "seek"), polled([0, 3], [100, 103])],
+        {"LATEST": 1, "duplicate": 1, "lost-deletion": 1}),
+    "a deletion was removed too early, and the reader came back from a later value": (
+        [*READ_VALUE[:7], *keyed(3, "a"), mark(4), positioned(3), polled([3], [103]),
+         cleaned(end=3, began=5), EARLY, positioned(1, "seek"), polled([2], [102])],
+        {"LATEST": 1, "lost-deletion": 1}),
+    "a deletion was removed too early, and a reader without a position passed it": (
+        [*READ_VALUE[:-3], cleaned(end=3, began=5), EARLY, polled([0, 2], [100, 102])],
+        {"LATEST": 1, "lost-deletion": 1}),
+    "a deletion was removed too early, and a reader that had lost its position passed it": (
+        [*READ_VALUE, EARLY, positioned(-1, "none"), polled([0, 2], [100, 102])],
+        {"LATEST": 1, "duplicate": 1, "lost-deletion": 1}),
     "a deletion was removed behind its delete horizon": (
         [*READ_VALUE, cleaned(1, 2, end=3, began=1005), polled([2], [102])], {}),
 }  # fmt: skip

@@ -76,8 +76,10 @@ _EARLY = f"""
     WHERE removed_us < until_us"""
 
 _PASSES = """
-    -- From which offset a member went on with each poll, and where it got.
-    SELECT run, topic_id, partition, group, seq, t_us, offsets, before, after FROM (
+    -- From which offset a member went on with each poll, and where it got. Without a position, it
+    -- went on from the first record that it got.
+    SELECT run, topic_id, partition, group, seq, t_us, offsets, after,
+           coalesce(before, element_at(offsets, 1)) AS since FROM (
         SELECT *, lag(after) OVER (
                    PARTITION BY run, topic_id, partition, group, member_id ORDER BY seq) AS before
         FROM (SELECT run, topic_id, partition, group, member_id, seq, t_us, offsets,
@@ -89,21 +91,22 @@ _PASSES = """
     WHERE offsets IS NOT NULL"""
 
 LOST_DELETION = offending(
-    # A group had a value, passed the place of its tombstone, and did not get that, which had been
-    # removed before its delete horizon; nor was the horizon past by then.
+    # What a group got last of a key was a value. It passed the place of the key's tombstone and did
+    # not get that, which had been removed before its delete horizon; nor was the horizon past by
+    # then.
     f"""
     SELECT run, topic_id, partition, group, offset, key, seq
     FROM (SELECT passes.*, early.offset, key
           FROM ({_EARLY}) AS early JOIN ({_PASSES}) AS passes
               ON early.run = passes.run AND early.topic_id = passes.topic_id
                  AND early.partition = passes.partition AND removed_at < seq AND t_us < until_us
-                 AND before <= offset AND offset < after AND NOT array_contains(offsets, offset))
+                 AND since <= offset AND offset < after AND NOT array_contains(offsets, offset))
     JOIN (SELECT run, topic_id, partition, group, key, tombstone, offset AS got, seq AS read
           FROM polled_records JOIN ({RECORDS}) USING (run, topic_id, partition, offset))
         USING (run, topic_id, partition, group, key)
-    WHERE got < offset AND read <= seq
+    WHERE read < seq OR read = seq AND got < offset
     GROUP BY run, topic_id, partition, group, offset, key, seq
-    HAVING NOT max_by(tombstone, got)""",
+    HAVING NOT max_by(tombstone, struct(read, got))""",
     "'lost-deletion'",
     "'group %s keeps the value of %s: its deletion at offset %d was removed before its delete"
     " horizon', group, key, offset",

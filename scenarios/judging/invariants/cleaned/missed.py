@@ -3,12 +3,14 @@
 missed-deletion, an observation: the group passes the place of the tombstone once a cleaner has
 removed that. delete.retention.ms was shorter than the group's lag, which Kafka allows.
 
-lost-deletion, an anomaly: it does so within delete.retention.ms of the first cleaning that met the
-tombstone. KIP-534 promises each reader that time (KAFKA-4545, B88). The bound has no slack. A
+lost-deletion, an anomaly: it does so before delete.retention.ms have gone by since the first
+cleaning that met the tombstone. KIP-534 promises each reader that time (KAFKA-4545, B88). A
 cleaning removes a tombstone only if it began at the batch's delete horizon or later, and the
 horizon is delete.retention.ms behind the begin of a cleaning that met the batch: on the broker that
 removes it, or on one from which that copied the batch. The earliest of these horizons is the bound.
-The clock of the broker that removes it counts on from there to the reader's poll.
+No fact tells the time of a begin on the simulation's clock. So what was left until the horizon when
+the cleaning that removed the tombstone began is counted from the swap of its segments. That makes
+the bound later by the duration of this cleaning, and blames none that began at the horizon.
 
 A tombstone that gave way to a later record of its key is not missed, nor is an aborted one.
 """
