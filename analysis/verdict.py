@@ -30,6 +30,10 @@ RUN_CHECK = "run"
 UNCLEAN = "unclean-election"
 """The reason of a loss that the topic's configuration allows."""
 
+FORGOTTEN = "forgotten-expansion"
+"""The reason of a loss that follows when a leader does not wait for a member of the ISR. Until it
+learns of that, its cleaner also removes records for later ones that are lost (LATEST)."""
+
 FROM_RECORDS = ("lost-write", "unseen", "inconsistent-offsets", "nonmonotonic-send")
 """Anomalies at lost offsets that follow when the partition itself loses committed records, in a
 way that Kafka allows: the records are gone, and their offsets are used for others. Nothing else is
@@ -339,6 +343,8 @@ def _explains(loss: Loss, found: CheckFinding) -> bool:
         return False
     if found.anomaly == "ACKED":
         return loss.seq == place.shown
+    if found.anomaly == "LATEST":
+        return loss.reason == FORGOTTEN and loss.seq < place.shown
     if found.anomaly in FROM_RECORDS:
         begun = place.batch_us is None or place.batch_us < loss.t_us
         return begun and _covers(loss, place.offset) and loss.seq < place.shown

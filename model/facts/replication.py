@@ -196,6 +196,20 @@ class IsrProposed:
 
 
 @value
+class ExpansionForgotten:
+    """Metadata that repeats a change put the ISR known before in place of a pending expansion.
+
+    The leader tells it again, without members, once newer metadata or an answer has told the ISR.
+    """
+
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    partition_epoch: int  # of the metadata, or of the answer
+    replica_ids: tuple[int, ...]  # that may be in the ISR and hold back no high watermark
+
+
+@value
 class IsrChanged:
     """A leader's change of the ISR succeeded (IsrShrinksPerSec, IsrExpandsPerSec)."""
 

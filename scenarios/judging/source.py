@@ -20,6 +20,11 @@ It may if it lost data, is in the ISR since, and no other replica was left to sa
 LAST_REPLICA = "last-replica-standing"
 """The reason of a loss through faults outside the no-loss budget."""
 
+FORGOTTEN = "forgotten-expansion"
+"""The reason of a loss that follows when a leader does not wait for a member of the ISR.
+
+Metadata that repeated a change replaced the expansion that it had proposed (KAFKA.md, 1.6)."""
+
 UNCLEAN = "unclean-election"
 """The reason of a loss that the topic's configuration allows."""
 
@@ -32,7 +37,7 @@ class Loss:
     end: int  # the offset after the last one
     seq: int  # the row of the trace in which that leader was elected
     t_us: int  # when that was
-    reason: str  # last-replica-standing | unclean-election
+    reason: str  # last-replica-standing | forgotten-expansion | unclean-election
 
     def covers(self, offset: int) -> bool:
         """Return whether the record at ``offset`` was lost; −1 stands for any record."""

@@ -200,3 +200,18 @@ def test_rates_count_runs() -> None:
     assert (rate.runs, rate.violations, rate.expected, rate.rate) == (4, 1, 1, 0.25)
     assert rate.expected_rate == 0.25
     assert rate.cells()[2:] == ("1", "25.0% (4.6% to 69.9%)") * 2
+
+
+@pytest.mark.parametrize(
+    ("partition", "reason", "excused"),
+    [
+        (0, "forgotten-expansion", "forgotten-expansion"),
+        (1, "forgotten-expansion", ""),
+        (0, "last-replica-standing", ""),
+    ],
+)
+def test_a_cleaner_may_remove_a_record_for_one_that_a_forgotten_expansion_lost(
+    partition: int, reason: str, excused: str
+) -> None:
+    found = CheckFinding("run", "cleaner-keeps-latest", "LATEST", "t1", 0, 1, "", place=Place())
+    assert excuse(found, {"losses": [["t1", partition, 3, 5, 9, 100, reason]]}) == excused

@@ -5,7 +5,12 @@ from __future__ import annotations
 from kafkasim.model.controller.common.image import BrokerImage
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import BecameLeader, HighWatermark, IsrUpdateFailed
+from kafkasim.model.facts import (
+    BecameLeader,
+    ExpansionForgotten,
+    HighWatermark,
+    IsrUpdateFailed,
+)
 from kafkasim.model.messages import (
     AlterPartitionResponse,
     AlterPartitionResult,
@@ -147,6 +152,26 @@ def test_a_retried_proposal_keeps_the_broker_epochs_that_it_was_built_with() -> 
     done(AlterPartitionResponse(Errors.NONE, (refused,)), trio.now)
     assert [request.partitions for request, _ in queue] == [sent.partitions]
     assert sent.partitions[0].new_isr == ((1, 1), (2, 2))
+
+
+def test_metadata_that_repeats_an_answer_replaces_the_next_expansion() -> None:
+    """Partition.makeLeader refuses an older partition epoch alone; KAFKA.md, 1.6."""
+    trio = Trio()
+    trio.registration = registration(1, 1, 1, isr=(1, 2))
+    trio.tell(1)
+    leader = trio.nodes[1].leader
+    leader._propose(leader.state.expand(3), trio.now)
+    assert leader.maximal_isr == (1, 2, 3)
+    trio.tell(1)
+    assert leader.maximal_isr == (1, 2)
+    trio.controller(1)
+    assert (trio.registration.isr, leader.maximal_isr) == ((1, 2, 3), (1, 2))
+    trio.tell(1)
+    assert leader.maximal_isr == (1, 2, 3)
+    assert [fact for _, fact in trio.facts if isinstance(fact, ExpansionForgotten)] == [
+        ExpansionForgotten(TOPIC_ID, 0, 1, 1, (3,)),
+        ExpansionForgotten(TOPIC_ID, 0, 1, 2, ()),
+    ]
 
 
 def test_refused_changes_roll_back_or_stay_pending() -> None:

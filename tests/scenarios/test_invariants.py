@@ -711,6 +711,55 @@ def test_a_leader_that_has_not_lost_data_itself_is_not_excused() -> None:
     assert [(v.invariant, v.expected) for v in invariants.finish()] == [("ACKED", "")]
 
 
+HELD_ONE: list[Row] = [  # broker-2 holds the first record, and joins the ISR; the second it lacks
+    *ALIVE, ("controller-1", created()), ("broker-1", led(0)),
+    ("controller-1", changed(3, (1,))), ("broker-1", appended(0, (10,))),
+    ("broker-2", REPLICATED), ("broker-1", high_watermark(1)),
+    ("broker-1", appended(1, (11,))),
+]  # fmt: skip
+FORGETS: Row = ("broker-1", facts.ExpansionForgotten(T, P, 0, 3, (2,)))
+LEARNS: Row = ("broker-1", facts.ExpansionForgotten(T, P, 0, 4, ()))
+JOINS: Row = ("controller-1", changed(4, (1, 2)))
+ELECTS: Row = ("controller-1", changed(5, (2,), leader=2, epoch=1))
+UNAWAITED: Row = ("broker-1", high_watermark(2, (1,)))
+FORGOT = "forgotten-expansion"
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([FORGETS, JOINS, UNAWAITED], [("ISRDATA", FORGOT)]),
+        ([JOINS, UNAWAITED], [("ISRDATA", "")]),
+        ([FORGETS, LEARNS, JOINS, UNAWAITED], [("ISRDATA", "")]),
+        ([("broker-1", facts.ExpansionForgotten(T, P, 0, 3, (3,))), JOINS, UNAWAITED],
+         [("ISRDATA", "")]),
+        ([FORGETS, JOINS, ("broker-1", high_watermark(2))], [("ISRDATA", "")]),
+        ([FORGETS, JOINS, UNAWAITED, LEARNS, ("broker-1", appended(2, (12,))),
+          ("broker-1", high_watermark(3, (1,)))], [("ISRDATA", FORGOT), ("ISRDATA", "")]),
+        ([FORGETS, JOINS, ("broker-2", facts.Truncated(T, P, 0, 1, 0)), UNAWAITED],
+         [("ISRDATA", ""), ("ISRDATA", "")]),
+        ([FORGETS, JOINS, UNAWAITED, ELECTS, ("broker-2", led(1, 1))],
+         [("ISRDATA", FORGOT), ("ACKED", FORGOT)]),
+        ([FORGETS, JOINS, ELECTS, ("broker-2", led(1, 1)), UNAWAITED], []),
+        ([JOINS, ELECTS, ("broker-2", led(1, 1)), UNAWAITED], [("ISRDATA", "")]),
+    ],
+)  # fmt: skip
+def test_a_member_whose_expansion_was_forgotten_may_lack_what_was_exposed_meanwhile(
+    rows: list[Row], found: list[tuple[str, str]]
+) -> None:
+    assert judge([*HELD_ONE, *rows]) == found
+
+
+def test_what_a_deposed_leader_exposes_for_a_forgotten_expansion_is_lost() -> None:
+    trace = FakeTrace()
+    invariants = Invariants(
+        trace, lambda node, _t, _p: LOGS.get(node), lambda *_: "", lambda _: False, LIMITS
+    )
+    trace.record([*HELD_ONE, FORGETS, JOINS, ELECTS, ("broker-2", led(1, 1)), UNAWAITED])
+    lost = [(loss.first, loss.end, loss.reason) for loss in invariants.losses((T, P))]
+    assert lost == [(1, 2, FORGOT)]
+
+
 @pytest.mark.parametrize("zookeeper", [False, True])
 def test_only_a_zookeeper_leader_goes_on_in_its_epoch_after_a_loss(zookeeper: bool) -> None:
     """No controller remembers that it bounced; a KRaft registration is a new leader epoch."""

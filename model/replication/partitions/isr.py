@@ -3,7 +3,7 @@
     committed --may_join_isr--> expanding --reply ok--> committed
     committed --out_of_sync---> shrinking --reply ok--> committed
     expanding, shrinking --INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED--> the last committed one
-    any --metadata with a newer partition epoch--> committed
+    any --metadata with the known partition epoch or a newer one--> committed
 
 One object stands for one proposal: the controller's answer counts only while that very object is
 still the leader's state. What is sent, with the broker epochs of the proposed members, is fixed

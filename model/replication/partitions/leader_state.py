@@ -12,7 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkasim.model.errors import Errors
-from kafkasim.model.facts import HighWatermark, IsrChanged, IsrProposed, IsrUpdateFailed
+from kafkasim.model.facts import (
+    ExpansionForgotten,
+    HighWatermark,
+    IsrChanged,
+    IsrProposed,
+    IsrUpdateFailed,
+)
 from kafkasim.model.messages import AlterPartitionData, AlterPartitionResult, FetchPartition
 from kafkasim.model.records import COORDINATOR_TOPICS
 from kafkasim.model.replication.partitions.isr import IsrState, committed
@@ -50,6 +56,7 @@ class LeaderState:
         "brokers",
         "context",
         "delayed",
+        "forgotten",
         "isr",
         "lag_us",
         "leader_epoch",
@@ -94,6 +101,7 @@ class LeaderState:
         self.leadership: LeaderState | None = None
         self.replicas: tuple[int, ...] = ()
         self.remotes: dict[int, RemoteReplica] = {}  # the replicas but ourselves
+        self.forgotten: tuple[int, ...] = ()  # of an expansion whose answer will be ignored
         self.state = committed(())
         self.isr: tuple[int, ...] = ()  # state.isr
         self.maximal_isr: tuple[int, ...] = ()  # state.maximal
@@ -109,7 +117,16 @@ class LeaderState:
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     def adopt(self, registration: PartitionRegistration) -> None:
-        """Take over the controller's state; the progress of followers that stay is kept."""
+        """Take over the controller's state; the progress of followers that stay is kept.
+
+        Metadata of the known partition epoch counts, too, though the answer to a proposal may have
+        told it already: it replaces the next proposal, and the leader ignores that one's answer
+        (KAFKA.md, 1.6).
+        """
+        if registration.partition_epoch > self.partition_epoch:
+            self._forget((), registration.partition_epoch)
+        elif self.state.change == "expand":
+            self._forget(self.state.moving, registration.partition_epoch)
         self.partition_epoch = registration.partition_epoch
         self.replicas = registration.replicas
         self._set_isr(committed(registration.isr))
@@ -119,6 +136,16 @@ class LeaderState:
             for member in registration.replicas
             if member != self.leader_id
         }
+
+    def _forget(self, members: tuple[int, ...], partition_epoch: int) -> None:
+        """Remember, and tell, which proposed members no longer hold back the high watermark."""
+        if members != self.forgotten:
+            self.forgotten = members
+            self.out.append(
+                ExpansionForgotten(
+                    self.topic_id, self.tp.partition, self.leader_epoch, partition_epoch, members
+                )
+            )
 
     def begin(self, leader_epoch: int, was_leader: bool, now: int) -> None:
         """Begin a new leader epoch; the partition lets it take effect once its entry is durable."""
@@ -269,6 +296,7 @@ class LeaderState:
         ):
             self._on_alter_error(pending, Errors.INVALID_UPDATE_VERSION, now)
             return
+        self._forget((), result.partition_epoch)
         self.partition_epoch = result.partition_epoch
         self._set_isr(committed(result.isr))
         self._record_change(pending, result)

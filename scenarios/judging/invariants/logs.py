@@ -18,7 +18,14 @@ from kafkasim.scenarios.judging.invariants.traced import (
     broker_of,
     node_of,
 )
-from kafkasim.scenarios.judging.source import DELETING, LAST_REPLICA, UNCLEAN, Loss, PartitionKey
+from kafkasim.scenarios.judging.source import (
+    DELETING,
+    FORGOTTEN,
+    LAST_REPLICA,
+    UNCLEAN,
+    Loss,
+    PartitionKey,
+)
 
 _ALL = 1 << 60
 
@@ -72,6 +79,7 @@ class Logs:
         trace.subscribe(facts.Appended, self._on_appended)
         trace.subscribe(facts.Replicated, self._on_replicated)
         trace.subscribe(facts.HighWatermark, self._on_high_watermark)
+        trace.subscribe(facts.ExpansionForgotten, self._on_forgotten)
         trace.subscribe(facts.Truncated, self._on_truncated)
         trace.subscribe(facts.LogLoaded, self._on_loaded)
         trace.subscribe(facts.LogStart, self._on_log_start)
@@ -223,6 +231,11 @@ class Logs:
             )
             self._needed.clear()
 
+    def _on_forgotten(self, _seq: int, _t: int, node: str, fact: facts.ExpansionForgotten) -> None:
+        """Remember for which members a leader does not wait, until it tells an empty set."""
+        state = self._partition(fact.topic_id, fact.partition)
+        state.forgotten[node, fact.leader_epoch] = fact.replica_ids
+
     # What must hold.
 
     def _check_no_duplicate(
@@ -255,6 +268,7 @@ class Logs:
                 f"{node} moved its high watermark from {self._hw[key]} back to {hw} within leader"
                 f" epoch {fact.leader_epoch}",
             )  # fmt: skip
+        before = self._hw.get(key, 0)
         self._hw[key] = hw
         needed = self._needed.get(fact.topic_id)
         if needed is None:
@@ -265,6 +279,8 @@ class Logs:
                 f"{node} advanced the high watermark to {hw} with only {fact.acknowledged}"
                 f" known to hold the records; the effective min.insync.replicas is {needed}",
             )  # fmt: skip
+        if state.forgotten and state.expose_unawaited(node, fact, before, seq, t):
+            return
         if hw > state.exposed:
             leader = state.replicas.get(node) or state.replica(node)
             if leader.log_end_offset < hw:
@@ -310,6 +326,7 @@ class Logs:
                 f"{node} {what} of leader epoch {state.leader_epoch} without the records below high"
                 f" watermark {state.exposed} of an earlier leader (its log ends at"
                 f" {replica.log_end_offset})",
+                FORGOTTEN if replica.was_forgotten(state.exposed) else "",
             )  # fmt: skip
 
     def _on_leader(self, seq: int, t: int, node: str, fact: facts.BecameLeader) -> None:
@@ -331,6 +348,8 @@ class Logs:
             reason = self.cluster.excuse(state.key, node)
             if reason and again:
                 state.reopened.append((fact.leader_epoch, replica.log_end_offset))
+        if lacks and not reason and replica.was_forgotten(state.exposed):
+            reason = FORGOTTEN
         rewritten = None if reason or not lacks else state.only_rewritten(replica)
         if rewritten is not None:
             reason = LAST_REPLICA

@@ -18,6 +18,7 @@ from kafkasim.model import facts
 from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.model.records import COORDINATOR_TOPICS
 from kafkasim.scenarios.judging.source import (
+    FORGOTTEN,
     UNCLEAN,
     AllowsUnclean,
     Excuse,
@@ -58,6 +59,7 @@ class TracedLog:
 
     __slots__ = (
         "epochs", "hashes", "joining", "log", "nexts", "start", "start_hash", "suspect", "trimmed",
+        "unawaited",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -69,6 +71,9 @@ class TracedLog:
         self.log: Any = None
         self.suspect = False  # it lost data while in the ISR, and has not left the ISR since
         self.joining = False  # it lost data while caught up: a proposal to add it may be in flight
+        # What a leader exposed that had forgotten its expansion: the mark before and its prefix
+        # hash, then the last one.
+        self.unawaited: tuple[int, int, int] | None = None
 
     def lost(self, member: bool, exposed: int, exposed_hash: int) -> None:
         """Remember that the replica lost its disk, or what was not flushed.
@@ -103,6 +108,13 @@ class TracedLog:
             return nexts[-1] == offset and self.hashes[-1] == prefix_hash
         return self.prefix(offset) == prefix_hash
 
+    def was_forgotten(self, exposed: int) -> bool:
+        """Return whether it lacks only what a leader exposed that had forgotten its expansion."""
+        if self.unawaited is None:
+            return False
+        mark, prefix_hash, end = self.unawaited
+        return exposed <= end and self.holds(mark, prefix_hash)
+
     def cut(self, offset: int) -> None:
         """Drop every batch that reaches beyond ``offset``."""
         index = bisect_right(self.nexts, offset)
@@ -132,6 +144,8 @@ class TracedPartition:
     marks: list[tuple[int, int]] = field(default_factory=list)
     """Each high watermark that rose above all before it, with the prefix hash below it"""
     losses: list[Loss] = field(default_factory=list)
+    forgotten: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    """Leader and leader epoch -> the members whose expansion that leader has forgotten"""
     reopened: list[tuple[int, int]] = field(default_factory=list)
     """The leader epochs in which a leader went on that had lost records, with its log end then"""
     deleted: int = 0  # below it a leader deleted the records, by DeleteRecords or retention
@@ -181,6 +195,37 @@ class TracedPartition:
         self.exposed_hash = leader.prefix(self.exposed)
         if reason:
             self.losses.append(Loss(marks[-1][0] if marks else 0, end, seq, t_us, reason))
+
+    def expose_unawaited(
+        self, node: str, fact: facts.HighWatermark, before: int, seq: int, t_us: int
+    ) -> bool:
+        """Account for a high watermark of a leader that has forgotten an expansion.
+
+        ``before`` is its high watermark before. Members that joined, and that the leader does not
+        know to hold the records, may lack them. If the controller has made one of them the leader
+        of a later epoch, what that one lacks is lost at once: return True.
+        """
+        leader = self.replica(node)
+        for member in self.forgotten.get((node, fact.leader_epoch), ()):
+            if member in fact.acknowledged or member not in self.isr:
+                continue
+            replica, end = self.replica(f"broker-{member}"), fact.high_watermark
+            if self.leader == member and self.leader_epoch > fact.leader_epoch:
+                shared = [
+                    each
+                    for each in leader.nexts
+                    if before < each <= end and replica.holds(each, leader.prefix(each))
+                ]
+                first = shared[-1] if shared else before
+                if first < end:
+                    self.losses.append(Loss(first, end, seq, t_us, FORGOTTEN))
+                return True
+            if end > self.exposed:
+                mark = (self.exposed, self.exposed_hash)
+                if replica.was_forgotten(self.exposed) and replica.unawaited is not None:
+                    mark = replica.unawaited[:2]
+                replica.unawaited = (*mark, end)
+        return False
 
     def only_rewritten(self, leader: TracedLog) -> tuple[int, int] | None:
         """Return where a new leader has other batches of a reopened epoch, None if it lacks others.
