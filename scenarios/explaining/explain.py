@@ -42,8 +42,6 @@ INVARIANTS: Mapping[str, OfRow] = {
     "ACKED": elected_without,
     "ISRDATA": missing_member,
     "MATCH": servers.mismatch,
-    "LATEST": cleanings.removed,
-    "HORIZON": cleanings.kept,
     "HWMONO": servers.high_watermark_back,
     "MINISR": servers.too_few,
     "NODUP": servers.twice,
@@ -61,6 +59,9 @@ INVARIANTS: Mapping[str, OfRow] = {
     "FENCEREASON": servers.needless_fencing,
 }
 """Chains that begin at the row that broke an invariant."""
+
+OFFSETS: Mapping[str, OfFinding] = {"LATEST": cleanings.removed, "HORIZON": cleanings.kept}
+"""Chains of invariants that are broken at one offset, which a row has many of."""
 
 DELIVERY: Mapping[str, OfFinding] = {
     "lost-write": clients.lost_write,
@@ -150,7 +151,11 @@ def _violations(facts: Facts) -> list[Explanation]:
         first.setdefault((violation["invariant"], place, violation["expected"]), violation)
     explained = []
     for (name, key, _), violation in first.items():
-        chain = _of_row(facts, name, key, violation["seq"])
+        kind = OFFSETS.get(name)
+        if kind is not None and violation.get("offset", -1) >= 0:  # early runs do not tell it
+            chain = kind(facts, key, dict(violation))
+        else:
+            chain = _of_row(facts, name, key, violation["seq"])
         explained.append(_explanation(facts, name, key, chain, violation["message"], violation))
     return explained
 

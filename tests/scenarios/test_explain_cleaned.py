@@ -10,7 +10,7 @@ import pytest
 from kafkasim.scenarios.explaining.chain import Explanation
 from kafkasim.scenarios.explaining.explain import explain
 from tests.analysis.analysis_rows import Case, T, mark, marker, passing, polled, topic, write_run
-from tests.analysis.cleaning_cases import A_B_A, EARLY, KEPT, READ_VALUE, cleaned, keyed
+from tests.analysis.cleaning_cases import A_B_A, EARLY, KEPT, LOADED, READ_VALUE, cleaned, keyed
 
 NOTHING: dict[str, Any] = {
     "violations": [], "delivery": [], "missing": [], "observations": {}, "stall_excuse": "",
@@ -25,8 +25,9 @@ def explained(place: Path, case: Case, wanted: str, **found: Any) -> Explanation
     return one
 
 
-def violation(name: str, seq: int) -> list[dict[str, Any]]:
+def violation(name: str, seq: int, offset: int = 0) -> list[dict[str, Any]]:
     where = {"topic_id": T, "partition": 0, "t_us": 0, "expected": "", "message": "broken"}
+    where["offset"] = offset
     return [{"invariant": name, "seq": seq, **where}]
 
 
@@ -81,6 +82,31 @@ def test_a_record_that_had_to_stay_is_told_with_what_stands_above_the_high_water
     assert found.conclusion == (
         "broker-1 removed the value of a at 0: the value of a at 2 stands for it, the last one of"
         " its key, but the high watermark was 2"
+    )
+
+
+def test_of_two_removals_the_wrong_one_is_told(tmp_path: Path) -> None:
+    """The value at 1 is committed, so that at 0 may go; the one at 2 is not."""
+    case = [topic(), *keyed(0, "a", "a", "a"), mark(2), cleaned(0, 2, end=3)]
+    found = explained(tmp_path, case, "LATEST", violations=violation("LATEST", 4, 1))
+    assert found.conclusion == (
+        "broker-1 removed the value of a at 1: the value of a at 2 stands for it, the last one of"
+        " its key, but the high watermark was 2"
+    )
+
+
+def test_the_deletion_that_stayed_too_long_is_told_since_its_log_was_loaded(
+    tmp_path: Path,
+) -> None:
+    """The cleaning before that, and the other tombstone, set no horizon that counts."""
+    case = [
+        topic(), *keyed(0, "a", "b", gone=(0, 1)), mark(2), cleaned(end=2, began=5), LOADED,
+        cleaned(end=2, began=100), cleaned(end=2, began=1110),
+    ]  # fmt: skip
+    found = explained(tmp_path, case, "HORIZON", violations=violation("HORIZON", 7, 1))
+    assert found.conclusion == (
+        "this cleaning began 10 ms behind the delete horizon of the deletion of b at 1, and left it"
+        " in the log"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkasim.scenarios.explaining.chain import Chain
-from kafkasim.scenarios.explaining.cleaned.history import Compacted, history, removes
+from kafkasim.scenarios.explaining.cleaned.history import Compacted, history
 from kafkasim.scenarios.explaining.facts import Facts, Key
 from kafkasim.scenarios.showing.state import Row
 
@@ -25,44 +25,51 @@ def record(facts: Facts, key: Key, offset: int) -> Chain | None:
     return chain
 
 
-def removed(facts: Facts, key: Key, row: Row) -> Chain:
+def removed(facts: Facts, key: Key, found: Found) -> Chain:
     """Return how a record went that had to stay (LATEST)."""
+    row, offset = facts.row(found["seq"]), found["offset"]
     log = Compacted(facts, key, row["seq"] + 1)
+    gone = log.records.get(offset)
+    if gone is None:
+        chain = Chain()
+        chain.turns(row, "a marker that was removed had not reached its delete horizon")
+        return chain
+    chain = history(log, offset)
     marks = facts.rows(["HighWatermark"], key, before=row["seq"])
     exposed = max([mark["high_watermark"] for mark in marks], default=0)
-    for offset, gone in log.records.items():
-        if not removes(row, offset) or log.is_aborted(gone):
-            continue
-        standing = log.stands_for(gone, row)
-        if standing is None or standing.offset >= exposed:
-            chain = history(log, offset)
-            behind = "" if standing is None else f", but the high watermark was {exposed}"
-            chain.turns(row, chain.conclusion + behind)
-            return chain
-    chain = Chain()
-    chain.turns(row, "a marker that was removed had not reached its delete horizon")
+    standing = log.stands_for(gone, row)
+    above = standing is not None and standing.offset >= exposed
+    chain.turns(row, chain.conclusion + above * f", but the high watermark was {exposed}")
     return chain
 
 
-def kept(facts: Facts, key: Key, row: Row) -> Chain:
+def kept(facts: Facts, key: Key, found: Found) -> Chain:
     """Return a deletion that a cleaning left in the log, and who met it before (HORIZON)."""
+    row, offset = facts.row(found["seq"]), found["offset"]
+    deletion = Compacted(facts, key, row["seq"] + 1).records[offset]
+    again = facts.last(
+        ["Appended", "Replicated", "LogLoaded"], key, before=row["seq"],
+        where=lambda each: each["node"] == row["node"]
+        and (each["kind"] == "LogLoaded" or each["base_offset"] <= offset),
+    )  # fmt: skip
+    since = -1 if again is None else again["seq"]
+    met = facts.rows(
+        ["Cleaned"], key, before=row["seq"] + 1,
+        where=lambda each: each["base_offset"] <= offset < each["next_offset"],
+    )  # fmt: skip
+    first = next(each for each in met if each["node"] == row["node"] and each["seq"] > since)
+    latest = max(
+        [each for each in met if each["seq"] <= first["seq"]],
+        key=lambda each: int(each["began_ms"] + each["delete_retention_ms"]),
+    )
+    late_ms = row["began_ms"] - latest["began_ms"] - latest["delete_retention_ms"]
     chain = Chain()
-    log = Compacted(facts, key, row["seq"] + 1)
-    for deletion in [each for each in log.records.values() if each.deletes]:
-        everywhere = log.meetings(deletion)
-        met = [each for each in everywhere if each["node"] == row["node"]]
-        if row["seq"] != (met[-1]["seq"] if met else -1) or deletion.offset >= row["mapped_offset"]:
-            continue
-        late_ms = row["began_ms"] - met[0]["began_ms"] - met[0]["delete_retention_ms"]
-        if late_ms >= 0 and not any(removes(each, deletion.offset) for each in everywhere):
-            chain.add(deletion.row, met[0])
-            chain.turns(
-                row,
-                f"this cleaning began {late_ms} ms behind the delete horizon of {deletion}, and"
-                " left it in the log",
-            )
-            return chain
-    chain.turns(row, "")
+    chain.add(deletion.row, latest, first)
+    chain.turns(
+        row,
+        f"this cleaning began {late_ms} ms behind the delete horizon of {deletion}, and left it in"
+        " the log",
+    )
     return chain
 
 

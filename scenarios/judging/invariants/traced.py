@@ -48,6 +48,7 @@ class Violation:
     partition: int
     message: str
     expected: str = ""  # the excuse, e.g. last-replica-standing; "" for none
+    offset: int = -1  # of the record that a cleaner treated wrongly; else −1
 
 
 class TracedLog:
@@ -354,6 +355,7 @@ class TracedCluster:
         key: PartitionKey,
         message: str,
         expected: str = "",
+        offset: int = -1,
     ) -> None:
         """Keep a violation, with the excuse that it has.
 
@@ -365,7 +367,7 @@ class TracedCluster:
         kept = self._kept.get((invariant, reason), 0)
         if kept < self.MOST:
             self._kept[(invariant, reason)] = kept + 1
-            self.violations.append(Violation(invariant, seq, t_us, *key, message, reason))
+            self.violations.append(Violation(invariant, seq, t_us, *key, message, reason, offset))
 
     def losses(self, key: PartitionKey) -> list[Loss]:
         """Return what a partition has legally lost, the earliest loss first."""

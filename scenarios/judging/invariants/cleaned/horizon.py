@@ -83,6 +83,7 @@ class Horizons:
                     "HORIZON", seq, t, state.key,
                     f"the cleaner of {node} kept the deletion at offset {offset}"
                     f" {fact.began_ms - known_ms} ms behind its delete horizon",
+                    offset=offset,
                 )  # fmt: skip
 
     def _on_appended(

@@ -131,7 +131,7 @@ class Cleanings:
         self._cluster.violated(
             "LATEST", seq, t, key,
             f"the cleaner of {node} removed offset {offset}, {what}",
-            state.losses[0].reason if state.losses else "",
+            state.losses[0].reason if state.losses else "", offset,
         )  # fmt: skip
 
     @staticmethod
