@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kafkasim.model.broker import BrokerRules
-from kafkasim.model.storage.rules import StorageRules
+from kafkasim.scenarios.variants.bugs.truncation import TombstonesByTheirSegment
 from tests.fidelity.kafka_cleaner import VERSIONS, model_lines
 
 CLEANED = Path(__file__).parent / "cleaned"
@@ -25,16 +24,10 @@ def test_the_model_leaves_of_a_log_what_kafka_left(model: list[str], version: st
     assert model == (CLEANED / f"{version}.txt").read_text().splitlines()
 
 
-class BySegment(StorageRules):
-    def delete_horizon_passed(self, batch: Any, *times: int) -> bool:
-        _, modified_ms, legacy_horizon_ms = times
-        return modified_ms <= legacy_horizon_ms
-
-
 @pytest.mark.slow
 def test_the_rule_before_the_delete_horizon_leaves_something_else(model: list[str]) -> None:
     """KIP-534: the comparison notices when tombstones and markers go."""
-    other = _scripts(model_lines(BrokerRules(storage=BySegment())))
+    other = _scripts(model_lines(BrokerRules(storage=TombstonesByTheirSegment())))
     assert [name for name, lines in _scripts(model).items() if lines != other[name]] == [
         "tombstones, 3 s", "delete.retention.ms changes", "transactions, 0", "transactions, 3 s",
         "epochs", "small segments",

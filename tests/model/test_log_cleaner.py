@@ -14,6 +14,7 @@ from kafkasim.model.storage.files import MemoryFiles
 from kafkasim.model.storage.log.segment import corrupted
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.model.storage.rules import StorageRules
+from kafkasim.scenarios.variants.bugs.truncation import TombstonesByTheirSegment
 from tests.model.cleaner_support import (
     append,
     batches,
@@ -130,19 +131,14 @@ def test_a_cleaned_segment_tells_with_which_retention_it_was_made() -> None:
     assert cleaned.delete_retention_ms == 1000
 
 
-class BySegment(StorageRules):
-    def delete_horizon_passed(
-        self, batch: RecordBatch, now_ms: int, modified_ms: int, legacy_horizon_ms: int
-    ) -> bool:
-        return modified_ms <= legacy_horizon_ms
-
-
 @pytest.mark.parametrize(("segment_bytes", "stays"), [(210, False), (10_000, True)])
 def test_without_a_horizon_a_tombstone_goes_by_the_time_of_its_segment(
     segment_bytes: int, stays: bool
 ) -> None:
     """B88: at once, where it was old before it was met; B89: never, where segments are merged."""
-    log = make_log(settings=compacted(segment_bytes=segment_bytes), rules=BySegment())
+    log = make_log(
+        settings=compacted(segment_bytes=segment_bytes), rules=TombstonesByTheirSegment()
+    )
     for at_ms, pair in enumerate([("a", -2), ("b", 3), ("c", 4), ("d", 5)], 1):
         append(log, pair, at_ms=1000 * at_ms)
     log.roll(4)

@@ -183,9 +183,8 @@ class Cleaning:
             # From the whole segment: the index of the new one is written anew (KAFKA-13727).
             above = log.rules.aborted_transactions_bound(end, self._offsets.latest_offset + 1)
             transactions.add_aborted(log.local.aborted_transactions(segment.base_offset, above))
-            batches.modified_ms = segment.last_modified_ms
             for batch in segment.batches:
-                kept = batches.retained(batch)
+                kept = batches.retained(batch, segment.last_modified_ms)
                 self._count(batch, kept)
                 _add_removed(removed, batch, kept)
                 if kept is not None:

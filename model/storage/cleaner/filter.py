@@ -51,7 +51,6 @@ class RecordFilter:
 
         ``legacy_horizon_ms`` is explained at :meth:`StorageRules.delete_horizon_passed`.
         """
-        self.modified_ms = -1  # when the segment that is being read was last written
         self._offsets = offsets
         self._transactions = transactions
         self._last_records = last_records
@@ -61,8 +60,10 @@ class RecordFilter:
         self._legacy_horizon_ms = legacy_horizon_ms
         self._rules = rules
 
-    def retained(self, batch: RecordBatch) -> RecordBatch | None:
+    def retained(self, batch: RecordBatch, modified_ms: int) -> RecordBatch | None:
         """Return what is left of a batch: itself, a smaller one, or None.
+
+        ``modified_ms`` is when the batch's segment was last written.
 
         Raises:
             LogCleaningError: the batch is damaged.
@@ -71,14 +72,14 @@ class RecordFilter:
             raise LogCleaningError(f"the batch at offset {batch.base_offset} is corrupt")
         if batch.control:
             empty_transaction = self._transactions.on_control_batch(batch)
-            discard = empty_transaction and self._horizon_passed(batch)
+            discard = empty_transaction and self._horizon_passed(batch, modified_ms)
         else:
             empty_transaction = False
             discard = self._transactions.on_batch(batch)
         stays = self._stays_without_records(batch)
         if discard and not stays:
             return None
-        kept = [] if discard else self._kept(batch)
+        kept = [] if discard else self._kept(batch, modified_ms)
         if not kept:
             return _emptied(batch) if stays else None
         tombstones = not batch.control and not all(has_value(record) for _, record in kept)
@@ -90,9 +91,9 @@ class RecordFilter:
             horizon = self._now_ms + self._delete_retention_ms
         return _with_records(batch, kept, horizon)
 
-    def _horizon_passed(self, batch: RecordBatch) -> bool:
+    def _horizon_passed(self, batch: RecordBatch, modified_ms: int) -> bool:
         return self._rules.delete_horizon_passed(
-            batch, self._now_ms, self.modified_ms, self._legacy_horizon_ms
+            batch, self._now_ms, modified_ms, self._legacy_horizon_ms
         )
 
     def _stays_without_records(self, batch: RecordBatch) -> bool:
@@ -109,7 +110,7 @@ class RecordFilter:
             return batch.last_offset == last_data_offset
         return batch.control and batch.producer_epoch == epoch
 
-    def _kept(self, batch: RecordBatch) -> list[tuple[int, Record]]:
+    def _kept(self, batch: RecordBatch, modified_ms: int) -> list[tuple[int, Record]]:
         """Return the records that stay, with their offset deltas."""
         pairs = [
             (offset - batch.base_offset, record)
@@ -117,7 +118,7 @@ class RecordFilter:
         ]
         if batch.control or batch.base_offset > self._offsets.latest_offset:
             return pairs
-        passed = self._horizon_passed(batch)
+        passed = self._horizon_passed(batch, modified_ms)
         base, latest, get = batch.base_offset, self._offsets.latest_offset, self._offsets.get
         in_map = self._rules.key_in_map
         return [
