@@ -143,6 +143,8 @@ HORIZON_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         {"HORIZON": 1}),
     "kept: a deletion beyond the map of keys": (
         [*KEPT, cleaned(end=2, mapped=0, began=1005)], {}),
+    "kept: a deletion by the first cleaning, with a delete.retention.ms of 0": (
+        [*DELETED, cleaned(end=2, began=5, retention=0)], {}),
     "kept: a deletion of a log that was loaded since": (
         [*KEPT, LOADED, cleaned(end=2, began=1005)], {}),
     "kept: a deletion that was appended again since": (

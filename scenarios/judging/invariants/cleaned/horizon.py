@@ -73,12 +73,11 @@ class Horizons:
                 continue
             known_ms = met.get(offset)
             if known_ms is None:
-                known_ms = max(
+                met[offset] = max(
                     [horizon_ms, *[ms for low, high, ms in earlier if low <= offset < high]]
                 )
-                met[offset] = known_ms
             self._ends[replica] = max(self._ends.get(replica, 0), offset + 1)
-            if known_ms <= fact.began_ms and offset < fact.mapped_offset:
+            if known_ms is not None and known_ms <= fact.began_ms and offset < fact.mapped_offset:
                 self._cluster.violated(
                     "HORIZON", seq, t, state.key,
                     f"the cleaner of {node} kept the deletion at offset {offset}"
