@@ -347,7 +347,7 @@ class TwinTable(Table):
     set: dict[str, Any] = {}
     variants: list[str] = []
     fails: list[str] = Field(min_length=1)
-    seeds: int = Field(5, ge=1)
+    seeds: int = Field(5, ge=1, le=10_000)
 
 
 class LevelTable(Table):
