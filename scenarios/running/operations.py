@@ -207,10 +207,14 @@ class Operations:
             host.stop()
 
     def _start(self, operation: OperationTable, node: str) -> None:
-        """Start a node; while its process still shuts down, wait, as systemd's start jobs do."""
+        """Start a node; while its process still shuts down, wait, as systemd's start jobs do.
+
+        A client that its workload starts later is left to it.
+        """
         host = self.world.hosts[node]
         if not host.alive:
-            host.boot()
+            if host.incarnation >= 0:
+                host.boot()
         elif host.process is self._stopping.get(node):
             self.world.at(self.world.now + POLL_US, self._start, operation, node)
 

@@ -170,3 +170,15 @@ def test_a_start_waits_for_the_end_of_the_shutdown() -> None:
         run.trace.subscribe(kind, on_host)
     run.execute()
     assert broker == ["HostStopped", "HostStarted"]
+
+
+def test_a_client_that_was_never_started_is_not_restarted() -> None:
+    """Mutant 160256: its workload starts it later, or never."""
+    run = scenario(
+        {"kind": "restart", "node": "consumer-1", "at": "500ms", "pause": "100ms"}, duration="3s"
+    )
+    late = run.workload[1].model_copy(update={"start": 2_000_000})
+    run = run.model_copy(update={"workload": [run.workload[0], late]})
+    executed = ScenarioRun(run, 0, None, [])
+    assert executed.execute().verdict == "pass"
+    assert executed.world.hosts["consumer-1"].incarnation == 0
