@@ -10,7 +10,7 @@ What holds instead, in the committed view of the coordinator:
                          a classic member also if its JoinGroup is not answered, or no SyncGroup
                          follows, within its rebalance timeout (GroupMetadataManager
                          .classicGroupJoinToConsumerGroup cancels one timer when the answer is
-                         committed, and begins the other);
+                         committed, and begins the other; a Heartbeat renews neither);
                          harm/truth/removals.py has the one reason to go twice
 """
 
@@ -59,7 +59,7 @@ class _View:
     unstable_us: int | None  # since when some member is not at its target; None: none is
     heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
     asked: dict[str, int] = field(default_factory=dict)  # when its JoinGroup or SyncGroup arrived
-    joined: dict[str, None] = field(default_factory=dict)  # a JoinGroup came, no SyncGroup yet
+    joined: dict[str, int] = field(default_factory=dict)  # its JoinGroup's time; no SyncGroup yet
     loaded: dict[str, None] = field(default_factory=dict)  # not heard since: GroupState("loaded")
     left: dict[str, None] = field(default_factory=dict)
     replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
@@ -150,7 +150,7 @@ class ConsumerGroups:
         member_id = fact.member_id
         session_us = self._session_of(view, fact.group, member_id)
         if fact.api == "JoinGroup":
-            view.joined[member_id] = None
+            view.joined[member_id] = t
         elif fact.api == "SyncGroup":
             view.joined.pop(member_id, None)
         asked = view.asked.pop(member_id, None)
@@ -212,13 +212,14 @@ class ConsumerGroups:
             silent_us = t - before.heard[member_id]
             rebalance_us = self._members.get((fact.group, member_id), _Member()).rebalance_us
             late = before.unstable_us is not None and t - before.unstable_us >= rebalance_us
+            joined_us = before.joined.get(member_id)
             if (
                 member_id in fact.member_ids
                 or member_id in before.left
                 or member_id in before.replaced
                 or silent_us >= self._session_of(before, fact.group, member_id)
                 or late
-                or (member_id in before.joined and silent_us >= rebalance_us)
+                or (joined_us is not None and max(silent_us, t - joined_us) >= rebalance_us)
                 or self._removals.repeats(node, fact.group, member_id, t)
             ):
                 continue

@@ -184,6 +184,21 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [later(7), group("Stable", 3, "m2")],
         [later(6), group("Stable", 3, "m2")],
     ),
+    "needless-eviction heartbeats, no SyncGroup": (
+        [*JOINED, later(6), classic("Heartbeat", "m1", 2)],
+        [later(4), group("Stable", 3, "m2")],
+        [later(3), group("Stable", 3, "m2")],
+    ),
+    "needless-eviction first join, no SyncGroup": (
+        [*ALONE, classic("JoinGroup", "m2", -1, 30_000), group("Stable", 2, "m1", "m2")],
+        [later(10), group("Stable", 3, "m1")],
+        [later(9), group("Stable", 3, "m1")],
+    ),
+    "needless-eviction first join, then a SyncGroup": (
+        [*ALONE, classic("JoinGroup", "m2", -1, 30_000), group("Stable", 2, "m1", "m2")],
+        [classic("SyncGroup", "m2", 2), later(30), group("Stable", 3, "m1")],
+        [classic("SyncGroup", "m2", 2), later(10), group("Stable", 3, "m1")],
+    ),
     "needless-eviction a SyncGroup came": (
         [*JOINED, later(5)],
         [later(5), group("Stable", 3, "m2")],

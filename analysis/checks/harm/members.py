@@ -50,15 +50,15 @@ GONE = """
 _HEARD = """
     -- When the sessions of those members began, and when the coordinator heard them: by a heartbeat
     -- of their generation, or by any request if the group is of the consumer protocol.
-    SELECT gone.*, begins, loads, api, heard.seq AS heard_seq, heard.t_us AS heard_us
+    SELECT gone.*, begins, loads, anew, api, heard.seq AS heard_seq, heard.t_us AS heard_us
     FROM members_gone AS gone JOIN (
         SELECT run, node, group, tenure, seq, t_us, member_id, consumer, true AS begins,
-               consumer AND reason = 'loaded' AS loads, '' AS api
+               consumer AND reason = 'loaded' AS loads, consumer AND anew AS anew, '' AS api
         FROM (SELECT *, explode(IF(IF(consumer, anew, fresh) OR before_ids IS NULL, member_ids,
                                 array_except(member_ids, before_ids))) AS member_id
               FROM group_steps)
         UNION ALL
-        SELECT run, node, group, tenure, seq, t_us, member_id, consumer, false, NULL, api
+        SELECT run, node, group, tenure, seq, t_us, member_id, consumer, false, NULL, NULL, api
         FROM (SELECT *, last(IF(what = 'state', generation, NULL), true) OVER (
                   PARTITION BY run, node, group, tenure ORDER BY seq) AS current
               FROM group_rows)
@@ -73,7 +73,8 @@ _SESSIONS = """
     -- The same since the session began last, with when it began anew (at_us), and how long it is
     -- until the next request. With a JoinGroup or SyncGroup of a classic member it begins anew when
     -- that is answered, as the member's next SyncGroup shows. A load begins a session of the
-    -- brokers, which lasts until the member is heard (judging/consumer_groups.py).
+    -- brokers, which lasts until the member is heard (judging/consumer_groups.py). joined_us and
+    -- unsynced tell of its last JoinGroup, which may come before all these rows.
     SELECT *, IF(coalesce(loaded AND max(at_us) OVER earlier IS NULL, false), consumer_session_us,
                  session_us) AS allowed_us
     FROM (
@@ -82,9 +83,12 @@ _SESSIONS = """
                     WHEN api NOT IN ('JoinGroup', 'SyncGroup') THEN heard_us
                     WHEN api = 'SyncGroup' AND lag(api) OVER life IN ('JoinGroup', 'SyncGroup')
                     THEN lag(heard_us) OVER life END AS at_us
-        FROM (SELECT *, max(IF(begins, heard_seq, NULL)) OVER (
-                  PARTITION BY run, node, group, tenure, member_id, next_seq) AS life
-              FROM heard)
+        FROM (SELECT *, max(IF(begins, heard_seq, NULL)) OVER gone AS life,
+                     max(IF(api = 'JoinGroup', heard_us, NULL)) OVER gone AS joined_us,
+                     max(IF(api = 'JoinGroup', heard_seq, NULL)) OVER gone
+                         > max(IF(api = 'SyncGroup' OR anew, heard_seq, -1)) OVER gone AS unsynced
+              FROM heard
+              WINDOW gone AS (PARTITION BY run, node, group, tenure, member_id, next_seq))
         WHERE heard_seq >= life
         WINDOW life AS (PARTITION BY run, node, group, tenure, member_id, next_seq
                         ORDER BY heard_seq))
@@ -141,9 +145,10 @@ _REPEATED = """
 NEEDLESS_EVICTION = offending(
     # A member is gone because it sent LeaveGroup, its instance id came back, it missed a whole
     # phase, or it was silent for its session. A classic member of a consumer group is gone, too, if
-    # its JoinGroup is not answered, or no SyncGroup follows, within its rebalance timeout. What
-    # comes after the session counts no more, nor what comes later. A removal that was not committed
-    # in time is repeated.
+    # its JoinGroup is not answered, or no SyncGroup follows, within its rebalance timeout; that
+    # JoinGroup may be the one that brought it in, and Heartbeats may follow. What comes after the
+    # session counts no more, nor what comes later. A removal that was not committed in time is
+    # repeated.
     f"""
     WITH heard AS ({_HEARD}), sessions AS ({_SESSIONS}), removed AS ({_REMOVED}),
     repeated AS ({_REPEATED})
@@ -162,8 +167,9 @@ NEEDLESS_EVICTION = offending(
         < IF(coalesce(any_value(loaded), false) AND max(at_us) IS NULL,
              any_value(consumer_session_us), any_value(session_us))
        AND NOT coalesce(any_value(consumer)
-           AND max(IF(api = 'SyncGroup', heard_seq, -1)) < max(IF(api = 'JoinGroup', heard_seq, -1))
-           AND min(next_t_us) - max(since_us) >= any_value(rebalance_us), false)""",
+           AND any_value(unsynced)
+           AND min(next_t_us) - least(max(since_us), any_value(joined_us))
+               >= any_value(rebalance_us), false)""",
     "'needless-eviction'",
     "'%s is no member of group %s any more, %d us after the coordinator heard it (%s)', member_id,"
     " group, silent, reason",
