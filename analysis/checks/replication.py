@@ -12,17 +12,19 @@ REASONS = (
 
 ONE_LEADER = offending(
     # At most one replica leads per (partition, leader epoch), and begins to once while its host
-    # lives.
+    # lives and has not loaded its log anew.
     """
     SELECT run, topic_id, partition, leader_epoch, max(seq) AS seq,
            array_sort(collect_list(node)) AS leaders
-    FROM (SELECT *, count_if(leader_epoch IS NULL) OVER (PARTITION BY run, node ORDER BY seq)
-                     AS life
+    FROM (SELECT *, count_if(topic_id IS NULL) OVER (PARTITION BY run, node ORDER BY seq) AS life,
+                 count_if(leader_epoch IS NULL) OVER (
+                     PARTITION BY run, node, topic_id, partition ORDER BY seq) AS loads
           FROM (SELECT run, node, seq, topic_id, partition, leader_epoch FROM BecameLeader
-                UNION ALL SELECT run, node, seq, NULL, NULL, NULL FROM LogLoaded
+                UNION ALL SELECT run, node, seq, topic_id, partition, NULL FROM LogLoaded
                 UNION ALL SELECT run, node, seq, NULL, NULL, NULL FROM HostStarted))
     WHERE leader_epoch IS NOT NULL GROUP BY run, topic_id, partition, leader_epoch
-    HAVING size(collect_set(node)) > 1 OR size(collect_set(struct(node, life))) < count(1)""",
+    HAVING size(collect_set(node)) > 1
+           OR size(collect_set(struct(node, life, loads))) < count(1)""",
     "'ONELEADER'",
     "'leader epoch %d: %s', leader_epoch, array_join(leaders, ', ')",
 )

@@ -167,6 +167,13 @@ CASES: dict[str, tuple[Case, dict[str, int]]] = {
     "a leader is started again": (
         [led(1, 4, 0), ("broker-1", facts.HostStarted(1)), led(1, 4, 3)], {}
     ),
+    "a leader loads its log again": (
+        [led(1, 4, 0), ("broker-1", facts.LogLoaded(T, 0, 0, 3, 3, False)), led(1, 4, 3)], {}
+    ),
+    "a leader begins anew after it has loaded another log": (
+        [led(1, 4, 0), ("broker-1", facts.LogLoaded(T, 1, 0, 3, 3, False)), led(1, 4, 3)],
+        {"ONELEADER": 1},
+    ),
     "short leader": ([led(1, 1, 0), mark(10), led(2, 2, 8)], {"ACKED": 1}),
     "short leader, unclean": (
         [*BROKERS, led(1, 1, 0), mark(10),

@@ -328,6 +328,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-1", facts.LogLoaded(T, P, 0, 1, 1, False)), ("broker-1", led(0))],
         [("broker-1", led(0))],
     ),
+    "ONELEADER a log that is loaded is another one": (
+        START,
+        [("broker-1", facts.LogLoaded(T, P, 0, 1, 1, False)), ("broker-1", led(0))],
+        [("broker-1", facts.LogLoaded(T, P + 1, 0, 1, 1, False)), ("broker-1", led(0))],
+    ),
     "ONELEADER two leaders of the quorum": (
         [("controller-1", facts.RaftRole("leader", 4, 3001))],
         [("controller-2", facts.RaftRole("leader", 5, 3002))],
