@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.sim.world import EPOCH_US
 
 T, P = "topic-id", 0
 Row = tuple[str, Any]
@@ -41,7 +42,9 @@ class FakeLog:
     def __init__(self, batches: Sequence[Any] = (), remembered: Any = None) -> None:
         self.batches = list(batches)
         self.log_start_offset = 0
-        self.producers = SimpleNamespace(entries=remembered or {}, expiration_ms=86_400_000)
+        self.producers = SimpleNamespace(
+            entries=remembered or {}, expiration_ms=86_400_000, marker_refreshes=True
+        )
 
     @property
     def log_end_offset(self) -> int:
@@ -81,7 +84,7 @@ def batch(
         producer_epoch=0 if pid >= 0 else -1, base_sequence=seq,
         last_sequence=seq + len(ids) - 1 if seq >= 0 else -1,
         records=[SimpleNamespace(value=record_id) for record_id in ids],
-        transactional=transactional, control=control,
+        transactional=transactional, control=control, max_timestamp_ms=EPOCH_US // 1000,
     )  # fmt: skip
 
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from kafkasim.model import facts
 from kafkasim.model.storage.log.unified_log import UnifiedLog
-from kafkasim.scenarios.judging.invariants.final import check_producer_state
-from tests.model.storage_support import make_log
+from kafkasim.scenarios.judging.invariants.final import WallClocks, check_producer_state
+from kafkasim.sim.world import EPOCH_US
+from tests.model.storage_support import batch, make_log
 from tests.model.test_storage_transactions import end, send
+from tests.scenarios.fact_makers import FakeTrace
 
 
 @pytest.fixture
@@ -28,10 +31,10 @@ def log() -> UnifiedLog:
     return made
 
 
-def found(log: Any) -> list[str]:
+def found(log: Any, latest_ms: int = 1000) -> list[str]:
     violations: list[str] = []
     cluster = SimpleNamespace(violated=lambda *row: violations.append(row[0]))
-    check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log)  # type: ignore[arg-type]
+    check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log, latest_ms)  # type: ignore[arg-type]
     return violations
 
 
@@ -55,10 +58,37 @@ def test_open_transaction_was_forgotten(log: UnifiedLog) -> None:
 def test_a_log_may_forget_a_silent_producer_without_an_open_transaction(log: UnifiedLog) -> None:
     del log.producers.entries[1]
     assert found(log) == ["PIDSTATE"]
-    log.producers.expiration_ms = 0
-    assert found(log) == []
+    heard_ms = 0  # its marker's timestamp
+    log.producers.expiration_ms = 5000
+    assert found(log, heard_ms + 4999) == ["PIDSTATE"]
+    assert found(log, heard_ms + 5000) == []
     del log.producers.entries[2]
-    assert found(log) == ["PIDSTATE"]
+    assert found(log, 1 << 60) == ["PIDSTATE"]
+
+
+def test_a_log_remembers_a_producer_until_its_last_batch_has_expired() -> None:
+    made = make_log(producer_id_expiration_ms=5000)
+    made.append_as_leader(batch(1, pid=1, sequence=0, timestamp=1000), 0, 0)
+    made.append_as_leader(batch(2, pid=1, sequence=1, timestamp=9999), 0, 0)
+    made.update_high_watermark(2)
+    del made.producers.entries[1]
+    assert found(made, 10_000) == ["PIDSTATE"]
+    assert found(made, 14_999) == []
+
+
+def test_the_latest_wall_clock_of_a_host_counts_steps_and_drift() -> None:
+    trace = FakeTrace()
+    clocks = WallClocks(trace)
+    trace.record(
+        [
+            ("broker-1", facts.ClockStepped(7_000_000)),
+            ("broker-1", facts.ClockStepped(-9_000_000)),
+            ("broker-2", facts.ClockDrifted(500_000)),
+        ]
+    )
+    start_ms = EPOCH_US // 1000
+    shown = [clocks.latest_ms(f"broker-{each}", 2_000_000) - start_ms for each in (1, 2, 3)]
+    assert shown == [9000, 3000, 2000]
 
 
 @pytest.mark.parametrize("wrong", [1, 4, 5])

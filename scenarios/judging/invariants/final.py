@@ -11,7 +11,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedPartition
+from kafkasim.scenarios.judging.source import FactSource
+from kafkasim.sim.world import EPOCH_US
+
+
+class WallClocks:
+    """The latest wall clocks that hosts may have shown, as the trace tells of steps and drifts.
+
+    A step back is not followed: before it the clock was ahead.
+    """
+
+    def __init__(self, trace: FactSource) -> None:
+        self._nodes = Nodes(trace)
+        self._ahead_us: dict[str, int] = {}  # the largest step
+        trace.subscribe(facts.ClockStepped, self._on_step)
+
+    def _on_step(self, _seq: int, _t: int, node: str, fact: facts.ClockStepped) -> None:
+        self._ahead_us[node] = max(self._ahead_us.get(node, 0), fact.offset_us)
+
+    def latest_ms(self, node: str, t_us: int) -> int:
+        """Return the latest time that a host's wall clock may have shown, in ms since 1970."""
+        shown_us = max(t_us, self._nodes.elapsed_us(node, 0, t_us))
+        return (EPOCH_US + shown_us + self._ahead_us.get(node, 0)) // 1000
 
 
 def check_log(
@@ -112,12 +135,13 @@ def _with_removed(
 class _Replay:
     """One producer as a replay of a log's batches gives it."""
 
-    __slots__ = ("epoch", "last", "open", "sequence")
+    __slots__ = ("epoch", "heard_ms", "last", "open", "sequence")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.last: Any = None  # the last batch with data of this epoch
         self.sequence: int | None = None  # its last one, −1 without it; None: not in the log
+        self.heard_ms = -1  # the timestamp of its last batch or marker, as it expires by it
         self.open = -1  # where its open transaction began, −1 without one
 
 
@@ -137,6 +161,8 @@ def _replay(log: Any) -> tuple[dict[int, _Replay], int, int]:
             state = producers[batch.producer_id] = _Replay(batch.producer_epoch)
         elif state.epoch != batch.producer_epoch:
             state.epoch, state.last, state.sequence = batch.producer_epoch, None, -1
+        if not batch.control or log.producers.marker_refreshes or state.heard_ms < 0:
+            state.heard_ms = batch.max_timestamp_ms
         if batch.control:
             if state.open >= 0 and batch.base_offset >= log.high_watermark:
                 stable = min(stable, state.open)  # decided, but the marker is not replicated
@@ -154,13 +180,19 @@ def _replay(log: Any) -> tuple[dict[int, _Replay], int, int]:
 
 
 def check_producer_state(
-    cluster: TracedCluster, seq: int, t: int, node: str, key: tuple[str, int], log: Any
+    cluster: TracedCluster,
+    seq: int,
+    t: int,
+    node: str,
+    key: tuple[str, int],
+    log: Any,
+    latest_ms: int,
 ) -> None:
     """PIDSTATE: the log's state of each producer is what a replay of its batches gives.
 
     That is epoch, last sequence and open transaction. If all agree, so must the last stable offset.
     A transaction that began below the log start is not judged, nor a producer that the log may have
-    forgotten (producer.id.expiration.ms).
+    forgotten (producer.id.expiration.ms) by ``latest_ms``, the latest wall clock of its broker.
     """
     replayed, lowest, highest = _replay(log)
     entries = log.producers.entries
@@ -180,7 +212,7 @@ def check_producer_state(
                 held[1] if state.sequence is None else state.sequence,
                 held[2] if below else state.open,
             )
-        if held != given and not _may_forget(log, t, held, state):
+        if held != given and not _may_forget(log, latest_ms, held, state):
             whole = False
             cluster.violated(
                 "PIDSTATE", seq, t, key,
@@ -196,14 +228,21 @@ def check_producer_state(
         )  # fmt: skip
 
 
-def _may_forget(log: Any, t_us: int, held: tuple[int, ...] | None, state: _Replay) -> bool:
-    """Return whether a log may have forgotten a producer, so that markers alone tell of it.
+def _may_forget(log: Any, latest_ms: int, held: tuple[int, ...] | None, state: _Replay) -> bool:
+    """Return whether a log may have forgotten a producer, or all but its markers.
 
-    A producer with an open transaction is not forgotten (ProducerStateManager.isProducerExpired).
+    It forgets whose last batch or marker is producer.id.expiration.ms old; if markers came after
+    that, they alone tell of the producer, and its last data is as old. A producer with an open
+    transaction is not forgotten (ProducerStateManager.isProducerExpired).
     """
-    if t_us < 1000 * log.producers.expiration_ms or state.open >= 0:
+    if state.open >= 0:
         return False
-    return held is None or held == (state.epoch, -1, -1)
+    heard_ms = state.heard_ms
+    if held == (state.epoch, -1, -1) and state.last is not None:
+        heard_ms = state.last.max_timestamp_ms
+    elif held is not None:
+        return False
+    return latest_ms - heard_ms >= int(log.producers.expiration_ms)
 
 
 def disagreements(logs: Sequence[tuple[str, Any]]) -> list[str]:

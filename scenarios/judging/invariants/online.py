@@ -14,7 +14,11 @@ from kafkasim.scenarios.judging.groups import Groups
 from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.cleaned.latest import Cleanings
 from kafkasim.scenarios.judging.invariants.clients import Clients
-from kafkasim.scenarios.judging.invariants.final import check_log, check_producer_state
+from kafkasim.scenarios.judging.invariants.final import (
+    WallClocks,
+    check_log,
+    check_producer_state,
+)
 from kafkasim.scenarios.judging.invariants.logs import Logs
 from kafkasim.scenarios.judging.invariants.metadata import Metadata
 from kafkasim.scenarios.judging.invariants.owners import Owners
@@ -51,6 +55,7 @@ class Invariants:
         limits: BrokerLimits,
     ) -> None:
         self.cluster = TracedCluster(trace, view, excuse, allows_unclean)
+        self._clocks = WallClocks(trace)
         self._logs = Logs(self.cluster)
         Cleanings(self.cluster)
         self._metadata = Metadata(self.cluster)
@@ -91,4 +96,5 @@ class Invariants:
         log = self.cluster.view(node, fact.topic_id, fact.partition)
         if log is not None:
             key = (fact.topic_id, fact.partition)
-            check_producer_state(self.cluster, seq, t_us, node, key, log)
+            latest_ms = self._clocks.latest_ms(node, t_us)
+            check_producer_state(self.cluster, seq, t_us, node, key, log, latest_ms)

@@ -115,7 +115,7 @@ class ProducerStateManager:
             entry.batches.clear()
         entry.coordinator_epoch = marker.coordinator_epoch
         timestamp = batch.max_timestamp_ms
-        if self._rules.marker_refreshes_producer() or entry.last_timestamp_ms < 0:
+        if self.marker_refreshes or entry.last_timestamp_ms < 0:
             entry.last_timestamp_ms = timestamp
         first_offset = entry.txn_first_offset
         if first_offset < 0:
@@ -180,6 +180,11 @@ class ProducerStateManager:
         if error is NONE and not batch.transactional:
             return Errors.INVALID_TXN_STATE  # its transaction is open
         return error
+
+    @property
+    def marker_refreshes(self) -> bool:
+        """Whether a marker counts as a producer's last activity (B49)."""
+        return self._rules.marker_refreshes_producer()
 
     def remove_expired(self, now_ms: int) -> None:
         """Forget the producers that were silent for producer.id.expiration.ms, and guards as old.
