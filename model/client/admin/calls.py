@@ -87,10 +87,11 @@ class AdminCall:
     def least_loaded(self, attempt: Handler, now: int) -> Channel | None:
         """Return the channel to the least loaded node.
 
-        If there is none, or no metadata yet, return None and call ``attempt(now)`` later.
+        If there is none, or no metadata yet, return None and call ``attempt(now)`` later. If the
+        call has timed out, return None.
         """
         nodes = self._calls.nodes
-        if not self._waits_no_more():
+        if not self._resume():
             return None
         if not nodes.ready:
             self._wait()
@@ -110,7 +111,7 @@ class AdminCall:
 
     def controller(self, attempt: Handler, now: int) -> Channel | None:
         """Return the channel to the controller; None as for :meth:`least_loaded`."""
-        if not self._waits_no_more():
+        if not self._resume():
             return None
         channel = self._calls.nodes.controller(attempt, now)
         if channel is None:
@@ -121,7 +122,7 @@ class AdminCall:
         """Reply a timeout at the deadline, unless an attempt is made before."""
         self._process.timers.arm(self._key, self._deadline, "main", self._time_out)
 
-    def _waits_no_more(self) -> bool:
+    def _resume(self) -> bool:
         """Stop waiting; return False if the call timed out meanwhile."""
         self._process.timers.cancel(self._key)
         return self._calls.has(self._call)
