@@ -137,7 +137,7 @@ class Delivery:
         self._deleted: dict[str, None] = {}
         self._excuses = Excuses(trace)
         self._given_again = GivenAgain(trace, losses)
-        self._given_back = GivenBack(trace)
+        self.given_back = GivenBack(trace)
         self._trimmed: dict[PartitionKey, int] = {}
         self._topics: dict[str, facts.TopicCreated] = {}
         self._found: dict[tuple[str, PartitionKey, tuple[str, ...]], list[_Noted]] = {}
@@ -314,7 +314,7 @@ class Delivery:
             legal = lost if lost and all(lost) else []
         if name == "lost-write" and not legal:
             again = self._given_again.excuse(key, noted.record_id)
-            again = again or self._given_back.excuse(key, noted.record_id)
+            again = again or self.given_back.excuse(key, noted.record_id)
             legal = [again] if again else []
         cause = reasons[0] if reasons else WEAK if noted.weak else ""
         return legal[0] if legal else "", cause

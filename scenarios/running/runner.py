@@ -90,7 +90,9 @@ class ScenarioRun:
             self.faults.broker_limits,
         )
         self.delivery = Delivery(self.trace, self.invariants.losses)
-        self.transactions = Transactions(self.trace, self.delivery.holes, self.invariants.losses)
+        self.transactions = Transactions(
+            self.trace, self.delivery.holes, self.invariants.losses, self.delivery.given_back
+        )
         self.standstill = Standstill(self.trace, self.invariants.losses, self.progress.positions)
         clients = self.cluster.clients
         self.unborn = Unborn(self.trace, clients.transactional_ids, clients.members)

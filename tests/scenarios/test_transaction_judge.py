@@ -6,6 +6,7 @@ import pytest
 
 from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.source import Loss
+from kafkasim.scenarios.judging.transactions.given_again import GivenBack
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.language.vocabulary import ANOMALIES
@@ -26,7 +27,11 @@ OTHERS = ("duplicate",)
 
 def judge(rows: Rows, *lost: tuple[tuple[str, int], Loss]) -> dict[str, int]:
     trace = FakeTrace()
-    judged = Transactions(trace, Holes(trace), lambda key: [loss for of, loss in lost if of == key])
+
+    def losses(key: tuple[str, int]) -> list[Loss]:
+        return [loss for of, loss in lost if of == key]
+
+    judged = Transactions(trace, Holes(trace), losses, GivenBack(trace))
     trace.record(rows)
     return {found.name: found.count for found in judged.finish() if not found.expected}
 

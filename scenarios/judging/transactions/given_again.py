@@ -141,9 +141,9 @@ class GivenBack:
             for producer_id, each in self._open.items()
             if each.node == node and each.ending and each.ended < 0
         }
-        for (key, producer_id, epoch, sequence), (row, ids) in (
-            self._appended.items() if late else ()
-        ):
+        if not late:
+            return
+        for (key, producer_id, epoch, sequence), (row, ids) in self._appended.items():
             of = late.get(producer_id)
             if of is None or (epoch, ids) != (of.producer_epoch, fact.record_ids):
                 continue

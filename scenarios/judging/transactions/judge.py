@@ -53,10 +53,12 @@ class _Found:
 class Transactions:
     """Follows one run; :meth:`finish` returns its anomalies."""
 
-    def __init__(self, trace: FactSource, holes: Holes, losses: Losses) -> None:
+    def __init__(
+        self, trace: FactSource, holes: Holes, losses: Losses, given_back: GivenBack
+    ) -> None:
         self._holes = holes
         self._footing = Footing(trace, losses)
-        self._given_back = GivenBack(trace)
+        self._given_back = given_back
         self._ledger = Ledger(trace)
         self._placed = Placed(trace, self._ledger, holes)
         self._outputs = Outputs(trace, self._ledger, self._footing, self._given_back)
