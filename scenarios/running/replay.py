@@ -77,6 +77,9 @@ class Replay:
 def stored_scenario(directory: Path) -> tuple[Scenario, dict[str, Any]]:
     """Return the scenario and the manifest of a stored run.
 
+    The manifest's spec has the scenario's own types: a number that somebody wrote as a text there
+    is a number.
+
     Raises:
         ManifestError: there is no usable manifest.
         ScenarioError: this code cannot read its scenario.
@@ -85,7 +88,8 @@ def stored_scenario(directory: Path) -> tuple[Scenario, dict[str, Any]]:
     place = str(directory / "manifest.json")
     if not isinstance(manifest.get("spec"), dict):
         raise ManifestError(place, "lacks spec: the scenario that was run")
-    return parse(manifest["spec"], place), manifest
+    scenario = parse(manifest["spec"], place)
+    return scenario, {**manifest, "spec": scenario.model_dump(mode="json", by_alias=True)}
 
 
 def added_variants(scenario: Scenario, manifest: dict[str, Any]) -> list[str]:

@@ -378,7 +378,7 @@ def state_at(directory: Path, at: str, logs: bool = False) -> ClusterState:
     """
     manifest = read_manifest(directory)
     if "spec" in manifest:
-        stored_scenario(directory)  # names what is wrong in it
+        manifest = stored_scenario(directory)[1]  # or name what is wrong in it
     at_us = moment_us(at, manifest, last_moment(directory))
     state = ClusterState(manifest, at_us)
     if logs:

@@ -18,11 +18,17 @@ SCENARIOS, PROPERTIES, STORED = 1200, 400, 400
 RUN_EVERY = 8
 CHUNKS = 4
 
+MINIMAL = {"name": "x", "claim": "c", "duration": "1s"}
+
 REGRESSIONS: dict[str, tuple[str, Any]] = {
     "a list for the scenario's nodes": ("spec", {"cluster": {"nodes": []}}),
     "topics that are no tables": ("spec", {"topics": "x"}),
     "a topic without a name": ("spec", {"topics": [{}]}),
     "controllers that are no number": ("spec", {"cluster": {"controllers": "3"}}),
+    "standby controllers as a text": (
+        "spec",
+        MINIMAL | {"cluster": {"standby-controllers": "4.0"}},
+    ),
     "a scenario that is no table": ("spec", True),
     "ready at a list": ("ready_us", []),
     "ready at a text": ("ready_us", " "),
