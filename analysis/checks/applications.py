@@ -77,6 +77,28 @@ _REPLACED = """
                ELSE instance_id = regexp_extract(member, '^(.*)-[^-]*$', 1) AND at > placed END
     GROUP BY failed.run, failed.seq"""
 
+_DELETED = """
+    -- Failures of consumers whose group was deleted after a coordinator had last told of the member
+    -- that they were, as their host has last been told since it started.
+    SELECT run AS of, failure
+    FROM (SELECT consumers.run, failure, group, max(at) AS listed
+          FROM (SELECT failures.run, failures.seq AS failure, failures.group,
+                       max_by(member_id, told.seq) AS member
+                FROM failures JOIN ConsumerAssigned AS told
+                    ON told.run = failures.run AND told.node = failures.node
+                       AND told.group = failures.group AND told.seq > started
+                       AND told.seq < failures.seq
+                WHERE error = 'GROUP_ID_NOT_FOUND'
+                GROUP BY failures.run, failures.seq, failures.group) AS consumers
+          JOIN (SELECT run AS in_run, group AS name, seq AS at, member_ids FROM GroupState)
+              ON in_run = run AND name = group AND at < failure
+                 AND array_contains(member_ids, member)
+          GROUP BY consumers.run, failure, group)
+    JOIN (SELECT run AS in_run, group AS name, seq AS deleted FROM GroupState
+          WHERE state = 'Dead' AND reason IN ('expired', 'deleted', 'empty'))
+        ON in_run = run AND name = group AND deleted > listed AND deleted < failure
+    GROUP BY run, failure"""
+
 _RESIZED = """
     -- Since when some topic of a run has, or had, another number of partitions.
     SELECT run, min(seq) AS at
@@ -92,14 +114,15 @@ _RESIZED = """
     GROUP BY run"""
 
 FAILED = offending(
-    # Six errors are answers of Kafka although nobody has broken a promise
+    # Seven errors are answers of Kafka although nobody has broken a promise
     # (judging/group_members.py:Excuses). A consumer of the new protocol was in a group that is a
-    # classic one again, or asks a classic group without an assignor to convert. A static member is
-    # fenced by a coordinator that does not know the id that its predecessor gave it, and by another
-    # process that joins with its group.instance.id. A sticky
-    # assignor fails when members own partitions that the leader's metadata lacks, and one of the
-    # brokers when the coordinator's does. A classic consumer does not expect the answer to a
-    # SyncGroup that meets a coordinator which loads the group.
+    # classic one again, or asks a classic group without an assignor to convert. A removed member
+    # commits, or sends its heartbeat, to a group that has been deleted meanwhile. A static member
+    # is fenced by a coordinator that does not know the id that its predecessor gave it, and by
+    # another process that joins with its group.instance.id. A sticky assignor fails when members
+    # own partitions that the leader's metadata lacks, and one of the brokers when the coordinator's
+    # does. A classic consumer does not expect the answer to a SyncGroup that meets a coordinator
+    # which loads the group.
     f"""
     WITH failures AS ({_FAILURES}),
     fenced AS (SELECT run, group FROM failures WHERE error = 'FENCED_INSTANCE_ID')
@@ -123,6 +146,7 @@ FAILED = offending(
     LEFT ANTI JOIN (SELECT run AS of, group AS name, at FROM ({_FORGOTTEN}))
         ON error = 'FENCED_INSTANCE_ID' AND run = of AND group = name AND at < seq
     LEFT ANTI JOIN ({_REPLACED}) ON run = of AND seq = failure
+    LEFT ANTI JOIN ({_DELETED}) ON run = of AND seq = failure
     LEFT ANTI JOIN (SELECT run AS of, at FROM ({_RESIZED}))
         ON (exception = 'AssignorError' OR error = 'UNKNOWN_SERVER_ERROR') AND run = of
            AND at < seq""",

@@ -20,7 +20,10 @@ subscription, which hold the generation that the member knew (ConsumerProtocolSu
 
 
 GROUP_IS_GONE = "GROUP_ID_NOT_FOUND: group "
-"""How the error begins that ends a consumer of group.protocol=consumer."""
+"""How the error begins that ends a member of a group that its coordinator does not have."""
+
+REMOVED = ("expired", "deleted", "empty")
+"""Why a coordinator tells that a group is dead which it has deleted from its log."""
 
 FENCED = "FENCED_INSTANCE_ID: group "
 """How the error begins that ends a static member which another one has replaced."""
@@ -206,6 +209,45 @@ class StaticJoins:
             self._joins[fact.group, fact.instance_id] = (last, seq)
 
 
+class DeletedGroups:
+    """Which consumers were members of a group that its coordinator has deleted since.
+
+    A coordinator deletes a group without members and offsets when it looks for expired offsets, or
+    when an operator asks (GroupMetadataManager.maybeDeleteGroup, deleteGroups). A member that was
+    removed before, and has not heard of it, then gets GROUP_ID_NOT_FOUND for its commit or for its
+    ConsumerGroupHeartbeat. A consumer that joins, or commits without a group, does not.
+    """
+
+    def __init__(self, trace: FactSource) -> None:
+        self._told: dict[tuple[str, str], str] = {}  # group and host -> its member id, since then
+        self._listed: dict[tuple[str, str], int] = {}  # group and member -> the last row with it
+        self._deleted: dict[str, int] = {}  # group -> row of its last deletion
+        trace.subscribe(facts.HostStarted, self._on_started)
+        trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
+        trace.subscribe(facts.GroupState, self._on_state)
+
+    def deleted(self, node: str, group: str) -> bool:
+        """Return whether the group was deleted after a coordinator had last told of its member."""
+        member = self._told.get((group, node))
+        if member is None:
+            return False
+        listed = self._listed.get((group, member))
+        return listed is not None and self._deleted.get(group, -1) > listed
+
+    def _on_started(self, _s: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        for known in [known for known in self._told if known[1] == node]:
+            del self._told[known]
+
+    def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
+        self._told[fact.group, node] = fact.member_id
+
+    def _on_state(self, seq: int, _t: int, _node: str, fact: facts.GroupState) -> None:
+        for member in fact.member_ids:
+            self._listed[fact.group, member] = seq
+        if fact.state == "Dead" and fact.reason in REMOVED:
+            self._deleted[fact.group] = seq
+
+
 class Excuses:
     """Why an application may fail in a group though nobody has broken a promise.
 
@@ -216,7 +258,8 @@ class Excuses:
     also give it later, until it hears that it is deposed. A classic consumer does not expect what
     the coordinator of KRaft mode answers to SyncGroup while it loads the group
     (GroupCoordinatorService.syncGroup, SyncGroupResponseHandler). And a static member is fenced
-    when another process has its group.instance.id, which is an operator's mistake.
+    when another process has its group.instance.id, which is an operator's mistake. A member that
+    was removed commits, or sends its heartbeat, to a group that has been deleted meanwhile.
 
     Two more in a group that changes its protocol (KIP-848), to consumers of the new one. Its member
     that was fenced asks a group that is a classic one again (getOrMaybeCreateConsumerGroup). A
@@ -226,6 +269,7 @@ class Excuses:
 
     def __init__(self, trace: FactSource) -> None:
         self._static = StaticJoins(trace)
+        self._gone = DeletedGroups(trace)
         self._resized = False
         self._by_id: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
@@ -255,7 +299,9 @@ class Excuses:
         since = self._started.get(node, 0)
         if fact.reason.startswith(GROUP_IS_GONE):
             group = fact.reason.removeprefix(GROUP_IS_GONE)
-            return group in self._belongs.get(node, ()) and self._classic.get(group, -1) >= since
+            if group in self._belongs.get(node, ()) and self._classic.get(group, -1) >= since:
+                return True
+            return self._gone.deleted(node, group)
         if fact.reason.startswith(WAS_LOADED):
             return self._synced.get(fact.reason.removeprefix(WAS_LOADED), -1) >= since
         if fact.reason.startswith(NOT_CONVERTED):

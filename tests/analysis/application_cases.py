@@ -62,11 +62,27 @@ LEAVES: Row = (
     facts.MemberRequest("billing", "i-2", None, "LeaveGroup", 1, (), (), 0, 0),
 )
 JOINING = group("PreparingRebalance", "m1")
+PLACED = group("Stable", "m2", protocol="range")
+REMOVED: list[Row] = [
+    ("broker-1", facts.MemberRequest("billing", "m2", None, "LeaveGroup", -1, (), (), 0, 0)),
+    group("Empty"),
+]
+DELETED = group("Dead", reason="expired")
 
 _ALLOWED: dict[str, list[Row]] = {
     "gone: the group is a classic one again": [
         STARTED, SECOND, to("consumer"), ASSIGNED, SECOND, to("classic"), GONE],
     "gone: the group acts as a classic one": [STARTED, SECOND, ASSIGNED, SECOND, JOINING, GONE],
+    "gone: the group was deleted after the member had been removed": [
+        STARTED, PLACED, ASSIGNED, *REMOVED, DELETED, GONE],
+    "gone: the member heard of its assignment after the group was deleted": [
+        STARTED, PLACED, *REMOVED, DELETED, ASSIGNED, GONE],
+    "gone: an operator deleted the group, and others use its name": [
+        STARTED, PLACED, ASSIGNED, *REMOVED, group("Dead", reason="deleted"),
+        group("Stable", "m3", protocol="range"), GONE],
+    "gone: the consumer group was deleted": [
+        STARTED, group("Stable", "m2", protocol="uniform"), ASSIGNED, *REMOVED,
+        group("Dead", reason="empty"), GONE],
     "not converted: it has no assignor": [JOINING, SECOND, STARTED, NOT_CONVERTED],
     "not converted: it had no assignor since the host started": [
         JOINING, SECOND, STARTED, group("CompletingRebalance", "m1", protocol="range"),
@@ -100,6 +116,29 @@ _BAD: dict[str, list[Row]] = {
         ("broker-1", facts.GroupState("other", "PreparingRebalance", 1, ("m1",), "", "")), GONE],
     "gone: the group became a classic one later": [
         STARTED, SECOND, ASSIGNED, SECOND, GONE, to("classic")],
+    "gone: nobody deleted the group": [STARTED, PLACED, ASSIGNED, *REMOVED, GONE],
+    "gone: the creation of the group was taken back": [
+        STARTED, PLACED, ASSIGNED, *REMOVED, group("Dead", reason="reverted"), GONE],
+    "gone: a group of the other protocol has replaced it": [
+        STARTED, PLACED, ASSIGNED, *REMOVED, group("Dead", reason="joined"), GONE],
+    "gone: the group was deleted before its member joined": [
+        STARTED, group("Empty"), DELETED, PLACED, ASSIGNED, GONE],
+    "gone: the group was deleted, and its member joined again": [
+        STARTED, PLACED, ASSIGNED, *REMOVED, DELETED, PLACED, GONE],
+    "gone: the group was deleted later": [STARTED, PLACED, ASSIGNED, *REMOVED, GONE, DELETED],
+    "gone: another group was deleted": [
+        STARTED, PLACED, ASSIGNED, *REMOVED,
+        ("broker-1", facts.GroupState("other", "Dead", 1, (), "", "expired")), GONE],
+    "gone: the group was deleted, but the consumer was never told of its member": [
+        STARTED, PLACED, *REMOVED, DELETED, GONE],
+    "gone: it was told of its member before its host started": [
+        PLACED, ASSIGNED, STARTED, *REMOVED, DELETED, GONE],
+    "gone: another consumer's member was in the group": [
+        STARTED, PLACED, ("consumer-2", facts.ConsumerAssigned("billing", "m2", 2, ())), *REMOVED,
+        DELETED, GONE],
+    "another error, though the group was deleted": [
+        STARTED, PLACED, ASSIGNED, *REMOVED, DELETED, failed("ILLEGAL_GENERATION: group billing")],
+    "fenced, though the group was deleted": [STARTED, PLACED, ASSIGNED, *REMOVED, DELETED, FENCED],
     "not converted: it has an assignor": [
         group("PreparingRebalance", "m1", protocol="range"), SECOND, STARTED, NOT_CONVERTED],
     "not converted: it had no assignor before the host started": [

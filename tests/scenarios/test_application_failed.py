@@ -65,3 +65,27 @@ def test_an_error_that_the_application_handles_is_no_failure() -> None:
     large = {"kind": "producer", "rate": "5/s", "value-size": "2MiB"}
     result = run(parse(refused(workload=[large]), "refused"), 1)
     assert (result.verdict, result.anomalies) == ("pass", [])
+
+
+def test_a_consumer_whose_group_is_deleted_while_it_sleeps_fails_without_a_broken_promise() -> None:
+    """It has committed nothing, so the coordinator deletes the group once its session is over."""
+    sessions = {
+        f"group.consumer.{name}.ms": number
+        for name, number in {
+            "min.session.timeout": 1000, "session.timeout": 1000,
+            "min.heartbeat.interval": 300, "heartbeat.interval": 300,
+        }.items()
+    }  # fmt: skip
+    cluster = refused()["cluster"]
+    cluster["config"] |= sessions | {"offsets.retention.check.interval.ms": 200}
+    readers = {
+        "kind": "consumer-group", "group": "billing", "commit": "none",
+        "config": {"group.protocol": "consumer"},
+    }  # fmt: skip
+    sleep = {"kind": "gc-pause", "node": "consumer-1", "at": "1s", "for": "3s"}
+    asleep = refused(cluster=cluster, workload=[readers], faults=[sleep], duration="8s")
+    result = run(parse(asleep, "asleep"), 1)
+    assert result.observations["application-failed:KafkaError"] > 4_000_000
+    assert (result.verdict, result.anomalies) == ("pass", [])
+    awake = run(parse(asleep | {"faults": []}, "awake"), 1)
+    assert "application-failed" not in awake.observations

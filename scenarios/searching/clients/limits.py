@@ -24,11 +24,9 @@ def expiring_offsets(rng: random.Random, data: dict[str, Any]) -> None:
 
     They also delete groups that have neither members nor offsets then. A member that still believes
     in such a group gets GROUP_ID_NOT_FOUND for its commit, which ends its application
-    (ConsumerCoordinator.OffsetCommitResponseHandler).
+    (ConsumerCoordinator.OffsetCommitResponseHandler); judging/group_members.py:DeletedGroups.
     """
     data["cluster"]["config"]["offsets.retention.check.interval.ms"] = rng.choice((200, 1000))
-    permits = {*data["expect"].get("permits", ()), "application-failed"}
-    data["expect"]["permits"] = sorted(permits)
 
 
 def small_loads(rng: random.Random, data: dict[str, Any]) -> None:
