@@ -12,7 +12,7 @@ and Jepsen's *index* is an offset here. Which offsets hold nothing for a reader 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from kafkasim.model import facts
@@ -113,8 +113,7 @@ class Delivery:
     def __init__(self, trace: FactSource, losses: Losses) -> None:
         self._losses = losses
         self._holes = self.holes = Holes(trace)
-        # By record id: its offset (−1 unknown), and the acknowledgement with the time in µs.
-        self._acked: dict[PartitionKey, dict[int, tuple[int, int, facts.Acked]]] = {}
+        self._acked: dict[PartitionKey, list[tuple[int, facts.Acked]]] = {}  # with the time in µs
         # Per producer and epoch, the last (record id, offset). The epoch is part of the key because
         # a producer raises it after a failed batch and sends in-flight batches again, possibly
         # behind later ones (KIP-360).
@@ -123,8 +122,9 @@ class Delivery:
         self._values: dict[PartitionKey, dict[int, int]] = {}
         # By group and member: the offset that poll() must return next.
         self._readers: dict[tuple[str, str, PartitionKey], int] = {}
-        # By offset: how often the group got it, and the row of the last time.
-        self._delivered: dict[tuple[str, PartitionKey], dict[int, tuple[int, int]]] = {}
+        # By offset: the row in which the group got it last, and how often if it was twice or more.
+        self._delivered: dict[tuple[str, PartitionKey], dict[int, int]] = {}
+        self._repeated: dict[tuple[str, PartitionKey], dict[int, int]] = {}
         self._processed = ProcessedRanges()
         self._first: dict[tuple[str, PartitionKey], int] = {}
         self._groups: dict[PartitionKey, dict[str, None]] = {}  # who has had a position in it
@@ -148,7 +148,7 @@ class Delivery:
             (facts.ProcessorStarted, self._on_processor),
             (facts.Positioned, self._on_positioned),
             (facts.Polled, self._on_polled),
-            (facts.Processed, self._on_processed),
+            (facts.Processed, self._processed.on_processed),
             (facts.OffsetCommitted, self._on_committed),
             (facts.OffsetsDeleted, self._on_offsets_deleted),
             (facts.LogStart, self._on_log_start),
@@ -168,10 +168,8 @@ class Delivery:
         if fact.topic_id in self._deleted:
             return  # Produce names the topic, so the record may be in the topic created again
         key = (fact.topic_id, fact.partition)
-        acked = self._acked.setdefault(key, {})
+        self._acked.setdefault(key, []).append((t, fact))
         base = fact.base_offset
-        for index, record_id in enumerate(fact.record_ids):
-            acked[record_id] = (base + index if base >= 0 else -1, t, fact)
         if base < 0 or fact.producer_id < 0 or node in self._processors:
             return
         sender = (node, key, fact.producer_id, fact.producer_epoch)
@@ -216,15 +214,23 @@ class Delivery:
                     self._note_jump(key, fact.group, node, expected, offset, seq)
                 expected = offset + 1
             self._readers[reader] = expected
+        place = (fact.group, key)
         values = self._values.setdefault(key, {})
-        delivered = self._delivered.setdefault((fact.group, key), {})
+        delivered = self._delivered.setdefault(place, {})
         for offset, record_id in zip(offsets, fact.record_ids):
             if values.setdefault(offset, record_id) != record_id:
                 detail = f"offset {offset} has two values"
                 self._note(
                     "inconsistent-offsets", key, detail, seq, offset=offset, record_id=record_id
                 )
-            delivered[offset] = (delivered[offset][0] + 1 if offset in delivered else 1, seq)
+            if offset in delivered:
+                repeated = self._repeated.setdefault(place, {})
+                repeated[offset] = repeated.get(offset, 1) + 1
+            delivered[offset] = seq
+
+    def delivered(self, group: str, key: PartitionKey) -> Container[int]:
+        """Return the offsets that a group got."""
+        return self._delivered.get((group, key), ())
 
     def _note_jump(
         self, key: PartitionKey, group: str, node: str, expected: int, offset: int, seq: int
@@ -239,10 +245,6 @@ class Delivery:
                 return
             name, missed = "poll-skip", f", without {first}" if first != expected else ""
         self._note(name, key, f"{node} got offset {offset} after {expected - 1}{missed}", seq)
-
-    def _on_processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
-        reader = (fact.group, (fact.topic_id, fact.partition))
-        self._processed.add(reader, fact.base_offset, fact.offset)
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         name = (fact.group, fact.topic, fact.partition)
@@ -347,10 +349,11 @@ class Delivery:
         for key, leader in self._leaders.items():
             self._judge_log(key, leader)
         for (group, key), delivered in self._delivered.items():
-            for offset, (times, last) in delivered.items():
-                if times > 1:
-                    detail = f"group {group} got offset {offset} {times} times"
-                    self._note("duplicate", key, detail, last, group, offset=offset)
+            repeated = self._repeated.get((group, key), {})
+            for offset in [each for each in delivered if each in repeated]:
+                detail = f"group {group} got offset {offset} {repeated[offset]} times"
+                last = delivered[offset]
+                self._note("duplicate", key, detail, last, group, offset=offset)
         self._judge_commits()
         found: dict[tuple[str, PartitionKey, str, str], list[tuple[_Noted, str]]] = {}
         for (name, key, groups), each in self._found.items():
@@ -383,7 +386,7 @@ class Delivery:
         log_start = self._log_start(key, leader)
         read = self._values.get(key, {})
         covered = {group: self._start((group, key)) for group in self._groups.get(key, ())}
-        for record_id, (offset, at_us, acked) in self._acked.get(key, {}).items():
+        for record_id, (offset, at_us, acked) in self._acknowledged(key).items():
             found_at, weak = offsets.get(record_id), acked.acks != -1
             if found_at is None:
                 if self._holes.was_removed(key, record_id):
@@ -405,6 +408,14 @@ class Delivery:
                         "unseen", key, detail, AT_END, *groups, offset=found_at,
                         record_id=record_id, weak=weak,
                     )  # fmt: skip
+
+    def _acknowledged(self, key: PartitionKey) -> dict[int, tuple[int, int, facts.Acked]]:
+        """Return by record id its offset (−1 unknown), and the acknowledgement with its time."""
+        return {
+            record_id: (fact.base_offset + index if fact.base_offset >= 0 else -1, at_us, fact)
+            for at_us, fact in self._acked.get(key, [])
+            for index, record_id in enumerate(fact.record_ids)
+        }
 
     def _log_start(self, key: PartitionKey, leader: facts.FinalReplica) -> int:
         """Return the offset below which records were deleted, also if the leader forgot it."""

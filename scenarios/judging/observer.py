@@ -66,6 +66,7 @@ class Observer:
         self._names: dict[str, str] = {}  # of topics, by id
         self._polled: dict[tuple[str, str, int], int] = {}
         self._acked: dict[str, dict[int, int]] = {}  # topic id -> partition -> records
+        self._heated: dict[str, None] = {}  # ids of topics with enough records to tell
         for kind, handler in self._handlers().items():
             trace.subscribe(kind, handler)
         TransactionObserver(trace, self.note)
@@ -248,12 +249,17 @@ class Observer:
             self.note(f"slow-acks:{node}", t_us)
         if fact.attempts > 1:
             self.note("retried", t_us)
+        if fact.topic_id not in self._heated:
+            self._note_hot(t_us, fact)
+
+    def _note_hot(self, t_us: int, fact: facts.Acked) -> None:
+        """Note once of a topic whether most of its first records are in one partition."""
         acked = self._acked.setdefault(fact.topic_id, {})
-        before = sum(acked.values())
-        if before < HOT_AFTER:
-            acked[fact.partition] = acked.get(fact.partition, 0) + len(fact.record_ids)
-            total = before + len(fact.record_ids)
-            if total >= HOT_AFTER and 2 * max(acked.values()) > total:
+        acked[fact.partition] = acked.get(fact.partition, 0) + len(fact.record_ids)
+        total = sum(acked.values())
+        if total >= HOT_AFTER:
+            self._heated[fact.topic_id] = None
+            if 2 * max(acked.values()) > total:
                 self.note("hot-partition", t_us)
 
     def _on_control_request(
@@ -292,9 +298,11 @@ class Observer:
         if not fact.offsets:
             return
         key = (fact.group, fact.topic_id, fact.partition)
-        if fact.offsets[0] < self._polled.get(key, 0):
+        known = self._polled.get(key, 0)
+        if fact.offsets[0] < known:
             self.note("redelivered", t_us)
-        self._polled[key] = max(self._polled.get(key, 0), fact.offsets[-1] + 1)
+        if fact.offsets[-1] >= known:
+            self._polled[key] = fact.offsets[-1] + 1
 
     def _on_group(self, _seq: int, t_us: int, _node: str, fact: facts.GroupState) -> None:
         known = self._generation.get(fact.group, 0)

@@ -36,6 +36,7 @@ from kafkasim.scenarios.judging.readers.key_order import KeyOrder
 from kafkasim.scenarios.judging.readers.outside.audit import Audit
 from kafkasim.scenarios.judging.readers.outside.results import StoredResults
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
+from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.liveness.downgrade import Downgrades
@@ -98,11 +99,16 @@ class ScenarioRun:
         self.unborn = Unborn(self.trace, clients.transactional_ids, clients.members)
         self.static_leaders = StaticLeaders(self.trace, self._tells_static_leader)
         self.downgrades = Downgrades(self.trace)
-        self.retention = LostToRetention(self.trace, self.delivery.holes, self.observer.note)
-        self.results = StoredResults(self.trace, self.delivery.holes, self.invariants.losses)
-        self.resets = NeedlessResets(self.trace, self.invariants.losses, _own_groups(scenario))
-        self.commits = CommitOrder(self.trace)
-        self.redeliveries = Redeliveries(self.trace)
+        readers = Readers(self.trace)
+        self.retention = LostToRetention(self.trace, readers, self.delivery, self.observer.note)
+        self.results = StoredResults(
+            self.trace, self.delivery.holes, self.invariants.losses, _storing_groups(scenario)
+        )
+        self.resets = NeedlessResets(
+            self.trace, readers, self.invariants.losses, _own_groups(scenario)
+        )
+        self.commits = CommitOrder(self.trace, readers)
+        self.redeliveries = Redeliveries(self.trace, readers)
         self.idempotence = Idempotence(self.trace, self.delivery.holes)
         self.key_order = KeyOrder(self.trace, self.delivery.holes)
         self.deletions = MissedDeletions(self.trace, self.delivery.holes, self.observer.note)
@@ -374,6 +380,16 @@ def _own_groups(scenario: Scenario) -> list[str]:
         for workload in scenario.workload
         if workload.kind == "consumer-group" and workload.app is not None
     ]
+
+
+def _storing_groups(scenario: Scenario) -> list[str]:
+    """Return the groups whose members may keep results on their own disks."""
+    kept = [
+        workload.group
+        for workload in scenario.workload
+        if workload.kind == "consumer-group" and (workload.store or workload.audit)
+    ]
+    return [*kept, *_own_groups(scenario)]
 
 
 def _audited(scenario: Scenario) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import pytest
 
 from kafkasim.scenarios.judging.copies.idempotence import Idempotence
 from kafkasim.scenarios.judging.copies.redelivery import Redeliveries
+from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.transactions.holes import Holes
 from tests.analysis.copies_cases import HANDOVER_CASES, IDEMPOTENCE_CASES, TWICE, rewritten
 from tests.scenarios.fact_makers import FakeTrace
@@ -32,6 +33,6 @@ def test_a_gap_excuses_the_records_that_were_numbered_anew() -> None:
 def test_a_graceful_rebalance_delivers_nothing_again(name: str) -> None:
     rows, expected = HANDOVER_CASES[name]
     trace = FakeTrace()
-    judge = Redeliveries(trace)
+    judge = Redeliveries(trace, Readers(trace))
     trace.record(list(rows))
     assert {anomaly.name: anomaly.count for anomaly in judge.finish()} == expected

@@ -8,11 +8,13 @@ import pytest
 
 import kafkasim
 from kafkasim.model import facts
+from kafkasim.scenarios.judging.delivery import Delivery
 from kafkasim.scenarios.judging.readers.commits import CommitOrder
 from kafkasim.scenarios.judging.readers.key_order import KeyOrder
 from kafkasim.scenarios.judging.readers.observations import LagObserver
 from kafkasim.scenarios.judging.readers.outside.audit import Audit
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
+from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.source import Loss, PartitionKey
 from kafkasim.scenarios.judging.transactions.holes import Holes
@@ -34,7 +36,7 @@ from tests.scenarios.fact_makers import FakeTrace, T
 def test_retention(name: str) -> None:
     rows, expected = RETENTION_CASES[name]
     trace = FakeTrace()
-    judge = LostToRetention(trace, Holes(trace))
+    judge = LostToRetention(trace, Readers(trace), Delivery(trace, lambda _key: []))
     trace.record(list(rows))
     assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
 
@@ -51,7 +53,8 @@ def test_order_per_key(name: str) -> None:
 
 def test_what_is_lost_to_retention_is_counted_once_for_each_record() -> None:
     trace, noted = FakeTrace(), []
-    judge = LostToRetention(trace, Holes(trace), lambda name, _: noted.append(name))
+    readers, delivery = Readers(trace), Delivery(trace, lambda _key: [])
+    judge = LostToRetention(trace, readers, delivery, lambda name, _: noted.append(name))
     trace.record([positioned(0), starts(3), positioned(4, "latest")])
     (anomaly,) = judge.finish()
     assert (anomaly.count, anomaly.offset, anomaly.group, anomaly.seq) == (4, 0, "g", 2)
@@ -104,7 +107,9 @@ def test_a_legal_loss_explains_the_windows_that_rested_on_it_alone(name: str) ->
 def test_a_reset_has_a_reason(name: str) -> None:
     rows, expected, lost = RESET_CASES[name]
     trace = FakeTrace()
-    judge = NeedlessResets(trace, lambda of: [loss for key, loss in lost if key == of], [APART])
+    judge = NeedlessResets(
+        trace, Readers(trace), lambda of: [loss for key, loss in lost if key == of], [APART]
+    )
     trace.record(list(rows))
     found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
     assert found == {name: 1 for name in expected if name == "needless-reset"}
@@ -114,7 +119,7 @@ def test_a_reset_has_a_reason(name: str) -> None:
 def test_commits_of_a_member_are_stored_in_order(name: str) -> None:
     rows, expected = COMMIT_CASES[name]
     trace = FakeTrace()
-    judge = CommitOrder(trace)
+    judge = CommitOrder(trace, Readers(trace))
     trace.record(list(rows))
     found = {anomaly.name: anomaly.count for anomaly in judge.finish()}
     assert found == {name: 1 for name in expected if name == "reordered-commit"}

@@ -42,7 +42,7 @@ def test_a_database_is_what_its_whole_commits_give() -> None:
 def test_results(name: str) -> None:
     found, expected = RESULT_CASES[name]
     trace = FakeTrace()
-    judge = StoredResults(trace, Holes(trace), lambda _key: [])
+    judge = StoredResults(trace, Holes(trace), lambda _key: [], ["g"])
     trace.record(list(found))
     assert {anomaly.name: 1 for anomaly in judge.finish()} == expected
 
@@ -53,7 +53,7 @@ def test_a_legal_loss_explains_the_results_that_rested_on_it_alone(name: str) ->
 
     def excuses(key: PartitionKey, loss: Loss) -> list[str]:
         trace = FakeTrace()
-        judge = StoredResults(trace, Holes(trace), lambda of: [loss] if of == key else [])
+        judge = StoredResults(trace, Holes(trace), lambda of: [loss] if of == key else [], ["g"])
         trace.record(list(rows))
         return [anomaly.expected for anomaly in judge.finish()]
 

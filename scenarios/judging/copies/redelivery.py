@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 Owned = tuple[str, str, PartitionKey]
@@ -29,14 +30,12 @@ Owned = tuple[str, str, PartitionKey]
 class Redeliveries:
     """Follows one run; :meth:`finish` returns an anomaly for each partition and group."""
 
-    def __init__(self, trace: FactSource) -> None:
+    def __init__(self, trace: FactSource, readers: Readers) -> None:
+        self._readers = readers
         self._ids: dict[str, list[str]] = {}  # of topics, by name
-        self._given: dict[Owned, int] = {}  # the offset after the last record of poll()
         self._covered: dict[Owned, int] = {}  # what the commit before the rebalance acknowledged
         self._found: dict[tuple[PartitionKey, str], list[Anomaly]] = {}
         trace.subscribe(facts.TopicCreated, self._on_topic)
-        trace.subscribe(facts.Positioned, self._on_positioned)
-        trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.CommitResult, self._on_result)
         trace.subscribe(facts.ConsumerRevoked, self._on_revoked)
 
@@ -44,17 +43,6 @@ class Redeliveries:
         ids = self._ids.setdefault(fact.topic, [])
         if fact.topic_id not in ids:
             ids.append(fact.topic_id)
-
-    def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
-        """Forget what was given before: the position was set, perhaps back."""
-        if fact.reason != "none":
-            owned = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
-            self._given.pop(owned, None)
-
-    def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
-        if fact.offsets:
-            owned = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
-            self._given[owned] = fact.offsets[-1] + 1
 
     def _on_result(self, _seq: int, _t: int, _node: str, fact: facts.CommitResult) -> None:
         if not fact.revoking:
@@ -70,8 +58,10 @@ class Redeliveries:
             topic, _, number = name.rpartition("-")
             for topic_id in self._ids.get(topic, ()):
                 key = (topic_id, int(number))
-                covered = self._covered.pop((fact.group, fact.member_id, key), None)
-                given = self._given.pop((fact.group, fact.member_id, key), -1)
+                owned = (fact.group, fact.member_id, key)
+                covered = self._covered.pop(owned, None)
+                reader = self._readers.of(*owned)
+                given, reader.given = reader.given, -1
                 if covered is not None and given > covered and not fact.lost:
                     self._note(seq, node, fact.group, key, covered, given)
 

@@ -45,20 +45,6 @@ def _read(log: Any, offset: int, end: int) -> list[Any]:
     return found
 
 
-def _traced(batch: Any) -> TracedBatch:
-    """Return what a follower's batch holds, in the form of the leader's."""
-    records = batch.records
-    user = bool(records) and isinstance(records[0].value, int)
-    content = (
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.base_sequence,
-        records[0].value if user else None,
-        records[-1].value if user else None,
-    )
-    return batch.base_offset, batch.last_offset + 1, batch.leader_epoch, content
-
-
 class Logs:
     """Follows appends, truncations, high watermarks and elections."""
 
@@ -141,7 +127,17 @@ class Logs:
                 Cleanings.fill(state, replica, each.base_offset)
                 if each.offset_deltas is not None:
                     batch = Cleanings.original(state, each)
-            batch = batch or _traced(each)
+            if batch is None:
+                records = each.records
+                user = bool(records) and isinstance(records[0].value, int)
+                content = (
+                    each.producer_id,
+                    each.producer_epoch,
+                    each.base_sequence,
+                    records[0].value if user else None,
+                    records[-1].value if user else None,
+                )
+                batch = (each.base_offset, each.last_offset + 1, each.leader_epoch, content)
             if not state.extend(replica, batch):
                 self._mismatch(seq, t, node, state, batch)
 
@@ -234,7 +230,10 @@ class Logs:
     def _on_forgotten(self, _seq: int, _t: int, node: str, fact: facts.ExpansionForgotten) -> None:
         """Remember for which members a leader does not wait, until it tells an empty set."""
         state = self._partition(fact.topic_id, fact.partition)
-        state.forgotten[node, fact.leader_epoch] = fact.replica_ids
+        if fact.replica_ids:
+            state.forgotten[node, fact.leader_epoch] = fact.replica_ids
+        else:
+            state.forgotten.pop((node, fact.leader_epoch), None)
 
     # What must hold.
 

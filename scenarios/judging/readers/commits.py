@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 Committer = tuple[str, str, int, str, int]
@@ -35,18 +36,18 @@ class CommitOrder:
     A generation of −1 is a commit without a group membership, or an old consumer's: not judged.
     """
 
-    def __init__(self, trace: FactSource) -> None:
+    def __init__(self, trace: FactSource, readers: Readers) -> None:
+        self._readers = readers
         self._topics: dict[str, str] = {}  # topic id -> name
         self._ids: dict[str, str] = {}  # and back
         self._last: dict[tuple[str, str, int], tuple[Committer, int]] = {}  # of each partition
         self._stored: dict[tuple[Committer, int], int] = {}  # how often each offset was stored
         self._told: dict[tuple[Committer, int], int] = {}  # how often a commit of it succeeded
-        self._position: dict[tuple[str, str, PartitionKey], int] = {}  # the highest one
+        self._placed: dict[tuple[str, str, PartitionKey], int] = {}  # the highest one that was set
         self._lowest: dict[tuple[str, str, PartitionKey], int] = {}  # to which it has gone back
         self._found: dict[Committer, list[_Stored]] = {}
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.Positioned, self._on_positioned)
-        trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
         trace.subscribe(facts.CommitResult, self._on_result)
 
@@ -57,14 +58,10 @@ class CommitOrder:
     def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
         if fact.reason != "none":
             reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
-            highest = self._position.get(reader, -1)
+            highest = max(self._placed.get(reader, -1), self._readers.of(*reader).read)
             if fact.offset < highest:
                 self._lowest[reader] = min(fact.offset, self._lowest.get(reader, fact.offset))
-            self._position[reader] = max(fact.offset, highest)
-
-    def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
-        reader = (fact.group, fact.member_id, (fact.topic_id, fact.partition))
-        self._position[reader] = max(fact.position, self._position.get(reader, -1))
+            self._placed[reader] = max(fact.offset, highest)
 
     def _on_committed(self, seq: int, _t: int, _node: str, fact: facts.OffsetCommitted) -> None:
         if fact.generation < 0:

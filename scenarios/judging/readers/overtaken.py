@@ -9,12 +9,11 @@ passes over were acknowledged, and no replica has lost them; they are lost to th
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.delivery import Anomaly
+from kafkasim.scenarios.judging.delivery import Anomaly, Delivery
+from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
-from kafkasim.scenarios.judging.transactions.holes import Holes
 
 RESETS = ("earliest", "latest")
 
@@ -27,19 +26,21 @@ class LostToRetention:
     """
 
     def __init__(
-        self, trace: FactSource, holes: Holes, note: Callable[[str, int], None] = lambda *_: None
+        self,
+        trace: FactSource,
+        readers: Readers,
+        delivery: Delivery,
+        note: Callable[[str, int], None] = lambda *_: None,
     ) -> None:
         """``note(observation, µs)`` is told ``overtaken``."""
-        self._holes = holes
+        self._readers = readers
+        self._delivery = delivery
         self._note = note
-        self._positions: dict[tuple[str, str, PartitionKey], int] = {}  # by group and member
         self._deleted: dict[PartitionKey, int] = {}  # the end of what retention has deleted
         # By group and partition: what resets have passed over, as first offset, end, and row.
         self._passed: dict[tuple[str, PartitionKey], list[tuple[int, int, int]]] = {}
-        self._delivered: dict[tuple[str, PartitionKey], list[tuple[int, ...]]] = {}
         trace.subscribe(facts.LogStart, self._on_log_start)
         trace.subscribe(facts.Positioned, self._on_positioned)
-        trace.subscribe(facts.Polled, self._on_polled)
 
     def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
         if fact.reason == "retention":
@@ -48,34 +49,24 @@ class LostToRetention:
 
     def _on_positioned(self, seq: int, t_us: int, _node: str, fact: facts.Positioned) -> None:
         key = (fact.topic_id, fact.partition)
-        reader = (fact.group, fact.member_id, key)
-        if fact.reason == "none":
-            self._positions.pop(reader, None)
-            return
-        before = self._positions.get(reader)
-        self._positions[reader] = fact.offset
-        if before is None or fact.reason not in RESETS:
+        before = self._readers.of(fact.group, fact.member_id, key).before
+        if before < 0 or fact.reason not in RESETS:
             return
         if before < fact.offset and before < self._deleted.get(key, 0):
             self._passed.setdefault((fact.group, key), []).append((before, fact.offset, seq))
             self._note("overtaken", t_us)
 
-    def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
-        key = (fact.topic_id, fact.partition)
-        self._positions[fact.group, fact.member_id, key] = fact.position
-        self._delivered.setdefault((fact.group, key), []).append(fact.offsets)
-
     def finish(self) -> list[Anomaly]:
         """Return the anomalies of the run, sorted by partition and group."""
         found = []
         for (group, key), ranges in sorted(self._passed.items(), key=lambda each: each[0][::-1]):
-            delivered = dict.fromkeys(chain.from_iterable(self._delivered.get((group, key), [])))
-            committed_only = self._holes.was_read_committed(group, key)
+            delivered, holes = self._delivery.delivered(group, key), self._delivery.holes
+            committed_only = holes.was_read_committed(group, key)
             lost = {
                 offset: seq
                 for first, end, seq in ranges
                 for offset in range(first, end)
-                if offset not in delivered and self._holes.holds(key, offset, committed_only)
+                if offset not in delivered and holes.holds(key, offset, committed_only)
             }
             if lost:
                 offset, seq = min(lost.items())

@@ -1,10 +1,11 @@
-"""How far groups have committed, when they last passed each offset, and what they processed."""
+"""How far groups have got: what they committed and processed, and where their members are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkasim.scenarios.judging.source import PartitionKey
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 
 Place = tuple[str, str, int]
 """Group, topic name, partition."""
@@ -41,13 +42,13 @@ class ProcessedRanges:
     def __init__(self) -> None:
         self._ranges: dict[tuple[str, PartitionKey], list[tuple[int, int]]] = {}
 
-    def add(self, reader: tuple[str, PartitionKey], first: int, end: int) -> None:
-        """Take the offsets from ``first`` to before ``end``."""
-        ranges = self._ranges.setdefault(reader, [])
-        if ranges and ranges[-1][1] == first:
-            ranges[-1] = (ranges[-1][0], end)
+    def on_processed(self, _seq: int, _t: int, _node: str, fact: facts.Processed) -> None:
+        """Take what a member has processed."""
+        ranges = self._ranges.setdefault((fact.group, (fact.topic_id, fact.partition)), [])
+        if ranges and ranges[-1][1] == fact.base_offset:
+            ranges[-1] = (ranges[-1][0], fact.offset)
         else:
-            ranges.append((first, end))
+            ranges.append((fact.base_offset, fact.offset))
 
     def gaps(
         self, reader: tuple[str, PartitionKey], position: int, end: int
@@ -59,3 +60,64 @@ class ProcessedRanges:
             position = max(position, high)
         if position < end:
             yield position, end
+
+
+class Reader:
+    """Where one member of a group is in one partition; −1 stands for nothing."""
+
+    __slots__ = ("before", "given", "position", "read")
+
+    def __init__(self) -> None:
+        self.position = -1  # told last
+        self.before = -1  # the position before the last Positioned
+        self.read = -1  # the highest position that poll() has told
+        self.given = -1
+        """The offset after the last record of poll() since the position was set; whoever judges
+        that the partition was revoked takes it back"""
+
+
+class Readers:
+    """Follows all members, once for the judges that ask where one was.
+
+    It is made before them: when a judge is told Positioned, ``before`` is the position until then.
+    """
+
+    def __init__(self, trace: FactSource) -> None:
+        self._readers: dict[tuple[str, str, str, int], Reader] = {}
+        trace.subscribe(facts.Positioned, self._on_positioned)
+        trace.subscribe(facts.Polled, self._on_polled)
+
+    def of(self, group: str, member: str, key: PartitionKey) -> Reader:
+        """Return where a member is."""
+        place = (group, member, *key)
+        reader = self._readers.get(place)
+        if reader is None:
+            reader = self._readers[place] = Reader()
+        return reader
+
+    def read(self, group: str, key: PartitionKey) -> int:
+        """Return how far any member of a group has read."""
+        return max(
+            reader.read
+            for (of, _, *partition), reader in self._readers.items()
+            if (of, *partition) == (group, *key)
+        )
+
+    def _on_positioned(self, _seq: int, _t: int, _node: str, fact: facts.Positioned) -> None:
+        reader = self.of(fact.group, fact.member_id, (fact.topic_id, fact.partition))
+        reader.before = reader.position
+        if fact.reason == "none":
+            reader.position = -1
+        else:
+            reader.position = fact.offset
+            reader.given = -1
+
+    def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
+        reader = self._readers.get((fact.group, fact.member_id, fact.topic_id, fact.partition))
+        if reader is None:
+            reader = self.of(fact.group, fact.member_id, (fact.topic_id, fact.partition))
+        position = reader.position = fact.position
+        if position > reader.read:
+            reader.read = position
+        if fact.offsets:
+            reader.given = fact.offsets[-1] + 1

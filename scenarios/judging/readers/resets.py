@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import RESETS, Anomaly
+from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
 
 
@@ -38,39 +39,28 @@ class NeedlessResets:
     ``apart`` are the groups of users' applications.
     """
 
-    def __init__(self, trace: FactSource, losses: Losses, apart: Iterable[str] = ()) -> None:
+    def __init__(
+        self, trace: FactSource, readers: Readers, losses: Losses, apart: Iterable[str] = ()
+    ) -> None:
+        self._readers = readers
         self._losses = losses
-        self._positions: dict[tuple[str, str, PartitionKey], int] = {}  # by group and member
-        self._read: dict[tuple[str, PartitionKey], int] = {}  # how far a group has got
         self._start: dict[PartitionKey, int] = {}  # the highest log start of any replica
         self._apart: dict[str, None] = dict.fromkeys(apart)  # groups, and topics that were deleted
         self._found: dict[tuple[str, PartitionKey], list[_Reset]] = {}
         trace.subscribe(facts.Positioned, self._on_positioned)
-        trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.LogStart, self._on_log_start)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.PartitionOwner, self._on_owner)
 
     def _on_positioned(self, seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
         key = (fact.topic_id, fact.partition)
-        reader = (fact.group, fact.member_id, key)
-        if fact.reason == "none":
-            self._positions.pop(reader, None)
-            return
-        before, self._positions[reader] = self._positions.get(reader, -1), fact.offset
-        if fact.reason not in RESETS or not 0 <= before <= self._read.get((fact.group, key), -1):
+        before = self._readers.of(fact.group, fact.member_id, key).before
+        if fact.reason not in RESETS or not 0 <= before <= self._readers.read(fact.group, key):
             return
         judged = fact.group not in self._apart and fact.topic_id not in self._apart
         if judged and before >= self._start.get(key, 0):
             told = f"{node} was moved from offset {before} to {fact.offset} ({fact.reason})"
             self._found.setdefault((fact.group, key), []).append(_Reset(before, seq, told))
-
-    def _on_polled(self, _seq: int, _t: int, _node: str, fact: facts.Polled) -> None:
-        key = (fact.topic_id, fact.partition)
-        self._positions[fact.group, fact.member_id, key] = fact.position
-        place = (fact.group, key)
-        if fact.position > self._read.get(place, -1):
-            self._read[place] = fact.position
 
     def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
         key = (fact.topic_id, fact.partition)

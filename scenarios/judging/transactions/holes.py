@@ -222,11 +222,13 @@ class Holes:
         return state
 
     def _on_appended(self, seq: int, _t: int, node: str, fact: facts.Appended) -> None:
-        state = self._partition(fact)
+        state = self._partitions.get((fact.topic_id, fact.partition)) or self._partition(fact)
         ids = fact.record_ids if state.keyed else ()
         epoch, base, end = fact.leader_epoch, fact.base_offset, fact.next_offset
         state.appended.append((epoch, base, end, fact.producer_id, seq, ids))
-        state.extend(node, base, epoch)
+        runs = state.runs.get(node)
+        if runs is None or runs[-1][1] != epoch or runs[-1][0] > base:
+            state.extend(node, base, epoch)
 
     def _on_keys(self, _seq: int, _t: int, _node: str, fact: facts.KeysAppended) -> None:
         """Remember the record ids of compacted partitions."""

@@ -56,6 +56,7 @@ class Transactions:
     def __init__(
         self, trace: FactSource, holes: Holes, losses: Losses, given_back: GivenBack
     ) -> None:
+        self._trace = trace
         self._holes = holes
         self._footing = Footing(trace, losses)
         self._given_back = given_back
@@ -73,7 +74,6 @@ class Transactions:
         trace.subscribe(facts.ReadsCommitted, self._on_reader)
         trace.subscribe(facts.TransactionState, self._on_state)
         trace.subscribe(facts.TransactionsLoaded, self._on_loaded)
-        trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
         trace.subscribe(facts.FinalOffset, self._on_final_offset)
 
@@ -104,6 +104,8 @@ class Transactions:
     # Following.
 
     def _on_reader(self, _seq: int, _t: int, node: str, fact: facts.ReadsCommitted) -> None:
+        if not self._committed_readers:
+            self._trace.subscribe(facts.Polled, self._on_polled)
         self._committed_readers[node, fact.group] = None
 
     def _on_state(self, seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:

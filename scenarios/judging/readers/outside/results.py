@@ -14,6 +14,7 @@ missing one.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import RESETS, Anomaly
@@ -26,9 +27,14 @@ Place = tuple[str, PartitionKey]
 
 
 class StoredResults:
-    """Follows one run; :meth:`finish` returns an anomaly for each partition, group and excuse."""
+    """Follows one run; :meth:`finish` returns an anomaly for each partition, group and excuse.
 
-    def __init__(self, trace: FactSource, holes: Holes, losses: Losses) -> None:
+    ``groups`` are those that may keep results: without any it costs nothing to follow polls.
+    """
+
+    def __init__(
+        self, trace: FactSource, holes: Holes, losses: Losses, groups: Collection[str]
+    ) -> None:
         self._holes = holes
         self._footing = Footing(trace, losses)
         self._stored: dict[Place, Counter[int]] = {}
@@ -41,7 +47,8 @@ class StoredResults:
         self._start: dict[PartitionKey, int] = {}  # the highest log start at the end
         trace.subscribe(facts.FinalResults, self._on_results)
         trace.subscribe(facts.Positioned, self._on_positioned)
-        trace.subscribe(facts.Polled, self._on_polled)
+        if groups:
+            trace.subscribe(facts.Polled, self._on_polled)
         trace.subscribe(facts.OffsetCommitted, self._on_committed)
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.FinalReplica, self._on_replica)

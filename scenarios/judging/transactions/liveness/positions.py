@@ -38,7 +38,13 @@ class Positions:
             self.last[key] = (position, other)
 
     def _on_polled(self, _seq: int, _t: int, node: str, fact: facts.Polled) -> None:
-        self._place((fact.group, (fact.topic_id, fact.partition)), fact.position, node)
+        key = (fact.group, (fact.topic_id, fact.partition))
+        last = self.last.get(key)
+        if last is not None and last[1] == node:  # no other is behind it in the order
+            self._holders[key][node] = fact.position
+            self.last[key] = (fact.position, node)
+        else:
+            self._place(key, fact.position, node)
 
     def _place(self, key: tuple[str, PartitionKey], position: int, node: str) -> None:
         holders = self._holders.setdefault(key, {})
