@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kafkasim.model.errors import NONE, Errors
 from kafkasim.model.facts import Positioned
 from kafkasim.model.messages import (
@@ -85,3 +87,111 @@ def test_a_committed_epoch_above_that_of_the_metadata_waits_for_newer_metadata()
     (check,) = h.cluster.requests(OffsetsForLeaderEpochRequest)
     assert (check.partitions[0].current_leader_epoch, check.partitions[0].leader_epoch) == (1, 1)
     assert [(p.offset, p.reason) for p in h.of(Positioned)] == [(3, "committed")]
+
+
+def fetches(h: Harness, since: int = 0) -> list[tuple[str, int]]:
+    """Return (node, current leader epoch) of the fetches that name the partition."""
+    return [
+        (node, part.current_leader_epoch)
+        for node, message in h.cluster.seen[since:]
+        if type(message) is FetchRequest
+        for part in message.partitions
+    ]
+
+
+def test_a_position_stays_with_its_leader_while_metadata_names_none() -> None:
+    """maybeValidatePosition: without a leader the position is not validated, but fetched on."""
+    h, group = start(records=3)
+    polled(h)
+    fetch = h.cluster.handlers[FetchRequest]
+    h.cluster.handlers[FetchRequest] = lambda _n, _m: FetchResponse(NONE, ())  # nothing new
+    h.cluster.leaders[T0] = (-1, 1)
+    h.process.clients["c"].metadata.request_update(h.now)  # type: ignore[union-attr]
+    h.run(300)
+    seen = len(h.cluster.seen)
+    group.logs[T0] = 5
+    h.cluster.handlers[FetchRequest] = fetch
+    assert [r[0] for r in polled(h, 1000)[1][T0]] == [3, 4]
+    assert {*fetches(h, seen)} <= {("broker-0", 0)}
+    assert h.cluster.requests(OffsetsForLeaderEpochRequest) == []
+    new_leader(h, group, epoch=2)
+    seen = len(h.cluster.seen)
+    group.logs[T0] = 6
+    assert [r[0] for r in polled(h, 1000)[1][T0]] == [5]
+    assert {*fetches(h, seen)} == {("broker-1", 2)}
+    assert len(h.cluster.requests(OffsetsForLeaderEpochRequest)) == 1
+
+
+def test_a_position_is_fetched_with_its_own_epoch_until_metadata_has_the_newer_one() -> None:
+    """AbstractFetch.prepareFetchRequests: the answer's epoch is news, not yet the position's."""
+    h, group = start(records=0)
+    group.epoch = 1  # the answer to ListOffsets tells of it
+    polled(h, 500)  # metadata names epoch 0 all the time
+    assert fetches(h) == [("broker-0", 0)]
+    new_leader(h, group)
+    polled(h, 500)
+    assert fetches(h) == [("broker-0", 0), ("broker-1", 1)]
+
+
+def test_a_newer_leader_validates_at_once_what_a_deposed_one_does_not_answer() -> None:
+    h, group = start(records=3)
+    polled(h)
+    answer = h.cluster.handlers[OffsetsForLeaderEpochRequest]
+    h.cluster.handlers[OffsetsForLeaderEpochRequest] = lambda node, m: (
+        None if m.partitions[0].current_leader_epoch == 1 else answer(node, m)
+    )
+    new_leader(h, group)
+    polled(h, 200)
+    h.cluster.leaders[T0], group.epoch, group.logs[T0] = (1, 2), 2, 4
+    h.process.clients["c"].metadata.request_update(h.now)  # type: ignore[union-attr]
+    assert [r[0] for r in polled(h, 1000)[1][T0]] == [3]
+    asked = h.cluster.requests(OffsetsForLeaderEpochRequest)
+    assert [m.partitions[0].current_leader_epoch for m in asked] == [1, 2]
+
+
+def test_a_topic_created_again_validates_a_position_of_a_higher_epoch() -> None:
+    """The new topic's leader and epoch differ from the position's, which is all that counts."""
+    h, group = start(records=3)
+    h.cluster.leaders[T0], group.epoch = (0, 7), 7
+    polled(h)
+    group.epoch_answer = (-1, -1)
+    metadata = h.cluster.metadata
+
+    def again(node: str, m: MetadataRequest) -> object:
+        known = metadata(node, m)
+        return replace(known, topics=tuple([replace(t, topic_id="id-2") for t in known.topics]))
+
+    h.cluster.handlers[MetadataRequest] = again
+    new_leader(h, group, epoch=0)
+    polled(h, 500)
+    assert len(h.cluster.requests(OffsetsForLeaderEpochRequest)) == 1
+    assert [(p.offset, p.reason) for p in h.of(Positioned)] == [(0, "earliest"), (0, "earliest")]
+
+
+def test_a_leader_that_a_refusal_names_validates_the_position_without_new_metadata() -> None:
+    """handleFetchSuccess: the refused fetch of a position that is validated asks for nothing."""
+    h, group = start(records=3)
+    polled(h)
+    h.run(200)
+    asked = len(h.cluster.requests(MetadataRequest))
+    fetch = h.cluster.handlers[FetchRequest]
+
+    def refuse(node: str, m: FetchRequest) -> object:
+        if node == "broker-1":
+            return fetch(node, m)
+        named = (1, 1)
+        part = FetchPartitionResponse(
+            T0, Errors.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, (), current_leader=named
+        )
+        return FetchResponse(NONE, (part,))
+
+    h.cluster.handlers[FetchRequest] = refuse
+    group.logs[T0], group.epoch = 4, 1
+    seen = len(h.cluster.seen)
+    for connection, correlation, message in h.withheld:
+        if type(message) is FetchRequest:
+            h.respond(connection, correlation, refuse("broker-0", message))
+    assert [r[0] for r in polled(h, 1000)[1][T0]] == [3]
+    assert fetches(h, seen) == [("broker-1", 1)]
+    assert len(h.cluster.requests(OffsetsForLeaderEpochRequest)) == 1
+    assert len(h.cluster.requests(MetadataRequest)) == asked

@@ -392,6 +392,12 @@ def test_truncation_without_a_policy_is_the_applications_problem() -> None:
     error = polled(h)
     assert type(error) is LogTruncationError
     assert error.detail == "t-0 at 3: log ends at 1 in epoch 0"
+    fetched = len(h.cluster.requests(FetchRequest))
+    assert polled(h, 29_000) == ("records", {})  # nothing is fetched from there
+    assert type(polled(h, 2000)) is LogTruncationError  # validated again after request.timeout.ms
+    assert len(h.cluster.requests(FetchRequest)) == fetched
+    h.result("seek", T0, 1)
+    assert [r[0] for r in polled(h)[1][T0]] == [1, 2]
 
 
 def test_a_fetch_that_is_refused_as_a_whole_is_sent_again() -> None:

@@ -32,7 +32,7 @@ from kafkasim.model.client.exceptions import (
     WakeupError,
 )
 from kafkasim.model.client.net.connections import Connections
-from kafkasim.model.client.net.metadata import NO_LEADER, Metadata
+from kafkasim.model.client.net.metadata import Metadata
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import FinalPosition, ReadsCommitted, SubscribedByPattern
@@ -259,8 +259,8 @@ class KafkaConsumer:
         if state is None:
             self._refuse(call, KafkaError("ILLEGAL_STATE", f"{args[0]} is not assigned"))
             return
-        leader_epoch = self.metadata.leaders.get(state.tp, NO_LEADER).epoch
-        state.seek(args[1], -1, leader_epoch, False)
+        leader = self.metadata.current_leader(state.tp)
+        self.subscription.seek(state, args[1], -1, leader, False)
         self.offset_fetcher.positioned(state, "seek")
         self._reply(call, None)
 

@@ -20,7 +20,6 @@ from kafkasim.model.client.consumer.completed_fetch import CompletedFetch, Recor
 from kafkasim.model.client.consumer.offset_fetcher import isolation_level
 from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.client.exceptions import KafkaError, OffsetOutOfRangeError
-from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.errors import INVALID_METADATA, Errors
 from kafkasim.model.facts import Polled, ReadReplica
 from kafkasim.model.fetch_session import (
@@ -41,9 +40,13 @@ if TYPE_CHECKING:
     from kafkasim.model.client.net.metadata import Metadata
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
+    from kafkasim.model.messages import FetchPartitionResponse
     from kafkasim.model.records import TopicPartition
 
 NEVER = 2**62
+STALE = (-1, -1, -1)
+NAMES_LEADER = (Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH)
+"""Errors with which a broker may name the newer leader."""
 FETCHING = FetchState.FETCHING
 
 
@@ -91,6 +94,7 @@ class NodeFetch:
 
     def _take(self, response: FetchResponse, now: int) -> None:
         fetcher, asked = self.fetcher, self.session.partitions
+        moved: list[FetchPartitionResponse] = []
         for part in response.partitions:
             tp = part.tp
             state = self.requested[tp]
@@ -98,10 +102,14 @@ class NodeFetch:
                 state.buffered = True
                 offset = asked[tp].fetch_offset
                 fetcher.completed.append(CompletedFetch(state, offset, part))
+                if part.error in NAMES_LEADER:
+                    moved.append(part)
             else:
                 state.high_watermark = part.high_watermark
                 if part.preferred_read_replica >= 0:
                     fetcher.use_preferred_replica(state, part.preferred_read_replica, now)
+        for part in moved:
+            fetcher.use_named_leader(part, now)
 
 
 class Fetcher:
@@ -128,16 +136,19 @@ class Fetcher:
         self._process = poll.process
         self._isolation_level = isolation_level(config)
         self._nodes: dict[int, NodeFetch] = {}
-        self._grouped = (-1, -1)  # versions of metadata and assignment that _nodes is made from
+        # Versions of metadata, assignment and leaders that _nodes is made from.
+        self._grouped = STALE
+        self._leaderless: list[TopicPartitionState] = []  # of positions that know no leader
         self._lease_ends_us = NEVER  # when the first use of a preferred read replica is over
 
     def send_fetches(self, now: int) -> None:
         """Fetch from every node that has no fetch in flight and partitions to fetch."""
-        if (
-            self._grouped != (self._metadata.version, self._subscription.version)
-            or now >= self._lease_ends_us
-        ):
+        subscription = self._subscription
+        versions = (self._metadata.version, subscription.version, subscription.leaders_version)
+        if self._grouped != versions or now >= self._lease_ends_us:
             self._group(now)
+        if self._leaderless and any(map(self._fetchable, self._leaderless)):
+            self._metadata.request_update(now)
         for node in self._nodes.values():
             if not node.in_flight:
                 self._fetch_from(node, now)
@@ -145,13 +156,10 @@ class Fetcher:
     def _fetch_from(self, node: NodeFetch, now: int) -> None:
         """Fetch all fetchable partitions of a node (prepareFetchRequests)."""
         rules, metadata = self._rules, self._metadata
-        pauses = rules.pauses_pending_revocation()
         wanted: dict[TopicPartition, FetchPartition] = {}
         requested: dict[TopicPartition, TopicPartitionState] = {}
         for state in node.states:
-            if state.state is not FETCHING or state.paused:
-                continue
-            if state.pending_revocation and pauses:
+            if not self._fetchable(state):
                 continue
             if state.buffered:
                 if rules.spares_nodes_of_buffered():
@@ -159,7 +167,7 @@ class Fetcher:
                 continue
             tp = state.tp
             asked = state.asked
-            topic_id, epoch = metadata.topic_ids[tp.topic], metadata.leaders[tp].epoch
+            topic_id, epoch = metadata.topic_ids[tp.topic], state.leader.epoch
             if (
                 asked is None
                 or asked.fetch_offset != state.position
@@ -174,6 +182,11 @@ class Fetcher:
         if wanted:
             node.requested = requested
             self._send(node, wanted, now)
+
+    def _fetchable(self, state: TopicPartitionState) -> bool:
+        if state.state is not FETCHING or state.paused:
+            return False
+        return not (state.pending_revocation and self._rules.pauses_pending_revocation())
 
     def _send(
         self, node: NodeFetch, wanted: dict[TopicPartition, FetchPartition], now: int
@@ -330,7 +343,6 @@ class Fetcher:
             self.poll.wake(now)
         elif error in INVALID_METADATA or error is Errors.OFFSET_NOT_AVAILABLE:
             self.use_leader(state)
-            self._metadata.update_leader(state.tp, fetch.response.current_leader, now)
             self._metadata.request_update(now)
             # Like Kafka, fetch again at once, without a backoff.
         elif error not in (Errors.UNKNOWN_LEADER_EPOCH, Errors.UNKNOWN_SERVER_ERROR):
@@ -340,16 +352,24 @@ class Fetcher:
         """Fetch from the replica that the leader named, for metadata.max.age.ms."""
         state.preferred_replica = replica
         state.preferred_until_us = now + self._config.metadata_max_age_ms * 1000
-        self._grouped = (-1, -1)
+        self._grouped = STALE
         self._tell_replica(state, replica)
 
     def use_leader(self, state: TopicPartitionState) -> bool:
         """Fetch from the leader again; return whether it was another replica before."""
         changed = state.clear_preferred_replica()
         if changed:
-            self._grouped = (-1, -1)
+            self._grouped = STALE
             self._tell_replica(state, -1)
         return changed
+
+    def use_named_leader(self, part: FetchPartitionResponse, now: int) -> None:
+        """Take the newer leader that a refusal names (KIP-951).
+
+        A position that has to be validated there is not fetched meanwhile, and its refusal is not
+        looked at: only without validation does it ask for new metadata.
+        """
+        self._metadata.update_leader(part.tp, part.current_leader, now)
 
     def refresh_metadata(self, now: int) -> None:
         """Ask for new metadata: a node refused a session for its topics' ids."""
@@ -372,18 +392,28 @@ class Fetcher:
             if now < state.preferred_until_us:
                 self._metadata.request_update(now)
             state.clear_preferred_replica()
-        return self._metadata.leaders.get(state.tp, NO_LEADER).leader
+        return state.leader.leader
 
     def _group(self, now: int) -> None:
-        """Group the assigned partitions by the node that they are fetched from."""
-        self._grouped = (self._metadata.version, self._subscription.version)
+        """Group the assigned partitions by the node that they are fetched from.
+
+        That is the leader of the position, which metadata may not name any more. A topic without an
+        id is left out: Kafka would fetch it by name (Fetch 12), as long as metadata does not know
+        it, and be refused.
+        """
+        metadata, subscription = self._metadata, self._subscription
+        self._grouped = (metadata.version, subscription.version, subscription.leaders_version)
         self._lease_ends_us = NEVER
+        self._leaderless = []
         for node in self._nodes.values():
             node.states = []
-        for tp, state in self._subscription.assignment.items():
+        for tp, state in subscription.assignment.items():
+            if state.leader.leader < 0:
+                self._leaderless.append(state)
+                continue
             node_id = self._read_replica(state, now)
-            address = self._metadata.brokers.get(node_id)
-            if address is None or tp not in self._metadata.leaders:
+            address = metadata.brokers.get(node_id) or self._connections.known_address(node_id)
+            if address is None or tp.topic not in metadata.topic_ids:
                 continue
             channel = self._connections.channel(node_id, address)
             known = self._nodes.get(node_id)

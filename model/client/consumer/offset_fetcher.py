@@ -1,9 +1,10 @@
 """Finding and checking positions: Kafka's OffsetFetcher and OffsetsForLeaderEpochClient.
 
 A partition in AWAIT_RESET asks its leader for the first or last offset (ListOffsets). A partition
-in AWAIT_VALIDATION asks its leader whether the log still holds what was consumed
+in AWAIT_VALIDATION asks its position's leader whether the log still holds what was consumed
 (OffsetsForLeaderEpoch, KIP-320). A response is used only if the partition still waits for it at the
-same position.
+same position. Without a response the next request is sent after request.timeout.ms, or at once to a
+newer leader.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.client.exceptions import LogTruncationError
 from kafkasim.model.client.net.connections import backoff_us
-from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.facts import Positioned
 from kafkasim.model.messages import (
     EARLIEST_TIMESTAMP,
@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from kafkasim.model.client.consumer.group.membership import Membership
     from kafkasim.model.client.consumer.poll import Poll
     from kafkasim.model.client.consumer.subscription import SubscriptionState, TopicPartitionState
-    from kafkasim.model.client.net.metadata import Metadata
+    from kafkasim.model.client.net.metadata import LeaderAndEpoch, Metadata
     from kafkasim.model.client.rules import ClientRules
     from kafkasim.model.config import ConsumerConfig
     from kafkasim.model.records import TopicPartition
+
+    Asked = dict[TopicPartition, tuple[TopicPartitionState, tuple[int, int, LeaderAndEpoch]]]
+    """A partition's state, and its position as of the request."""
 
 
 def isolation_level(config: ConsumerConfig) -> int:
@@ -83,13 +86,13 @@ class OffsetFetcher:
         for state in self._subscription.assignment.values():
             resetting = state.state is FetchState.AWAIT_RESET
             validating = state.state is FetchState.AWAIT_VALIDATION
-            if state.request_in_flight or not (resetting or validating):
+            if not (resetting or validating):
                 continue
             if now < state.retry_at:
                 self._poll.wake_at(state.retry_at)
                 continue
-            leader = self._metadata.leaders.get(state.tp)
-            if leader is None or leader.leader not in self._metadata.brokers:
+            leader = self._metadata.current_leader(state.tp) if resetting else state.leader
+            if leader.leader < 0:
                 if resetting:  # validatePositionsAsync leaves it out: the epoch's news has asked
                     self._metadata.request_update(now)
                 continue
@@ -100,28 +103,30 @@ class OffsetFetcher:
             self._validate(node_id, states, now)
 
     def on_metadata(self) -> None:
-        """Have positions validated whose leader epoch has become higher.
+        """Have positions validated that metadata names another leader or leader epoch for.
 
-        Models SubscriptionState.maybeValidatePositionForCurrentLeader.
+        Models SubscriptionState.maybeValidatePositionForCurrentLeader: while metadata names no
+        leader, the position keeps the one it has and is fetched from there.
         """
         positioned = (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
         for tp, state in self._subscription.assignment.items():
-            epoch = self._metadata.leaders.get(tp, NO_LEADER).epoch
-            if epoch <= state.leader_epoch or state.state not in positioned:
+            leader = self._metadata.current_leader(tp)
+            if leader.leader < 0 or leader == state.leader or state.state not in positioned:
                 continue
-            state.leader_epoch = epoch
             state.clear_preferred_replica()
-            if state.offset_epoch >= 0 and self._rules.validates_position():
-                self._subscription.request_validation(state)
+            self._subscription.use_leader(state, leader, self._rules.validates_position())
 
     def _channel(self, node_id: int) -> Channel:
-        return self._metadata.connections.channel(node_id, self._metadata.brokers[node_id])
+        connections = self._metadata.connections
+        address = self._metadata.brokers.get(node_id) or connections.known_address(node_id)
+        assert address is not None, node_id
+        return connections.channel(node_id, address)
 
     def _list_offsets(self, node_id: int, states: list[TopicPartitionState], now: int) -> None:
         channel = self._channel(node_id)
         parts = []
         for state in states:
-            state.request_in_flight = True
+            state.retry_at = now + channel.request_timeout_us
             earliest = state.reset_strategy == "earliest"
             timestamp = EARLIEST_TIMESTAMP if earliest else LATEST_TIMESTAMP
             epoch = self._metadata.leaders[state.tp].epoch
@@ -137,8 +142,6 @@ class OffsetFetcher:
     def _on_offsets(
         self, asked: dict[TopicPartition, tuple[TopicPartitionState, str]], response: Any, now: int
     ) -> None:
-        for state, _ in asked.values():
-            state.request_in_flight = False
         if not isinstance(response, ListOffsetsResponse):
             self._retry([state for state, _ in asked.values()], now)
             return
@@ -154,8 +157,8 @@ class OffsetFetcher:
                 continue
             # The position has no epoch (resetPositionIfNeeded): there is nothing to validate before
             # a record was read. The leader may have become unknown meanwhile.
-            leader_epoch = self._metadata.leaders.get(part.tp, NO_LEADER).epoch
-            state.seek(part.offset, -1, leader_epoch, False)
+            leader = self._metadata.current_leader(part.tp)
+            self._subscription.seek(state, part.offset, -1, leader, False)
             self._metadata.epoch_seen(part.tp, part.leader_epoch, now)
             self.positioned(state, strategy)
         self._poll.wake(now)
@@ -163,11 +166,12 @@ class OffsetFetcher:
     def _validate(self, node_id: int, states: list[TopicPartitionState], now: int) -> None:
         channel = self._channel(node_id)
         parts = []
-        asked: dict[TopicPartition, tuple[TopicPartitionState, int, int]] = {}
+        asked: Asked = {}
         for state in states:
-            state.request_in_flight = True
-            epoch = self._metadata.leaders[state.tp].epoch
-            asked[state.tp] = (state, state.position, epoch)
+            state.retry_at = now + channel.request_timeout_us
+            position = (state.position, state.offset_epoch, state.leader)
+            asked[state.tp] = (state, position)
+            epoch = state.leader.epoch
             parts.append(OffsetForLeaderEpochPartition(state.tp, epoch, state.offset_epoch))
         channel.send(
             OffsetsForLeaderEpochRequest(-1, tuple(parts)),
@@ -175,30 +179,20 @@ class OffsetFetcher:
             lambda response, at: self._on_epochs(asked, response, at),
         )
 
-    def _on_epochs(
-        self,
-        asked: dict[TopicPartition, tuple[TopicPartitionState, int, int]],
-        response: Any,
-        now: int,
-    ) -> None:
-        for state, _, _ in asked.values():
-            state.request_in_flight = False
+    def _on_epochs(self, asked: Asked, response: Any, now: int) -> None:
         if not isinstance(response, OffsetsForLeaderEpochResponse):
-            self._retry([state for state, _, _ in asked.values()], now)
+            self._retry([state for state, _ in asked.values()], now)
             return
         for part in response.partitions:
-            state, position, epoch = asked[part.tp]
-            if (
-                state.state is not FetchState.AWAIT_VALIDATION
-                or state.position != position
-                or state.leader_epoch > epoch
-                or self._subscription.assignment.get(part.tp) is not state
-            ):
-                continue  # it was moved or taken away meanwhile
+            state, position = asked[part.tp]
             if part.error:
                 self._metadata.request_update(now)
                 self._retry([state], now)
-            else:
+            elif (
+                state.state is FetchState.AWAIT_VALIDATION
+                and position == (state.position, state.offset_epoch, state.leader)
+                and self._subscription.assignment.get(part.tp) is state
+            ):  # it was neither moved nor taken away meanwhile, and has no newer leader
                 self._validated(state, part.leader_epoch, part.end_offset)
         self._poll.wake(now)
 
@@ -206,7 +200,8 @@ class OffsetFetcher:
         """Keep a position, or go back to the last offset that the leader's log shares with it.
 
         ``epoch`` and ``end_offset`` say where the leader's log ends for the position's epoch; −1
-        if the log knows no such epoch.
+        if the log knows no such epoch. Without a reset policy the position waits for the
+        application to seek, and is validated again after request.timeout.ms.
         """
         policy = self._config.auto_offset_reset
         if end_offset >= state.position and epoch >= 0:
@@ -214,11 +209,10 @@ class OffsetFetcher:
         elif policy == "none":
             detail = f"{state.tp} at {state.position}: log ends at {end_offset} in epoch {epoch}"
             self._poll.fail(LogTruncationError("LOG_TRUNCATION", detail))
-            state.state = FetchState.FETCHING
         elif end_offset < 0 or epoch < 0:
             self._subscription.request_reset(state, policy)
         else:
-            state.seek(end_offset, epoch, state.leader_epoch, False)
+            self._subscription.seek(state, end_offset, epoch, state.leader, False)
             self.positioned(state, "truncation")
 
     def _retry(self, states: list[TopicPartitionState], now: int) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.records import TopicPartition
 
 if TYPE_CHECKING:
+    from kafkasim.model.client.net.metadata import LeaderAndEpoch
     from kafkasim.model.messages import FetchPartition
 
 
@@ -16,7 +18,7 @@ class FetchState(Enum):
     """What a partition needs before it can be fetched (SubscriptionState.FetchStates).
 
     INITIALIZING     -> FETCHING | AWAIT_VALIDATION (committed offset), AWAIT_RESET (none)
-    FETCHING         -> AWAIT_VALIDATION (new leader epoch), AWAIT_RESET (offset out of range)
+    FETCHING         -> AWAIT_VALIDATION (new leader), AWAIT_RESET (offset out of range)
     AWAIT_VALIDATION -> FETCHING, AWAIT_RESET (the leader's log shares nothing with the position)
     AWAIT_RESET      -> FETCHING (ListOffsets answered, or a seek)
     """
@@ -34,14 +36,13 @@ class TopicPartitionState:
         "asked",
         "buffered",
         "high_watermark",
-        "leader_epoch",
+        "leader",
         "offset_epoch",
         "paused",
         "pending_revocation",
         "position",
         "preferred_replica",
         "preferred_until_us",
-        "request_in_flight",
         "reset_strategy",
         "retry_at",
         "state",
@@ -53,15 +54,14 @@ class TopicPartitionState:
         self.state = FetchState.INITIALIZING
         self.position = -1  # the next offset to return; −1 while there is none
         self.offset_epoch = -1  # leader epoch of the record before the position; −1 unknown
-        self.leader_epoch = -1  # the leader epoch for which the position is known to be valid
+        self.leader = NO_LEADER  # to fetch from; the metadata's as of the position's last check
         self.reset_strategy = ""  # in AWAIT_RESET: earliest or latest
         self.high_watermark = -1  # −1 until a fetch response has named it
         self.asked: FetchPartition | None = None  # in the last fetch
         self.buffered = False  # a fetched response waits to be polled
         self.paused = False  # by the application
         self.pending_revocation = False
-        self.request_in_flight = False  # for a reset or a validation
-        self.retry_at = 0  # the end of the backoff of resets and validations
+        self.retry_at = 0  # when the next reset or validation may be sent (nextRetryTimeMs)
         self.preferred_replica = -1  # the node that the leader named (KIP-392), −1 for none
         self.preferred_until_us = 0
 
@@ -74,16 +74,6 @@ class TopicPartitionState:
         preferred, self.preferred_replica = self.preferred_replica, -1
         return preferred >= 0
 
-    def seek(self, offset: int, offset_epoch: int, leader_epoch: int, validate: bool) -> None:
-        """Take a position; with ``validate`` its epoch is checked with the leader first."""
-        self.position = offset
-        self.offset_epoch = offset_epoch
-        self.leader_epoch = leader_epoch
-        self.reset_strategy = ""
-        self.retry_at = 0
-        validates = validate and offset_epoch >= 0
-        self.state = FetchState.AWAIT_VALIDATION if validates else FetchState.FETCHING
-
 
 class SubscriptionState:
     """Topics, assignment and positions of one consumer."""
@@ -95,6 +85,7 @@ class SubscriptionState:
         self.auto_assigned = False  # by the group, not by assign()
         self.assignment: dict[TopicPartition, TopicPartitionState] = {}
         self.version = 0  # counts the assignments
+        self.leaders_version = 0  # counts the changes of positions' leaders
         self.pauses = False  # whether the application has ever paused a partition
         self.has_all_positions = True  # False: some partition may not be FETCHING
 
@@ -110,6 +101,36 @@ class SubscriptionState:
         initializing = FetchState.INITIALIZING
         return [state for state in self.assignment.values() if state.state is initializing]
 
+    def seek(
+        self,
+        state: TopicPartitionState,
+        offset: int,
+        offset_epoch: int,
+        leader: LeaderAndEpoch,
+        validate: bool,
+    ) -> None:
+        """Take a position; with ``validate`` its epoch is checked with the leader first."""
+        state.position = offset
+        state.offset_epoch = offset_epoch
+        state.reset_strategy = ""
+        self.use_leader(state, leader, validate)
+
+    def use_leader(
+        self, state: TopicPartitionState, leader: LeaderAndEpoch, validate: bool
+    ) -> None:
+        """Fetch a position from a leader, after it has validated it if it can (validatePosition).
+
+        Without the epoch of the record before the position there is nothing to validate.
+        """
+        state.leader = leader
+        state.retry_at = 0
+        self.leaders_version += 1
+        if validate and state.offset_epoch >= 0 and leader.epoch >= 0:
+            state.state = FetchState.AWAIT_VALIDATION
+            self.has_all_positions = False
+        else:
+            state.state = FetchState.FETCHING
+
     def request_reset(self, state: TopicPartitionState, strategy: str) -> None:
         """Give a position up for the first or last offset (requestOffsetReset).
 
@@ -118,11 +139,6 @@ class SubscriptionState:
         state.state = FetchState.AWAIT_RESET
         state.reset_strategy = strategy
         state.retry_at = 0
-        self.has_all_positions = False
-
-    def request_validation(self, state: TopicPartitionState) -> None:
-        """Have a position checked with the leader before the next fetch."""
-        state.state = FetchState.AWAIT_VALIDATION
         self.has_all_positions = False
 
     def update_has_all_positions(self) -> None:

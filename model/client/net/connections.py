@@ -75,6 +75,11 @@ class Connections:
         self._nodes = self._bootstrap
         return before
 
+    def known_address(self, node_id: int) -> str | None:
+        """Return the last address of a node, None of one that was never named."""
+        channel = self._channels.get(node_id)
+        return None if channel is None else channel.address
+
     def channel(self, node_id: int, address: str) -> Channel:
         """Return the channel to a node, a new one if the node has moved to another address."""
         channel = self._channels.get(node_id)

@@ -133,6 +133,11 @@ class Metadata:
                 self.request_update(now)
         return self._update_requested or self._in_flight
 
+    def current_leader(self, tp: TopicPartition) -> LeaderAndEpoch:
+        """Return the leader of a partition; −1 if metadata names none, or not its address."""
+        known = self.leaders.get(tp, NO_LEADER)
+        return known if known.leader in self.brokers else LeaderAndEpoch(-1, known.epoch)
+
     def update_leader(self, tp: TopicPartition, leader: tuple[int, int] | None, now: int) -> None:
         """Take the leader (id, epoch) that an error response named, if newer (KIP-951)."""
         if leader is None or leader[1] < 0 or not self.rules.takes_named_leader():

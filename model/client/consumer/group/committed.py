@@ -13,7 +13,6 @@ from kafkasim.model.client.consumer.group.commits import UNKNOWN_COORDINATOR
 from kafkasim.model.client.consumer.subscription import FetchState
 from kafkasim.model.client.exceptions import KafkaTimeoutError, NoOffsetForPartitionError
 from kafkasim.model.client.net.connections import backoff_us
-from kafkasim.model.client.net.metadata import NO_LEADER
 from kafkasim.model.effects import Reply
 from kafkasim.model.errors import Errors
 from kafkasim.model.messages import OffsetFetchRequest, OffsetFetchResponse
@@ -146,9 +145,9 @@ class CommittedOffsets:
         policy = self._config.auto_offset_reset
         if part.offset >= 0:
             self._metadata.epoch_seen(part.tp, part.leader_epoch, now)
-            leader_epoch = self._metadata.leaders.get(part.tp, NO_LEADER).epoch
+            leader = self._metadata.current_leader(part.tp)
             validate = self._rules.validates_position()
-            state.seek(part.offset, part.leader_epoch, leader_epoch, validate)
+            self._subscription.seek(state, part.offset, part.leader_epoch, leader, validate)
             self._offset_fetcher.positioned(state, "committed")
         elif policy == "none":
             self._poll.fail(NoOffsetForPartitionError("NO_OFFSET", f"{part.tp}"))
