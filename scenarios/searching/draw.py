@@ -10,7 +10,8 @@ use transactions (draw_transactions.py), and of those some producers, requests o
 Some replies that are late are lost with their connection. In ZooKeeper mode some groups are of old
 consumers. Some groups subscribe by patterns, or change their protocol while they run. Some
 timers and buffers are lowered until a run gets beyond them (clients/limits.py). In half of the
-seeds something happens to clients and coordinators as well (clients/meeting.py).
+seeds something happens to clients and coordinators as well (clients/meeting.py), and in some a
+producer waits longer than it is willing to (clients/patience.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -26,6 +27,7 @@ from typing import Any
 from kafkasim.scenarios.searching.chains.chain import play_chain
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.clients.meeting import meetings
+from kafkasim.scenarios.searching.clients.patience import patience
 from kafkasim.scenarios.searching.draw_cluster import add_quorum, cluster, compaction, topic
 from kafkasim.scenarios.searching.draw_faults import (
     faults,
@@ -83,6 +85,7 @@ def draw(seed: int) -> dict[str, Any]:
     limits(random.Random(f"swarm/{seed}/limits"), data)
     meetings(random.Random(f"swarm/{seed}/meetings"), data, mode_of(seed))
     compaction(random.Random(f"swarm/{seed}/compaction"), data)
+    patience(random.Random(f"swarm/{seed}/patience"), data, mode_of(seed))
     return data
 
 

@@ -16,7 +16,7 @@ from kafkasim.scenarios.searching.chains import phases as server_phases
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
 from kafkasim.scenarios.searching.chains.events import EVENTS
 from kafkasim.scenarios.searching.chains.settings import SETTINGS
-from kafkasim.scenarios.searching.clients import meeting
+from kafkasim.scenarios.searching.clients import meeting, patience
 from kafkasim.scenarios.searching.clients import phases as client_phases
 from kafkasim.scenarios.searching.clients.limits import LIMITS
 from kafkasim.scenarios.searching.clients.members import MEMBERS
@@ -262,3 +262,22 @@ def test_a_second_process_of_one_instance_id_needs_no_permission() -> None:
             found.append("application-failed" in data["expect"].get("permits", ()))
     assert len(found) > 2
     assert not all(found)
+
+
+def test_a_hop_is_late_for_about_as_long_as_its_producer_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE", 0)
+    before = [draw(seed) for seed in range(120)]
+    monkeypatch.setattr(patience, "PATIENCE", 1)
+    late: dict[str, int] = {}
+    for data, plain in zip([draw(seed) for seed in range(120)], before, strict=True):
+        parse(data, data["name"])
+        added = data["faults"][len(plain["faults"]) :]
+        assert plain["faults"] == data["faults"][: len(plain["faults"])]
+        for each in [fault for fault in added if fault["kind"] == "hold"]:
+            late[each["api"]] = late.get(each["api"], 0) + 1
+            assert re.fullmatch(r"\d+ms", each["for"]), each
+    hops = {"Produce", "FetchFollower", "AddPartitionsToTxn", "WriteTxnMarkers"}
+    assert late.keys() == hops
+    assert min(late.values()) > 3, late
