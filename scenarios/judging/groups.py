@@ -7,7 +7,7 @@ what the host's pauses take is added.
 
     needless-rebalance   nobody joined, left, subscribed otherwise or fell silent
     long-rebalance       a phase outlasts rebalance.timeout (max.poll.interval.ms)
-    needless-eviction    a member is gone without LeaveGroup, silence, or a missed phase
+    needless-eviction    a member is gone without LeaveGroup, silence, or a missed request
     vanished-offset      a committed offset is not with the coordinator at the end
     stale-coordinator    a broker serves a group after it has applied that another one leads
 """
@@ -21,6 +21,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import (
     OTHER_SUBSCRIPTION,
     SAME_SUBSCRIPTION,
+    AwaitedSyncs,
     BlankMetadata,
     GroupMembers,
 )
@@ -51,6 +52,7 @@ class _Tenure:
     heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
     left: dict[str, None] = field(default_factory=dict)  # who sent LeaveGroup
     replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
+    syncs: AwaitedSyncs = field(default_factory=AwaitedSyncs)  # in this generation
     last: tuple[int, facts.MemberRequest, str] | None = None  # the last request and its time
 
 
@@ -126,6 +128,7 @@ class Groups:
             tenure.longest_us = max(tenure.longest_us, member.rebalance_us)
         elif fact.api == "SyncGroup" and fact.generation == tenure.generation:
             tenure.synced = True
+            tenure.syncs.missing.pop(member_id, None)
         elif fact.api == "LeaveGroup":
             tenure.left[member_id] = None
         elif fact.api == "Heartbeat" and fact.generation == tenure.generation:
@@ -164,6 +167,10 @@ class Groups:
         begins = fresh or before is None or fact.state != before.state
         heard = {} if before is None else before.heard
         waits = [self._known.member(fact.group, each).rebalance_us for each in fact.member_ids]
+        longest_us = max(waits, default=0)
+        syncs = AwaitedSyncs() if before is None or fresh else before.syncs
+        if begins and fact.state == COMPLETING:
+            syncs = AwaitedSyncs(t, longest_us, dict.fromkeys(fact.member_ids))
         return _Tenure(
             fact.state,
             fact.generation,
@@ -171,25 +178,26 @@ class Groups:
             t if before is None or begins else before.since_us,
             leader=fact.group_leader,
             paused_us=0 if before is None or begins else before.paused_us,
-            longest_us=max(waits, default=0),
+            longest_us=longest_us,
             heard={each: t if fresh else heard.get(each, t) for each in fact.member_ids},
             loaded=fact.reason == "loaded" or (not fresh and before is not None and before.loaded),
+            syncs=syncs,
             last=None if before is None else before.last,
         )
 
     def _check_members(
         self, seq: int, t: int, node: str, fact: facts.GroupState, before: _Tenure
     ) -> None:
-        """Check that each member that is gone has left, fallen silent, or missed its phase."""
+        """Check that each member that is gone has left, fallen silent, or missed a request."""
         if node in self._drifting:
             return
-        in_phase = before.state in (PREPARING, COMPLETING)
-        missed = in_phase and t - before.since_us >= before.longest_us
+        unjoined = before.state == PREPARING and t - before.since_us >= before.longest_us
         for member_id in before.members:
             silent_us = t - before.heard[member_id]
             if (
                 member_id in fact.member_ids
-                or missed
+                or unjoined
+                or before.syncs.expired(member_id, t)
                 or member_id in before.left
                 or member_id in before.replaced
                 or silent_us >= self._known.member(fact.group, member_id).session_us

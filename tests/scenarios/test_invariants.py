@@ -124,6 +124,12 @@ PAIR: list[Row] = [  # m1 leads, and m2 has taken the assignment of the first ge
     _group("Stable", 1, "m1", "m2"),
     ("consumer-2", facts.ConsumerAssigned("billing", "m2", 1, ())),
 ]  # fmt: skip
+SYNCING: list[Row] = [  # m2 has not sent SyncGroup, and sends heartbeats
+    OFFSETS, LOADED, _asks("JoinGroup", generation=-1), _asks("JoinGroup", "m2", -1),
+    _group("CompletingRebalance", 1, "m1", "m2"), ("world", 4), _asks("Heartbeat", "m2"),
+    _asks("Heartbeat"), _asks("SyncGroup"), _group("Stable", 1, "m1", "m2"), ("world", 4),
+    _asks("Heartbeat", "m2"), _asks("Heartbeat"),
+]  # fmt: skip
 ALONE: list[Row] = [  # a group of one member in its first generation
     OFFSETS, LOADED, _asks("JoinGroup", generation=-1), _group("PreparingRebalance", 0, "m1"),
     _group("CompletingRebalance", 1, "m1"), _asks("SyncGroup"), _group("Stable", 1, "m1"),
@@ -582,6 +588,50 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         ALONE,
         [_asks("LeaveGroup"), _group("PreparingRebalance", 1)],
         [_asks("Heartbeat"), _group("PreparingRebalance", 1)],
+    ),
+    "needless-eviction a member of a stable group that sends no SyncGroup": (
+        SYNCING,
+        [_later(2), _group("PreparingRebalance", 1, "m1")],
+        [_later(1.9), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-eviction a SyncGroup comes late": (
+        [*SYNCING, _later(1)],
+        [_asks("SyncGroup", "m2", 0), _later(1), _group("PreparingRebalance", 1, "m1")],
+        [_asks("SyncGroup", "m2"), _later(1), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-eviction another member sends no SyncGroup": (
+        [*SYNCING, _later(2)],
+        [_group("PreparingRebalance", 1, "m1")],
+        [_group("PreparingRebalance", 1, "m2")],
+    ),
+    "needless-eviction no SyncGroup while a generation forms": (
+        [*SYNCING[:6], _asks("Heartbeat"), _asks("Heartbeat", "m2"), _later(4),
+         _asks("Heartbeat"), _asks("Heartbeat", "m2"), _asks("SyncGroup", "m2"), _later(2)],
+        [_group("PreparingRebalance", 1, "m2")],
+        [_group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-eviction a coordinator that loads the group awaits no SyncGroup": (
+        SYNCING[:-5],
+        [_later(4), _asks("Heartbeat"), _asks("Heartbeat", "m2"), _later(2),
+         _group("PreparingRebalance", 1, "m1")],
+        [("broker-1", facts.CoordinatorLoaded(0, 1, False)),
+         ("broker-1", facts.CoordinatorLoaded(0, 2, True)),
+         _group("Stable", 1, "m1", "m2", reason="loaded"), _later(4), _asks("Heartbeat"),
+         _asks("Heartbeat", "m2"), _later(2), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-eviction the next generation awaits SyncGroup anew": (
+        [*SYNCING, _asks("JoinGroup", "m2"), _group("PreparingRebalance", 1, "m1", "m2"),
+         _asks("JoinGroup"), _group("CompletingRebalance", 2, "m1", "m2"),
+         _asks("SyncGroup", generation=2), _group("Stable", 2, "m1", "m2"), _later(4),
+         _asks("Heartbeat", "m2", 2), _later(4), _asks("Heartbeat", "m2", 2)],
+        [_later(2), _group("PreparingRebalance", 2, "m1")],
+        [_later(1.9), _group("PreparingRebalance", 2, "m1")],
+    ),
+    "needless-eviction a static member came after the generation had formed": (
+        [*SYNCING, _asks("JoinGroup", "", -1, instance="x"),
+         _group("Stable", 1, "m1", "m2", "x-1"), _later(2)],
+        [_group("PreparingRebalance", 1, "m1", "x-1")],
+        [_group("PreparingRebalance", 1, "m1", "m2")],
     ),
     "vanished-offset a committed offset is not there": (
         [OFFSETS, LOADED, ("broker-1", committed(5)), END],

@@ -31,10 +31,10 @@ LONG_REBALANCE = offending(
 
 GONE = """
     -- Members that are gone without LeaveGroup, and whose instance id did not come back. They have
-    -- missed a phase of a classic rebalance that has lasted for the rebalance timeout; a member of
-    -- a consumer group may be late to revoke what it has to.
-    SELECT run, node, group, tenure, member_id, next_seq, next_t_us, next_reason, consumer,
-           rebalance_us,
+    -- not missed a join phase of a classic group that has lasted for the rebalance timeout; a
+    -- member of a consumer group may be late to revoke what it has to.
+    SELECT run, node, group, tenure, generation, member_id, next_seq, next_t_us, next_reason,
+           consumer, rebalance_us,
            CASE WHEN NOT consumer THEN classic_session_us
                 WHEN coalesce(session_us, -1) < 0 THEN consumer_session_us
                 ELSE session_us END AS session_us, consumer_session_us
@@ -44,8 +44,40 @@ GONE = """
         AND NOT exists(joins, each ->
             each.instance_id = step_members.instance_id AND each.member_id != member_id)
         AND CASE WHEN consumer THEN unrest IS NULL OR unrest < coalesce(rebalance_us, 0)
-                 ELSE state NOT IN ('PreparingRebalance', 'CompletingRebalance')
+                 ELSE state != 'PreparingRebalance'
                      OR next_t_us - begun_us < longest_us END"""
+
+_AWAITED = """
+    -- Of those, the members of classic groups from which the coordinator has awaited SyncGroup for
+    -- the longest rebalance timeout of all, in vain, since the join phase of their generation ended
+    -- (judging/group_members.py:AwaitedSyncs).
+    SELECT waiting.run, waiting.group, waiting.member_id, next_seq
+    FROM (SELECT gone.run, gone.node, gone.group, gone.generation, gone.member_id, next_seq,
+                 next_t_us, formed_seq, formed_us, explode(formed_ids) AS each
+          FROM (SELECT run, node, group, tenure, generation, member_id, next_seq, next_t_us
+                FROM members_gone WHERE NOT consumer) AS gone
+          JOIN (SELECT run, node, group, tenure, generation, seq AS formed_seq, t_us AS formed_us,
+                       member_ids AS formed_ids
+                FROM group_steps WHERE begins AND state = 'CompletingRebalance') AS formed
+              ON gone.run = formed.run AND gone.node = formed.node AND gone.group = formed.group
+              AND gone.tenure = formed.tenure AND gone.generation = formed.generation
+              AND formed_seq < next_seq AND array_contains(formed_ids, gone.member_id)
+          LEFT ANTI JOIN (SELECT run, node, group, member_id, generation, seq FROM MemberRequest
+                          WHERE api = 'SyncGroup') AS sync
+              ON gone.run = sync.run AND gone.node = sync.node AND gone.group = sync.group
+              AND gone.member_id = sync.member_id AND gone.generation = sync.generation
+              AND sync.seq > formed_seq AND sync.seq < next_seq) AS waiting
+    LEFT JOIN group_statics AS statics ON waiting.run = statics.run
+        AND waiting.group = statics.group AND waiting.each = statics.member_id
+    JOIN (SELECT run, group, key, seq, lead(seq) OVER (PARTITION BY run, group, key ORDER BY seq)
+                     AS until, rebalance_timeout_ms
+          FROM members_told WHERE api = 'JoinGroup') AS told
+        ON waiting.run = told.run AND waiting.group = told.group AND told.seq < formed_seq
+        AND coalesce(until, next_seq) > formed_seq
+        AND told.key = IF(static IS NULL, concat('m:', each), concat('i:', static))
+    GROUP BY waiting.run, waiting.node, waiting.group, waiting.member_id, next_seq, next_t_us,
+             formed_us
+    HAVING next_t_us - formed_us >= max(rebalance_timeout_ms) * 1000"""
 
 _HEARD = """
     -- When the sessions of those members began, and when the coordinator heard them: by a heartbeat
@@ -144,14 +176,14 @@ _REPEATED = """
 
 NEEDLESS_EVICTION = offending(
     # A member is gone because it sent LeaveGroup, its instance id came back, it missed a whole
-    # phase, or it was silent for its session. A classic member of a consumer group is gone, too, if
-    # its JoinGroup is not answered, or no SyncGroup follows, within its rebalance timeout; that
-    # JoinGroup may be the one that brought it in, and Heartbeats may follow. What comes after the
-    # session counts no more, nor what comes later. A removal that was not committed in time is
-    # repeated.
+    # join phase, it sent no SyncGroup in time, or it was silent for its session. A classic member
+    # of a consumer group is gone, too, if its JoinGroup is not answered, or no SyncGroup follows,
+    # within its rebalance timeout; that JoinGroup may be the one that brought it in, and Heartbeats
+    # may follow. What comes after the session counts no more, nor what comes later. A removal that
+    # was not committed in time is repeated.
     f"""
     WITH heard AS ({_HEARD}), sessions AS ({_SESSIONS}), removed AS ({_REMOVED}),
-    repeated AS ({_REPEATED})
+    repeated AS ({_REPEATED}), awaited AS ({_AWAITED})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group, member_id, min(next_t_us) - max(since_us) AS silent,
            any_value(next_reason) AS reason
@@ -161,6 +193,7 @@ NEEDLESS_EVICTION = offending(
                      ORDER BY heard_seq) AS ended
           FROM sessions)
     LEFT ANTI JOIN repeated USING (run, group, member_id, next_seq)
+    LEFT ANTI JOIN awaited USING (run, group, member_id, next_seq)
     WHERE NOT ended AND (run, node) NOT IN (SELECT run, node FROM ClockDrifted)
     GROUP BY run, node, group, tenure, member_id, next_seq
     HAVING min(next_t_us) - max(since_us)

@@ -4,10 +4,6 @@ Kafka forgets offsets after a week and a producer after a day, a coordinator rea
 once, a producer tries for two minutes. What happens beyond such a limit never happens in a short
 run, so some seeds lower one or two of them until a run gets there. A limit is not drawn where Kafka
 needs it to keep its promises: an idempotent producer's state must outlive its retries.
-
-Left out: a max.poll.interval.ms below the session. A member that does not send its SyncGroup within
-it is removed from a stable group (GroupMetadataManager.schedulePendingSync), which the judges of
-needless-eviction do not know.
 """
 
 from __future__ import annotations
@@ -89,6 +85,19 @@ def impatient_producers(rng: random.Random, data: dict[str, Any]) -> None:
             each["config"]["delivery.timeout.ms"] = request + linger + rng.choice((0, 200, 1000))
 
 
+def impatient_groups(rng: random.Random, data: dict[str, Any]) -> None:
+    """A rebalance waits a second or two for its members, whose sessions are longer.
+
+    Members that need time for each record poll seldom, and are left alone.
+    """
+    for each in data["workload"]:
+        if each["kind"] == "consumer-group" and not each.keys() & {"protocol", "processing"}:
+            config = each["config"]
+            config["max.poll.interval.ms"] = rng.choice((1500, 2500))
+            if "session.timeout.ms" in config:
+                config["session.timeout.ms"] = max(6000, config["session.timeout.ms"])
+
+
 LIMITS: tuple[tuple[Limit, float], ...] = (
     (expiring_offsets, 0.15),
     (small_loads, 0.2),
@@ -96,6 +105,7 @@ LIMITS: tuple[tuple[Limit, float], ...] = (
     (strict_coordinators, 0.15),
     (forgotten_producers, 0.3),
     (impatient_producers, 0.2),
+    (impatient_groups, 0.2),
 )
 """Each limit with the share of seeds that lower it."""
 
