@@ -16,7 +16,11 @@ SAME_SUBSCRIPTION = "same"
 OTHER_GENERATION = "generation"
 OTHER_SUBSCRIPTION = "subscription"
 """How a JoinGroup differs from its sender's last one. The coordinator compares the bytes of the
-subscription, which hold the generation that the member knew (ConsumerProtocolSubscription)."""
+subscription, which hold the generation that the member knew (ConsumerProtocolSubscription), and of
+a sticky assignor the generation of the last assignment (StickyAssignor.subscriptionUserData)."""
+
+STICKY = "sticky"
+"""How the names of the sticky assignors end."""
 
 
 GROUP_IS_GONE = "GROUP_ID_NOT_FOUND: group "
@@ -54,14 +58,17 @@ class GroupMember:
     owned: tuple[str, ...] = ()  # what it kept for the rebalance, as its last JoinGroup says
     completed: int = -1  # the last generation whose assignment its application has taken
     host: str = ""  # of its application
+    taken: bool = False  # an assignment, since its last JoinGroup
     to_revoke: int = -1  # the last generation whose assignment lacks some of what it owned
 
     def learn(self, fact: facts.MemberRequest) -> str:
         """Take over what a JoinGroup says; return how it differs from the one before."""
         wants = (fact.topics, fact.protocols)
+        sticky = self.taken and any(name.endswith(STICKY) for name in fact.protocols)
         told = OTHER_SUBSCRIPTION if wants != (self.topics, self.protocols) else (
-            SAME_SUBSCRIPTION if fact.generation == self.generation else OTHER_GENERATION
+            OTHER_GENERATION if sticky or fact.generation != self.generation else SAME_SUBSCRIPTION
         )  # fmt: skip
+        self.taken = False
         self.topics, self.protocols = wants
         self.generation = fact.generation
         self.session_us = fact.session_timeout_ms * 1000
@@ -124,7 +131,7 @@ class GroupMembers:
 
     def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
         member = self.member(fact.group, fact.member_id)
-        member.completed, member.host = fact.generation, node
+        member.completed, member.host, member.taken = fact.generation, node, True
 
     def _on_pattern(self, _s: int, _t: int, node: str, fact: facts.SubscribedByPattern) -> None:
         self._patterns[fact.group, node] = None

@@ -130,6 +130,18 @@ SYNCING: list[Row] = [  # m2 has not sent SyncGroup, and sends heartbeats
     _asks("Heartbeat"), _asks("SyncGroup"), _group("Stable", 1, "m1", "m2"), ("world", 4),
     _asks("Heartbeat", "m2"), _asks("Heartbeat"),
 ]  # fmt: skip
+
+
+def _sticky(member: str = "", of: str = "sticky") -> Row:
+    """The JoinGroup of a static member, which names no generation."""
+    return _asks("JoinGroup", member, -1, instance="x", protocols=(of,))
+
+
+MISSED: list[Row] = [  # m2 leads a generation for which the static member did not join
+    _asks("JoinGroup", "m2", -1), _group("PreparingRebalance", 1, "m2", "x-1"),
+    _group("CompletingRebalance", 2, "m2", "x-1"), _asks("SyncGroup", "m2", 2),
+    _group("Stable", 2, "m2", "x-1"),
+]  # fmt: skip
 ALONE: list[Row] = [  # a group of one member in its first generation
     OFFSETS, LOADED, _asks("JoinGroup", generation=-1), _group("PreparingRebalance", 0, "m1"),
     _group("CompletingRebalance", 1, "m1"), _asks("SyncGroup"), _group("Stable", 1, "m1"),
@@ -491,6 +503,28 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
          ("consumer-2", facts.ConsumerAssigned("billing", "m2", 1, ()))],
         [_asks("JoinGroup", "m2")],
         [_asks("JoinGroup", "m2"), _group("PreparingRebalance", 1, "m1", "m2")],
+    ),
+    "needless-rebalance a static member has missed a generation, and its assignor is sticky": (
+        [OFFSETS, LOADED, _sticky(), _group("PreparingRebalance", 0, "x-1"),
+         _group("CompletingRebalance", 1, "x-1"), _group("Stable", 1, "x-1"),
+         ("consumer-1", facts.ConsumerAssigned("billing", "x-1", 1, ()))],
+        [*MISSED, _sticky("x-1"), _group("PreparingRebalance", 2, "m2", "x-1")],
+        [*MISSED, ("consumer-1", facts.ConsumerAssigned("billing", "x-1", 2, ())),
+         _sticky("x-1"), _group("PreparingRebalance", 2, "m2", "x-1")],
+    ),
+    "needless-rebalance it has told of its last assignment before": (
+        [OFFSETS, LOADED, _sticky(), _group("PreparingRebalance", 0, "x-1"),
+         _group("CompletingRebalance", 1, "x-1"), _group("Stable", 1, "x-1"),
+         ("consumer-1", facts.ConsumerAssigned("billing", "x-1", 1, ())), *MISSED],
+        [_sticky("x-1")],
+        [_sticky("x-1"), _sticky("x-1"), _group("PreparingRebalance", 2, "m2", "x-1")],
+    ),
+    "needless-rebalance a member has missed a generation, and its assignor is not sticky": (
+        [OFFSETS, LOADED, _sticky(of="range"), _group("PreparingRebalance", 0, "x-1"),
+         _group("CompletingRebalance", 1, "x-1"), _group("Stable", 1, "x-1"),
+         ("consumer-1", facts.ConsumerAssigned("billing", "x-1", 1, ())), *MISSED],
+        [_sticky("x-1", "range")],
+        [_sticky("x-1", "range"), _group("PreparingRebalance", 2, "m2", "x-1")],
     ),
     "needless-rebalance the log kept one protocol of the member": (
         [*ALONE, _asks("JoinGroup", "m2"), ("consumer-2",

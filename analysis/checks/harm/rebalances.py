@@ -37,8 +37,10 @@ _BEGUN = """
         AND NOT (state = 'CompletingRebalance' AND array_contains(synced, generation))"""
 
 _JOINED = """
-    -- What each JoinGroup tells, and how it differs from the last one of its member.
-    SELECT *, coalesce(lag(topics) OVER one, array()) = topics
+    -- What each JoinGroup tells, and how it differs from the last one of its member. A sticky
+    -- assignor tells of the last assignment, too.
+    SELECT *, exists(protocols, name -> endswith(name, 'sticky')) AS sticky,
+           lag(seq) OVER one AS before, coalesce(lag(topics) OVER one, array()) = topics
               AND coalesce(lag(protocols) OVER one, array()) = protocols AS same,
            coalesce(lag(generation) OVER one, -1) = generation AS same_generation
     FROM members_told WHERE api = 'JoinGroup'
@@ -47,7 +49,7 @@ _JOINED = """
 _REJOINED = """
     -- Those that nobody asked for, or a JoinGroup of a member that asked for what it had before.
     SELECT begun.*, asked.member_id AS who, joined.rack, rejoined >= 0 AS asked_for,
-           NOT same_generation OR leads AS curious
+           NOT same_generation OR leads AS curious, coalesce(sticky, false) AS sticky, before
     FROM begun LEFT JOIN joined ON begun.run = joined.run AND begun.group = joined.group
         AND rejoined = joined.seq
     WHERE rejoined < 0 OR (same AND array_contains(member_ids, asked.member_id)
@@ -70,13 +72,16 @@ _TOLD = """
                 FROM MemberRequest WHERE api = 'JoinGroup'))
     WHERE size(array_except(had, assignment)) > 0"""
 
-_STORIES = """
+_CURIOUS = """(any_value(curious) OR any_value(sticky)
+        AND max(IF(told.what = 'taken', told.seq, -1)) > any_value(before))"""
+
+_STORIES = f"""
     -- Without those in which another coordinator had begun a rebalance that was not stored, the
     -- member had not taken its assignment, or it gave up what the assignment lacks.
     SELECT rejoins.run, rejoins.group, next_seq, any_value(rejoins.node) AS node,
            any_value(rejoins.state) AS state, any_value(rejoins.generation) AS generation,
            any_value(next_reason) AS next_reason, any_value(asked_for AND leads) AS leads,
-           any_value(asked_for AND curious) AS curious,
+           any_value(asked_for) AND {_CURIOUS} AS curious,
            any_value(rack) AS rack,
            max_by(told.node, IF(told.what = 'taken', told.seq, NULL)) AS host,
            coalesce(min(IF(told.generation = rejoins.generation AND told.member_id IS NULL,
@@ -88,7 +93,7 @@ _STORIES = """
         (any_value(loaded)
          AND max(IF(told.what = 'PreparingRebalance' AND told.generation >= rejoins.generation,
                     told.seq, -1)) > max(IF(told.what = 'Dead', told.seq, -1)))
-        OR (any_value(curious)
+        OR ({_CURIOUS}
             AND (coalesce(max_by(told.generation, IF(told.what = 'taken', told.seq, NULL)), -1)
                  != any_value(rejoins.generation)
                  OR max(coalesce(told.what = 'revokes' AND told.generation = rejoins.generation,
