@@ -17,7 +17,7 @@ from kafkasim.model.coordinator.runtime import CoordinatorRuntime, client_error
 from kafkasim.model.coordinator.shards import OwnedShards
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import TransactionState as StateChanged
-from kafkasim.model.records import Record
+from kafkasim.model.records import BATCH_OVERHEAD, Record
 from kafkasim.model.transaction.metadata import TransactionMetadata, TxnTransitMetadata
 from kafkasim.model.transaction.records import tombstone, transaction_record
 from kafkasim.model.transaction.rules import TransactionRules
@@ -26,7 +26,6 @@ from kafkasim.model.transaction.states import AT_REST, DEAD, ONGOING
 from kafkasim.model.values import value
 
 NONE = Errors.NONE
-TOMBSTONES_SIZE = 16_384  # bytes of a batch of tombstones
 
 
 @value
@@ -285,14 +284,17 @@ class TransactionStateManager:
     def _write_tombstones(
         self, shard: TransactionShard, expired: list[TransactionMetadata], now: int
     ) -> list[TransactionMetadata]:
-        """Append tombstones of as many ids as fit into a batch; return the others."""
+        """Append tombstones of as many ids as fit into a batch; return the others.
+
+        A batch may be as large as the log takes; Kafka's 16 KiB are the buffer that it begins with.
+        """
         now_ms = self.runtime.wall_ms(now)
         records: list[Record] = []
-        size = 0
+        size = BATCH_OVERHEAD
         for each in expired:
             record = tombstone(each.transactional_id, len(records), now_ms)
             size += record.size
-            if records and size > TOMBSTONES_SIZE:
+            if records and size > self.config.message_max_bytes:
                 break
             records.append(record)
         dying = [(each, each.prepare_dead()) for each in expired[: len(records)]]

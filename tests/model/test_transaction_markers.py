@@ -336,13 +336,15 @@ def test_an_id_whose_tombstone_fails_stays() -> None:
 
 
 def test_tombstones_of_many_ids_are_in_several_batches() -> None:
-    bench = Bench(**EXPIRY).elect()
+    """A batch has message.max.bytes (removeExpiredTransactionalIds), not Kafka's first buffer."""
+    bench = Bench(**EXPIRY, message_max_bytes=20_000).elect()
     for number in range(400):
         bench.init(transactional_id=f"{'x' * 90}-{number}")
     before = len(bench.log.batches[LOG])
     bench.wait(600)
     batches = bench.log.batches[LOG][before:]
-    assert [len(batch.records) for batch in batches] == [153, 152, 95]
+    assert [len(batch.records) for batch in batches] == [186, 185, 29]
+    assert [19_890 < batch.size <= 20_000 for batch in batches] == [True, True, False]
     assert bench.coordinator.owned.by_partition[0].transactions == {}
 
 
