@@ -14,6 +14,10 @@ from collections.abc import Callable, Mapping
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig, ConsumerConfig, LegacyConsumerConfig
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import (
+    FailedReplicas,
+    number_of,
+)
 from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from kafkasim.scenarios.language.tables import Scenario
 
@@ -41,8 +45,7 @@ class Progress:
         self.exposed: dict[PartitionKey, tuple[int, int]] = {}  # (leader epoch, high watermark)
         self.deleted: dict[str, None] = {}  # topic ids
         self.positions = Positions(trace).last  # (position, node) by group and partition
-        self.failed: dict[tuple[PartitionKey, int], None] = {}
-        """Replicas, as (partition, broker), whose fetcher gave up until the next leader epoch"""
+        self._failed = FailedReplicas(trace)
         self.superseded: dict[int, None] = {}  # brokers with the registration of a dead process
         self.unsure: dict[PartitionKey, int] = {}  # leader epoch of a lost answer to a write
         self._transactional: dict[int, None] = {}  # producer ids
@@ -66,8 +69,6 @@ class Progress:
             (facts.BrokerRegistration, self._on_broker),
             (facts.BecameLeader, self._on_leader),
             (facts.HighWatermark, self._on_high_watermark),
-            (facts.ReplicaFailed, self._on_failed),
-            (facts.BecameFollower, self._on_follower),
             (facts.HostStarted, self._on_started),
             (facts.IsrProposed, self._on_isr_proposed),
             (facts.IsrUpdateFailed, self._on_isr_refused),
@@ -137,8 +138,7 @@ class Progress:
         rebalance that was forgotten (``downgrade.py``). Three other situations of Kafka last until
         an operator acts:
 
-        - A follower whose log diverges from the leader's within one epoch fails until the next
-          leader epoch. Only lost data leads there, so ``excuse`` must name a loss.
+        - A follower has failed (``failed_replicas.py``); ``excuse`` names the partition's loss.
         - A broker was registered, late, by its own dead predecessor. Its heartbeats get
           STALE_BROKER_EPOCH, and it does not register again (BrokerLifecycleManager).
         - A ZooKeeper controller lost the answer to its write of an ISR. It finds another version
@@ -153,10 +153,9 @@ class Progress:
             absent = [broker for broker in change.replicas if broker not in change.isr]
             lost = excuse(key)
             why = [
-                lost if lost and (key, broker) in self.failed
-                else "late-registration" if broker in self.superseded
-                else "lost-zookeeper-answer" if self.unsure.get(key) == change.leader_epoch
-                else ""
+                "late-registration" if broker in self.superseded
+                else self._failed.why(key, broker, lost)
+                or ("lost-zookeeper-answer" if self.unsure.get(key) == change.leader_epoch else "")
                 for broker in absent
             ]  # fmt: skip
             if absent and all(why):
@@ -317,17 +316,9 @@ class Progress:
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         if node.startswith("broker-"):
-            self._awaited[_broker(node)] = self._epochs.get(_broker(node), -1)
-            self._registered.pop(_broker(node), None)
-            self.superseded.pop(_broker(node), None)
-            for key, broker in [each for each in self.failed if each[1] == _broker(node)]:
-                del self.failed[key, broker]
-
-    def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ReplicaFailed) -> None:
-        self.failed[(fact.topic_id, fact.partition), _broker(node)] = None
-
-    def _on_follower(self, _seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
-        self.failed.pop(((fact.topic_id, fact.partition), _broker(node)), None)
+            self._awaited[number_of(node)] = self._epochs.get(number_of(node), -1)
+            self._registered.pop(number_of(node), None)
+            self.superseded.pop(number_of(node), None)
 
     def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition)
@@ -401,11 +392,6 @@ def _not_unfenced(broker: int) -> str:
 
 def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:
     return f"{name}: ISR {list(change.isr)} of {list(change.replicas)}"
-
-
-def _broker(node: str) -> int:
-    number = node.rpartition("-")[2]
-    return int(number) if number.isdigit() else -1  # broker-1b is a second process of broker-1
 
 
 def limit_us(scenario: Scenario) -> int:

@@ -53,6 +53,17 @@ def consume(
     return trio.calls
 
 
+def test_a_follower_refuses_a_consumer_that_knows_no_racks() -> None:
+    trio = racked()
+    asked = FetchPartition(TP, TOPIC_ID, 0, -1, -1, -1, 1 << 20)
+    for node, error in ((2, Errors.NOT_LEADER_OR_FOLLOWER), (1, NONE)):
+        request = FetchRequest(-1, -1, 0, 1, 1 << 20, 0, (asked,), rack_id=None)
+        trio.calls += 1
+        trio.nodes[node].handle(Request(900_000 + trio.calls, 1, request, trio.now), trio.now)
+        trio.drain(node)
+        assert answer(trio, trio.calls).error is error
+
+
 def answer(trio: Trio, call: int) -> FetchPartitionResponse:
     found: FetchPartitionResponse = trio.answers[call].partitions[0]
     return found

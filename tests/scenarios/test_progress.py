@@ -72,6 +72,30 @@ def test_a_failed_replica_is_our_fault_where_nothing_was_lost() -> None:
     assert _after([*SHORT, *FAILED]).stall_excuse(MISSING, _nothing_lost) == ""
 
 
+def _log_start(node: str, offset: int) -> Row:
+    return (node, facts.LogStart(T, P, offset, "delete-records", offset, offset + 2))
+
+
+def _end_of_broker_3(end: int) -> Row:
+    """The final log of broker-3: one batch from offset 0 to ``end``."""
+    return ("broker-3", final([batch(0, range(end))], leading=False))
+
+
+@pytest.mark.parametrize(
+    ("rows", "excuse"),
+    [
+        ([_log_start("broker-1", 9), *FAILED, _end_of_broker_3(4)], "forgotten-log-start"),
+        ([_log_start("broker-1", 4), *FAILED, _end_of_broker_3(4)], ""),  # it ends at the start
+        ([*FAILED, _log_start("broker-1", 9), _end_of_broker_3(4)], ""),  # it failed before
+        ([_log_start("broker-1", 9), _end_of_broker_3(4)], ""),  # it has not failed
+    ],
+)
+def test_a_replica_whose_log_ends_among_deleted_records_may_fail(
+    rows: list[Row], excuse: str
+) -> None:
+    assert _after([*SHORT, *rows]).stall_excuse(MISSING, _nothing_lost) == excuse
+
+
 def test_where_data_was_lost_a_replica_that_has_not_failed_must_come_back() -> None:
     assert _after(SHORT).stall_excuse(MISSING, _lost) == ""
 

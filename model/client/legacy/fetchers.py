@@ -219,9 +219,8 @@ class Fetcher:
 
     def _request(self, asked: tuple[FetchPartition, ...]) -> FetchRequest:
         config = self._manager.config
-        return FetchRequest(
-            -1, -1, config.fetch_wait_max_ms, config.fetch_min_bytes, MAX_BYTES, 0, asked
-        )
+        wait, least = config.fetch_wait_max_ms, config.fetch_min_bytes
+        return FetchRequest(-1, -1, wait, least, MAX_BYTES, 0, asked, rack_id=None)
 
     def _part(self, tp: TopicPartition) -> FetchPartition:
         topic_id = self._manager.registry.topic_ids.get(tp.topic, "")

@@ -90,7 +90,7 @@ class FetchRequest(Message):
     partitions: tuple[FetchPartition, ...]  # in an incremental fetch those that changed
     session_id: int = 0  # 0: no session
     session_epoch: int = -1  # −1: a full fetch without session, 0: a full fetch that opens one
-    rack_id: str = ""  # of a consumer (KIP-392)
+    rack_id: str | None = ""  # of a consumer (KIP-392); None: before version 11, for leaders only
     # (topic id, partition) of what leaves the session
     forgotten: tuple[tuple[str, TopicPartition], ...] = ()
     client_id: str = ""  # of the request's header

@@ -351,11 +351,14 @@ class Partition:
 
     # ------------------------------------------------------------------------------ fetch checks
 
-    def check_fetch(self, asked: FetchPartition, replica: int) -> FetchPartitionResponse | None:
+    def check_fetch(
+        self, asked: FetchPartition, replica: int, only_leader: bool = False
+    ) -> FetchPartitionResponse | None:
         """Return None if a fetch may read, else its response.
 
         The order of the checks is Kafka's (Partition.fetchRecords). A follower whose log diverged
-        gets no error but the epoch and offset to truncate to. ``replica`` is −1 for a consumer.
+        gets no error but the epoch and offset to truncate to. ``replica`` is −1 for a consumer;
+        ``only_leader``: a follower refuses it (FetchParams.fetchOnlyLeader).
         """
         log = self.log
         last = asked.last_fetched_epoch
@@ -369,7 +372,7 @@ class Partition:
             and (replica < 0 or replica in leader.remotes)
         ):
             return None  # what most fetches come to
-        error = self._refusal(asked, replica)
+        error = self._refusal(asked, replica, only_leader)
         if error is not NONE:
             return self.fetch_error(error)
         if last >= 0:
@@ -390,14 +393,14 @@ class Partition:
             return self.fetch_error(Errors.OFFSET_OUT_OF_RANGE)
         return None
 
-    def _refusal(self, asked: FetchPartition, replica: int) -> Errors:
+    def _refusal(self, asked: FetchPartition, replica: int, only_leader: bool) -> Errors:
         if self.offline:
             return Errors.KAFKA_STORAGE_ERROR
         if asked.topic_id not in ("", self.topic_id):
             return Errors.INCONSISTENT_TOPIC_ID
         requested_epoch = asked.current_leader_epoch
         if replica < 0:  # a follower serves consumers, too (KIP-392)
-            return self._context.rules.check_leader_epoch(requested_epoch, self.leader_epoch)
+            return self.check_leader(requested_epoch, only_leader)
         error = self.check_leader(requested_epoch)
         if error is NONE and self.remote(replica) is None:
             known = requested_epoch >= 0

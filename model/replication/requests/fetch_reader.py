@@ -93,7 +93,7 @@ class FetchReader:
 
         ``stale``: an older incarnation of the follower sent the fetch; it may read nothing.
         """
-        replica = request.replica_id
+        replica, only_leader = request.replica_id, request.rack_id is None
         result = FetchResult(min(request.max_bytes, self._max_bytes))
         reads = result.reads
         for asked, partition in wanted:
@@ -102,7 +102,7 @@ class FetchReader:
                 reads.append((asked, None, -1, self._missing(asked)))
                 continue
             high_watermark = partition.log.high_watermark
-            answer = partition.check_fetch(asked, replica)
+            answer = partition.check_fetch(asked, replica, only_leader)
             if answer is None and first and (stale or self._selects_replicas):
                 answer = self._turn_away(partition, asked, request, stale)
             if answer is not None:
@@ -150,7 +150,7 @@ class FetchReader:
         if stale:
             return partition.fetch_error(Errors.NOT_LEADER_OR_FOLLOWER)
         leader = partition.leadership
-        if leader is None or request.replica_id >= 0 or request.rack_id == "":
+        if leader is None or request.replica_id >= 0 or not request.rack_id:
             return None
         preferred = preferred_read_replica(leader, request.rack_id, asked.fetch_offset)
         if preferred == NO_PREFERENCE:
@@ -245,9 +245,10 @@ class FetchReader:
         """
         replica = request.replica_id
         quota = self._quotas.leader if replica >= 0 else None
+        only_leader = request.rack_id is None
         total = 0
         for asked, partition in wanted:
-            if partition is None or partition.check_fetch(asked, replica) is not None:
+            if partition is None or partition.check_fetch(asked, replica, only_leader) is not None:
                 return request.min_bytes
             if quota is not None and not quota.sends(partition, replica, now):
                 continue

@@ -1,0 +1,73 @@
+"""Followers whose fetcher has given a partition up, and why Kafka's would stay so, too.
+
+A replica fetcher that cannot append what it fetched marks the partition as failed
+(AbstractFetcherThread.markPartitionFailed) and fetches it again only with the next leader epoch, or
+after a restart of its broker.
+"""
+
+from __future__ import annotations
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+
+FORGOTTEN = "forgotten-log-start"
+
+
+class FailedReplicas:
+    """Follows the replicas that failed, and the log starts of their partitions."""
+
+    def __init__(self, trace: FactSource) -> None:
+        self._failed: dict[tuple[PartitionKey, int], int] = {}
+        """The replicas, as (partition, broker), and the highest log start that any replica of the
+        partition had had by then"""
+        self._starts: dict[PartitionKey, int] = {}  # the highest log start of any replica so far
+        self._ends: dict[tuple[PartitionKey, int], int] = {}  # the final log ends
+        for kind, handler in (
+            (facts.ReplicaFailed, self._on_failed),
+            (facts.BecameFollower, self._on_follower),
+            (facts.HostStarted, self._on_started),
+            (facts.LogStart, self._on_log_start),
+            (facts.FinalReplica, self._on_final),
+        ):
+            trace.subscribe(kind, handler)
+
+    def why(self, key: PartitionKey, broker: int, lost: str) -> str:
+        """Return why a replica's failure is Kafka's, or "".
+
+        - Its log diverges from the leader's within one epoch. Only lost data leads there, so
+          ``lost`` must name a loss of the partition.
+        - Its log ends among deleted records. After a crash the leader's log starts below them again
+          (the checkpoint of log starts is written once a minute), but its LeaderEpochFileCache says
+          that its epochs begin behind them. So the follower is not told to truncate there, and a
+          batch that spans its log end is an UnexpectedAppendOffsetException.
+        """
+        if (key, broker) not in self._failed:
+            return ""
+        if lost:
+            return lost
+        end = self._ends.get((key, broker), -1)  # a failed replica's log does not change any more
+        return FORGOTTEN if 0 <= end < self._failed[key, broker] else ""
+
+    def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ReplicaFailed) -> None:
+        key = (fact.topic_id, fact.partition)
+        self._failed[key, number_of(node)] = self._starts.get(key, 0)
+
+    def _on_follower(self, _seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
+        self._failed.pop(((fact.topic_id, fact.partition), number_of(node)), None)
+
+    def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
+        for each in [each for each in self._failed if each[1] == number_of(node)]:
+            del self._failed[each]
+
+    def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
+        key = (fact.topic_id, fact.partition)
+        self._starts[key] = max(self._starts.get(key, 0), fact.offset)
+
+    def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalReplica) -> None:
+        self._ends[(fact.topic_id, fact.partition), number_of(node)] = fact.log_end_offset
+
+
+def number_of(node: str) -> int:
+    """Return a broker's number, −1 for any other host and a second process (broker-1b)."""
+    number = node.rpartition("-")[2]
+    return int(number) if node.startswith("broker-") and number.isdigit() else -1
