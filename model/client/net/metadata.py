@@ -72,7 +72,6 @@ class Metadata:
         self._update_requested = False
         self._skips_backoff = False  # the next request does not wait for the backoff
         self._attempts = 0
-        self._equivalent = 0  # responses since the last that told something new
         self._last_refresh_us: int | None = None
         self._closed = False
         self._rebootstraps = connections.config.metadata_recovery_strategy == "rebootstrap"
@@ -114,7 +113,6 @@ class Metadata:
     def request_update_for_new_topics(self, now: int) -> None:
         """Refresh the metadata at once, without backoff."""
         self._skips_backoff = True
-        self._equivalent = 0
         self.request_update(now)
 
     def request_update(self, now: int) -> None:
@@ -130,7 +128,8 @@ class Metadata:
         """
         last = self._last_refresh_us
         if not self._update_requested and not self._in_flight:
-            if last is None or now >= last + self._backoff_us():
+            wait = 0 if last is None else backoff_us(self.config, self._attempts, self.process.rng)
+            if now >= (last or 0) + wait:
                 self.request_update(now)
         return self._update_requested or self._in_flight
 
@@ -188,7 +187,7 @@ class Metadata:
             return
         last = self._last_refresh_us
         if last is not None and not self._skips_backoff:
-            not_before = last + self._backoff_us()
+            not_before = last + backoff_us(self.config, self._attempts, self.process.rng)
             if now < not_before:
                 self._arm_earlier(not_before)
                 return
@@ -212,13 +211,6 @@ class Metadata:
         self._asked_all = wanted is None
         channel.send(request, now, self._on_response)
 
-    def _backoff_us(self) -> int:
-        """Return how long to wait between two requests (timeToAllowUpdate)."""
-        wait = backoff_us(self.config, self._attempts, self.process.rng)
-        if self._equivalent:
-            wait = max(wait, backoff_us(self.config, self._equivalent, self.process.rng))
-        return wait
-
     def _arm_earlier(self, deadline: int) -> None:
         armed = self.process.timers.deadline(self._key)
         if armed is None or deadline < armed or not self._update_requested:
@@ -227,10 +219,6 @@ class Metadata:
     def _on_timer(self, now: int) -> None:
         self._skips_backoff = True  # this timer was the backoff
         self.request_update(now)
-
-    def _on_age(self, now: int) -> None:
-        self._equivalent = 0
-        self._on_timer(now)
 
     def _on_response(self, response: Any, now: int) -> None:
         self._in_flight = False
@@ -242,7 +230,6 @@ class Metadata:
             self.request_update(now)
             return
         self._attempts = 0
-        self._equivalent += 1
         if response.brokers:
             self.brokers = {b.id: b.address for b in response.brokers}
             self.controller_id = response.controller_id
@@ -257,10 +244,11 @@ class Metadata:
             self._forget_absent(response)
         self._changed(now)
         if incomplete or self._update_requested:
+            self._attempts = 1
             self.request_update(now)
         elif not self._in_flight:
             age = self.config.metadata_max_age_ms * 1000
-            self.process.timers.arm(self._key, now + age, "main", self._on_age)
+            self.process.timers.arm(self._key, now + age, "main", self._on_timer)
 
     def _arm_trigger(self, now: int) -> None:
         limit = self.config.metadata_recovery_rebootstrap_trigger_ms * 1000 + 1
@@ -307,7 +295,6 @@ class Metadata:
             return topic.error in INVALID_METADATA and name in self.topics
         if self.rules.is_another_topic(self.topic_ids.get(name), topic.topic_id):
             self._forget(name)
-            self._equivalent = 0
         self.topic_ids[name] = self.last_topic_ids[name] = topic.topic_id
         self.partition_counts[name] = len(topic.partitions)
         self._replicas[name] = topic.partitions
@@ -316,8 +303,6 @@ class Metadata:
             tp = TopicPartition(name, partition.partition)
             cached = self.leaders.get(tp)
             if cached is None or self.rules.accepts_leader(cached.epoch, partition.leader_epoch):
-                if cached is None or cached.epoch != partition.leader_epoch:
-                    self._equivalent = 0
                 self.leaders[tp] = LeaderAndEpoch(partition.leader, partition.leader_epoch)
             if partition.leader < 0 or partition.error in INVALID_METADATA:
                 incomplete = True
