@@ -35,19 +35,20 @@ _GROUPS_TOLD = """
 
 _CONSUMER_GROUPS = f"""
     -- What is told of groups, row by row, with what holds then: whether the group is of the
-    -- consumer protocol (KIP-848), how often it was converted, its last generation as a classic
-    -- group, and who coordinates it. An empty group is of the protocol by which it is joined, one
-    -- with members of that to which it was converted. What a coordinator loads counts anew: a
-    -- classic group with members has a leader. A deposed coordinator may have converted the group
-    -- for itself alone, so each node has the group its own way.
+    -- consumer protocol (KIP-848), how often its coordinator converted it, its last generation as a
+    -- classic group, and who coordinates it. An empty group is of the protocol by which it is
+    -- joined, one with members of that to which it was converted. What a coordinator loads counts
+    -- anew: a classic group with members has a leader. A deposed coordinator may have converted the
+    -- group for itself alone, so each node has the group its own way.
     SELECT *, last(CASE WHEN what = 'elected' THEN 0L
                         WHEN what IN ('state', 'loaded') AND NOT coalesce(by_heartbeat, false)
                         THEN generation END, true) OVER there AS classic
     FROM (SELECT *, last(IF(what IN ('JoinGroup', 'ConsumerGroupHeartbeat')
                                 AND coalesce(size(known), 0) > 0, NULL, consumer),
-                         true) OVER there AS by_heartbeat
+                         true) OVER there AS by_heartbeat,
+                 sum(IF(what = 'converted' AND node = coordinator.node, 1, 0)) OVER (
+                     PARTITION BY run, group ORDER BY seq) AS era
           FROM (SELECT *, last(member_ids, true) OVER before AS known,
-                       sum(IF(what = 'converted', 1, 0)) OVER so_far AS era,
                        max(elected) OVER so_far AS coordinator
                 FROM ({_GROUPS_TOLD})
                 WINDOW so_far AS (PARTITION BY run, group ORDER BY seq),

@@ -138,9 +138,13 @@ class ConsumerGroups:
         return (node, group) not in self._groups and known is not None and bool(known.member_ids)
 
     def _on_converted(self, _s: int, _t: int, node: str, fact: facts.GroupConverted) -> None:
-        """Take a group over from the classic protocol, or give it back."""
+        """Take a group over from the classic protocol, or give it back.
+
+        A deposed coordinator converts it for itself alone; who owns what is not its to forget.
+        """
         self._views.pop((node, fact.group), None)
-        self._owners.pop(fact.group, None)
+        if self._coordinates(node, fact.group):
+            self._owners.pop(fact.group, None)
         if fact.protocol == "classic":
             self._groups.pop((node, fact.group), None)
         else:

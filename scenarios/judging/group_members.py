@@ -206,7 +206,8 @@ class StaticJoins:
         """Return whether the member on a host was replaced after its coordinator had placed it.
 
         A host that was never told its member id began to join before another process did, so
-        there are two joins with one group.instance.id since it started.
+        there are two joins with one group.instance.id since it started. No fact tells which id
+        that host has, so two joins with any id of the group count.
         """
         member = self._told.get((group, node))
         if member is None:

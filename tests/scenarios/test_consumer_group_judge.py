@@ -43,6 +43,12 @@ ALONE: list[Row] = [
     OFFSETS, LOADED, beats("m1", 0, ("orders",)), group("Stable", 1, "m1"),
     owns("m1", 1, "orders-0", "orders-1"),
 ]  # fmt: skip
+MOVED: list[Row] = [
+    ("broker-2", facts.CoordinatorLoaded(0, 2, True)),
+    ("broker-2", facts.GroupState("billing", "Stable", 1, ("m1",), "uniform", "loaded")),
+    owns("m1", 1, "orders-0", "orders-1", node="broker-2"),
+]
+"""Another coordinator has loaded the group of m1."""
 TWO: list[Row] = [
     *ALONE, beats("m2", 0, ("orders",)), group("Reconciling", 2, "m1", "m2"),
 ]  # fmt: skip
@@ -128,6 +134,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
             owns("m3", 2, "orders-1"),
             owns("m1", 3, "orders-1"),
         ],
+    ),
+    "EXCL a deposed coordinator converts the group for itself alone": (
+        [*ALONE, *MOVED, ("broker-1", facts.GroupConverted("billing", "classic", ""))],
+        [owns("m1", 2, node="broker-2"), owns("m2", 2, "orders-0", node="broker-2")],
+        [owns("m2", 2, "orders-0", node="broker-2")],
     ),
     "EXCL a member is gone, which is told while the group is a classic one": (
         [*ALONE, beats("m1", -1), group("Empty", 2), classic("JoinGroup", "m3", -1, 6000)],
