@@ -128,12 +128,12 @@ class ScenarioRun:
                 self._safety()
                 self._liveness()
             self._end()
+            return self._result(time.perf_counter() - began)
         except BaseException:
             self.cluster.clients.release()
             raise
         finally:
-            gc.enable()
-        return self._result(time.perf_counter() - began)
+            gc.enable()  # a collection follows that looks at all that is left of the run
 
     # Phases.
 

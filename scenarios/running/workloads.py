@@ -97,9 +97,10 @@ class Pace:
 def next_record(records: RecordSource, control: Control, node: str, port: ClientPort) -> NextRecord:
     """Return a producer's next record, and tell the trace of its key where it has a real one."""
     record = records.next(control.number_record(node))
-    key_sent = records.fact(record)
-    if key_sent is not None:
-        port.record(key_sent)
+    if record.key is not None:
+        key_sent = records.fact(record)
+        if key_sent is not None:
+            port.record(key_sent)
     return record
 
 
@@ -195,7 +196,8 @@ class _PollLoop:
         while True:
             records = await self._poll()
             if records:
-                await self._get_stuck()
+                if self.node in self.control.stuck:
+                    await self._get_stuck()
                 await self._handle(records)
 
     async def _subscribe(self) -> None:
@@ -216,7 +218,7 @@ class _PollLoop:
 
     async def _get_stuck(self) -> None:
         """Stay away from poll() for a while, once, records in hand, where the workload says so."""
-        at_us, for_us = self.control.stuck.get(self.node, (1 << 62, 0))
+        at_us, for_us = self.control.stuck[self.node]
         if self.port.now_us >= self.begin_us + at_us:
             del self.control.stuck[self.node]
             await asyncio.sleep(for_us / 1e6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from kafkasim.model.broker.common.quotas.client_quotas import ClientQuotaManager
@@ -25,7 +26,8 @@ def of(client_id: str | None) -> QuotaEntity:
 
 def manager(quotas: dict[QuotaEntity, dict[str, float]]) -> tuple[ClientQuotaManager, list[Any]]:
     out: list[Any] = []
-    return ClientQuotaManager("producer_byte_rate", "Produce", lambda: quotas, out), out
+    metadata = SimpleNamespace(client_quotas=quotas)
+    return ClientQuotaManager("producer_byte_rate", "Produce", metadata, out), out
 
 
 def test_a_quota_is_violated_as_in_kafkas_own_test() -> None:

@@ -121,12 +121,11 @@ class KafkaBroker:
 
     def _limit_clients(self) -> None:
         """Hold clients to the quotas of the metadata (KIP-13)."""
-        image, out = self.image, self.process.out
         for key, api, handler in (
             ("producer_byte_rate", "Produce", self.replicas.producing),
             ("consumer_byte_rate", "Fetch", self.replicas.fetching),
         ):
-            handler.quota = ClientQuotaManager(key, api, lambda: image.client_quotas, out)
+            handler.quota = ClientQuotaManager(key, api, self.image, self.process.out)
 
     def _coordinate_transactions(
         self,

@@ -85,7 +85,8 @@ class NodeFetch:
                 self._take(response, now)
             elif response.error is Errors.FETCH_SESSION_TOPIC_ID_ERROR:
                 fetcher.refresh_metadata(now)
-            self.channel.throttle(response.throttle_time_ms, now)
+            if response.throttle_time_ms:
+                self.channel.throttle(response.throttle_time_ms, now)
         else:
             session.connection_lost()
             for state in self.requested.values():
@@ -255,6 +256,9 @@ class Fetcher:
             OffsetOutOfRangeError: a position is out of range, and auto.offset.reset is none.
             KafkaError: the next batch is corrupt, or the leader refused the fetch for good.
         """
+        self.position_advanced = False
+        if not self.completed:
+            return {}
         if not self._subscription.pauses:
             return self._collect(now)
         fetched = list(self.completed)
@@ -266,7 +270,6 @@ class Fetcher:
             self.completed.extend(held)
 
     def _collect(self, now: int) -> dict[TopicPartition, tuple[RecordTuple, ...]]:
-        self.position_advanced = False
         room = self._config.max_poll_records
         polled: dict[TopicPartition, tuple[RecordTuple, ...]] = {}
         completed = self.completed
@@ -305,6 +308,7 @@ class Fetcher:
 
     def _tell_polled(self, state: TopicPartitionState, records: list[RecordTuple]) -> None:
         tp = state.tp
+        offsets, record_ids, _, _ = zip(*records) if records else ((), (), (), ())
         self._process.out.append(
             Polled(
                 self._config.group_id,
@@ -313,8 +317,8 @@ class Fetcher:
                 tp.partition,
                 state.position,
                 state.high_watermark,
-                tuple([r[0] for r in records]),
-                tuple([r[1] for r in records]),
+                offsets,
+                record_ids,
             )
         )
 

@@ -91,7 +91,8 @@ class ProducerBatch:
     @property
     def last_sequence(self) -> int:
         """The sequence of the last record; negative if one before it is the largest."""
-        return java_int(self.base_sequence + len(self.records) - 1)
+        last = self.base_sequence + len(self.records) - 1
+        return last if last <= MAX_SEQUENCE else java_int(last)
 
     @property
     def record_ids(self) -> tuple[int, ...]:

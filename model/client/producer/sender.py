@@ -68,7 +68,8 @@ class InFlightProduce:
         sender = self.sender
         if type(response) is ProduceResponse:
             batches, partitions = self.batches, response.partitions
-            self.node.channel.throttle(response.throttle_time_ms, now)
+            if response.throttle_time_ms:
+                self.node.channel.throttle(response.throttle_time_ms, now)
             if len(batches) == 1 and len(partitions) == 1:
                 sender.on_response(batches[0], partitions[0], now)
             else:

@@ -159,10 +159,13 @@ class ProducerSequences:
         The batch may have expired, and its epoch may be over: Kafka asks for neither.
         """
         entry = batch.queue.sequences
-        entry.last_acked_sequence = max(entry.last_acked_sequence, batch.last_sequence)
+        last_sequence = batch.last_sequence
+        if last_sequence > entry.last_acked_sequence:
+            entry.last_acked_sequence = last_sequence
         if base_offset >= 0:
             last_offset = base_offset + len(batch.records) - 1
-            entry.last_acked_offset = max(entry.last_acked_offset, last_offset)
+            if last_offset > entry.last_acked_offset:
+                entry.last_acked_offset = last_offset
         entry.remove(batch)
 
     def is_out_of_turn(self, batch: ProducerBatch) -> bool:

@@ -310,4 +310,7 @@ class FetchSessionCache:
 
 def _uses_topic_ids(request: FetchRequest) -> bool:
     """Return whether a request names topics by their ids, as it does from version 13 on."""
-    return "" not in [asked.topic_id for asked in request.partitions]
+    for asked in request.partitions:  # noqa: SIM110  # a generator costs three times as much
+        if not asked.topic_id:
+            return False
+    return True

@@ -42,10 +42,7 @@ class RecordSource:
         self._base = number << 32
         self._payloads = payloads
         self._draw_key = key_source(table.keys, rng)
-        share = table.tombstone_share
-        self._draw_tombstone: Callable[[], bool] = (
-            (lambda: rng.random() < share) if share else (lambda: False)
-        )
+        self._random = rng.random
         self._written = table.value is not None or bool(table.headers)
         self._since = -1  # the first record's id
 
@@ -54,7 +51,8 @@ class RecordSource:
         key, record_id = self._draw_key(), self._base | number
         if self._since < 0:
             self._since = record_id
-        if self._draw_tombstone():
+        share = self._table.tombstone_share
+        if share and self._random() < share:
             self._payloads.keep(record_id, Payload(None, ()))
             return NextRecord(key, Tombstone(record_id), -1, NO_HEADERS)
         if not self._written:
@@ -74,7 +72,7 @@ class RecordSource:
 
     def fact(self, record: NextRecord) -> KeySent | None:
         """Return what the judge of ordering per key needs to know, None without ``key-order``."""
-        if not self._table.key_order or record.key is None:
+        if record.key is None or not self._table.key_order:
             return None
         return KeySent(record.record_id, record.key, self._since)
 

@@ -261,13 +261,13 @@ class Logs:
         state = self._partitions.get(place) or self._partition(*place)
         hw = fact.high_watermark
         key = (place, fact.leader_epoch, node)
-        if hw < self._hw.get(key, 0):
+        before = self._hw.get(key, 0)
+        if hw < before:
             self.cluster.violated(
                 "HWMONO", seq, t, state.key,
-                f"{node} moved its high watermark from {self._hw[key]} back to {hw} within leader"
+                f"{node} moved its high watermark from {before} back to {hw} within leader"
                 f" epoch {fact.leader_epoch}",
             )  # fmt: skip
-        before = self._hw.get(key, 0)
         self._hw[key] = hw
         needed = self._needed.get(fact.topic_id)
         if needed is None:

@@ -12,8 +12,8 @@ Left out: quotas of request time, custom callbacks, the metrics' expiry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from kafkasim.model.broker.common.quotas.rate import SAMPLES, Rate
 from kafkasim.model.facts import Throttled
@@ -28,20 +28,28 @@ Tags = tuple[str, str]
 """Who shares a measured rate: user and client id, "" for all of them."""
 
 
-class ClientQuotaManager:
-    """One kind of quota on one broker; ``quotas()`` are those of the metadata."""
+class QuotaMetadata(Protocol):
+    """What a broker's metadata says of quotas; a change replaces the mapping."""
 
-    def __init__(self, key: str, api: str, quotas: Callable[[], Quotas], out: list[Any]) -> None:
+    @property
+    def client_quotas(self) -> Quotas:
+        """All quotas."""
+
+
+class ClientQuotaManager:
+    """One kind of quota on one broker."""
+
+    def __init__(self, key: str, api: str, metadata: QuotaMetadata, out: list[Any]) -> None:
         self._key = key
         self._api = api
-        self._quotas = quotas
+        self._metadata = metadata
         self._out = out
         self._rates: dict[Tags, Rate] = {}
 
     @property
     def enabled(self) -> bool:
         """Whether any client has a quota."""
-        return bool(self._quotas())
+        return bool(self._metadata.client_quotas)
 
     def limit(self, client_id: str) -> float | None:
         """Return a client's quota in bytes a second, None without one."""
@@ -49,7 +57,7 @@ class ClientQuotaManager:
 
     def _applied(self, client_id: str) -> tuple[Tags, float | None]:
         """Return the most specific quota of a client, and who shares it (DefaultQuotaCallback)."""
-        quotas = self._quotas()
+        quotas = self._metadata.client_quotas
         for entity, tags in _precedence(client_id):
             if self._key in quotas.get(entity, {}):
                 return tags, quotas[entity][self._key]
