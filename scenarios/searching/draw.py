@@ -28,7 +28,13 @@ from kafkasim.scenarios.searching.chains.chain import play_chain
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.clients.meeting import meetings
 from kafkasim.scenarios.searching.clients.patience import patience
-from kafkasim.scenarios.searching.draw_cluster import add_quorum, cluster, compaction, topic
+from kafkasim.scenarios.searching.draw_cluster import (
+    add_quorum,
+    cluster,
+    compaction,
+    tables,
+    topic,
+)
 from kafkasim.scenarios.searching.draw_faults import (
     faults,
     lost_replies,
@@ -85,6 +91,7 @@ def draw(seed: int) -> dict[str, Any]:
     limits(random.Random(f"swarm/{seed}/limits"), data)
     meetings(random.Random(f"swarm/{seed}/meetings"), data, mode_of(seed))
     compaction(random.Random(f"swarm/{seed}/compaction"), data)
+    tables(random.Random(f"swarm/{seed}/tables"), data)
     patience(random.Random(f"swarm/{seed}/patience"), data, mode_of(seed))
     return data
 

@@ -8,6 +8,9 @@ from typing import Any
 COMPACTED = 0.18
 """The share of seeds whose brokers clean logs."""
 
+TABLES = 0.2
+"""The share of seeds with transactional producers that keep a table."""
+
 COUNTED = ("store", "app", "audit", "output")
 """Keys of workloads whose results or outputs are counted."""
 
@@ -118,23 +121,72 @@ def compaction(rng: random.Random, data: dict[str, Any]) -> None:
     """
     if rng.random() >= COMPACTED or data["expect"].keys() & {"never", "in-time"}:
         return
-    config = data["cluster"].setdefault("config", {})
-    config["log.cleaner.backoff.ms"] = rng.choice((300, 1000))
-    config["log.cleaner.delete.retention.ms"] = rng.choice((500, 2000, 86400000))
-    config["offsets.topic.segment.bytes"] = rng.choice((2000, 6000))
-    config["transaction.state.log.segment.bytes"] = rng.choice((2000, 6000))
+    config = _cleaner(rng, data)
     if rng.random() < 0.5:  # the cleaner's map has room for few keys, so cleanings end anywhere
         config["log.cleaner.dedupe.buffer.size"] = rng.choice((150, 600, 3000))
         config["log.cleaner.io.buffer.load.factor"] = 0.9
-    counted = any(key in each for each in data["workload"] for key in COUNTED)
-    old = any(each.get("protocol") == "zookeeper" for each in data["workload"])
-    if rng.random() < 0.6 and not counted and not old:
+    if rng.random() < 0.6 and _may_be_cleaned(data):
         for topic in data["topics"]:
-            own = topic.setdefault("config", {})
-            own["cleanup.policy"] = "compact,delete"
-            own.setdefault("segment.bytes", rng.choice((2000, 6000)))
-            own["min.cleanable.dirty.ratio"] = rng.choice((0.1, 0.5))
+            _compact(rng, topic, (2000, 6000))
         for each in data["workload"]:
             if each["kind"] == "producer":
                 each["keys"] = rng.choice(("uniform:20", "zipf:50:1"))
                 each["tombstone-share"] = rng.choice((0.0, 0.2))
+
+
+def _cleaner(rng: random.Random, data: dict[str, Any]) -> dict[str, Any]:
+    """Let the brokers clean internal topics; return their settings."""
+    config: dict[str, Any] = data["cluster"].setdefault("config", {})
+    config["log.cleaner.backoff.ms"] = rng.choice((300, 1000))
+    config["log.cleaner.delete.retention.ms"] = rng.choice((500, 2000, 86400000))
+    config["offsets.topic.segment.bytes"] = rng.choice((2000, 6000))
+    config["transaction.state.log.segment.bytes"] = rng.choice((2000, 6000))
+    return config
+
+
+def _may_be_cleaned(data: dict[str, Any]) -> bool:
+    """Return whether no workload needs every record of the topics of users."""
+    counted = any(key in each for each in data["workload"] for key in COUNTED)
+    return not counted and all(each.get("protocol") != "zookeeper" for each in data["workload"])
+
+
+def _compact(rng: random.Random, topic: dict[str, Any], sizes: tuple[int, ...]) -> None:
+    own = topic.setdefault("config", {})
+    own["cleanup.policy"] = "compact,delete"
+    own.setdefault("segment.bytes", rng.choice(sizes))
+    own["min.cleanable.dirty.ratio"] = rng.choice((0.1, 0.5))
+
+
+def tables(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let writers of some seeds keep a table: a compacted topic, written in transactions.
+
+    Some transactions abort, and the cleaner's map has room for a part of the keys, so that
+    cleanings end anywhere: also within a segment, and between a transaction's records and its
+    marker. A group that starts late reads what they have left, and only what is committed.
+    """
+    writers = [each for each in data["workload"] if "transactional-id" in each]
+    groups = [each for each in data["workload"] if each["kind"] == "consumer-group"]
+    if rng.random() >= TABLES or not writers or not groups or not _may_be_cleaned(data):
+        return
+    if data["expect"].keys() & {"never", "in-time"}:
+        return
+    config = _cleaner(rng, data)
+    config["log.cleaner.dedupe.buffer.size"] = rng.choice((150, 150, 600))
+    config["log.cleaner.io.buffer.load.factor"] = 0.9
+    for topic in data["topics"]:
+        _compact(rng, topic, (2000, 4000))
+    for each in data["workload"]:
+        if each["kind"] == "producer":
+            each["keys"] = rng.choice(("uniform:50", "uniform:1000", "zipf:50:1"))
+            each["tombstone-share"] = rng.choice((0.0, 0.2))
+    for writer in writers:
+        writer["rate"] = rng.choice(("20/s", "40/s"))
+        writer["transaction-records"] = rng.choice((1, 4, 10))
+        writer["abort-share"] = rng.choice((0.1, 0.3, 0.5))
+    reader = rng.choice(groups)
+    settings = {**reader["config"], "auto.offset.reset": "earliest"}
+    settings["isolation.level"] = "read_committed"
+    settings.pop("group.instance.id", None)
+    late = {**reader, "group": "table-reader", "count": 1, "config": settings}
+    late["start"] = f"{rng.randrange(3000, 9000)}ms"
+    data["workload"].append(late)

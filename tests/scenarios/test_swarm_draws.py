@@ -10,7 +10,7 @@ import pytest
 
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.searching import draw as drawing
-from kafkasim.scenarios.searching import draw_transactions
+from kafkasim.scenarios.searching import draw_cluster, draw_transactions
 from kafkasim.scenarios.searching.chains import chain
 from kafkasim.scenarios.searching.chains import phases as server_phases
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
@@ -281,3 +281,17 @@ def test_a_hop_is_late_for_about_as_long_as_its_producer_waits(
     hops = {"Produce", "FetchFollower", "AddPartitionsToTxn", "WriteTxnMarkers"}
     assert late.keys() == hops
     assert min(late.values()) > 3, late
+
+
+def test_a_table_is_cleaned_while_its_transactions_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draw_cluster, "TABLES", 1)
+    found = 0
+    for data in [draw(seed) for seed in range(60)]:
+        if any(each.get("group") == "table-reader" for each in data["workload"]):
+            found += 1
+            parse(data, data["name"])
+            policies = [each["config"]["cleanup.policy"] for each in data["topics"]]
+            assert policies == ["compact,delete"] * len(policies)
+            writers = [each for each in data["workload"] if "transactional-id" in each]
+            assert all(each["abort-share"] > 0 for each in writers)
+    assert found > 5
