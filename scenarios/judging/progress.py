@@ -331,8 +331,9 @@ class Progress:
                 if self._open[place] >= fact.start_offset:
                     del self._open[place]  # the new leader does not have it
         exposed = self.exposed.get(key, (-1, 0))
-        if fact.leader_epoch > exposed[0] and fact.start_offset < exposed[1]:
+        if fact.leader_epoch >= exposed[0] and fact.start_offset < exposed[1]:
             # The loss was legal, or an invariant has reported it: no group can read these records.
+            # A ZooKeeper controller lets a leader that was restarted lead on in its epoch.
             self.exposed[key] = (fact.leader_epoch, fact.start_offset)
 
     def _on_begun(self, _seq: int, _t: int, _node: str, fact: facts.TransactionBegun) -> None:

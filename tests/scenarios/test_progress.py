@@ -338,3 +338,13 @@ def test_a_group_is_where_the_new_owner_is_once_the_former_one_knows_its_loss() 
     assert _lag_after(("consumer-2", positioned(2, "none", "m2")), LOSES) == read_by_1
     behind = ["group billing is at 0 of 2 in orders-0 (last read by consumer-2)"]
     assert _lag_after(("consumer-2", positioned(0, "seek", "m2")), LOSES) == behind
+
+
+def test_no_group_can_read_what_a_leader_has_lost_that_leads_again_in_its_epoch() -> None:
+    """So does a ZooKeeper leader that was restarted; what it exposes anew is to be read."""
+    cut: list[Row] = [("broker-1", led(0, 1))]
+    owner_gone: list[Row] = [("consumer-2", facts.HostStopped("crash")), LOSES]
+    assert _lag_after(*owner_gone, *cut) == []
+    anew = ["group billing is at 1 of 2 in orders-0 (last read by consumer-1)"]
+    assert _lag_after(*owner_gone, *cut, ("broker-1", high_watermark(2))) == anew
+    assert _lag_after(*owner_gone, ("broker-1", led(0, 2))) == anew
