@@ -250,6 +250,25 @@ def test_what_was_owned_is_told_when_it_is_committed_whatever_the_group_is_by_th
     assert owned["b"] == ()  # the group has gone on as a classic one without it
 
 
+def test_the_upgrade_tells_that_the_static_member_it_replaces_owns_nothing() -> None:
+    """What its group was loaded with may be told only after that: the record is committed late."""
+    bench = ConsumerBench().elect()
+    asked = bench.ask(join(instance="i"))
+    bench.wait(5)
+    old_id = bench.answers[asked].member_id
+    bench.auto_replicate = False
+    bench.ask(sync(old_id, 1, ((old_id, ORDERS),), instance="i"))
+    after = ConsumerBench(log=bench.log)
+    after.auto_replicate = False
+    after.elect(2)
+    after.ask(joining("t", instance_id="i"))
+    assert converted(after) == ["consumer"]
+    after.replicate()
+    names = tuple(str(tp) for tp in ORDERS)
+    owned = [(fact.member_id, fact.assignment) for fact in after.seen(facts.GroupAssigned)]
+    assert owned == [(old_id, names), (old_id, ()), ("t", names)]
+
+
 def test_nobody_owns_what_was_not_committed_when_an_empty_consumer_group_was_deleted() -> None:
     """The group that takes its name, of either protocol, begins with generation 1 again."""
     bench = ConsumerBench().elect()

@@ -169,9 +169,14 @@ class ConsumerGroupWriter:
             waiting.append((shard.context.last_written, owned))
 
     def _seen(self, shard: GroupShard, group_id: str) -> tuple[object, Owned]:
-        group = shard.consumer_groups.get(group_id)
+        """Return what the facts tell of a group, and who owns what.
+
+        A classic group that becomes a consumer group tells itself what its members own. Until that
+        is committed it may be told after the change, so who is gone by the change is told, too.
+        """
+        group, classic = shard.consumer_groups.get(group_id), shard.groups.get(group_id)
         if group is None:
-            return None, {}
+            return None, {} if classic is None else dict.fromkeys(classic.members, ())
         return (group.state, group.group_epoch, tuple(group.members)), self._owned(group)
 
     def _record_changes(
