@@ -294,7 +294,9 @@ class Progress:
         if fact.active:
             self._controller = max(self._controller, (fact.epoch, node))
 
-    def _on_broker(self, _seq: int, _t: int, _node: str, fact: facts.BrokerRegistration) -> None:
+    def _on_broker(self, _seq: int, _t: int, node: str, fact: facts.BrokerRegistration) -> None:
+        if self._zookeeper and node != self._controller[1]:
+            return  # a deposed controller ends what it has begun, and knows no later registration
         self.fenced[fact.broker] = fact.fenced
         self._await(fact)
         if fact.change == "registered" and not self._zookeeper:

@@ -47,7 +47,7 @@ def _registered(offset: int, broker: int) -> Row:
 def _after(rows: list[Row], zookeeper: bool = False) -> Progress:
     trace = FakeTrace()
     progress = Progress(trace, zookeeper)
-    trace.record(rows)
+    trace.record([("controller-1", facts.ControllerActive(0, True)), *rows])
     return progress
 
 
@@ -174,6 +174,15 @@ def test_a_broker_is_missing_from_its_start_until_it_is_unfenced() -> None:
     fenced = [*back, _told(12, "fenced", 10)]
     assert (_missing(*fenced), _missing(*fenced, _told(13, "unfenced", 10))) == (awaited, [])
     assert _after([*back, started]).missing_brokers(["broker-1"]) == []  # the host is down
+
+
+def test_a_deposed_zookeeper_controller_fences_nobody() -> None:
+    """It slept while its successor was elected, which tells of all brokers that are registered."""
+    told = _told(20, "registered", 20)[1]
+    elected: list[Row] = [("broker-4", facts.ControllerActive(2, True)), ("broker-4", told)]
+    late, own = _told(15, "fenced", -1), ("broker-4", _told(21, "fenced", -1)[1])
+    assert _missing(*elected, late, zookeeper=True) == []
+    assert _missing(*elected, own, zookeeper=True) == ["broker-3 is not unfenced since it started"]
 
 
 def test_an_elected_zookeeper_controller_tells_of_a_dead_process_too() -> None:
