@@ -61,6 +61,13 @@ ALIVE: list[Row] = [("controller-1", registration(broker, broker)) for broker in
 SEQUENCED = [batch(0, [10], pid=5, seq=0), batch(1, [11], pid=5, seq=1)]
 
 
+def _reassigned(
+    offset: int, partition_epoch: int, isr: tuple[int, ...], replicas: tuple[int, ...],
+    reason: str = "reassignment",
+) -> facts.PartitionChanged:  # fmt: skip
+    return facts.PartitionChanged(offset, T, P, 1, 0, partition_epoch, isr, replicas, reason, False)
+
+
 def _assigned(member: str, partition: str, generation: int = 1) -> Row:
     return ("broker-1", facts.GroupAssigned("billing", generation, member, (partition,)))
 
@@ -238,6 +245,22 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
          ("broker-2", facts.LogDeleted(T, P, 1))],
         [("broker-2", facts.LogDeleted(T, P, 1)),
          ("controller-1", facts.TopicDeleted(4, T, "orders"))],
+    ),
+    "ISRDATA a replica that a ZooKeeper controller removes while its leader adds it": (
+        [*ALIVE, *START, ("broker-3", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1)),
+         ("broker-3", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),
+         ("broker-2", REPLICATED), ("broker-1", high_watermark(1)),
+         ("broker-1", _reassigned(5, 5, (1, 2), (1, 2, 3), "caught-up"))],
+        [("broker-3", _reassigned(4, 3, (1, 2), (1, 3))),
+         ("broker-2", facts.LogDeleted(T, P, 1))],
+        [("broker-3", _reassigned(4, 3, (1, 2), (1, 2))),
+         ("broker-2", facts.LogDeleted(T, P, 1))],
+    ),
+    "ISRDATA a KRaft controller tells of an earlier assignment": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),
+         ("broker-2", REPLICATED), ("broker-1", high_watermark(1))],
+        [],
+        [("controller-1", _reassigned(2, 2, (1,), (1, 3))), ("broker-2", facts.LogDeleted(T, P, 1))],
     ),
     "MATCH a replica that was reset to the leader's log start": (
         [*ALIVE, *DELETED],

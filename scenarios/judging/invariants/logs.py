@@ -382,11 +382,19 @@ class Logs:
             state.assignment, state.assigned_at = fact.replicas, fact.offset
         return state.assignment
 
+    def _set_isr(self, state: TracedPartition, isr: tuple[int, ...]) -> None:
+        state.isr, state.members = isr, tuple([node_of(broker) for broker in isr])
+
     def _on_changed(self, seq: int, t: int, _node: str, fact: facts.PartitionChanged) -> None:
         state = self._partition(fact.topic_id, fact.partition)
         replicas = self._replicas(state, fact)
         if fact.partition_epoch < state.partition_epoch:
-            return  # a later controller records again what an earlier one committed
+            # A later controller records again what an earlier one committed. In ZooKeeper mode an
+            # assignment may repeat a state that the leader has replaced: the replicas that it takes
+            # out are to delete their logs, and remain in the leader's ISR.
+            if self.cluster.zookeeper:
+                self._set_isr(state, tuple([each for each in state.isr if each in replicas]))
+            return
         # A ZooKeeper controller ends a reassignment before it removes the old replicas from the
         # ISR. Leaders do not count these any more, and none of them can be elected.
         isr = tuple([broker for broker in fact.isr if broker in replicas])
@@ -395,8 +403,7 @@ class Logs:
             for node, replica in state.replicas.items():
                 lost = replica.suspect or replica.joining
                 replica.suspect, replica.joining = lost and broker_of(node) in fact.isr, False
-        state.isr = isr
-        state.members = tuple([node_of(broker) for broker in isr])
+        self._set_isr(state, isr)
         state.leader = fact.leader
         state.leader_epoch = fact.leader_epoch
         state.partition_epoch = fact.partition_epoch
