@@ -35,6 +35,9 @@ ANSWERED_LATE = ("JoinGroup", "SyncGroup")
 JOIN, LEAVE = 0, -1
 """Member epochs of a heartbeat."""
 
+REVERTED = "reverted"
+"""Why a group is what it was: the batch with its change could not be appended."""
+
 METADATA_LAG_US = 30_000_000
 """How old a coordinator's metadata may be; one that lags for longer is fenced and resigns."""
 
@@ -57,7 +60,9 @@ class _View:
     since_us: int  # when it took this epoch
     members: tuple[str, ...]
     unstable_us: int | None  # since when some member is not at its target; None: none is
+    unrest_us: int  # since when one was, when that was so last
     heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
+    gone: dict[str, int] = field(default_factory=dict)  # the same of former members
     asked: dict[str, int] = field(default_factory=dict)  # when its JoinGroup or SyncGroup arrived
     joined: dict[str, int] = field(default_factory=dict)  # its JoinGroup's time; no SyncGroup yet
     loaded: dict[str, None] = field(default_factory=dict)  # not heard since: GroupState("loaded")
@@ -158,7 +163,9 @@ class ConsumerGroups:
         elif fact.api == "SyncGroup":
             view.joined.pop(member_id, None)
         asked = view.asked.pop(member_id, None)
-        since_us = view.heard.get(member_id, t) if asked is None else asked
+        joins = fact.api == "JoinGroup" or (fact.api == HEARTBEAT and fact.generation == JOIN)
+        gone_us = t if joins else view.gone.get(member_id, t)
+        since_us = view.heard.get(member_id, gone_us) if asked is None else asked
         if t - since_us < session_us:  # afterwards it is too late
             if fact.api == "SyncGroup" and asked is not None:
                 view.heard[member_id] = asked  # its JoinGroup has been answered
@@ -166,7 +173,6 @@ class ConsumerGroups:
             elif fact.api not in ANSWERED_LATE:
                 view.loaded.pop(member_id, None)
             (view.asked if fact.api in ANSWERED_LATE else view.heard)[member_id] = t
-        joins = fact.api == "JoinGroup" or (fact.api == HEARTBEAT and fact.generation == JOIN)
         for known in view.members if joins and fact.instance_id else ():
             other = self._members.get((fact.group, known), _Member())
             if known != member_id and other.instance_id == fact.instance_id:
@@ -188,9 +194,9 @@ class ConsumerGroups:
             self._classic[key] = fact
             return
         before = self._views.get(key)
-        if before is None or fact.reason in ("loaded", "reverted"):
+        if before is None or fact.reason == "loaded":
             before = None
-        elif node not in self._drifting:
+        elif fact.reason != REVERTED and node not in self._drifting:
             self._check_members(seq, t, node, fact, before)
             self._check_epoch(seq, t, fact, before)
         self._views[key] = _next(t, fact, before)
@@ -355,19 +361,30 @@ def _matches(expressions: list[str], topic: str) -> bool:
 
 
 def _next(t: int, fact: facts.GroupState, before: _View | None) -> _View:
-    """Return the view of a group in its new state."""
-    heard = {} if before is None else before.heard
-    stable = fact.state in ("Stable", "Empty")
-    loaded = {} if before is None else before.loaded
-    unstable = t if before is None or before.unstable_us is None else before.unstable_us
+    """Return the view of a group in its new state.
+
+    A change that could not be appended never was: no session has begun anew since, and who was late
+    to revoke still is. The timer that removed a member runs again (harm/truth/removals.py).
+    """
+    members, stable = fact.member_ids, fact.state in ("Stable", "Empty")
+    if before is None:
+        loaded = dict.fromkeys(members) if fact.reason == "loaded" else {}
+        heard, unstable = dict.fromkeys(members, t), None if stable else t
+        return _View(fact.generation, t, members, unstable, t, heard=heard, loaded=loaded)
+    reverted = fact.reason == REVERTED
+    unrest = before.unrest_us if before.unstable_us is None else before.unstable_us
+    calm = before.unstable_us is None and not reverted
+    known = {**before.gone, **before.heard} if reverted else before.heard
     return _View(
         fact.generation,
-        t if before is None or fact.generation > before.epoch else before.since_us,
-        fact.member_ids,
-        None if stable else unstable,
-        heard={each: heard.get(each, t) for each in fact.member_ids},
-        asked={} if before is None else before.asked,
-        joined={} if before is None else before.joined,
-        loaded=dict.fromkeys(fact.member_ids) if fact.reason == "loaded" else loaded,
-        told_us=-1 if before is None else before.told_us,
+        t if reverted or fact.generation > before.epoch else before.since_us,
+        members,
+        None if stable else t if calm else unrest,
+        t if calm else unrest,
+        heard={each: known.get(each, t) for each in members},
+        gone={**before.gone, **before.heard},
+        asked=before.asked,
+        joined=before.joined,
+        loaded=before.loaded,
+        told_us=before.told_us,
     )

@@ -75,6 +75,12 @@ AGAIN: list[Row] = [
 ]  # fmt: skip
 """It joins again, and 5.6 s after the first removal it is removed once more."""
 
+BOTH: list[Row] = [*TWO, group("Stable", 2, "m1", "m2")]
+TAKEN_BACK: list[Row] = [
+    group("Stable", 3, "m2"), group("Stable", 2, "m1", "m2", reason="reverted"),
+]  # fmt: skip
+"""m1 is removed from them, but the batch that says so could not be appended."""
+
 BACK_AND_FORTH: list[Row] = [
     *ALONE, ("broker-1", facts.GroupConverted("billing", "classic", "")),
     group("PreparingRebalance", 2, "m1"), group("Stable", 3, "m1"),
@@ -184,6 +190,22 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         REMOVED,
         AGAIN,
         [*AGAIN, beats("m1", 0), group("Stable", 5, "m1"), later(3), group("Empty", 6)],
+    ),
+    "needless-eviction a removal that could not be appended begins no session": (
+        [*BOTH, later(20)],
+        [later(25), *TAKEN_BACK, group("Stable", 3, "m1"), group("Empty", 4)],
+        [beats("m2", 2), later(25), *TAKEN_BACK, group("Stable", 3, "m1")],
+    ),
+    "needless-eviction a revocation is overdue, whatever could not be appended": (
+        [*TWO, later(10), group("Stable", 3, "m2")],
+        [
+            group("Reconciling", 2, "m1", "m2", reason="reverted"),
+            *(later(0.2), beats("m1", 1), later(0.3), group("Stable", 3, "m2")),
+        ],
+        [
+            group("Stable", 2, "m1", "m2", reason="reverted"),
+            *(later(0.2), beats("m1", 1), later(0.3), group("Stable", 3, "m2")),
+        ],
     ),
     "needless-eviction a JoinGroup counts when it is answered": (
         CONVERTED,

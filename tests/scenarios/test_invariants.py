@@ -260,7 +260,8 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),
          ("broker-2", REPLICATED), ("broker-1", high_watermark(1))],
         [],
-        [("controller-1", _reassigned(2, 2, (1,), (1, 3))), ("broker-2", facts.LogDeleted(T, P, 1))],
+        [("controller-1", _reassigned(2, 2, (1,), (1, 3))),
+         ("broker-2", facts.LogDeleted(T, P, 1))],
     ),
     "MATCH a replica that was reset to the leader's log start": (
         [*ALIVE, *DELETED],

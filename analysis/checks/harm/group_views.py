@@ -84,7 +84,8 @@ GROUP_STEPS = """
     -- where the tenure ends before. begun_us is when the phase of the rebalance began, unrest_us
     -- since when a consumer group has had members that are not at their target. A step is fresh
     -- where sessions begin anew: with a generation, or as the group is loaded. What a step goes
-    -- over to is judged, unless the coordinator loaded it or took back what it had not stored.
+    -- over to is judged, unless the coordinator loaded it or took back what it had not stored:
+    -- then it goes on as if that had never been.
     SELECT *, next_t_us - begun_us - (next_paused - begun_paused) AS lasted,
            coalesce(next_reason, '') NOT IN ('loaded', 'reverted') AS judged,
            min(IF(settled, NULL, t_us)) OVER stretch AS unrest_us,
@@ -93,13 +94,15 @@ GROUP_STEPS = """
         SELECT *, last(IF(begins, t_us, NULL), true) OVER tenure AS begun_us,
                last(IF(begins, paused, NULL), true) OVER tenure AS begun_paused,
                last(IF(fresh, reason = 'loaded', NULL), true) OVER tenure AS loaded,
-               last(IF(fresh OR anew, t_us, NULL), true) OVER tenure AS epoch_us,
+               last(IF(fresh OR anew OR reason = 'reverted', t_us, NULL), true) OVER tenure
+                   AS epoch_us,
                last(latest, true) OVER tenure AS asked,
                sum(IF(settled OR anew, 1, 0)) OVER tenure AS stretch
         FROM (
             SELECT *, fresh OR state != before_state AS begins,
-                   state IN ('Stable', 'Empty') AS settled,
-                   before_state IS NULL OR reason IN ('loaded', 'reverted') AS anew
+                   state IN ('Stable', 'Empty')
+                       AND coalesce(next_reason, '') != 'reverted' AS settled,
+                   before_state IS NULL OR reason = 'loaded' AS anew
             FROM (
                 SELECT *, lag(state) OVER tenure AS before_state,
                        lag(member_ids) OVER tenure AS before_ids,

@@ -88,7 +88,7 @@ _HEARD = """
                consumer AND reason = 'loaded' AS loads, consumer AND anew AS anew, '' AS api
         FROM (SELECT *, explode(IF(IF(consumer, anew, fresh) OR before_ids IS NULL, member_ids,
                                 array_except(member_ids, before_ids))) AS member_id
-              FROM group_steps)
+              FROM group_steps WHERE before_ids IS NULL OR reason != 'reverted')
         UNION ALL
         SELECT run, node, group, tenure, seq, t_us, member_id, consumer, false, NULL, NULL, api
         FROM (SELECT *, last(IF(what = 'state', generation, NULL), true) OVER (
