@@ -40,6 +40,7 @@ from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.liveness.downgrade import Downgrades
+from kafkasim.scenarios.judging.transactions.liveness.lost_voters import LostVoters
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from kafkasim.scenarios.judging.transactions.liveness.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.unborn import Unborn
@@ -99,6 +100,7 @@ class ScenarioRun:
         self.unborn = Unborn(self.trace, clients.transactional_ids, clients.members)
         self.static_leaders = StaticLeaders(self.trace, self._tells_static_leader)
         self.downgrades = Downgrades(self.trace)
+        self.lost_voters = LostVoters(self.trace, self.cluster.hosts)
         readers = Readers(self.trace)
         self.retention = LostToRetention(self.trace, readers, self.delivery, self.observer.note)
         self.results = StoredResults(
@@ -254,7 +256,9 @@ class ScenarioRun:
         return rules.skips_assignment_of_returning_leader()
 
     def _why_it_waits(self, line: str) -> str:
-        judges = (self.standstill, self.unborn, self.static_leaders, self.downgrades)
+        judges = (
+            self.standstill, self.unborn, self.static_leaders, self.downgrades, self.lost_voters,
+        )  # fmt: skip
         return next((why for each in judges if (why := each.excuse(line))), "")
 
     def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:

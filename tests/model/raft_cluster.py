@@ -90,8 +90,9 @@ class Node(Process):
             self.files, self.out, "metadata", TP, "meta", config, StorageRules(), clean=False
         )
         self.raft = RaftClient(
-            self, node_id, dict(world.voters), log, world.config, world.rules, self, kraft_version=1
-        )
+            self, node_id, dict(world.voters), log, world.config, world.rules, self,
+            directory_id=world.directories.get(node_id, ""), kraft_version=1,
+        )  # fmt: skip
 
     def start(self, now):
         self.raft.start(now)
@@ -141,6 +142,7 @@ class World:
         self.sequence = 0
         self.queue: list[Any] = []
         self.disks = {i: Disk() for i in self.ids}
+        self.directories: dict[int, str] = {}  # directory ids by node; "" for all others
         self.incarnations = dict.fromkeys(self.ids, 0)
         self.nodes: dict[int, Node | None] = dict.fromkeys(self.ids)
         self.cut: set[tuple[int, int]] = set()
@@ -169,6 +171,10 @@ class World:
                 del self.links[key]
                 if key[0] != i:
                     self.put(self.now + 1, key[0], Closed(key[1], "reset"))
+
+    def replace_disk(self, i, directory_id):
+        """Give a node that is down an empty disk."""
+        self.disks[i], self.directories[i] = Disk(), directory_id
 
     def isolate(self, i):
         for other in self.ids:

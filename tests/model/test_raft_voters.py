@@ -13,6 +13,8 @@ from kafkasim.model.raft.rules import RaftRules
 from tests.model.raft_cluster import World
 
 SECOND = 1_000_000
+OPERATOR = -1
+"""A connection that no node opens"""
 
 
 def cluster(**kwargs):
@@ -31,7 +33,7 @@ class Answers:
         perform = world.perform
 
         def spy(i, effect):
-            if getattr(effect, "connection", None) == 77:
+            if getattr(effect, "connection", None) == OPERATOR:
                 self.given.append(effect.message.error)
             else:
                 perform(i, effect)
@@ -40,7 +42,7 @@ class Answers:
 
     def ask(self, i, message, run_us=SECOND):
         world = self.world
-        world.nodes[i].raft.on_request(Request(77, 1, message, world.now), world.now)
+        world.nodes[i].raft.on_request(Request(OPERATOR, 1, message, world.now), world.now)
         world.drain(i)
         world.run(run_us)
         return self.given[-1] if self.given else None
@@ -116,6 +118,28 @@ def test_refusals():
     behind = AddRaftVoterRequest(5, "", "node-5")
     assert answers.ask(leader, behind) is Errors.REQUEST_TIMED_OUT
     assert voters(world) == [[1, 2, 3]] * 4
+
+
+@pytest.mark.parametrize(("directory_id", "elects"), [("old", True), ("new", False)])
+def test_a_voter_that_has_lost_its_disk_gives_no_vote(directory_id, elects):
+    """It has the voter's id and another directory id: INVALID_VOTER_KEY (isValidVoterKey)."""
+    world = cluster()
+    world.crash(4)
+    world.replace_disk(4, "old")
+    world.start(4)
+    world.run(2 * SECOND)
+    leader = world.leader()
+    assert Answers(world).ask(leader, AddRaftVoterRequest(4, "old", "node-4")) is Errors.NONE
+    world.crash(4)
+    if directory_id == "new":
+        world.replace_disk(4, "new")
+    world.crash(leader)  # 3 of 4 are needed, and 2 are left besides node 4
+    world.start(4)
+    world.run(60 * SECOND)
+    assert (max(world.leaders) > 1) is elects
+    world.start(leader)
+    world.run(10 * SECOND)
+    assert world.leader() is not None
 
 
 def test_a_voter_that_does_not_answer_is_not_added():

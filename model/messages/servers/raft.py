@@ -18,6 +18,7 @@ class VoteRequest(Message):
     last_offset: int  # the end offset of that log
     pre_vote: bool = False  # asks without raising the epoch (KIP-996)
     candidate_directory_id: str = ""
+    voter_directory_id: str = ""  # of the voter that is asked; "" matches every directory
 
 
 @value
@@ -33,6 +34,7 @@ class BeginQuorumEpochRequest(Message):
     leader_id: int
     leader_epoch: int
     leader_endpoint: str = ""
+    voter_directory_id: str = ""  # of the voter that is told; "" matches every directory
 
 
 @value

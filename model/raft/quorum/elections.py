@@ -3,7 +3,12 @@
 Models the parts of KafkaRaftClient around handleVoteRequest, handleBeginQuorumEpochRequest,
 handleEndQuorumEpochRequest and maybeTransition. A request that fails is repeated after the retry
 backoff for as long as the role that sent it lasts. BeginQuorumEpoch is repeated every half fetch
-timeout until the voter acknowledges it or fetches.
+timeout until the voter acknowledges it or fetches. Both name the voter's directory id: a controller
+that has lost its disk is another replica than the voter of its id, and answers INVALID_VOTER_KEY
+(KIP-853).
+
+Left out: Kafka sends a Vote that was answered so again at once, and gets the same answer, for as
+long as the candidate waits for votes.
 """
 
 from __future__ import annotations
@@ -97,7 +102,10 @@ class Elections:
         if error is Errors.NONE:
             if request.candidate_epoch > quorum.epoch:
                 self._roles.become_unattached(request.candidate_epoch, now)
-            granted = self._grants(request)
+            if self._is_meant(request.voter_directory_id):
+                granted = self._grants(request)
+            else:
+                error = Errors.INVALID_VOTER_KEY
             if granted and not request.pre_vote:
                 quorum.record_vote(request.candidate_id)
         response = VoteResponse(error, quorum.leader_id, quorum.epoch, granted)
@@ -113,6 +121,8 @@ class Elections:
             self.take_leader_and_epoch(request.leader_id, request.leader_epoch, now)
             if isinstance(quorum.role, Follower):
                 self._timer.await_fetch(now)
+            if not self._is_meant(request.voter_directory_id):
+                error = Errors.INVALID_VOTER_KEY
         response = BeginQuorumEpochResponse(error, quorum.leader_id, quorum.epoch)
         self._context.respond(item, response)
 
@@ -184,6 +194,10 @@ class Elections:
         if sender < 0 or (sender == self._context.node_id and self._voters.is_voter):
             return Errors.INVALID_REQUEST
         return Errors.NONE
+
+    def _is_meant(self, directory_id: str) -> bool:
+        """Return whether a request for a voter is for this one (isValidVoterKey)."""
+        return directory_id in ("", self._context.directory_id)
 
     def _grants(self, request: VoteRequest) -> bool:
         role, rules = self._quorum.role, self._context.rules
@@ -267,10 +281,13 @@ class Elections:
         context, role = self._context, self._quorum.role
         if self._quorum.halted or not isinstance(role, Leader) or not role.unacknowledged:
             return
-        message = BeginQuorumEpochRequest(context.node_id, role.epoch, context.process.name)
         for voter in role.unacknowledged:
             peer = self._peers[voter]
             if not peer.vote.in_flight:
+                directory_id = self._voters.directories.get(voter, "")
+                message = BeginQuorumEpochRequest(
+                    context.node_id, role.epoch, context.process.name, directory_id
+                )
                 peer.vote.send(message, now, partial(self._on_begin_answer, peer, role))
         deadline = now + context.fetch_timeout_us // 2
         context.timers.arm(BEGIN_TIMER, deadline, LANE, self.send_begin_quorum_epoch)
@@ -291,6 +308,8 @@ class Elections:
             self._log.last_epoch,
             self._log.end_offset,
             isinstance(role, Prospective),
+            self._context.directory_id,
+            self._voters.directories.get(peer.id, ""),
         )
         peer.vote.send(request, now, partial(self._on_vote_answer, peer, role))
 

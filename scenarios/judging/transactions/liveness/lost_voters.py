@@ -1,0 +1,72 @@
+"""Stalls of a cluster that has lost the disks of half of its metadata quorum's voters (KIP-853).
+
+A voter is known by its id and the directory id of its disk. With an empty disk a controller is
+another replica: it observes, refuses the votes that its former self is asked for
+(KafkaRaftClient.isValidVoterKey), and its fetches do not count. So a set half of whose voters have
+lost their disks elects no leader and commits nothing, its own next change neither. Nobody changes
+an ISR, elects a partition's leader or unfences a broker any more, until an operator formats a
+controller with another set.
+
+Voters of controller.quorum.voters have no directory id and vote on with any disk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.source import FactSource
+
+LOST = "lost-voters"
+
+_DECIDED = re.compile(
+    r"\S+: ISR \[.*\] of \[.*\]$|\S+ has no leader$|\S+: broker \d+ does not lead epoch \d+ yet$"
+    r"|broker-\d+ is not unfenced since it started$"
+)
+"""What is missing until a controller decides it, or tells of it"""
+
+Voter = tuple[int, str]  # (id, directory id)
+
+
+class LostVoters:
+    """Follows the voter sets and the disks of controllers.
+
+    ``hosts`` is the name of each controller's host, by node id.
+    """
+
+    def __init__(self, trace: FactSource, hosts: Mapping[int, str]) -> None:
+        self._ids = {host: node_id for node_id, host in hosts.items()}
+        self._sets: dict[int, tuple[Voter, ...]] = {}  # by the offset of its record
+        self._committed = -1  # the highest offset that a replica has applied
+        self._lost: dict[Voter, None] = {}
+        trace.subscribe(facts.VotersChanged, self._on_voters)
+        trace.subscribe(facts.MetadataCommitted, self._on_committed)
+        trace.subscribe(facts.DiskReplaced, self._on_disk)
+
+    def excuse(self, line: str) -> str:
+        """Return why Kafka would miss for ever what a line of a stalled run tells of, or "".
+
+        A leader's log has the last committed set, and perhaps one that is not committed: none of
+        them may have a majority.
+        """
+        if not self._lost or not _DECIDED.match(line):
+            return ""
+        last = max([offset for offset in self._sets if offset <= self._committed], default=-1)
+        possible = [voters for offset, voters in self._sets.items() if offset >= last]
+        return LOST if possible and not any(map(self._has_majority, possible)) else ""
+
+    def _has_majority(self, voters: tuple[Voter, ...]) -> bool:
+        return 2 * sum(voter not in self._lost for voter in voters) > len(voters)
+
+    def _on_voters(self, _seq: int, _t: int, _node: str, fact: facts.VotersChanged) -> None:
+        self._sets[fact.offset] = tuple(zip(fact.voters, fact.directory_ids))
+
+    def _on_committed(self, _seq: int, _t: int, _n: str, fact: facts.MetadataCommitted) -> None:
+        self._committed = max(self._committed, fact.offset)
+
+    def _on_disk(self, _seq: int, _t: int, node: str, _fact: facts.DiskReplaced) -> None:
+        """All directory ids that the controller had until now are gone."""
+        known = [voter for voters in self._sets.values() for voter in voters]
+        lost = [voter for voter in known if voter[0] == self._ids.get(node) and voter[1]]
+        self._lost.update(dict.fromkeys(lost))

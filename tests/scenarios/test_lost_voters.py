@@ -1,0 +1,77 @@
+"""What waits for a metadata quorum that has lost too many of its voters' disks."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.transactions.liveness.lost_voters import LOST, LostVoters
+from tests.scenarios.fact_makers import FakeTrace, Row
+
+HOSTS = {3001: "controller-1", 3002: "controller-2", 3004: "controller-4"}
+SHORT = "orders-0: ISR [3] of [3, 2, 4]"
+LAG = "group billing is at 0 of 4 in orders-0 (last read by nobody)"
+REPLACED: Row = ("controller-4", facts.DiskReplaced())
+
+
+def _voters(offset: int, **directories: str) -> Row:
+    ids = tuple([int(each[1:]) for each in directories])
+    fact = facts.VotersChanged(offset, ids, tuple(directories.values()))
+    return ("controller-1", fact)
+
+
+def _committed(offset: int) -> Row:
+    return ("controller-1", facts.MetadataCommitted(offset, 1, 0))
+
+
+TWO, COMMITTED = _voters(9, v3001="", v3004="D"), _committed(9)
+
+
+def _excuse(rows: list[Row], *lines: str) -> str:
+    trace = FakeTrace()
+    judge = LostVoters(trace, HOSTS)
+    trace.record(rows)
+    return Progress(trace).stall_excuse(list(lines), lambda _: "", judge.excuse)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [SHORT, "orders-0 has no leader", "orders-0: broker 3 does not lead epoch 4 yet",
+     "broker-2 is not unfenced since it started"],
+)  # fmt: skip
+def test_what_a_controller_decides_waits_for_ever_once_half_of_the_voters_are_lost(
+    line: str,
+) -> None:
+    assert _excuse([TWO, COMMITTED, REPLACED], line) == LOST
+
+
+def test_what_needs_no_controller_is_missing_all_the_same() -> None:
+    for line in (LAG, "producer-1 has records that are neither acknowledged nor failed"):
+        assert _excuse([TWO, COMMITTED, REPLACED], line) == ""
+        assert _excuse([TWO, COMMITTED, REPLACED], SHORT, line) == ""
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [TWO, COMMITTED],
+        [TWO, COMMITTED, ("controller-2", facts.DiskReplaced())],
+        [TWO, COMMITTED, ("broker-4", facts.DiskReplaced())],
+        [TWO, COMMITTED, ("controller-1", facts.DiskReplaced())],  # of the configuration
+        [_voters(9, v3001="", v3002="", v3004="D"), COMMITTED, REPLACED],
+        [TWO, REPLACED, _voters(12, v3001="", v3004="E"), _committed(12)],
+        [TWO, COMMITTED, REPLACED, _voters(12, v3001=""), _committed(12)],
+    ],
+    ids=["no-disk", "no-voter", "broker", "static", "majority", "added-again", "removed"],
+)
+def test_a_quorum_with_a_majority_has_no_excuse(rows: list[Row]) -> None:
+    assert _excuse(rows, SHORT) == ""
+
+
+def test_a_set_that_is_not_committed_may_come_to_count_or_not() -> None:
+    three, two = _voters(4, v3001="", v3002="", v3004="D"), _voters(9, v3001="", v3004="D")
+    assert _excuse([three, _committed(8), two, REPLACED], SHORT) == ""
+    assert _excuse([three, two, _committed(9), REPLACED], SHORT) == LOST
+    alone = _voters(12, v3001="")
+    assert _excuse([two, _committed(9), REPLACED, alone], SHORT) == ""
