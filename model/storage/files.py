@@ -23,7 +23,7 @@ class DiskError(Exception):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
         self.path = path
-        self.reason = reason
+        self.reason = str(reason)  # facts have plain texts; a disk may tell more with it
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.path}"

@@ -221,3 +221,9 @@ def test_ids_of_directories_differ_by_the_stream_of_the_process() -> None:
     ids = [directory.id for directory in node().replicas.logs.directories]
     assert len(dict.fromkeys(ids)) == 2
     assert [directory.id for directory in node().replicas.logs.directories] == ids
+
+
+def test_the_reason_of_a_disk_error_is_plain_text_as_facts_need_it() -> None:
+    """A simulated disk tells with a kind of text which files it has not flushed."""
+    told = type("FlushError", (str,), {})("Input/output error")
+    assert type(DiskError("/d1/t-0/x.log", told).reason) is str
