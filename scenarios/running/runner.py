@@ -95,12 +95,7 @@ class ScenarioRun:
         self.transactions = Transactions(
             self.trace, self.delivery.holes, self.invariants.losses, self.delivery.given_back
         )
-        self.standstill = Standstill(self.trace, self.invariants.losses, self.progress.positions)
-        clients = self.cluster.clients
-        self.unborn = Unborn(self.trace, clients.transactional_ids, clients.members)
-        self.static_leaders = StaticLeaders(self.trace, self._tells_static_leader)
-        self.downgrades = Downgrades(self.trace)
-        self.lost_voters = LostVoters(self.trace, self.cluster.hosts)
+        self.waits = self._waits()
         readers = Readers(self.trace)
         self.retention = LostToRetention(self.trace, readers, self.delivery, self.observer.note)
         self.results = StoredResults(
@@ -255,11 +250,19 @@ class ScenarioRun:
         rules = self.cluster.settings.broker_rules(node).group
         return rules.skips_assignment_of_returning_leader()
 
+    def _waits(self) -> tuple[Standstill | Unborn | StaticLeaders | Downgrades | LostVoters, ...]:
+        """Return the judges that know why a line of a stalled run stays missing."""
+        clients = self.cluster.clients
+        return (
+            Standstill(self.trace, self.invariants.losses, self.progress.positions),
+            Unborn(self.trace, clients.transactional_ids, clients.members),
+            StaticLeaders(self.trace, self._tells_static_leader),
+            Downgrades(self.trace),
+            LostVoters(self.trace, self.cluster.hosts),
+        )
+
     def _why_it_waits(self, line: str) -> str:
-        judges = (
-            self.standstill, self.unborn, self.static_leaders, self.downgrades, self.lost_voters,
-        )  # fmt: skip
-        return next((why for each in judges if (why := each.excuse(line))), "")
+        return next((why for each in self.waits if (why := each.excuse(line))), "")
 
     def _partitions_of(self, group: str) -> list[tuple[str, str, int]]:
         """Return (topic, topic id, partition) of what a group reads."""
