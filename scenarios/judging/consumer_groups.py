@@ -199,7 +199,24 @@ class ConsumerGroups:
         elif fact.reason != REVERTED and node not in self._drifting:
             self._check_members(seq, t, node, fact, before)
             self._check_epoch(seq, t, fact, before)
-        self._views[key] = _next(t, fact, before)
+        view = self._views[key] = _next(t, fact, before)
+        if fact.reason not in ("loaded", "reverted") and self._subscribes_later(fact, before):
+            view.told_us = t
+
+    def _subscribes_later(self, fact: facts.GroupState, before: _View | None) -> bool:
+        """Return whether a member has joined whose expression is to be resolved.
+
+        The last member of an expression takes what it matched with it, so that a member that joins
+        again with the same one has it resolved anew. Had it been known, the epoch rises at once
+        (GroupMetadataManager.maybeUpdateRegularExpressions).
+        """
+        members = () if before is None else before.members
+        return (before is None or fact.generation == before.epoch) and any(
+            topic.startswith("/")
+            for member_id in fact.member_ids
+            if member_id not in members
+            for topic in self._members.get((fact.group, member_id), _Member()).topics
+        )
 
     def _on_loaded_group(self, node: str, fact: facts.GroupState) -> None:
         """Take over what the log says: a conversion may not have been committed.

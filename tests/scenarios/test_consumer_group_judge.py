@@ -49,6 +49,12 @@ MOVED: list[Row] = [
     owns("m1", 1, "orders-0", "orders-1", node="broker-2"),
 ]
 """Another coordinator has loaded the group of m1."""
+RESOLVED: list[Row] = [
+    OFFSETS, LOADED, beats("m1", 0, ("/o.*/",)), group("Stable", 1, "m1"),
+    group("Assigning", 2, "m1"),
+]  # fmt: skip
+"""The expression of m1 has been resolved after its first heartbeat."""
+REJOINS: list[Row] = [beats("m1", 0, ("/o.*/",))]
 TWO: list[Row] = [
     *ALONE, beats("m2", 0, ("orders",)), group("Reconciling", 2, "m1", "m2"),
 ]  # fmt: skip
@@ -170,6 +176,21 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*ALONE, later(60)],
         [beats("m1", 1, ("orders", "payments")), group("Stable", 2, "m1")],
         [beats("m1", 1, ("orders",)), group("Stable", 2, "m1")],
+    ),
+    "needless-rebalance an expression is resolved when its only member has joined again": (
+        [*RESOLVED, later(46), group("Empty", 3), later(20), *REJOINS, group("Stable", 3, "m1")],
+        [later(1), group("Assigning", 4, "m1")],
+        [later(1), group("Assigning", 4, "m1"), later(1), group("Assigning", 5, "m1")],
+    ),
+    "needless-rebalance an expression is known when a member joins with it": (
+        [*RESOLVED, later(46), group("Empty", 3), later(20), *REJOINS],
+        [group("Assigning", 4, "m1")],
+        [group("Assigning", 4, "m1"), group("Assigning", 5, "m1")],
+    ),
+    "needless-rebalance who joins again with names has nothing resolved later": (
+        [*ALONE, later(46), group("Empty", 2), later(20)],
+        [beats("m1", 0, ("orders",)), group("Stable", 3, "m1")],
+        [beats("m1", 0, ("orders",)), group("Stable", 2, "m1"), group("Stable", 3, "m1")],
     ),
     "needless-eviction a member that is heard": (
         [*TWO, group("Stable", 2, "m1", "m2"), later(40), beats("m2", 2)],

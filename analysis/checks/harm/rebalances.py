@@ -172,6 +172,19 @@ _RISEN = """
         AND told.seq < next_seq
         AND (told.t_us = next_t_us OR (expression AND told.t_us >= epoch_us))
     LEFT ANTI JOIN (
+        -- The last member of an expression takes what it matched with it: if it joins again, the
+        -- epoch rises later. Had the expression been known, it would have risen at once.
+        SELECT joins.run, joins.node, joins.group, joins.next_seq AS seq, joins.next_t_us AS t_us
+        FROM (SELECT *, explode(array_except(next_ids, member_ids)) AS member_id FROM group_steps
+              WHERE consumer AND next_what = 'state' AND next_generation = generation) AS joins
+        JOIN (SELECT run, group, member_id, seq, topics FROM members_told WHERE size(topics) > 0)
+            AS asked USING (run, group, member_id)
+        WHERE asked.seq < joins.next_seq
+        GROUP BY joins.run, joins.node, joins.group, joins.next_seq, joins.next_t_us, member_id
+        HAVING exists(max_by(asked.topics, asked.seq), topic -> topic LIKE '/%')) AS rejoined
+        ON steps.run = rejoined.run AND steps.node = rejoined.node AND steps.group = rejoined.group
+        AND rejoined.seq < steps.next_seq AND rejoined.t_us >= epoch_us
+    LEFT ANTI JOIN (
         SELECT changed.run, wanted.group, changed.seq, changed.t_us
         FROM (SELECT DISTINCT run, group, explode(topics) AS topic FROM members_told) AS wanted
         JOIN changed_topics AS changed ON wanted.run = changed.run
