@@ -160,6 +160,20 @@ ISR_ELIGIBLE = offending(
     "'%s', story",
 )
 
+READ_REPLICA_IN_ISR = offending(
+    # A leader sends consumers only to members of the ISR of the partition epoch that it knows,
+    # whenever a controller records the change to that epoch.
+    """
+    SELECT run, topic_id, partition, named.seq, named.node, replica, partition_epoch, changes.isr
+    FROM PreferredReadReplica AS named
+    JOIN (SELECT run, topic_id, partition, partition_epoch, isr FROM partition_changes) AS changes
+        USING (run, topic_id, partition, partition_epoch)
+    WHERE NOT array_contains(changes.isr, replica)""",
+    "'READISR'",
+    "'%s sends consumers to replica %d, though it knows the ISR %s (partition epoch %d)',"
+    " node, replica, array_join(CAST(isr AS ARRAY<STRING>), ', '), partition_epoch",
+)
+
 CHANGE_HAS_REASON = offending(
     # Every membership change carries one of the reasons that Kafka has.
     f"""

@@ -223,6 +223,21 @@ class IsrChanged:
 
 
 @value
+class PreferredReadReplica:
+    """A leader begins to send consumers to a follower of their rack (KIP-392).
+
+    It is told once of a follower while the leader's partition epoch stays, however many fetches
+    the leader answers so.
+    """
+
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    partition_epoch: int  # of the state, and so of the ISR, that the leader knows
+    replica: int
+
+
+@value
 class IsrUpdateFailed:
     """A leader's change of the ISR was refused (FailedIsrUpdatesPerSec)."""
 

@@ -52,6 +52,7 @@ INVARIANTS: Mapping[str, OfRow] = {
     "EPOCHCACHE": servers.replica,
     "ORDER": servers.replica,
     "PIDSTATE": servers.replica,
+    "READISR": servers.read_outside,
     "STABLEREAD": stable_read,
     "EXCL": clients.two_owners,
     "OFFSET": clients.older_offset,

@@ -185,6 +185,16 @@ def ineligible(facts: Facts, key: Key, row: Row) -> Chain:
     return chain
 
 
+def read_outside(facts: Facts, key: Key, row: Row) -> Chain:
+    """Return how a replica left the ISR to which its leader sends consumers (READISR)."""
+    chain = Chain()
+    changes = facts.rows(["PartitionChanged"], key, before=row["seq"])
+    known = [each for each in changes if each["partition_epoch"] <= row["partition_epoch"]]
+    chain.add(*known[-2:], row)
+    chain.turns(row, "the leader knows that the replica is not in the ISR")
+    return chain
+
+
 def needless_shrink(facts: Facts, key: Key, row: Row) -> Chain:
     """Return what a replica had fetched before its leader took it out of the ISR for lag."""
     chain = Chain()

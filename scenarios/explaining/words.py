@@ -136,6 +136,12 @@ class Words:
             f" known to have the records, min.insync.replicas is {row['min_isr']}"
         ), "1.5"
 
+    def _preferred_read_replica(self, row: Row) -> Said:
+        return (
+            f"{row['node']} sends consumers of {self._place(row)} to replica {row['replica']}, by"
+            f" the ISR of partition epoch {row['partition_epoch']}"
+        ), "1.8"
+
     def _truncated(self, row: Row) -> Said:
         return (
             f"{row['node']} truncates {self._place(row)} from offset {row['log_end_offset']} to"

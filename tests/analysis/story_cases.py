@@ -66,7 +66,7 @@ STEADY_CLOCKS = {name: story for name, story in HARM.items() if "clock counts" n
 STORY_CASES = {
     **_cases(HARM, _of_registered, {each: each for each in ("HWSTALL", "ACKLATE")}),
     **_cases(STEADY_CLOCKS, _at, {each: each for each in ("SHUTDOWNENDS", "FENCEREASON")}),
-    **_cases(INVARIANTS, passing, {each: each for each in OF_GROUPS}),
+    **_cases(INVARIANTS, passing, {each: each for each in ("READISR", *OF_GROUPS)}),
     **_cases(
         CONSUMER_GROUPS,
         passing,

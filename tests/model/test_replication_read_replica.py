@@ -9,6 +9,7 @@ from kafkasim.model.config import ConsumerConfig
 from kafkasim.model.controller.common.image import BrokerImage
 from kafkasim.model.effects import Request
 from kafkasim.model.errors import NONE, Errors
+from kafkasim.model.facts import PreferredReadReplica
 from kafkasim.model.messages import (
     FetchPartition,
     FetchPartitionResponse,
@@ -21,7 +22,7 @@ from kafkasim.model.messages import (
 from kafkasim.model.records import Record, TopicPartition, assigned, batch_of
 from kafkasim.model.replication.rules import ReplicationRules
 from tests.model.client_harness import Cluster, Harness
-from tests.model.replica_harness import TOPIC_ID, TP, Trio
+from tests.model.replica_harness import TOPIC_ID, TP, Trio, registration
 
 RACK_AWARE = {"replica_selector_class": "RackAwareReplicaSelector"}
 
@@ -100,6 +101,21 @@ def test_only_live_replicas_of_the_isr_that_have_the_offset() -> None:  # B73
     assert answer(trio, consume(trio, 1, 1)).preferred_read_replica == 2
     trio.nodes[1].image.brokers[2] = BrokerImage(2, 2, "", "broker-2", "b", True, False)
     assert answer(trio, consume(trio, 1, 1)).preferred_read_replica == -1
+
+
+def test_the_trace_tells_of_a_read_replica_once_in_a_partition_epoch() -> None:
+    trio = racked()
+    for _ in range(2):
+        consume(trio, 1, 0)
+    trio.registration = registration(1, 1, 1, isr=(1, 2))
+    trio.tell()
+    for _ in range(2):
+        consume(trio, 1, 0)
+    told = [each for each in trio.facts if type(each[1]) is PreferredReadReplica]
+    assert told == [
+        (1, PreferredReadReplica(TOPIC_ID, 0, 1, 0, 2)),
+        (1, PreferredReadReplica(TOPIC_ID, 0, 1, 1, 2)),
+    ]
 
 
 def test_a_follower_serves_up_to_its_own_high_watermark() -> None:

@@ -111,6 +111,11 @@ def registration(
     return facts.BrokerRegistration(offset, broker, 1, change, fenced, False, None)
 
 
+def sends_to(replica: int, partition_epoch: int, epoch: int = 0) -> facts.PreferredReadReplica:
+    """A leader that knows the ISR of a partition epoch sends consumers to a replica."""
+    return facts.PreferredReadReplica(T, P, epoch, partition_epoch, replica)
+
+
 def led(epoch: int, start: int = 0) -> facts.BecameLeader:
     """A replica takes leadership."""
     return facts.BecameLeader(T, P, epoch, epoch, start, 0, (1,))

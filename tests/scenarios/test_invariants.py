@@ -31,6 +31,7 @@ from tests.scenarios.fact_makers import (
     led,
     polled,
     registration,
+    sends_to,
 )
 
 LIMITS = BrokerLimits(5_000_000, 3_000_000, 60_000_000)
@@ -359,6 +360,42 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         ALIVE,
         [("controller-1", changed(3, (2,), leader=2))],
         [("controller-1", changed(3, (2,), leader=1))],
+    ),
+    "READISR the leader has heard that the replica left": (
+        [*ALIVE, ("controller-1", changed(3, (1, 2))), ("controller-1", changed(4, (1,)))],
+        [("broker-1", sends_to(2, 3))],
+        [("broker-1", sends_to(2, 4))],
+    ),
+    "READISR a replica that joins is a member once that is committed": (
+        [*ALIVE, ("controller-1", changed(3, (1,))),
+         ("broker-1", facts.IsrProposed(T, P, 0, 3, "expand", (2,))),
+         ("controller-1", changed(4, (1, 2)))],
+        [("broker-1", sends_to(2, 4))],
+        [("broker-1", sends_to(2, 3))],
+    ),
+    "READISR a replica that is to leave is a member until that is committed": (
+        [*ALIVE, ("controller-1", changed(3, (1, 2))),
+         ("broker-1", facts.IsrProposed(T, P, 0, 3, "shrink", (2,)))],
+        [("broker-1", sends_to(2, 3)), ("controller-1", changed(4, (1,)))],
+        [("controller-1", changed(4, (1,))), ("broker-1", sends_to(2, 4))],
+    ),
+    "READISR a fenced broker is in no ISR that the leader has heard of since": (
+        [*ALIVE, ("controller-1", changed(3, (1, 2))),
+         ("controller-1", registration(4, 2, "fenced", True)),
+         ("controller-1", changed(5, (1,)))],
+        [("broker-1", sends_to(2, 3))],
+        [("broker-1", sends_to(2, 5))],
+    ),
+    "READISR a leader hears of a change before a controller has recorded it": (
+        [*ALIVE, ("controller-1", changed(3, (1,)))],
+        [("broker-1", sends_to(2, 4)), ("controller-1", changed(4, (1, 2)))],
+        [("broker-1", sends_to(2, 4)), ("controller-1", changed(4, (1,)))],
+    ),
+    "READISR a new leader goes by its own metadata": (
+        [*ALIVE, ("controller-1", changed(3, (1, 2))),
+         ("controller-1", changed(4, (2,), leader=2, epoch=1))],
+        [("broker-1", sends_to(2, 3)), ("broker-2", sends_to(2, 4, epoch=1))],
+        [("broker-2", sends_to(1, 4, epoch=1))],
     ),
     "ONELEADER two leaders of a partition": (
         START,

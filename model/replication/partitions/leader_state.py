@@ -18,6 +18,7 @@ from kafkasim.model.facts import (
     IsrChanged,
     IsrProposed,
     IsrUpdateFailed,
+    PreferredReadReplica,
 )
 from kafkasim.model.messages import AlterPartitionData, AlterPartitionResult, FetchPartition
 from kafkasim.model.records import COORDINATOR_TOPICS
@@ -65,6 +66,7 @@ class LeaderState:
         "leadership",
         "log",
         "maximal_isr",
+        "named",
         "out",
         "partition_epoch",
         "remotes",
@@ -102,6 +104,8 @@ class LeaderState:
         self.replicas: tuple[int, ...] = ()
         self.remotes: dict[int, RemoteReplica] = {}  # the replicas but ourselves
         self.forgotten: tuple[int, ...] = ()  # of an expansion whose answer will be ignored
+        # To which followers consumers were sent, and of which partition epoch that was told.
+        self.named: dict[int, int] = {}
         self.state = committed(())
         self.isr: tuple[int, ...] = ()  # state.isr
         self.maximal_isr: tuple[int, ...] = ()  # state.maximal
@@ -228,6 +232,17 @@ class LeaderState:
         if self.tp.topic in COORDINATOR_TOPICS:
             self.context.coordinator_committed(self.tp, high_watermark)
         self.delayed.high_watermark_changed(now)
+
+    def tell_read_replica(self, replica: int) -> None:
+        """Tell, once in a partition epoch, that consumers are sent to a follower (KIP-392)."""
+        if self.named.get(replica) == self.partition_epoch:
+            return
+        self.named[replica] = self.partition_epoch
+        self.out.append(
+            PreferredReadReplica(
+                self.topic_id, self.tp.partition, self.leader_epoch, self.partition_epoch, replica
+            )
+        )
 
     # ------------------------------------------------------------------------------- the ISR
 

@@ -155,6 +155,7 @@ class FetchReader:
         preferred = preferred_read_replica(leader, request.rack_id, asked.fetch_offset)
         if preferred == NO_PREFERENCE:
             return None
+        leader.tell_read_replica(preferred)
         log = partition.log
         return FetchPartitionResponse(
             asked.tp,

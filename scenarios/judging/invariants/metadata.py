@@ -1,4 +1,4 @@
-"""META, ISRELIG, ONELEADER: what controllers and brokers must agree on.
+"""META, ISRELIG, ONELEADER, READISR: what controllers and brokers must agree on.
 
 ISRELIG judges less in ZooKeeper mode, for four reasons:
 
@@ -21,6 +21,10 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.model.controller.zk.store.zk_data import CONTROLLER_EPOCH, TOPICS
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
+from kafkasim.scenarios.judging.source import PartitionKey
+
+_Named = tuple[int, int, str, facts.PreferredReadReplica]
+"""A row of the trace in which a leader told to whom it sends consumers"""
 
 
 class Metadata:
@@ -190,3 +194,50 @@ class Metadata:
 
     def _on_loaded(self, seq: int, _t: int, node: str, fact: facts.LogLoaded) -> None:
         self._loaded[node, fact.topic_id, fact.partition] = seq
+
+
+class ReadReplicas:
+    """READISR: a leader sends consumers only to members of its ISR (KIP-392).
+
+    A leader tells the partition epoch of the ISR that it knows, and the controller's change to that
+    epoch tells who is a member. So a leader that has not heard of a later change is right, a member
+    that it proposes to remove is still one, and one that it proposes to add is none yet
+    (ReplicaManager.findPreferredReadReplica asks partition.inSyncReplicaIds, the committed ISR).
+
+    Kafka asks the metadata cache for live endpoints, too. In KRaft mode that adds nothing: the
+    batch that fences a broker takes it out of every ISR that another broker leads (ISRELIG), and
+    a leader applies both at once. In ZooKeeper mode the trace does not tell which brokers a leader
+    takes for alive, so a dead member is not judged. Nor is whether a replica holds the offset.
+    """
+
+    def __init__(self, cluster: TracedCluster) -> None:
+        self.cluster = cluster
+        self._members: dict[tuple[PartitionKey, int], tuple[int, ...]] = {}
+        """The ISR of each partition epoch"""
+        self._unknown: dict[tuple[PartitionKey, int], list[_Named]] = {}
+        """What was told before any controller had recorded the change to that partition epoch"""
+        cluster.trace.subscribe(facts.PartitionChanged, self._on_partition)
+        cluster.trace.subscribe(facts.PreferredReadReplica, self._on_named)
+
+    def _on_partition(self, _seq: int, _t: int, _node: str, fact: facts.PartitionChanged) -> None:
+        state = ((fact.topic_id, fact.partition), fact.partition_epoch)
+        self._members.setdefault(state, fact.isr)
+        for named in self._unknown.pop(state, ()):
+            self._judge(*named)
+
+    def _on_named(self, seq: int, t: int, node: str, fact: facts.PreferredReadReplica) -> None:
+        state = ((fact.topic_id, fact.partition), fact.partition_epoch)
+        if state in self._members:
+            self._judge(seq, t, node, fact)
+        else:
+            self._unknown.setdefault(state, []).append((seq, t, node, fact))
+
+    def _judge(self, seq: int, t: int, node: str, fact: facts.PreferredReadReplica) -> None:
+        key = (fact.topic_id, fact.partition)
+        isr = self._members[key, fact.partition_epoch]
+        if fact.replica not in isr:
+            self.cluster.violated(
+                "READISR", seq, t, key,
+                f"{node} sends consumers to replica {fact.replica}, though it knows the ISR {isr}"
+                f" (partition epoch {fact.partition_epoch})",
+            )  # fmt: skip

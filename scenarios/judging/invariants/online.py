@@ -1,9 +1,9 @@
 """All invariants of one run (KAFKA.md, 0), subscribed to its trace.
 
 ACKED, MATCH, ISRDATA, HWMONO, MINISR and NODUP are in logs.py, LATEST and HORIZON in cleaned; META,
-ISRELIG and ONELEADER in metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in clients.py,
-EXCL of old consumers in owners.py; LOGORDER, EPOCHCACHE, PIDSTATE and ORDER in final.py. The judges
-of needless harm are in ``judging/harm``.
+ISRELIG, ONELEADER and READISR in metadata.py and zookeeper.py; STABLEREAD, EXCL and OFFSET in
+clients.py, EXCL of old consumers in owners.py; LOGORDER, EPOCHCACHE, PIDSTATE and ORDER in
+final.py. The judges of needless harm are in ``judging/harm``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafkasim.scenarios.judging.invariants.final import (
     check_producer_state,
 )
 from kafkasim.scenarios.judging.invariants.logs import Logs
-from kafkasim.scenarios.judging.invariants.metadata import Metadata
+from kafkasim.scenarios.judging.invariants.metadata import Metadata, ReadReplicas
 from kafkasim.scenarios.judging.invariants.owners import Owners
 from kafkasim.scenarios.judging.invariants.traced import LogView, TracedCluster, Violation
 from kafkasim.scenarios.judging.invariants.zookeeper import ZooKeeperWrites
@@ -35,9 +35,9 @@ from kafkasim.scenarios.judging.source import (
 )
 
 INVARIANTS = (
-    "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "STABLEREAD", "HWMONO", "MINISR",
-    "NODUP", "ORDER", "LATEST", "HORIZON", "EXCL", "OFFSET", "META", "LOGORDER", "EPOCHCACHE",
-    "PIDSTATE", *HARM,
+    "ACKED", "MATCH", "ISRDATA", "ISRELIG", "ONELEADER", "READISR", "STABLEREAD", "HWMONO",
+    "MINISR", "NODUP", "ORDER", "LATEST", "HORIZON", "EXCL", "OFFSET", "META", "LOGORDER",
+    "EPOCHCACHE", "PIDSTATE", *HARM,
     "needless-rebalance", "long-rebalance", "needless-eviction", "vanished-offset",
     "stale-coordinator", "early-handover", "stale-commit",
 )  # fmt: skip
@@ -59,6 +59,7 @@ class Invariants:
         self._logs = Logs(self.cluster)
         Cleanings(self.cluster)
         self._metadata = Metadata(self.cluster)
+        ReadReplicas(self.cluster)
         self._zookeeper = ZooKeeperWrites(self.cluster)
         self.clients = Clients(self.cluster)
         Handovers(self.cluster)

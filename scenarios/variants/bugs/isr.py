@@ -89,7 +89,7 @@ ISR: tuple[Variant, ...] = (
     ),
     Variant(
         "B73-lagging-preferred-replica", "KAFKA-14372", (AnyReplicaMayBeRead,),
-        "LIVE", "B73-lagging-preferred-replica",
+        "READISR", "B73-lagging-preferred-replica",
         "A consumer is sent only to replicas in the ISR, whose high watermark goes on.",
     ),
 )  # fmt: skip
