@@ -12,10 +12,11 @@ from typing import Any, Protocol
 
 from kafkasim.model import messages as m
 from kafkasim.model.broker import BrokerRules
+from kafkasim.model.controller.kraft.rules import ControllerRules
 from kafkasim.model.effects import Close
 from kafkasim.model.errors import Errors
 from kafkasim.model.records import TopicPartition
-from kafkasim.scenarios.variants.releases import BROKER
+from kafkasim.scenarios.variants.releases import BROKER, RULES
 from tests.fidelity import quotas_on_wire, transactions_on_wire
 from tests.fidelity.adapter import OLDER, VERSIONS, from_wire, to_wire, version_of
 from tests.fidelity.real_kafka import BROKERS, RealCluster
@@ -55,20 +56,31 @@ class Side(Protocol):
 
 
 class ModelSide:
-    """The model: three brokers and a controller or a ZooKeeper server, no simulator in between."""
+    """The model: three brokers and a controller or a ZooKeeper server, no simulator in between.
+
+    ``release`` selects the defaults and rules of the servers, as a scenario's ``kafka-version``
+    does; ``rules`` stand in for the brokers' own.
+    """
 
     def __init__(
         self,
         *,
         zookeeper: bool = False,
+        release: str = "4.0",
         rules: BrokerRules | None = None,
         settings: Mapping[str, str] = SETTINGS,
     ) -> None:
         self.zookeeper = zookeeper
-        properties = {**settings, **BROKER["3.9"]} if zookeeper else settings
+        properties = {**settings, **BROKER.get(release, {})}
         typed = {key.replace(".", "_"): _typed(value) for key, value in properties.items()}
-        mode = ZkCluster if zookeeper else Cluster
-        self.cluster = mode(rules=rules, **typed)
+        own = {part: made() for part, made in RULES.get(release, {}).items()}
+        controller = own.pop("controller", None) or ControllerRules()
+        own.pop("client", None)
+        rules = rules or BrokerRules(features=controller.supported_features(), **own)
+        if zookeeper:
+            self.cluster: ZkCluster | Cluster = ZkCluster(rules=rules, **typed)
+        else:
+            self.cluster = Cluster(rules, controller=controller, **typed)
 
     def ask(self, node: int, message: m.Message) -> Any:
         answer = self.cluster.ask(f"broker-{node}", message, 20_000_000)

@@ -19,7 +19,13 @@ __all__ = ["SECOND", "TP", "Cluster", "batch"]
 class Cluster(ClusterVerbs):
     """Three brokers, one controller, topic ``orders`` with one partition on 1, 2, 3."""
 
-    def __init__(self, rules: BrokerRules | None = None, seed: int = 1, **settings: Any) -> None:
+    def __init__(
+        self,
+        rules: BrokerRules | None = None,
+        seed: int = 1,
+        controller: ControllerRules | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(seed)
         properties = {key.replace("_", "."): value for key, value in settings.items()}
         self.config = BrokerConfig.from_properties(
@@ -27,7 +33,7 @@ class Cluster(ClusterVerbs):
         )
         voters = {100: "controller-100"}
         controller_rules = SimpleNamespace(
-            controller=ControllerRules(), raft=RaftRules(), storage=StorageRules()
+            controller=controller or ControllerRules(), raft=RaftRules(), storage=StorageRules()
         )
         self.add(
             "controller-100",

@@ -75,66 +75,77 @@ transaction.state.log.min.isr=1
 log.retention.hours=168
 log.retention.check.interval.ms=300000
 """
-ZOOKEEPER_3_9 = (
-    COMMON
-    + """
+ZOOKEEPER = """
 broker.id=0
 log.dirs=/tmp/kafka-logs
 zookeeper.connect=localhost:2181
 zookeeper.connection.timeout.ms=18000
 group.initial.rebalance.delay.ms=0
 """
-)
-KRAFT_LISTENERS = """
-inter.broker.listener.name=PLAINTEXT
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
+KRAFT = """
 log.segment.bytes=1073741824
+controller.listener.names=CONTROLLER
+"""
+SHARES = """
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 """
-COMBINED_4_0 = (
-    COMMON
-    + KRAFT_LISTENERS
-    + """
+LISTENERS = """
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL
+"""
+STATIC = "controller.quorum.voters=1@localhost:9093"
+DYNAMIC = "controller.quorum.bootstrap.servers=localhost:9093"
+COMBINED = """
 process.roles=broker,controller
 node.id=1
-controller.quorum.bootstrap.servers=localhost:9093
 listeners=PLAINTEXT://:9092,CONTROLLER://:9093
 advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
 log.dirs=/tmp/kraft-combined-logs
 """
-)
-BROKER_4_0 = (
-    COMMON
-    + KRAFT_LISTENERS
-    + """
+BROKER = """
 process.roles=broker
 node.id=2
-controller.quorum.bootstrap.servers=localhost:9093
 listeners=PLAINTEXT://localhost:9092
 advertised.listeners=PLAINTEXT://localhost:9092
 log.dirs=/tmp/kraft-broker-logs
 """
-)
+CONTROLLER = """
+process.roles=controller
+node.id=1
+listeners=CONTROLLER://:9093
+advertised.listeners=CONTROLLER://localhost:9093
+log.dirs=/tmp/kraft-controller-logs
+"""
+TOGETHER, APART = "controllers = 1\ncombined = 1", "controllers = 1"
 STOCK = {
-    "zookeeper-3.9": (ZOOKEEPER_3_9, 'mode = "zookeeper"'),
-    "combined-4.0": (COMBINED_4_0, "controllers = 1\ncombined = 1"),
-    "broker-4.0": (BROKER_4_0, "controllers = 1"),
+    "3.9 zookeeper": (COMMON + ZOOKEEPER, 'mode = "zookeeper"'),
+    "3.9 combined": (COMMON + KRAFT + LISTENERS + COMBINED + STATIC, TOGETHER),
+    "3.9 broker": (COMMON + KRAFT + LISTENERS + BROKER + DYNAMIC, APART),
+    "3.9 controller": (COMMON + KRAFT + CONTROLLER + DYNAMIC, APART),
+    "4.0 combined": (COMMON + KRAFT + SHARES + LISTENERS + COMBINED + DYNAMIC, TOGETHER),
+    "4.0 broker": (COMMON + KRAFT + SHARES + LISTENERS + BROKER + DYNAMIC, APART),
+    "4.0 controller": (COMMON + KRAFT + SHARES + CONTROLLER + DYNAMIC, APART),
 }
-"""The settings of Kafka's own config/server.properties, and of config/kraft in 3.9."""
+"""What the files in Kafka's config directory set, and a cluster with such a server.
+
+The map of listeners to protocols is shorter than Kafka's.
+"""
 
 
-@pytest.mark.parametrize("role", STOCK)
-def test_kafkas_stock_files_run_as_they_are(tmp_path: Path, role: str) -> None:
-    properties, cluster = STOCK[role]
+@pytest.mark.parametrize("file", STOCK)
+def test_kafkas_stock_files_run_as_they_are(tmp_path: Path, file: str) -> None:
+    properties, cluster = STOCK[file]
+    release = f'kafka-version = "{file.split()[0]}"'
     place = write(tmp_path, properties)
-    text = Path(place).read_text().replace('config = { "num.io.threads" = 4 }', cluster)
+    text = Path(place).read_text()
+    text = text.replace('config = { "num.io.threads" = 4 }', f"{release}\n{cluster}")
     Path(place).write_text(text)
     notes: list[str] = []
     scenario, _ = library.scenario(place, notes=notes)
     assert "num.recovery.threads.per.data.dir" in notes[0]
     assert "log.retention.hours" not in notes[0]
+    assert scenario.cluster.config["log.retention.ms"] == "604800000"
     assert run(scenario, 1).verdict == "pass"
 
 

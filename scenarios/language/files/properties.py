@@ -26,7 +26,8 @@ OUTSIDE = (
 )  # fmt: skip
 """Beginnings of properties that have no meaning in the simulation.
 
-Recovery of a log costs no thread; there are no transactions and no share groups.
+Recovery of a log costs no thread; there are no share groups. Keys of the model count, although one
+of these beginnings fits them, as it fits ``transaction.state.log.min.isr``.
 """
 
 
