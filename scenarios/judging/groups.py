@@ -15,7 +15,6 @@ what the host's pauses take is added.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.group_members import (
@@ -25,6 +24,7 @@ from kafkasim.scenarios.judging.group_members import (
     BlankMetadata,
     GroupMembers,
 )
+from kafkasim.scenarios.judging.harm.truth.tenures import Tenure
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import BrokerLimits
 
@@ -34,26 +34,6 @@ SLACK_US = 1_000_000
 """What a host may need beyond a deadline: its lanes are busy, or its disk stalls."""
 STALE_METADATA_US = 10_000_000
 """How old a leader's metadata may be when it assigns: a retry after each failed request."""
-
-
-@dataclass(slots=True)
-class _Tenure:
-    """One group in the hands of one coordinator, from loading to resignation."""
-
-    state: str
-    generation: int
-    members: tuple[str, ...]
-    since_us: int  # when the state began
-    leader: str = ""
-    paused_us: int = 0  # of the host, since then
-    longest_us: int = 0  # the longest rebalance timeout of whom the phase waits for
-    synced: bool = False  # a SyncGroup of this generation has arrived
-    loaded: bool = False  # its members are known from the log, with one protocol each
-    heard: dict[str, int] = field(default_factory=dict)  # member id -> when its session began anew
-    left: dict[str, None] = field(default_factory=dict)  # who sent LeaveGroup
-    replaced: dict[str, None] = field(default_factory=dict)  # static members that came back
-    syncs: AwaitedSyncs = field(default_factory=AwaitedSyncs)  # in this generation
-    last: tuple[int, facts.MemberRequest, str] | None = None  # the last request and its time
 
 
 class Groups:
@@ -70,7 +50,8 @@ class Groups:
         self.cluster = cluster
         self._limits = limits
         self._known = GroupMembers(cluster.trace)
-        self._tenures: dict[tuple[str, str], _Tenure] = {}  # (node, group)
+        self._tenures: dict[tuple[str, str], Tenure] = {}  # (node, group)
+        self._upgraded: dict[tuple[str, str], Tenure] = {}  # what they were, if that is taken back
         self._resized: dict[str, int] = {}  # topic -> when its partitions last changed
         self._sizes: dict[str, int] = {}  # topic id -> partitions
         self._racks_changed = False  # replicas moved, or a broker went or came, with clients there
@@ -139,8 +120,19 @@ class Groups:
     # What it does.
 
     def _on_converted(self, _s: int, t: int, node: str, fact: facts.GroupConverted) -> None:
-        """Forget the group as it was; what is left of a consumer group has to rebalance."""
-        self._tenures.pop((node, fact.group), None)
+        """Forget the group as it was; what is left of a consumer group has to rebalance.
+
+        A group whose upgrade could not be appended goes on as it was: its members keep the sessions
+        that they had. They were told of a rebalance, and what they have sent since was not heard by
+        the classic group, so neither that phase nor the next rebalance is judged.
+        """
+        before = self._tenures.pop((node, fact.group), None)
+        upgraded = self._upgraded.pop((node, fact.group), None)
+        if fact.protocol == "classic" and fact.reason == "reverted" and upgraded is not None:
+            upgraded.resumed = True
+            self._tenures[node, fact.group] = upgraded
+        elif fact.protocol == "consumer" and before is not None:
+            self._upgraded[node, fact.group] = before
         self._converted[fact.group] = t
 
     def _on_state(self, seq: int, t: int, node: str, fact: facts.GroupState) -> None:
@@ -161,7 +153,7 @@ class Groups:
         self._tenures[key] = self._next(t, fact, before)
         self._formed.setdefault((fact.group, fact.generation), t)
 
-    def _next(self, t: int, fact: facts.GroupState, before: _Tenure | None) -> _Tenure:
+    def _next(self, t: int, fact: facts.GroupState, before: Tenure | None) -> Tenure:
         """Return the tenure in its new state."""
         fresh = before is None or fact.reason == "loaded" or fact.generation > before.generation
         begins = fresh or before is None or fact.state != before.state
@@ -171,7 +163,7 @@ class Groups:
         syncs = AwaitedSyncs() if before is None or fresh else before.syncs
         if begins and fact.state == COMPLETING:
             syncs = AwaitedSyncs(t, longest_us, dict.fromkeys(fact.member_ids))
-        return _Tenure(
+        return Tenure(
             fact.state,
             fact.generation,
             fact.member_ids,
@@ -183,10 +175,11 @@ class Groups:
             loaded=fact.reason == "loaded" or (not fresh and before is not None and before.loaded),
             syncs=syncs,
             last=None if before is None else before.last,
+            resumed=not fresh and before is not None and before.resumed,
         )
 
     def _check_members(
-        self, seq: int, t: int, node: str, fact: facts.GroupState, before: _Tenure
+        self, seq: int, t: int, node: str, fact: facts.GroupState, before: Tenure
     ) -> None:
         """Check that each member that is gone has left, fallen silent, or missed a request."""
         if node in self._drifting:
@@ -209,9 +202,10 @@ class Groups:
                 f" coordinator heard it and {t - before.since_us} µs after {before.state} began",
             )  # fmt: skip
 
-    def _check_phase(self, seq: int, t: int, node: str, group: str, tenure: _Tenure) -> None:
+    def _check_phase(self, seq: int, t: int, node: str, group: str, tenure: Tenure) -> None:
         """Check how long a phase of a rebalance has lasted."""
-        if tenure.state not in (PREPARING, COMPLETING) or node in self._drifting:
+        phase = tenure.state in (PREPARING, COMPLETING) and not tenure.resumed
+        if not phase or node in self._drifting:
             return
         members = [self._known.member(group, each) for each in tenure.members]
         limit = tenure.longest_us
@@ -229,7 +223,7 @@ class Groups:
                 f" {limit}",
             )  # fmt: skip
 
-    def _check_reason(self, seq: int, t: int, fact: facts.GroupState, before: _Tenure) -> None:
+    def _check_reason(self, seq: int, t: int, fact: facts.GroupState, before: Tenure) -> None:
         """Check that something has changed when a rebalance begins."""
         why = self._reason(t, fact, before)
         if not why:
@@ -241,11 +235,13 @@ class Groups:
                 f" {fact.reason})",
             )  # fmt: skip
 
-    def _reason(self, t: int, fact: facts.GroupState, before: _Tenure) -> str:
+    def _reason(self, t: int, fact: facts.GroupState, before: Tenure) -> str:
         if before.members != fact.member_ids or before.left or before.replaced:
             return "members"
         if self._converted.get(fact.group) == t:
             return "the last member of the consumer protocol is gone"
+        if before.resumed:
+            return "its upgrade could not be appended"
         last = before.last
         if last is not None and last[0] == t and last[1].api == "JoinGroup":
             why = self._rejoin_reason(fact, before, last[1], last[2])
@@ -256,7 +252,7 @@ class Groups:
         return ""
 
     def _rejoin_reason(
-        self, fact: facts.GroupState, before: _Tenure, request: facts.MemberRequest, told: str
+        self, fact: facts.GroupState, before: Tenure, request: facts.MemberRequest, told: str
     ) -> str:
         """Return why this JoinGroup has to start a rebalance, or ""."""
         if request.member_id not in before.members:
@@ -346,6 +342,9 @@ class Groups:
             ]
             for key in gone:
                 del self._tenures[key]
+            for key in [key for key in self._upgraded if key[0] == node]:
+                if self._partition(key[1]) == fact.partition:
+                    del self._upgraded[key]
 
     # What the hosts do.
 
@@ -361,8 +360,9 @@ class Groups:
             del self._deposed[key]
 
     def _on_stopped(self, _s: int, _t: int, node: str, _fact: facts.HostStopped) -> None:
-        for key in [key for key in self._tenures if key[0] == node]:
-            del self._tenures[key]
+        for tenures in (self._tenures, self._upgraded):
+            for key in [key for key in tenures if key[0] == node]:
+                del tenures[key]
         for place, (_, where) in list(self._coordinator.items()):
             if where == node:
                 del self._coordinator[place]

@@ -87,6 +87,17 @@ TAKEN_BACK: list[Row] = [
 ]  # fmt: skip
 """m1 is removed from them, but the batch that says so could not be appended."""
 
+NOT_UPGRADED: list[Row] = [
+    OFFSETS, LOADED, classic("JoinGroup", "m1", -1, 6000), group("Stable", 2, "m1"), later(5),
+    beats("m2", 0, ("orders",)), ("broker-1", facts.GroupConverted("billing", "consumer", "")),
+    group("Reconciling", 3, "m1", "m2"),
+    ("broker-1", facts.GroupConverted("billing", "classic", "reverted")),
+]  # fmt: skip
+"""m1, silent for 5 s, was to be in a consumer group, but the upgrade could not be appended."""
+WITHOUT: list[Row] = [
+    group("PreparingRebalance", 2, "m1", "m3"), group("CompletingRebalance", 3, "m3"),
+]  # fmt: skip
+
 BACK_AND_FORTH: list[Row] = [
     *ALONE, ("broker-1", facts.GroupConverted("billing", "classic", "")),
     group("PreparingRebalance", 2, "m1"), group("Stable", 3, "m1"),
@@ -216,6 +227,11 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [*BOTH, later(20)],
         [later(25), *TAKEN_BACK, group("Stable", 3, "m1"), group("Empty", 4)],
         [beats("m2", 2), later(25), *TAKEN_BACK, group("Stable", 3, "m1")],
+    ),
+    "needless-eviction an upgrade that could not be appended leaves a session as it was": (
+        NOT_UPGRADED,
+        [later(1.5), *WITHOUT],
+        [later(0.5), *WITHOUT],
     ),
     "needless-eviction a revocation is overdue, whatever could not be appended": (
         [*TWO, later(10), group("Stable", 3, "m2")],

@@ -10,7 +10,8 @@ GROUP_ROWS = """
     -- What a coordinator did with a group and heard of it, with its tenure and step. The group is
     -- of the consumer protocol (KIP-848) from a heartbeat of it or a conversion on, and a JoinGroup
     -- makes an empty one classic. Each coordinator has it its own way: a deposed one may have
-    -- converted it for itself alone.
+    -- converted it for itself alone. If an upgrade could not be appended, the tenure before it
+    -- goes on (what: resumed), and what was between them is a tenure by itself.
     WITH places AS (SELECT DISTINCT run, node, group FROM GroupState),
     told AS (
         SELECT run, node, group, seq, t_us, 'state' AS what, generation, state, member_ids, reason,
@@ -27,9 +28,14 @@ GROUP_ROWS = """
         SELECT run, node, group, seq, t_us, what, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                NULL, turns, paused_us
         FROM (
-            SELECT run, node, group, seq, t_us, 'gone' AS what, protocol = 'consumer' AS turns,
-                   0L AS paused_us
-            FROM GroupConverted
+            SELECT run, node, group, seq, t_us, CASE WHEN taken_back THEN 'resumed'
+                       WHEN turns AND coalesce(next_taken_back, false) THEN 'tried'
+                       ELSE 'gone' END AS what, turns, 0L AS paused_us
+            FROM (SELECT *, lead(taken_back) OVER (PARTITION BY run, node, group ORDER BY seq)
+                             AS next_taken_back
+                  FROM (SELECT *, protocol = 'consumer' AS turns,
+                               protocol = 'classic' AND reason = 'reverted' AS taken_back
+                        FROM GroupConverted))
             UNION ALL
             SELECT run, node, group, loads.seq, loads.t_us, 'gone', NULL, 0L
             FROM places JOIN homes USING (run, group)
@@ -55,9 +61,14 @@ GROUP_ROWS = """
                  last(size(member_ids), true) OVER tenure AS members,
                  sum(paused_us) OVER tenure AS paused
           FROM (SELECT * EXCEPT (member_ids), IF(what = 'state', member_ids, NULL) AS member_ids,
-                       sum(IF(what = 'gone', 1, 0)) OVER (
-                           PARTITION BY run, node, group ORDER BY seq) AS tenure
-                FROM told)
+                       IF(tried, -tries, gones) AS tenure
+                FROM (SELECT *, sum(IF(what = 'gone', 1, 0)) OVER earlier AS gones,
+                             sum(IF(what = 'tried', 1, 0)) OVER earlier AS tries,
+                             coalesce(last(CASE WHEN what = 'tried' THEN true
+                                                WHEN what IN ('gone', 'resumed') THEN false END,
+                                           true) OVER earlier, false) AS tried
+                      FROM told
+                      WINDOW earlier AS (PARTITION BY run, node, group ORDER BY seq)))
           WINDOW tenure AS (PARTITION BY run, node, group, tenure ORDER BY seq))"""
 
 STEP_ROWS = """
@@ -75,8 +86,9 @@ STEP_ROWS = """
                           struct(member_id, instance_id), NULL)) AS joins,
            collect_set(IF(api = 'SyncGroup', generation, NULL)) AS synced,
            max_by(struct(seq, t_us, api, member_id), IF(what = 'request', seq, NULL)) AS latest,
-           max(IF(api = 'JoinGroup', rebalance_us, NULL)) AS joined_us
-    FROM group_rows WHERE step > 0 AND what IN ('state', 'end', 'request')
+           max(IF(api = 'JoinGroup', rebalance_us, NULL)) AS joined_us,
+           bool_or(what = 'resumed') AS resumes
+    FROM group_rows WHERE step > 0 AND what IN ('state', 'end', 'request', 'resumed')
     GROUP BY run, node, group, tenure, step"""
 
 GROUP_STEPS = """
@@ -85,7 +97,8 @@ GROUP_STEPS = """
     -- since when a consumer group has had members that are not at their target. A step is fresh
     -- where sessions begin anew: with a generation, or as the group is loaded. What a step goes
     -- over to is judged, unless the coordinator loaded it or took back what it had not stored:
-    -- then it goes on as if that had never been.
+    -- then it goes on as if that had never been. resumed: an upgrade of this generation could not
+    -- be appended (judging/groups.py:Groups).
     SELECT *, next_t_us - begun_us - (next_paused - begun_paused) AS lasted,
            coalesce(next_reason, '') NOT IN ('loaded', 'reverted') AS judged,
            min(IF(settled, NULL, t_us)) OVER stretch AS unrest_us,
@@ -97,6 +110,8 @@ GROUP_STEPS = """
                last(IF(fresh OR anew OR reason = 'reverted', t_us, NULL), true) OVER tenure
                    AS epoch_us,
                last(latest, true) OVER tenure AS asked,
+               coalesce(last(IF(fresh OR resumes, resumes, NULL), true) OVER tenure, false)
+                   AS resumed,
                sum(IF(settled OR anew, 1, 0)) OVER tenure AS stretch
         FROM (
             SELECT *, fresh OR state != before_state AS begins,
@@ -159,7 +174,7 @@ STEP_MEMBERS = """
               WHERE judged AND (next_what = 'state'
                       AND size(array_except(member_ids, next_ids)) > 0
                   OR state IN ('PreparingRebalance', 'CompletingRebalance')
-                      AND NOT consumer AND lasted > 1000000))
+                      AND NOT consumer AND NOT resumed AND lasted > 1000000))
         LEFT JOIN group_statics USING (run, group, member_id))
     SELECT * EXCEPT (own), greatest(coalesce(max(rebalance_us) OVER step, 0),
                                     coalesce(own.joined_us, 0)) AS longest_us,

@@ -29,7 +29,7 @@ _BEGUN = """
                FROM group_statics GROUP BY run, group) AS statics USING (run, group)
     LEFT ANTI JOIN GroupConverted AS turned ON steps.run = turned.run
         AND steps.group = turned.group AND turned.t_us = next_t_us AND turned.seq < next_seq
-    WHERE judged AND NOT consumer AND next_what = 'state' AND state IN ('Stable',
+    WHERE judged AND NOT consumer AND NOT resumed AND next_what = 'state' AND state IN ('Stable',
         'CompletingRebalance') AND next_state = 'PreparingRebalance' AND member_ids = next_ids
         AND size(left_ids) = 0
         AND NOT exists(joins, each -> exists(member_ids, known -> known != each.member_id
