@@ -130,6 +130,35 @@ def test_an_application_writes_records_with_keys_values_and_headers(write) -> No
     assert run(app).verdict == "expected"  # duplicate: the seek
 
 
+def test_an_application_forgets_waits_or_is_called_back(write) -> None:
+    app = write(
+        """
+        import asyncio
+        from aiokafka import AIOKafkaProducer
+        from aiokafka.errors import KafkaError
+
+        async def main():
+            heard = []
+            async with AIOKafkaProducer(enable_idempotence=False, acks=1) as receipts:
+                for number in range(3):
+                    await receipts.send("receipts", b"forgotten")
+                assert (await receipts.send_and_wait("receipts", b"waited for")).offset == 3
+                for value in (b"short", b"l" * 500):
+                    answer = await receipts.send("receipts", value)
+                    assert not answer.done()
+                    answer.add_done_callback(heard.append)
+                    await asyncio.sleep(1)
+            stored, refused = heard
+            assert stored.result().offset == 4
+            assert isinstance(refused.exception(), KafkaError)
+            assert refused.exception().code == "MESSAGE_TOO_LARGE", refused
+            await asyncio.sleep(100)
+        """
+    )
+    outcome = run(app, **{"topics.1.config": {"max.message.bytes": 300}})
+    assert outcome.facts("ApplicationFailed").num_rows == 0, outcome.explain()
+
+
 def test_time_and_chance_are_those_of_the_run(write) -> None:
     app = write(
         """
