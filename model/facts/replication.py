@@ -111,7 +111,7 @@ class LogStart:
     partition: int
     offset: int
     reason: str  # retention | delete-records | leader | truncation | reset | snapshot
-    high_watermark: int  # afterwards
+    high_watermark: int  # before the log start raised it
     log_end_offset: int  # afterwards
 
 

@@ -327,12 +327,12 @@ class UnifiedLog:
         return True
 
     def _set_log_start(self, offset: int, reason: str) -> None:
-        """Move the log start and report it (UnifiedLog.updateLogStartOffset)."""
-        self.log_start_offset = offset
-        self.high_watermark = max(self.high_watermark, offset)
+        """Move the log start; the fact has the high watermark before, which must not be lower."""
+        hw, self.log_start_offset = self.high_watermark, offset
+        self.high_watermark = max(hw, offset)  # UnifiedLog.updateLogStartOffset
         self.local.recovery_point = max(self.local.recovery_point, offset)
         self.producers.on_log_start(offset, self.rules.forgets_producers_of_deleted_records())
-        end, hw = self.local.log_end_offset, self.high_watermark
+        end = self.local.log_end_offset
         self.out.append(LogStart(self.topic_id, self.tp.partition, offset, reason, hw, end))
 
     # ------------------------------------------------------------------------------- truncation

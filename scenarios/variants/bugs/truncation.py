@@ -145,6 +145,13 @@ class CleansUpToTheActiveSegment(StorageRules):
         return active_base_offset
 
 
+class RetentionUpToTheLogEnd(StorageRules):
+    """Retention deletes a segment that is old or large enough, committed or not."""
+
+    def retention_bound(self, high_watermark: int, log_end_offset: int) -> int:
+        return log_end_offset
+
+
 class TombstonesByTheirSegment(StorageRules):
     """A tombstone or marker stays until the last clean segment was written delete.retention.ms
     after its own segment."""
@@ -246,6 +253,11 @@ TRUNCATION: tuple[Variant, ...] = (
         "B80-clean-above-hw", "KAFKA-13194", (CleansUpToTheActiveSegment,),
         "LATEST", "B80-clean-above-hw",
         "An uncommitted record is no reason to remove an older one of its key.",
+    ),
+    Variant(
+        "B81-retention-above-hw", "KAFKA-5634", (RetentionUpToTheLogEnd,),
+        "LOGORDER", "B81-retention-above-hw",
+        "Retention deletes no record above the high watermark, which a follower may still lack.",
     ),
     Variant(
         "B88-tombstone-removed-early", "KAFKA-4545", (TombstonesByTheirSegment,),
