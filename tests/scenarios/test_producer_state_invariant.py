@@ -9,11 +9,18 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.model.storage.log.unified_log import UnifiedLog
-from kafkasim.scenarios.judging.invariants.final import WallClocks, check_producer_state
+from kafkasim.scenarios.judging.invariants.final import (
+    FirstAppends,
+    WallClocks,
+    check_log,
+    check_producer_state,
+)
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.sim.world import EPOCH_US
 from tests.model.storage_support import batch, make_log
 from tests.model.test_storage_transactions import end, send
-from tests.scenarios.fact_makers import FakeTrace
+from tests.scenarios.fact_makers import FakeLog, FakeTrace, appended, final
+from tests.scenarios.fact_makers import batch as traced
 
 
 @pytest.fixture
@@ -95,3 +102,47 @@ def test_the_latest_wall_clock_of_a_host_counts_steps_and_drift() -> None:
 def test_last_stable_offset_is_wrong(log: UnifiedLog, wrong: int) -> None:
     log.transactions.first_unstable_offset = wrong
     assert found(log) == ["PIDSTATE"]
+
+
+def sequence_gap(silent_s: float, *, expires_s: float = 2.0, epoch: int = 2, **between: Any) -> int:
+    """Judge a log with a gap in the sequences of a producer; return the violations of ORDER.
+
+    The producer was silent for some seconds when its last batch came, with the leader epoch
+    ``epoch``; epoch 0 is that of the batch before. ``between`` is a further batch in its place.
+    """
+    trace = FakeTrace()
+    first_appends = FirstAppends(trace, WallClocks(trace))
+    batches = [traced(0, [10], 0, 5, 0)]
+    batches += [traced(1, [11], 2, 5, **between)] if between else []
+    batches.append(traced(len(batches), [12], epoch, 5, 7))
+    rows = [appended(b.base_offset, (1,), b.leader_epoch, 5, b.base_sequence) for b in batches]
+    trace.record([*(("broker-1", row) for row in rows[:-1])])
+    trace.record([("broker-2", rows[-1])], t_us=int(silent_s * 1_000_000))
+    log = FakeLog(batches)
+    log.producers.expiration_ms = int(expires_s * 1000)
+    cluster = TracedCluster(trace, lambda *_: log, lambda *_: "", lambda _: False)
+    check_log(cluster, 9, 9, "broker-1", final(batches, epochs=(0, 0, 2, 1)), first_appends)
+    return [found.invariant for found in cluster.violations].count("ORDER")
+
+
+def test_a_new_leader_that_has_forgotten_a_producer_takes_any_sequence() -> None:
+    assert sequence_gap(2.0) == 0
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        pytest.param({"silent_s": 1.9}, id="the log has heard the producer since"),
+        pytest.param({"silent_s": 3600, "expires_s": 86_400}, id="the default of a day"),
+        pytest.param({"silent_s": 9, "epoch": 0}, id="no leader was deposed in between"),
+        pytest.param({"silent_s": 9, "seq": 1}, id="the leader has a batch of it in its epoch"),
+    ],
+)
+def test_a_gap_in_the_sequences_that_no_expiration_explains(story: dict[str, Any]) -> None:
+    assert sequence_gap(**story) == 1
+
+
+def test_a_marker_tells_a_log_of_its_producer() -> None:
+    marker = {"transactional": True, "control": True}
+    assert sequence_gap(1.9, **marker) == 1
+    assert sequence_gap(2.0, **marker) == 0

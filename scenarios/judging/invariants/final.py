@@ -13,7 +13,7 @@ from typing import Any
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster, TracedPartition
-from kafkasim.scenarios.judging.source import FactSource
+from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.sim.world import EPOCH_US
 
 
@@ -37,8 +37,36 @@ class WallClocks:
         return (EPOCH_US + shown_us + self._ahead_us.get(node, 0)) // 1000
 
 
+class FirstAppends:
+    """The first batch with a sequence that each leader took of each producer in its epoch."""
+
+    def __init__(self, trace: FactSource, clocks: WallClocks) -> None:
+        self._clocks = clocks
+        self._first: dict[tuple[str, int, int, int], tuple[int, str, int]] = {}
+        """Topic id, partition, leader epoch, producer id -> base offset, leader and time in µs"""
+        trace.subscribe(facts.Appended, self._on_appended)
+
+    def latest_ms(self, key: PartitionKey, epoch: int, producer: int, base: int) -> int:
+        """Return the latest time, in ms since 1970, that the leader's clock may have shown then.
+
+        It is −1 if the batch at ``base`` is not the first one of that producer and epoch.
+        """
+        first, node, t_us = self._first.get((*key, epoch, producer), (-1, "", 0))
+        return self._clocks.latest_ms(node, t_us) if first == base else -1
+
+    def _on_appended(self, _seq: int, t: int, node: str, fact: facts.Appended) -> None:
+        if fact.base_sequence >= 0:
+            place = (fact.topic_id, fact.partition, fact.leader_epoch, fact.producer_id)
+            self._first.setdefault(place, (fact.base_offset, node, t))
+
+
 def check_log(
-    cluster: TracedCluster, seq: int, t: int, node: str, fact: facts.FinalReplica
+    cluster: TracedCluster,
+    seq: int,
+    t: int,
+    node: str,
+    fact: facts.FinalReplica,
+    first_appends: FirstAppends,
 ) -> None:
     """LOGORDER, EPOCHCACHE and ORDER of one replica's final log."""
     key = (fact.topic_id, fact.partition)
@@ -54,7 +82,7 @@ def check_log(
             f"{node}: log start, last stable offset, high watermark and log end are {order}",
         )  # fmt: skip
     _check_epochs(cluster, seq, t, node, fact)
-    _check_sequences(cluster, seq, t, node, fact)
+    _check_sequences(cluster, seq, t, node, fact, first_appends)
 
 
 def _check_epochs(
@@ -81,22 +109,32 @@ def _check_epochs(
 
 
 def _check_sequences(
-    cluster: TracedCluster, seq: int, t: int, node: str, fact: facts.FinalReplica
+    cluster: TracedCluster,
+    seq: int,
+    t: int,
+    node: str,
+    fact: facts.FinalReplica,
+    first_appends: FirstAppends,
 ) -> None:
     """ORDER: a producer's sequences rise without a gap, or start again at 0.
 
     Deleted records count no more: a follower may keep those of a deposed leader below its log
-    start, where the present leader has no epoch to compare with (KAFKA.md, 1.2).
+    start, where the present leader has no epoch to compare with (KAFKA.md, 1.2). A leader that has
+    forgotten a producer takes any sequence of it (:func:`_was_forgotten`).
     """
     key = (fact.topic_id, fact.partition)
     trimmed = max(fact.log_start_offset, cluster.partition(*key).replica(node).trimmed)
     last: dict[int, tuple[int, int]] = {}  # producer -> (next sequence, base offset)
-    for base, end, producer, first in _with_removed(cluster.partition(*key), fact):
+    for base, end, producer, first, epoch in _with_removed(cluster.partition(*key), fact):
         if producer < 0 or first < 0 or end <= trimmed:
             continue
         known = last.get(producer)
         last[producer] = (first + end - base, base)
         if known is not None and first not in (known[0], 0):
+            log = cluster.view(node, *key)
+            appended_ms = first_appends.latest_ms(key, epoch, producer, base)
+            if log is not None and _was_forgotten(log, producer, base, appended_ms):
+                continue
             cluster.violated(
                 "ORDER", seq, t, key,
                 f"{node}: producer {producer} has sequence {first} at offset {base}; its batch"
@@ -104,11 +142,28 @@ def _check_sequences(
             )  # fmt: skip
 
 
+def _was_forgotten(log: Any, producer: int, base: int, appended_ms: int) -> bool:
+    """Return whether a leader may have forgotten a producer when it took the batch at ``base``.
+
+    The leader takes any sequence of a producer that it does not know
+    (ProducerAppendInfo.checkSequence). A gap arises when a deposed leader held the batches before
+    and truncated them, and the transactional producer does not reuse their sequences, because they
+    expired on their first attempt (Sender.sendProducerData). So the batch must be the leader's
+    first one of that producer in its epoch. By then the producer must have expired in the log below
+    ``base``, which the leader held, too; its markers count as Kafka counts them.
+
+    ``appended_ms`` is the latest time that the leader's clock may have shown, −1 if the batch is
+    not its first one of the producer.
+    """
+    state = _replay(log, base)[0].get(producer)
+    return appended_ms >= 0 and state is not None and _may_forget(log, appended_ms, None, state)
+
+
 def _with_removed(
     state: TracedPartition, fact: facts.FinalReplica
-) -> list[tuple[int, int, int, int]]:
-    """Return (base, end, producer, first sequence) of a log's batches, and of those that it had
-    until a cleaner removed them.
+) -> list[tuple[int, int, int, int, int]]:
+    """Return (base, end, producer, first sequence, leader epoch) of a log's batches, and of those
+    that it had until a cleaner removed them.
 
     What was removed from a log that has been lost since is not part of it: of an older leader epoch
     a log has what ends at the start of the next one.
@@ -116,7 +171,7 @@ def _with_removed(
     batches = [
         *zip(
             fact.base_offsets, fact.next_offsets, fact.producer_ids, fact.base_sequences,
-            strict=True,
+            fact.batch_epochs, strict=True,
         )
     ]  # fmt: skip
     if not state.removed:
@@ -127,8 +182,8 @@ def _with_removed(
         original = state.originals.get(place)
         next_epoch_at = starts[bisect_right(epochs, place[1])]
         if original is not None and place not in held and place[0] <= next_epoch_at:
-            base, end, _, content = original
-            batches.append((base, end, content[0], content[2]))
+            base, end, epoch, content = original
+            batches.append((base, end, content[0], content[2], epoch))
     return sorted(batches)
 
 
@@ -145,15 +200,18 @@ class _Replay:
         self.open = -1  # where its open transaction began, −1 without one
 
 
-def _replay(log: Any) -> tuple[dict[int, _Replay], int, int]:
+def _replay(log: Any, end: int | None = None) -> tuple[dict[int, _Replay], int, int]:
     """Return the producers of a log, and two last stable offsets, by reading all its batches.
 
-    The lower one counts the transactions whose markers are not replicated. A broker that has
-    started since may have forgotten these, because producer snapshots do not name them.
+    With ``end``, only those below it are read. The lower one counts the transactions whose markers
+    are not replicated. A broker that has started since may have forgotten these, because producer
+    snapshots do not name them.
     """
     producers: dict[int, _Replay] = {}
     stable = log.high_watermark
     for batch in log.batches_from(log.log_start_offset):
+        if end is not None and batch.base_offset >= end:
+            break
         if batch.producer_id < 0:
             continue
         state = producers.get(batch.producer_id)
