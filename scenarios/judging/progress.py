@@ -14,11 +14,9 @@ from collections.abc import Callable, Mapping
 from kafkasim.model import facts
 from kafkasim.model.config import BrokerConfig, ConsumerConfig, LegacyConsumerConfig
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
-from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import (
-    FailedReplicas,
-    number_of,
-)
+from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import FailedReplicas
 from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
+from kafkasim.scenarios.language.nodes import broker_of
 from kafkasim.scenarios.language.tables import Scenario
 
 SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
@@ -319,9 +317,9 @@ class Progress:
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         if node.startswith("broker-"):
-            self._awaited[number_of(node)] = self._epochs.get(number_of(node), -1)
-            self._registered.pop(number_of(node), None)
-            self.superseded.pop(number_of(node), None)
+            self._awaited[broker_of(node)] = self._epochs.get(broker_of(node), -1)
+            self._registered.pop(broker_of(node), None)
+            self.superseded.pop(broker_of(node), None)
 
     def _on_leader(self, _seq: int, _t: int, node: str, fact: facts.BecameLeader) -> None:
         key = (fact.topic_id, fact.partition)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster, node_of
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import PartitionKey
+from kafkasim.scenarios.language.nodes import node_of
 
 SPREAD_US = 1_500_000
 

@@ -29,8 +29,9 @@ from __future__ import annotations
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster, broker_of, node_of
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import BrokerLimits, PartitionKey
+from kafkasim.scenarios.language.nodes import broker_of, node_of
 
 INTERVAL = "broker.heartbeat.interval.ms"
 SESSION = "broker.session.timeout.ms"

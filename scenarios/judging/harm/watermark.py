@@ -31,8 +31,9 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.disturbances import Disturbances
 from kafkasim.scenarios.judging.harm.truth.logs import Leader, Logs
 from kafkasim.scenarios.judging.harm.truth.nodes import Nodes
-from kafkasim.scenarios.judging.invariants.traced import TracedCluster, broker_of, node_of
+from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import PartitionKey
+from kafkasim.scenarios.language.nodes import broker_of, node_of
 
 WAIT = "replica.fetch.wait.max.ms"
 SLACK_US = 1_000_000

@@ -15,8 +15,6 @@ from kafkasim.scenarios.judging.invariants.traced import (
     TracedCluster,
     TracedLog,
     TracedPartition,
-    broker_of,
-    node_of,
 )
 from kafkasim.scenarios.judging.source import (
     DELETING,
@@ -26,6 +24,7 @@ from kafkasim.scenarios.judging.source import (
     Loss,
     PartitionKey,
 )
+from kafkasim.scenarios.language.nodes import broker_of, node_of
 
 _ALL = 1 << 60
 

@@ -414,13 +414,3 @@ def coordinator_partition(
         if created.topic == topic:
             return topic_id, partition_for(name, created.partitions)
     return "", -1
-
-
-def node_of(broker: int) -> str:
-    """Return the node name of a broker id."""
-    return f"broker-{broker}"
-
-
-def broker_of(node: str) -> int:
-    """Return the broker id of a node name."""
-    return int(node.rpartition("-")[2])

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkasim.model import facts
-from kafkasim.scenarios.judging.invariants.traced import broker_of
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.language.nodes import broker_of
 
 QUIET_US = 1_000_000
 """A high watermark that stood still for longer is looked at."""

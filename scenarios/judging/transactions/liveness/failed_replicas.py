@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
+from kafkasim.scenarios.language.nodes import broker_of
 
 FORGOTTEN = "forgotten-log-start"
 
@@ -50,13 +51,13 @@ class FailedReplicas:
 
     def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.ReplicaFailed) -> None:
         key = (fact.topic_id, fact.partition)
-        self._failed[key, number_of(node)] = self._starts.get(key, 0)
+        self._failed[key, broker_of(node)] = self._starts.get(key, 0)
 
     def _on_follower(self, _seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
-        self._failed.pop(((fact.topic_id, fact.partition), number_of(node)), None)
+        self._failed.pop(((fact.topic_id, fact.partition), broker_of(node)), None)
 
     def _on_started(self, _seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
-        for each in [each for each in self._failed if each[1] == number_of(node)]:
+        for each in [each for each in self._failed if each[1] == broker_of(node)]:
             del self._failed[each]
 
     def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
@@ -64,10 +65,4 @@ class FailedReplicas:
         self._starts[key] = max(self._starts.get(key, 0), fact.offset)
 
     def _on_final(self, _seq: int, _t: int, node: str, fact: facts.FinalReplica) -> None:
-        self._ends[(fact.topic_id, fact.partition), number_of(node)] = fact.log_end_offset
-
-
-def number_of(node: str) -> int:
-    """Return a broker's number, −1 for any other host and a second process (broker-1b)."""
-    number = node.rpartition("-")[2]
-    return int(number) if node.startswith("broker-") and number.isdigit() else -1
+        self._ends[(fact.topic_id, fact.partition), broker_of(node)] = fact.log_end_offset
