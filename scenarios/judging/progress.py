@@ -1,4 +1,4 @@
-"""Liveness: whether a healed cluster has converged, what is missing, and how long it may take.
+"""Liveness: whether a healed cluster has converged, and what is missing.
 
 A cluster has converged when every broker that runs is registered and unfenced, every partition has
 a leader and its full ISR, every producer has flushed, and every group has read to the high
@@ -9,25 +9,15 @@ watermark of the topics that it subscribes to. What processors have to have comm
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafkasim.model import facts
-from kafkasim.model.config import BrokerConfig, ConsumerConfig, LegacyConsumerConfig
 from kafkasim.scenarios.judging.source import FactSource, PartitionKey
 from kafkasim.scenarios.judging.transactions.liveness.failed_replicas import FailedReplicas
 from kafkasim.scenarios.judging.transactions.liveness.positions import Positions
 from kafkasim.scenarios.language.nodes import broker_of
-from kafkasim.scenarios.language.tables import Scenario
 
-SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
-"""Faults after which a request may never be answered and its connection is not closed either.
-
-A JoinGroup then waits for its own timeout: max.poll.interval.ms + JOIN_SLACK_MS
-(AbstractCoordinator.sendJoinGroupRequest)."""
-
-JOIN_SLACK_MS = 5000
-
-_LAG = re.compile(r"group \S+ is at (\d+) of (\d+) in (\S+) \(last read by ")
+_LAG = re.compile(r"group (\S+) is at (\d+) of (\d+) in (\S+) \(last read by ")
 
 
 class Progress:
@@ -175,13 +165,13 @@ class Progress:
         """
         found = _LAG.match(line)
         names = {self.name(key): key for key in self.partitions} if found else {}
-        key = None if found is None else names.get(found[3])
+        key = None if found is None else names.get(found[4])
         if found is None or key is None or key not in self._logs:
             return ""
         change, created, log = self.partitions[key], self.topics.get(key[0]), self._logs[key]
         if created is None or len(change.isr) >= min(created.min_isr, len(change.replicas)):
             return ""
-        position, high_watermark = int(found[1]), int(found[2])
+        position, high_watermark = int(found[2]), int(found[3])
         batches = zip(log.base_offsets, log.next_offsets)
         if not any(base <= position < high_watermark < end for base, end in batches):
             return ""
@@ -369,25 +359,6 @@ class Progress:
             self.exposed[key] = (fact.leader_epoch, fact.high_watermark)
 
 
-def _old_consumer_ms(properties: Mapping[str, object]) -> int:
-    """Return how long an old consumer may be without its partitions after the group's last change.
-
-    Its session ends, and so many attempts at a rebalance follow one another as Kafka makes by
-    default.
-    """
-    config = LegacyConsumerConfig.from_properties(properties)
-    attempts = min(config.rebalance_max_retries, LegacyConsumerConfig.rebalance_max_retries)
-    attempts_ms = attempts * config.rebalance_backoff_ms
-    return config.zookeeper_session_timeout_ms + attempts_ms + config.socket_timeout_ms
-
-
-def _transaction_ms(properties: Mapping[str, object], broker: BrokerConfig) -> int:
-    """Return how long a transaction may be open, or its producer's call wait: KAFKA.md 4.4."""
-    own = int(str(properties.get("transaction.timeout.ms", 60_000)))
-    open_ms = own + broker.transaction_abort_timed_out_transaction_cleanup_interval_ms
-    return max(open_ms, int(str(properties.get("max.block.ms", 60_000))))
-
-
 def _not_unfenced(broker: int) -> str:
     return f"broker-{broker} is not unfenced since it started"
 
@@ -396,33 +367,12 @@ def _short_of_replicas(name: str, change: facts.PartitionChanged) -> str:
     return f"{name}: ISR {list(change.isr)} of {list(change.replicas)}"
 
 
-def limit_us(scenario: Scenario) -> int:
-    """Return how long a healed cluster may take to converge, in µs of simulated time.
-
-    It is 30 s and twice the longest of: the broker's session (KRaft or ZooKeeper), 1.5 ×
-    replica.lag.time.max.ms, delivery.timeout.ms, metadata.max.age.ms and max.block.ms of producers,
-    transaction.timeout.ms with the period in which coordinators look for old ones, consumers'
-    session.timeout.ms and metadata.max.age.ms, the session, the attempts at a rebalance and
-    socket.timeout.ms of old ones; max.poll.interval.ms where a member or a coordinator gets stuck.
-    """
-    broker = BrokerConfig.from_properties(scenario.cluster.config)
-    silent = any(fault.kind in SILENT for fault in scenario.faults)
-    zookeeper = scenario.cluster.mode == "zookeeper"
-    session = broker.zookeeper_session_timeout_ms if zookeeper else broker.broker_session_timeout_ms
-    longest = [session, broker.replica_lag_time_max_ms * 3 // 2]
-    for workload in scenario.workload:
-        if workload.kind != "consumer-group":
-            writes = workload.config
-            if workload.kind == "processor":
-                writes = workload.producer_config
-            longest.append(int(str(writes.get("delivery.timeout.ms", 120_000))))
-            longest.append(int(str(writes.get("metadata.max.age.ms", 300_000))))
-            longest.append(_transaction_ms(writes, broker))
-        if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
-            longest.append(_old_consumer_ms(workload.config))
-        elif workload.kind != "producer":
-            config = ConsumerConfig.from_properties(workload.config)
-            longest += [config.session_timeout_ms, config.metadata_max_age_ms]
-            if silent or (workload.kind == "consumer-group" and workload.stuck_at is not None):
-                longest.append(config.max_poll_interval_ms + JOIN_SLACK_MS)
-    return 2 * max(longest) * 1000 + 30_000_000
+def unread(missing: Iterable[str]) -> dict[str, int]:
+    """Return how many offsets each group has not read; nothing if anything else is missing."""
+    records: dict[str, int] = {}
+    for line in missing:
+        found = _LAG.match(line)
+        if found is None:
+            return {}
+        records[found[1]] = records.get(found[1], 0) + int(found[3]) - int(found[2])
+    return records

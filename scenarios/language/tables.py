@@ -324,7 +324,8 @@ class ExpectTable(Table):
     must show the observations of ``must-see``, those of ``in-time``
     before the faults are healed, and none of ``never``; at least one run of a fleet must show
     those of ``fleet-must-see``. ``within`` is how long a healed cluster may take to converge;
-    ``judging/progress.py:limit_us`` computes the default from the configuration.
+    ``time_limits.py:limit_us`` computes the default from the configuration, and
+    ``time_limits.py:reading_us`` what groups get more then that have only to read on.
     """
 
     permits: list[str] = []

@@ -30,7 +30,7 @@ from kafkasim.scenarios.judging.delivery import Anomaly, Delivery
 from kafkasim.scenarios.judging.invariants.cleaned.missed import MissedDeletions
 from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.observer import Observer
-from kafkasim.scenarios.judging.progress import Progress, limit_us
+from kafkasim.scenarios.judging.progress import Progress, unread
 from kafkasim.scenarios.judging.readers.commits import CommitOrder
 from kafkasim.scenarios.judging.readers.key_order import KeyOrder
 from kafkasim.scenarios.judging.readers.outside.audit import Audit
@@ -47,6 +47,7 @@ from kafkasim.scenarios.judging.transactions.liveness.unborn import Unborn
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
+from kafkasim.scenarios.language.time_limits import limit_us, reading_us
 from kafkasim.scenarios.running.client_hosts import produced_topic, subscribed_topics
 from kafkasim.scenarios.running.cluster import Cluster
 from kafkasim.scenarios.running.fault_schedule import FaultSchedule
@@ -187,8 +188,15 @@ class ScenarioRun:
         control.producing = False
         within = self.scenario.expect.within
         limit = limit_us(self.scenario) if within is None else within
-        if not self._until(lambda: not self._still_missing(), limit):
+        if self._converges(limit):
+            return
+        behind = unread(self._still_missing())  # the producers are done by now
+        if within is not None or not self._converges(reading_us(self.scenario, behind)):
             self.missing = self._still_missing()
+
+    def _converges(self, limit: int) -> bool:
+        """Run until nothing is missing; return whether that was so within ``limit`` µs."""
+        return self._until(lambda: not self._still_missing(), limit)
 
     def _still_missing(self) -> list[str]:
         """Return what the healed cluster lacks; nothing once it has converged."""

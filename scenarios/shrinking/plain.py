@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kafkasim.scenarios.judging.progress import limit_us
 from kafkasim.scenarios.language.nodes import node_names, select
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.language.tables import FaultTable, OperationTable, Scenario
+from kafkasim.scenarios.language.time_limits import limit_us
 from kafkasim.scenarios.language.units import duration_text
 from kafkasim.scenarios.running.fault_schedule import drawn_faults
 from kafkasim.sim.faults.kinds import Fault
@@ -84,7 +84,7 @@ def _readable(value: Any, key: str = "") -> Any:
 def _with_limit(data: Data, scenario: Scenario) -> Data:
     """Give the cluster the time to converge that the scenario gives it.
 
-    A nemesis alone makes that longer (``judging/progress.py:SILENT``).
+    A nemesis alone makes that longer (``language/time_limits.py:SILENT``).
     """
     limit = limit_us(scenario)
     if scenario.expect.within is None and limit_us(parse(data, "the drawn scenario")) != limit:

@@ -1,0 +1,119 @@
+"""How long a healed cluster may take to converge, as the scenario's configuration allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkasim.model.config import BrokerConfig, ConsumerConfig, LegacyConsumerConfig
+from kafkasim.model.records import BATCH_OVERHEAD
+from kafkasim.scenarios.language.tables import (
+    ConsumerGroupTable,
+    ProcessorTable,
+    ProducerTable,
+    Scenario,
+)
+
+SILENT = ("power-loss", "rack-loss", "half-open", "nemesis")
+"""Faults after which a request may never be answered and its connection is not closed either.
+
+A JoinGroup then waits for its own timeout: max.poll.interval.ms + JOIN_SLACK_MS
+(AbstractCoordinator.sendJoinGroupRequest)."""
+
+JOIN_SLACK_MS = 5000
+
+ROUND_US = 100_000
+"""The longest that the requests of one poll may take in a healed cluster, on average.
+
+They are a Fetch, an OffsetCommit or the requests of a transaction: a dozen round trips and fsyncs
+in a row, each of some ms."""
+
+RECORD_OVERHEAD = 100
+"""The most bytes that the key and the fields of a record add to its value and headers."""
+
+
+def limit_us(scenario: Scenario) -> int:
+    """Return how long a healed cluster may take to converge, in µs of simulated time.
+
+    It is 30 s and twice the longest of: the broker's session (KRaft or ZooKeeper), 1.5 ×
+    replica.lag.time.max.ms, delivery.timeout.ms, metadata.max.age.ms and max.block.ms of producers,
+    transaction.timeout.ms with the period in which coordinators look for old ones, consumers'
+    session.timeout.ms and metadata.max.age.ms, the session, the attempts at a rebalance and
+    socket.timeout.ms of old ones; max.poll.interval.ms where a member or a coordinator gets stuck.
+    """
+    broker = BrokerConfig.from_properties(scenario.cluster.config)
+    silent = any(fault.kind in SILENT for fault in scenario.faults)
+    zookeeper = scenario.cluster.mode == "zookeeper"
+    session = broker.zookeeper_session_timeout_ms if zookeeper else broker.broker_session_timeout_ms
+    longest = [session, broker.replica_lag_time_max_ms * 3 // 2]
+    for workload in scenario.workload:
+        if workload.kind != "consumer-group":
+            writes = workload.config
+            if workload.kind == "processor":
+                writes = workload.producer_config
+            longest.append(int(str(writes.get("delivery.timeout.ms", 120_000))))
+            longest.append(int(str(writes.get("metadata.max.age.ms", 300_000))))
+            longest.append(_transaction_ms(writes, broker))
+        if workload.kind == "consumer-group" and workload.protocol == "zookeeper":
+            longest.append(_old_consumer_ms(workload.config))
+        elif workload.kind != "producer":
+            config = ConsumerConfig.from_properties(workload.config)
+            longest += [config.session_timeout_ms, config.metadata_max_age_ms]
+            if silent or (workload.kind == "consumer-group" and workload.stuck_at is not None):
+                longest.append(config.max_poll_interval_ms + JOIN_SLACK_MS)
+    return 2 * max(longest) * 1000 + 30_000_000
+
+
+def reading_us(scenario: Scenario, unread: Mapping[str, int]) -> int:
+    """Return how long groups may take to read what they have not read, in µs of simulated time.
+
+    ``unread`` is the number of offsets by group. The slowest group counts, as if one member had
+    all its partitions. Each poll of that member takes the processing of its records, and what its
+    requests take. It returns max.poll.records, or less if a Fetch brings less: one batch at least,
+    otherwise what max.partition.fetch.bytes and fetch.max.bytes hold. The records are counted as
+    if they were the largest, and each of them a batch.
+    """
+    tables = [each for each in scenario.workload if each.kind != "producer"]
+    size = max([_largest(each) for each in scenario.workload], default=0)
+    batch_bytes = BATCH_OVERHEAD + RECORD_OVERHEAD + size
+    times = [_reads_us(each, unread.get(each.group, 0), batch_bytes) for each in tables]
+    return max(times, default=0)
+
+
+def _largest(table: ConsumerGroupTable | ProcessorTable | ProducerTable) -> int:
+    """Return the size of the records that a workload writes, with the texts as they are given."""
+    if table.kind == "consumer-group":
+        return 0
+    if table.kind == "processor":
+        return table.value_size
+    texts = [*table.headers, *table.headers.values(), table.value or ""]
+    return table.value_size + sum([len(text.encode()) for text in texts])
+
+
+def _reads_us(table: ConsumerGroupTable | ProcessorTable, unread: int, batch_bytes: int) -> int:
+    """Return how long one member may take to read ``unread`` records, a batch each."""
+    most = 1
+    if table.kind == "processor" or table.protocol == "coordinator":
+        config = ConsumerConfig.from_properties(table.config)
+        fetched = min(config.max_partition_fetch_bytes, config.fetch_max_bytes) // batch_bytes
+        most = max(1, min(config.max_poll_records, fetched))
+    polls = -(-unread // most)
+    return polls * ROUND_US + unread * table.processing.high
+
+
+def _old_consumer_ms(properties: Mapping[str, object]) -> int:
+    """Return how long an old consumer may be without its partitions after the group's last change.
+
+    Its session ends, and so many attempts at a rebalance follow one another as Kafka makes by
+    default.
+    """
+    config = LegacyConsumerConfig.from_properties(properties)
+    attempts = min(config.rebalance_max_retries, LegacyConsumerConfig.rebalance_max_retries)
+    attempts_ms = attempts * config.rebalance_backoff_ms
+    return config.zookeeper_session_timeout_ms + attempts_ms + config.socket_timeout_ms
+
+
+def _transaction_ms(properties: Mapping[str, object], broker: BrokerConfig) -> int:
+    """Return how long a transaction may be open, or its producer's call wait: KAFKA.md 4.4."""
+    own = int(str(properties.get("transaction.timeout.ms", 60_000)))
+    open_ms = own + broker.transaction_abort_timed_out_transaction_cleanup_interval_ms
+    return max(open_ms, int(str(properties.get("max.block.ms", 60_000))))

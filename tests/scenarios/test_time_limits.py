@@ -1,0 +1,62 @@
+"""The time that groups get to read on once a healed cluster lacks nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkasim.scenarios.judging.progress import unread
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.time_limits import ROUND_US, reading_us
+from kafkasim.scenarios.running.runner import run
+
+SEED = Path(__file__).parent.parent / "bugs/seeds/slow-group-reads-on.json"
+BEHIND = "group group is at 3 of 10 in orders-0 (last read by consumer-1)"
+
+
+def _slow_group(group: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:
+    """A producer of records of 100 bytes, and a group that takes 100 ms for each."""
+    data: dict[str, Any] = json.loads(SEED.read_text(encoding="utf-8"))["scenario"]
+    table = data["workload"][1]
+    table.update(group)
+    table["config"].update(properties)
+    return data
+
+
+def test_unread_offsets_are_counted_if_nothing_else_is_missing() -> None:
+    other = "group group is at 0 of 5 in orders-1 (last read by nobody)"
+    assert unread([BEHIND, other]) == {"group": 12}
+    assert unread([BEHIND, "broker-3 is down"]) == {}
+    assert unread([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("properties", "polls"),
+    [
+        pytest.param({}, 3, id="max.poll.records = 5"),
+        pytest.param({"max.poll.records": 1}, 12, id="one record a poll"),
+        pytest.param({"max.partition.fetch.bytes": 600}, 6, id="two batches a partition"),
+        pytest.param({"fetch.max.bytes": 1}, 12, id="one batch a fetch, however large"),
+    ],
+)
+def test_what_a_poll_returns_says_how_many_polls_it_takes(
+    properties: dict[str, Any], polls: int
+) -> None:
+    scenario = parse(_slow_group({}, properties), "a test")
+    processing_us = 12 * 100_000
+    assert reading_us(scenario, {"group": 12}) == polls * ROUND_US + processing_us
+
+
+def test_a_group_that_has_read_everything_gets_no_more_time() -> None:
+    scenario = parse(_slow_group({}, {}), "a test")
+    assert reading_us(scenario, {}) == reading_us(scenario, {"other": 12}) == 0
+
+
+def test_a_group_that_stands_still_makes_no_progress() -> None:
+    """Its member stays away from poll() for longer than it could take to read all."""
+    group = {"stuck-at": "5s", "processing": "1ms"}
+    result = run(parse(_slow_group(group, {"max.poll.interval.ms": 5000}), "a test"), 1)
+    assert (result.verdict, result.anomalies) == ("fail", ["no-progress", "unseen"])
