@@ -41,13 +41,24 @@ class Worker:
 
     def finished_tasks(self) -> int:
         """Return how many tasks the executors of this worker say they have finished."""
-        logs = self.directory.glob("app-*/*/stderr")
-        return sum(log.read_text(errors="replace").count("Finished task") for log in logs)
+        return self._said("Finished task")
+
+    def started_tasks(self) -> int:
+        """Return how many tasks the executors of this worker say they have begun."""
+        return self._said("Running task")
+
+    def hold(self) -> None:
+        """Stop the worker and its executors: a task that they have cannot end before they die."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
 
     def kill(self) -> None:
         """Kill the worker and its executors."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+    def _said(self, words: str) -> int:
+        logs = self.directory.glob("app-*/*/stderr")
+        return sum(log.read_text(errors="replace").count(words) for log in logs)
 
 
 @contextmanager

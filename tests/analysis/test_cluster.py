@@ -1,7 +1,9 @@
 """A Spark standalone cluster that loses workers: its fleet has the rows of a local fleet.
 
 Of three workers one is killed while the fleet runs, and one while ``kafkasim check --master``
-judges it. The verdicts are those of the command that wrote the fleet.
+judges it. The verdicts are those of the command that wrote the fleet. A worker that is to be
+killed is held first, with the task that it has begun, so that no machine is too fast for it: the
+command cannot end before the worker is dead.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafkasim.analysis.source.jobs import Configuration
-from tests.analysis.standalone import QUICK, bare_python, cluster, package, wait_until
+from tests.analysis.standalone import QUICK, Worker, bare_python, cluster, package, wait_until
 from tests.analysis.test_source import TINY
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3_600)]
 
 RUNS = 12
+WORKERS = 3
 
 CONF = {
     "spark.driver.extraJavaOptions": QUICK,
@@ -36,6 +39,10 @@ CONF = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     "spark.sql.shuffle.partitions": "2",
+    # Tasks are given out when every worker has its executor, so that each worker has some.
+    "spark.cores.max": str(WORKERS),
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "600s",
 }
 
 
@@ -52,6 +59,13 @@ def command(name: str, *arguments: str, conf: dict[str, str]) -> Iterator[subpro
     finally:
         process.kill()
         process.wait()
+
+
+def hold_at_work(worker: Worker, process: subprocess.Popen[str]) -> None:
+    """Stop a worker as soon as it has begun a task of a command."""
+    before = worker.started_tasks()
+    wait_until(lambda: worker.started_tasks() > before or process.poll() is not None)
+    worker.hold()
 
 
 def rows(spark: SparkSession, place: Path) -> tuple[list[Any], dict[str, list[Any]]]:
@@ -74,20 +88,21 @@ def test_a_fleet_and_its_judgement_survive_killed_workers(
         "spark.pyspark.python": bare_python(tmp_path / "libraries"),
         "spark.submit.pyFiles": str(package(tmp_path / "kafkasim.zip")),
     }
+    left = conf | {"spark.cores.max": str(WORKERS - 1)}
     out = tmp_path / "out"
-    with cluster(tmp_path / "cluster", workers=3) as (master, workers):
+    with cluster(tmp_path / "cluster", workers=WORKERS) as (master, workers):
         asked = ("fleet", str(scenario), "--runs", str(RUNS), "--out", out.as_uri())
         with command(*asked, "--master", master, "--json", conf=conf) as fleet:
-            wait_until(lambda: workers[1].finished_tasks() >= 1 or fleet.poll() is not None)
-            finished = sum(worker.finished_tasks() for worker in workers)
+            hold_at_work(workers[1], fleet)
+            wait_until(lambda: sum(worker.finished_tasks() for worker in workers) >= 1)
+            assert fleet.poll() is None, "the fleet did not wait for the task of a held worker"
             workers[1].kill()
             told = json.loads(fleet.communicate()[0])
         assert (fleet.returncode, told["ran"], told["verdicts"]) == (0, RUNS, {"pass": RUNS})
-        assert 1 <= finished < RUNS, "the worker was not killed in the middle"
         done = [worker.finished_tasks() for worker in workers]
-        with command("check", out.as_uri(), "--master", master, "--json", conf=conf) as check:
-            wait_until(lambda: workers[2].finished_tasks() > done[2] or check.poll() is not None)
-            assert check.poll() is None, "the worker was not killed in the middle"
+        with command("check", out.as_uri(), "--master", master, "--json", conf=left) as check:
+            hold_at_work(workers[2], check)
+            assert check.poll() is None, "the judgement did not wait for a held worker's task"
             workers[2].kill()
             judged = json.loads(check.communicate()[0])
         assert (check.returncode, judged) == (0, told["verdict"])
