@@ -126,9 +126,9 @@ class PartitionChanged:
     above the last one that it has seen.
 
     ``reason`` is created, lag, caught-up, fenced, unfenced, controlled-shutdown, reassignment,
-    unclean, dir-offline, preferred, registered, unregistered, deletion (a ZooKeeper controller
-    takes the replicas of a topic offline first), or loaded: a ZooKeeper controller found the
-    partition when it was elected.
+    unclean, dir-offline, preferred, registered, unregistered, min-isr (a new min.insync.replicas
+    clears the ELR), deletion (a ZooKeeper controller takes the replicas of a topic offline first),
+    or loaded: a ZooKeeper controller found the partition when it was elected.
 
     A ZooKeeper controller writes the assignment into another znode than the state. Then the fact
     repeats the state that the controller knows. A leader that writes its ISR itself (before

@@ -122,10 +122,9 @@ class Progress:
 
         ``waits`` explains lines that wait for what nobody will do, by ``transactions/liveness``: a
         transaction that nobody will end (``standstill.py``), a partition that nobody leads
-        (``unborn.py``), partitions that a static leader has not found (``static_leader.py``), a
+        (``leaderless.py``), partitions that a static leader has not found (``static_leader.py``), a
         rebalance that was forgotten (``downgrade.py``), a quorum without a majority of its voters
-        (``lost_voters.py``). Three other situations of Kafka last until
-        an operator acts:
+        (``lost_voters.py``). Three other situations of Kafka last until an operator acts:
 
         - A follower has failed (``failed_replicas.py``); ``excuse`` names the partition's loss.
         - A broker was registered, late, by its own dead predecessor. Its heartbeats get

@@ -61,13 +61,21 @@ class FaultSchedule:
 
         Its topics' and brokers' settings do, or an operator changes them or asks for an election.
         """
+        return self.sets_unclean(topic) or any(
+            operation.kind == "elect-leader" and operation.election == "unclean"
+            for operation in self.scenario.operations
+            if operation.topic in (None, topic)
+        )
+
+    def sets_unclean(self, topic: str) -> bool:
+        """Return whether settings allow unclean elections of a topic, now or once altered."""
         settings = [each.config for each in self.scenario.topics if each.name == topic]
         settings.append(self.scenario.cluster.config)
-        for operation in self.scenario.operations:
-            if operation.topic in (None, topic):
-                settings.append(operation.config)
-                if operation.kind == "elect-leader" and operation.election == "unclean":
-                    return True
+        settings += [
+            operation.config
+            for operation in self.scenario.operations
+            if operation.topic in (None, topic)
+        ]
         return any(str(each.get(ALLOWS_UNCLEAN, "")).lower() == "true" for each in settings)
 
     def arm(self, ready_us: int) -> None:

@@ -40,10 +40,10 @@ from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
 from kafkasim.scenarios.judging.transactions.judge import Transactions
 from kafkasim.scenarios.judging.transactions.liveness.downgrade import Downgrades
+from kafkasim.scenarios.judging.transactions.liveness.leaderless import Leaderless
 from kafkasim.scenarios.judging.transactions.liveness.lost_voters import LostVoters
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from kafkasim.scenarios.judging.transactions.liveness.static_leader import StaticLeaders
-from kafkasim.scenarios.judging.transactions.liveness.unborn import Unborn
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
 from kafkasim.scenarios.judging.verdict import Evidence, Result, judge
 from kafkasim.scenarios.language.tables import Scenario
@@ -258,12 +258,16 @@ class ScenarioRun:
         rules = self.cluster.settings.broker_rules(node).group
         return rules.skips_assignment_of_returning_leader()
 
-    def _waits(self) -> tuple[Standstill | Unborn | StaticLeaders | Downgrades | LostVoters, ...]:
+    def _waits(
+        self,
+    ) -> tuple[Standstill | Leaderless | StaticLeaders | Downgrades | LostVoters, ...]:
         """Return the judges that know why a line of a stalled run stays missing."""
         clients = self.cluster.clients
         return (
             Standstill(self.trace, self.invariants.losses, self.progress.positions),
-            Unborn(self.trace, clients.transactional_ids, clients.members),
+            Leaderless(
+                self.trace, clients.transactional_ids, clients.members, self.faults.sets_unclean
+            ),
             StaticLeaders(self.trace, self._tells_static_leader),
             Downgrades(self.trace),
             LostVoters(self.trace, self.cluster.hosts),

@@ -1,0 +1,160 @@
+"""Stalls behind a partition that nobody will lead until an operator acts.
+
+A ZooKeeper controller lost the answer to its write of a partition's first state. It finds the znode
+when it tries again, takes NODEEXISTS for an error, and tells no broker of the partition
+(PartitionStateMachine.initializeLeaderAndIsrForPartitions). The next controller that is elected
+reads the state and does. Until then metadata does not name the partition.
+
+A new min.insync.replicas clears the ELR and the last known leader of every partition that it
+concerns (ConfigurationControlManager.createClearElrRecordsAsNeeded), without a look at its leader
+(ReplicationControlManager.removeTopicElrs). If all members have left the ISR before that, the
+controller knows nobody who has the records: PartitionChangeBuilder.electAnyLeader finds no leader
+but by an unclean election, which the settings have to allow or an operator has to ask for.
+
+So wait for ever:
+
+- a group whose partition of ``__consumer_offsets`` it is;
+- a producer whose transactional id has its partition of ``__transaction_state`` there:
+  initTransactions never returns;
+- a group of processors all of which wait so, because they subscribe afterwards.
+
+Of a partition whose ELR was cleared also, as metadata names it and it may have records:
+
+- a group that has not read them, and whoever waits for the end of a transaction there;
+- a client whose transaction is decided (Prepare*) and lacks that partition's marker. Its next one
+  gets CONCURRENT_TRANSACTIONS (TransactionCoordinator.handleAddPartitionsToTransaction).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from kafkasim.model import facts
+from kafkasim.scenarios.judging.invariants.traced import coordinator_partition, offsets_partition
+from kafkasim.scenarios.judging.source import AllowsUnclean, FactSource, PartitionKey
+
+LOST_ANSWER, CLEARED_ELR = "lost-zookeeper-answer", "cleared-elr"
+
+_GROUP = re.compile(r"group (\S+) is at \d+ of \d+ in (\S+) \(last read by (\S+)\)$")
+_CLIENT = re.compile(r"(\S+) (?:has records that are neither|handles what it was given)")
+_PARTITION = re.compile(r"(\S+) (?:has no leader$|has an open transaction of producer id )")
+
+
+class Leaderless:
+    """Follows the creation of partitions, and the ELRs that operators clear.
+
+    ``ids`` are the transactional ids of client hosts, and ``members`` the hosts of each group.
+    ``sets_unclean(topic)`` says whether a setting ever allows unclean elections of a topic.
+    """
+
+    def __init__(
+        self,
+        trace: FactSource,
+        ids: Mapping[str, str],
+        members: Mapping[str, Sequence[str]],
+        sets_unclean: AllowsUnclean = lambda _topic: False,
+    ) -> None:
+        self._ids = ids
+        self._members = members
+        self._sets_unclean = sets_unclean
+        self._topics: dict[str, facts.TopicCreated] = {}
+        self._created: dict[str, int] = {}  # topic id -> the row of its creation
+        self._connected: dict[str, int] = {}  # node -> the row of its last connection
+        self._leaderless: dict[PartitionKey, str] = {}  # why nobody leads it
+        self._epochs: dict[PartitionKey, int] = {}  # the partition epoch of the last change
+        self._configured: dict[str, tuple[str, int]] = {}  # resource -> its last new minimum
+        self._decided: dict[str, tuple[str, ...]] = {}  # transactional id -> without a marker
+        trace.subscribe(facts.TopicCreated, self._on_topic)
+        trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
+        trace.subscribe(facts.ConfigChanged, self._on_config)
+        trace.subscribe(facts.PartitionChanged, self._on_partition)
+        trace.subscribe(facts.ZooKeeperConnection, self._on_connection)
+        trace.subscribe(facts.StateChangeFailed, self._on_failed)
+        trace.subscribe(facts.TransactionState, self._on_transaction)
+
+    def excuse(self, line: str) -> str:
+        """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
+        if not self._leaderless:
+            return ""
+        group, client, partition = _GROUP.match(line), _CLIENT.match(line), _PARTITION.match(line)
+        if partition is not None:
+            return self._of(partition[1])
+        if group is not None:
+            return self._of(group[2]) or self._of_group(group[1]) or self._of_marker(group[3])
+        if client is not None:
+            return self._of_beginning(client[1]) or self._of_marker(client[1])
+        return ""
+
+    def _of(self, name: str) -> str:
+        """Return why nobody leads a partition, by its name, if its ELR was cleared."""
+        for key, why in self._leaderless.items():
+            if why == CLEARED_ELR and name == f"{self._topics[key[0]].topic}-{key[1]}":
+                return why
+        return ""
+
+    def _of_group(self, group: str) -> str:
+        """Return why a group finds no coordinator, or has no member that reads."""
+        home = offsets_partition(group, self._topics)
+        members = [self._of_beginning(node) for node in self._members.get(group, ())]
+        return self._leaderless.get(home, "") or (members[0] if members and all(members) else "")
+
+    def _of_beginning(self, node: str) -> str:
+        """Return why a client waits for its first producer id."""
+        if node not in self._ids:
+            return ""
+        home = coordinator_partition("__transaction_state", self._ids[node], self._topics)
+        return self._leaderless.get(home, "")
+
+    def _of_marker(self, node: str) -> str:
+        """Return why a client waits for the end of its transaction."""
+        missing = self._decided.get(self._ids.get(node, ""), ())
+        return next((why for name in missing if (why := self._of(name))), "")
+
+    def _on_topic(self, seq: int, _t: int, _node: str, fact: facts.TopicCreated) -> None:
+        self._topics.setdefault(fact.topic_id, fact)
+        self._created.setdefault(fact.topic_id, seq)
+
+    def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
+        for key in [key for key in self._leaderless if key[0] == fact.topic_id]:
+            del self._leaderless[key]
+
+    def _on_config(self, _seq: int, t_us: int, node: str, fact: facts.ConfigChanged) -> None:
+        if fact.config == "min.insync.replicas":
+            self._configured[fact.resource] = (node, t_us)
+
+    def _on_partition(self, _seq: int, t_us: int, node: str, fact: facts.PartitionChanged) -> None:
+        """Forget a partition that may find a leader, and note one that has lost its ELR.
+
+        A change that a new controller tells again is an old one."""
+        key = (fact.topic_id, fact.partition)
+        if fact.partition_epoch <= self._epochs.get(key, -1):
+            return
+        self._epochs[key] = fact.partition_epoch
+        known = self._leaderless.pop(key, "")
+        if fact.leader != -1 or fact.isr or fact.elr or fact.last_known_elr:
+            return
+        if known == CLEARED_ELR or self._was_cleared(t_us, node, fact):
+            self._leaderless[key] = CLEARED_ELR
+
+    def _was_cleared(self, t_us: int, node: str, fact: facts.PartitionChanged) -> bool:
+        """Return whether a change clears the ELR, in the batch that changes the minimum."""
+        topic = self._topics[fact.topic_id].topic if fact.topic_id in self._topics else ""
+        minimum = (self._configured.get(each) for each in (f"topic:{topic}", "broker:"))
+        return (
+            fact.reason == "min-isr" and (node, t_us) in minimum and not self._sets_unclean(topic)
+        )
+
+    def _on_connection(self, seq: int, _t: int, node: str, fact: facts.ZooKeeperConnection) -> None:
+        if fact.state == "CONNECTED":
+            self._connected[node] = seq
+
+    def _on_failed(self, _seq: int, _t: int, node: str, fact: facts.StateChangeFailed) -> None:
+        """Suspect a lost answer: the controller connected again after it learned of the topic."""
+        if fact.error == "NODEEXISTS":
+            if self._connected.get(node, -1) > self._created.get(fact.topic_id, -1):
+                self._leaderless[(fact.topic_id, fact.partition)] = LOST_ANSWER
+
+    def _on_transaction(self, _seq: int, _t: int, _n: str, fact: facts.TransactionState) -> None:
+        decided = fact.state in ("PrepareCommit", "PrepareAbort")
+        self._decided[fact.transactional_id] = fact.assignment if decided else ()

@@ -1,0 +1,168 @@
+"""What waits for a partition that nobody leads: never created for brokers, or without its ELR."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafkasim.model import facts
+from kafkasim.model.coordinator.hashing import partition_for
+from kafkasim.scenarios.judging.progress import Progress
+from kafkasim.scenarios.judging.transactions.liveness.leaderless import (
+    CLEARED_ELR,
+    LOST_ANSWER,
+    Leaderless,
+)
+from tests.scenarios.fact_makers import FakeTrace, Row
+
+LAG = "group billing is at 0 of 4 in orders-0 (last read by nobody)"
+SENDS = "producer-1 has records that are neither acknowledged nor failed"
+IDS = {"producer-1": "shop", "processor-1": "billing-1", "processor-2": "billing-2"}
+PARTITIONS = 5
+FOUND: Row = ("broker-2", facts.ZooKeeperConnection(5, "CONNECTED", "zookeeper-2"))
+
+
+def _created(topic: str) -> Row:
+    return ("broker-2", facts.TopicCreated(1, "C", topic, PARTITIONS, 3, 1))
+
+
+def _failed(name: str, error: str = "NODEEXISTS") -> Row:
+    return ("broker-2", facts.StateChangeFailed("C", partition_for(name, PARTITIONS), error))
+
+
+def _elected(name: str) -> Row:
+    number = partition_for(name, PARTITIONS)
+    state = facts.PartitionChanged(9, "C", number, 1, 0, 0, (1,), (1,), "loaded", False)
+    return ("broker-3", state)
+
+
+def _excuse(rows: list[Row], line: str, *members: str) -> str:
+    trace = FakeTrace()
+    judge = Leaderless(trace, IDS, {"billing": members}, {"unclean"}.__contains__)
+    trace.record(rows)
+    return Progress(trace).stall_excuse([line], lambda _: "", judge.excuse)
+
+
+@pytest.mark.parametrize(
+    ("topic", "name", "line"),
+    [("__consumer_offsets", "billing", LAG), ("__transaction_state", "shop", SENDS)],
+)
+def test_a_client_waits_for_a_partition_whose_creation_was_not_answered(
+    topic: str, name: str, line: str
+) -> None:
+    created, failed = _created(topic), _failed(name)
+    for rows, excuse in (
+        ([created, FOUND, failed], LOST_ANSWER),
+        ([FOUND, created, failed], ""),  # it never lost a connection since
+        ([created, FOUND, failed, _elected(name)], ""),  # the next controller knows it
+        ([created, FOUND, _failed(name, "NONODE")], ""),
+        ([created, FOUND, _failed("another")], ""),
+        ([_created("orders"), FOUND, failed], ""),
+    ):
+        assert _excuse(rows, line) == excuse
+
+
+def test_a_producer_without_transactions_waits_for_no_coordinator() -> None:
+    rows = [_created("__transaction_state"), FOUND, _failed("shop")]
+    assert _excuse(rows, SENDS.replace("producer-1", "producer-2")) == ""
+
+
+def test_processors_subscribe_once_they_have_their_producer_ids() -> None:
+    rows = [_created("__transaction_state"), FOUND, _failed("billing-1")]
+    assert _excuse(rows, LAG, "processor-1") == LOST_ANSWER
+    assert _excuse(rows, LAG, "processor-1", "processor-2") == ""  # one of them can read
+    assert _excuse([*rows, _failed("billing-2")], LAG, "processor-1", "processor-2") == LOST_ANSWER
+    assert _excuse(rows, LAG, "consumer-1") == ""
+    assert _excuse(rows, LAG) == ""
+
+
+NOBODY = "orders-0 has no leader"
+SECOND: Row = ("", 1)  # a second passes
+
+
+def _state(epoch: int, leader: int, *elr: int, reason: str = "fenced", number: int = 0) -> Row:
+    isr = (leader,) if leader != -1 else ()
+    state = facts.PartitionChanged(
+        epoch, "C", number, leader, epoch, epoch, isr, (1, 2, 3), reason, False, elr, elr
+    )
+    return ("controller-1", state)
+
+
+def _minimum(resource: str = "topic:orders", config: str = "min.insync.replicas") -> Row:
+    return ("controller-1", facts.ConfigChanged(8, resource, config, "2"))
+
+
+LEADERLESS, CLEARED = _state(4, -1, 1), _state(5, -1, reason="min-isr")
+LOST = [_created("orders"), LEADERLESS, _minimum(), CLEARED]
+
+
+def test_nobody_leads_a_partition_whose_elr_was_cleared_while_it_had_no_leader() -> None:
+    assert _excuse(LOST, NOBODY) == CLEARED_ELR
+    assert _excuse([*LOST[:2], _minimum("broker:"), CLEARED], NOBODY) == CLEARED_ELR
+    moved = _state(6, -1, reason="reassignment")
+    assert _excuse([*LOST, moved, LEADERLESS], NOBODY) == CLEARED_ELR  # the last is told again
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        LOST[:2],
+        [*LOST[:2], CLEARED],
+        [*LOST[:2], _minimum(), SECOND, CLEARED],
+        [*LOST[:2], _minimum("topic:outputs"), CLEARED],
+        [*LOST[:2], _minimum("broker:2"), CLEARED],
+        [*LOST[:2], _minimum(config="retention.ms"), CLEARED],
+        [*LOST[:2], _minimum(), _state(5, -1, 1, reason="min-isr")],
+        [*LOST[:2], _minimum(), _state(5, -1, reason="registered")],
+        [*LOST[:2], _minimum(), _state(5, 2, reason="min-isr")],
+        [*LOST[:2], _minimum(), _state(5, -1, reason="min-isr", number=1)],
+        [*LOST, _state(6, 1, reason="unclean"), _state(7, -1)],
+        [*LOST, ("controller-1", facts.TopicDeleted(9, "C", "orders"))],
+        [_created("unclean"), LEADERLESS, _minimum("topic:unclean"), CLEARED],
+    ],
+    ids=["elr", "no-minimum", "another-batch", "another-topic", "a-broker", "another-setting",
+         "not-cleared", "restarted", "led", "another-partition", "led-again", "deleted",
+         "unclean-allowed"],
+)  # fmt: skip
+def test_a_partition_that_may_find_a_leader_has_no_excuse(rows: list[Row]) -> None:
+    for line in (NOBODY, NOBODY.replace("orders", "unclean")):
+        assert _excuse(rows, line) == ""
+
+
+def test_what_waits_for_a_partition_without_a_leader_has_its_excuse() -> None:
+    opened = "orders-{} has an open transaction of producer id 7 from offset 3 on"
+    assert _excuse(LOST, LAG) == _excuse(LOST, opened.format(0)) == CLEARED_ELR
+    elsewhere = LAG.replace("orders-0", "orders-1")
+    assert _excuse(LOST, elsewhere) == _excuse(LOST, opened.format(1)) == ""
+    for line in ("broker-1 is down", "orders-0: ISR [1] of [1, 2, 3]", SENDS):
+        assert _excuse(LOST, line) == ""
+
+
+def test_a_client_waits_for_a_marker_that_nobody_can_write() -> None:
+    busy = "processor-1 handles what it was given"
+    reads = "group billing is at 0 of 4 in orders-3 (last read by processor-1)"
+    for state, where, excuse in (
+        ("PrepareCommit", "orders-0", CLEARED_ELR),
+        ("PrepareAbort", "orders-0", CLEARED_ELR),
+        ("PrepareAbort", "orders-1", ""),
+        ("Ongoing", "orders-0", ""),  # the producer may still abort it
+        ("CompleteAbort", "orders-0", ""),
+    ):
+        rows = [*LOST, _transaction("billing-1", state, where)]
+        assert _excuse(rows, busy) == _excuse(rows, reads) == excuse
+        assert _excuse(rows, SENDS) == _excuse(rows, reads.replace("r-1", "r-2")) == ""
+        assert _excuse([*LOST, _transaction("shop", state, where)], SENDS) == excuse
+
+
+def _transaction(transactional_id: str, state: str, where: str) -> Row:
+    fact = facts.TransactionState(
+        transactional_id, 7, 0, "Ongoing", state, (where,), 1000, 0, "end"
+    )
+    return ("broker-1", fact)
+
+
+def test_a_coordinator_s_partition_without_a_leader_answers_nobody() -> None:
+    offsets = partition_for("billing", PARTITIONS)
+    rows = [_created("__consumer_offsets"), _state(4, -1, 1, number=offsets), _minimum("broker:"),
+            _state(5, -1, reason="min-isr", number=offsets)]  # fmt: skip
+    assert _excuse(rows, LAG) == CLEARED_ELR
+    assert _excuse(rows[:2], LAG) == ""
