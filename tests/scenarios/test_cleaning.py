@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,12 +79,17 @@ def violations(rows: list[Any], *copied: RecordBatch) -> list[str]:
 
 
 class Log:
-    """A follower's log, as the judge reads it."""
+    """A follower's log, as the judge reads it; its own producers are not looked at."""
 
     last_batch = None
+    log_start_offset = high_watermark = last_stable_offset = 0
+    producers = SimpleNamespace(entries={})
 
     def __init__(self, *batches: RecordBatch) -> None:
         self.batches = batches
+
+    def batches_from(self, _offset: int) -> tuple[RecordBatch, ...]:
+        return ()
 
     def read(self, offset: int, _max_bytes: int, end: int) -> list[RecordBatch]:
         return [each for each in self.batches if offset <= each.last_offset < end]

@@ -15,12 +15,14 @@ from kafkasim.scenarios.judging.invariants.final import (
     check_log,
     check_producer_state,
 )
+from kafkasim.scenarios.judging.invariants.online import Invariants
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.sim.world import EPOCH_US
 from tests.model.storage_support import batch, make_log
 from tests.model.test_storage_transactions import end, send
 from tests.scenarios.fact_makers import FakeLog, FakeTrace, appended, final
 from tests.scenarios.fact_makers import batch as traced
+from tests.scenarios.test_invariants import LIMITS
 
 
 @pytest.fixture
@@ -146,3 +148,45 @@ def test_a_marker_tells_a_log_of_its_producer() -> None:
     marker = {"transactional": True, "control": True}
     assert sequence_gap(1.9, **marker) == 1
     assert sequence_gap(2.0, **marker) == 0
+
+
+REBUILT = (facts.Truncated("t", 0, 1, 9, 5), facts.LogLoaded("t", 0, 0, 5, 5, False))
+
+
+@pytest.mark.parametrize("rebuilt", REBUILT, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_log_knows_its_producers_as_soon_as_it_is_truncated_or_loaded(
+    log: UnifiedLog, rebuilt: Any, whole: bool
+) -> None:
+    """A retry may reach it long before the end of the run: a batch that was cut off is in its
+    state, so it would answer as to a duplicate (KAFKA-6683)."""
+    trace = FakeTrace()
+    invariants = Invariants(trace, lambda *_: log, lambda *_: "", lambda _: False, LIMITS)
+    if not whole:
+        log.producers.entries[3].batches.append((1, 1, 7, 0, 0))
+    trace.record([("broker-1", rebuilt)])
+    assert [each.invariant for each in invariants.violations] == ([] if whole else ["PIDSTATE"])
+
+
+def test_a_log_that_knew_nobody_reads_no_producer_again_when_it_is_truncated(
+    log: UnifiedLog,
+) -> None:
+    """Its producers had expired, and a marker was cut off: this producer's transaction is open
+    again, and the last stable offset is behind it. A log that has any producer, or is not
+    truncated, or too early, has no such reason."""
+
+    def broken(latest_ms: int, truncated: bool) -> bool:
+        rows: list[str] = []
+        cluster: Any = SimpleNamespace(violated=lambda *row: rows.append(row[0]))
+        check_producer_state(cluster, 1, 1, "broker-1", ("t", 0), log, latest_ms, truncated)
+        return bool(rows)
+
+    log.producers.expiration_ms = 5000
+    kept = log.producers.entries.pop(3)
+    log.producers.entries.clear()
+    log.transactions.first_unstable_offset = 1 << 60
+    assert [broken(4999, True), broken(1 << 60, True), broken(1 << 60, False)] == [
+        True, False, True,
+    ]  # fmt: skip
+    log.producers.entries[3] = kept
+    assert broken(1 << 60, True)

@@ -245,22 +245,21 @@ def check_producer_state(
     key: tuple[str, int],
     log: Any,
     latest_ms: int,
+    truncated: bool = False,
 ) -> None:
     """PIDSTATE: the log's state of each producer is what a replay of its batches gives.
 
     That is epoch, last sequence and open transaction. If all agree, so must the last stable offset.
     A transaction that began below the log start is not judged, nor a producer that the log may have
     forgotten (producer.id.expiration.ms) by ``latest_ms``, the latest wall clock of its broker.
+    A log that is ``truncated`` when it has forgotten all producers reads none again, so it may lack
+    one whose marker was cut off, and its last stable offset is behind that transaction
+    (UnifiedLog.rebuildProducerState, isEmptyBeforeTruncation).
     """
     replayed, lowest, highest = _replay(log)
-    entries = log.producers.entries
-    whole = True
+    entries, whole = log.producers.entries, True
     for producer, state in replayed.items():
-        entry = entries.get(producer)
-        held: tuple[int, ...] | None = None
-        if entry is not None:
-            held = (entry.epoch, entry.batches[-1][1] if entry.batches else -1,
-                    entry.txn_first_offset)  # fmt: skip
+        held = _held(entries.get(producer))
         given = (state.epoch, state.sequence, state.open)
         if held is not None:
             below = 0 <= held[2] < log.log_start_offset
@@ -270,7 +269,11 @@ def check_producer_state(
                 held[1] if state.sequence is None else state.sequence,
                 held[2] if below else state.open,
             )
-        if held != given and not _may_forget(log, latest_ms, held, state):
+        if held == given:
+            continue
+        if _may_forget(log, latest_ms, held, state, truncated and not entries):
+            whole = whole and state.open < 0  # the last stable offset passes what was forgotten
+        else:
             whole = False
             cluster.violated(
                 "PIDSTATE", seq, t, key,
@@ -286,14 +289,28 @@ def check_producer_state(
         )  # fmt: skip
 
 
-def _may_forget(log: Any, latest_ms: int, held: tuple[int, ...] | None, state: _Replay) -> bool:
+def _held(entry: Any) -> tuple[int, ...] | None:
+    """Return the epoch, last sequence and start of the open transaction of a log's producer."""
+    if entry is None:
+        return None
+    return (entry.epoch, entry.batches[-1][1] if entry.batches else -1, entry.txn_first_offset)
+
+
+def _may_forget(
+    log: Any,
+    latest_ms: int,
+    held: tuple[int, ...] | None,
+    state: _Replay,
+    emptied: bool = False,
+) -> bool:
     """Return whether a log may have forgotten a producer, or all but its markers.
 
     It forgets whose last batch or marker is producer.id.expiration.ms old; if markers came after
     that, they alone tell of the producer, and its last data is as old. A producer with an open
-    transaction is not forgotten (ProducerStateManager.isProducerExpired).
+    transaction is not forgotten (ProducerStateManager.isProducerExpired), unless its marker has
+    been cut off since and the log knew nobody then (``emptied``).
     """
-    if state.open >= 0:
+    if state.open >= 0 and not emptied:
         return False
     heard_ms = state.heard_ms
     if held == (state.epoch, -1, -1) and state.last is not None:

@@ -70,6 +70,8 @@ class Invariants:
         consumer_groups = ConsumerGroups(self.cluster, limits)
         self._groups = Groups(self.cluster, limits, consumer_groups.has)
         trace.subscribe(facts.FinalReplica, self._on_final)
+        trace.subscribe(facts.Truncated, self._on_rebuilt)
+        trace.subscribe(facts.LogLoaded, self._on_rebuilt)
 
     @property
     def violations(self) -> list[Violation]:
@@ -96,8 +98,24 @@ class Invariants:
 
     def _on_final(self, seq: int, t_us: int, node: str, fact: facts.FinalReplica) -> None:
         check_log(self.cluster, seq, t_us, node, fact, self._first_appends)
+        self._check_producers(seq, t_us, node, fact)
+
+    def _on_rebuilt(
+        self, seq: int, t_us: int, node: str, fact: facts.Truncated | facts.LogLoaded
+    ) -> None:
+        """A log that has taken its producers from a snapshot answers retries with them at once."""
+        self._check_producers(seq, t_us, node, fact)
+
+    def _check_producers(
+        self,
+        seq: int,
+        t_us: int,
+        node: str,
+        fact: facts.FinalReplica | facts.Truncated | facts.LogLoaded,
+    ) -> None:
         log = self.cluster.view(node, fact.topic_id, fact.partition)
         if log is not None:
             key = (fact.topic_id, fact.partition)
             latest_ms = self._clocks.latest_ms(node, t_us)
-            check_producer_state(self.cluster, seq, t_us, node, key, log, latest_ms)
+            cut = isinstance(fact, facts.Truncated)
+            check_producer_state(self.cluster, seq, t_us, node, key, log, latest_ms, cut)

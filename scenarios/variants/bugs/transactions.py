@@ -161,7 +161,7 @@ TRANSACTIONS: tuple[Variant, ...] = (
     ),
     Variant(
         "B57-state-before-append", "KAFKA-6683", (CountsBeforeAppend,),
-        "ORDER", "B57-state-before-append",
+        "PIDSTATE", "B57-state-before-append",
         "A retried batch that is not in the log is no duplicate.",
     ),
     Variant(
