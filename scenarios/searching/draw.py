@@ -11,7 +11,8 @@ Some replies that are late are lost with their connection. In ZooKeeper mode som
 consumers. Some groups subscribe by patterns, or change their protocol while they run. Some
 timers and buffers are lowered until a run gets beyond them (clients/limits.py). In half of the
 seeds something happens to clients and coordinators as well (clients/meeting.py), and in some a
-producer waits longer than it is willing to (clients/patience.py).
+producer waits longer than it is willing to (clients/patience.py). A few seeds are quiet for a
+minute, and then a group rebalances.
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -55,6 +56,7 @@ from kafkasim.scenarios.searching.draw_workload import (
     old_consumers,
     patterns,
     permitted,
+    quiet_groups,
     rack_readers,
     workloads,
 )
@@ -93,6 +95,7 @@ def draw(seed: int) -> dict[str, Any]:
     compaction(random.Random(f"swarm/{seed}/compaction"), data)
     tables(random.Random(f"swarm/{seed}/tables"), data)
     patience(random.Random(f"swarm/{seed}/patience"), data, mode_of(seed))
+    quiet_groups(random.Random(f"swarm/{seed}/quiet"), data)
     return data
 
 

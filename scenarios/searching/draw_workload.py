@@ -316,3 +316,48 @@ def _to_classic(rng: random.Random, group: dict[str, Any]) -> dict[str, Any]:
         ),
     }
     return {"config": settings, "remove": ["group.remote.assignor"]}
+
+
+QUIET = 0.06
+"""The share of seeds whose groups are quiet for longer than offsets.retention.minutes."""
+
+
+def quiet_groups(rng: random.Random, data: dict[str, Any]) -> None:
+    """Let groups have nothing to read for longer than the shortest retention of offsets, a minute.
+
+    Meanwhile they keep their members, so nothing of theirs may expire (KIP-211). Then a member
+    comes, one gets stuck, or one is away before it has committed again, and the group rebalances
+    while coordinators look for expired offsets. A minute in which nothing happens costs little.
+    Nemeses would fill it, and are left out.
+    """
+    deployed = [each.get("group") for each in data.get("operations", ())]
+    groups = [
+        each
+        for each in data["workload"]
+        if each["kind"] == "consumer-group"
+        and "protocol" not in each
+        and each["group"] not in deployed
+    ]
+    if rng.random() >= QUIET or not groups or data["expect"].keys() & {"never", "in-time"}:
+        return
+    config = data["cluster"]["config"]
+    config["offsets.retention.minutes"] = 1
+    config["offsets.retention.check.interval.ms"] = rng.choice((200, 1000))
+    data["faults"] = [each for each in data["faults"] if each["kind"] != "nemesis"]
+    for each in data["workload"]:
+        if each["kind"] == "producer":
+            each["stop"] = f"{rng.randrange(5000, 9000)}ms"
+    last = rng.randrange(66_000, 75_000)
+    data["duration"] = f"{last + 8000}ms"
+    group = rng.choice(groups)
+    if rng.random() < 0.5:
+        group["stuck-at"], group["stuck-for"] = f"{last - 300}ms", f"{rng.choice((1, 4))}s"
+    if rng.random() < 0.7:
+        away = {"kind": rng.choice(("crash", "gc-pause", "isolate")), "node": "any-consumer"}
+        away |= {"at": f"{last + rng.randrange(100, 2000)}ms", "for": f"{rng.choice((2, 5))}s"}
+        data["faults"].append(away)
+    member = {**group, "count": 1, "config": dict(group["config"]), "start": f"{last}ms"}
+    for name in ("stuck-at", "stuck-for"):
+        member.pop(name, None)
+    member["config"].pop("group.instance.id", None)
+    data["workload"].append(member)

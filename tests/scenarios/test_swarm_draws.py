@@ -10,7 +10,7 @@ import pytest
 
 from kafkasim.scenarios.language.spec import parse
 from kafkasim.scenarios.searching import draw as drawing
-from kafkasim.scenarios.searching import draw_cluster, draw_transactions
+from kafkasim.scenarios.searching import draw_cluster, draw_transactions, draw_workload
 from kafkasim.scenarios.searching.chains import chain
 from kafkasim.scenarios.searching.chains import phases as server_phases
 from kafkasim.scenarios.searching.chains.disturbances import DISTURBANCES
@@ -267,6 +267,7 @@ def test_a_second_process_of_one_instance_id_needs_no_permission() -> None:
 def test_a_hop_is_late_for_about_as_long_as_its_producer_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(draw_workload, "QUIET", 0)  # its faults come behind
     monkeypatch.setattr(patience, "PATIENCE", 0)
     before = [draw(seed) for seed in range(120)]
     monkeypatch.setattr(patience, "PATIENCE", 1)

@@ -5,7 +5,9 @@ replication, the answer; for a transaction the markers follow. What is late ther
 before anybody gives up. Here it is late for a part or a small multiple of delivery.timeout.ms, or
 of the time after which a coordinator is replaced. So what a sender has given up arrives later, or
 never, and what it decides meanwhile (to raise its epoch, to abort, to send the next batch) meets
-requests of its that are still under way. Often that is at its beginning, when no broker knows it.
+requests of its that are still under way. A second hop is late, too: at about that time, or from the
+moment on at which it gives up, so that it decides without the answers of the other brokers. Often
+that is at its beginning, when no broker knows it.
 """
 
 from __future__ import annotations
@@ -15,13 +17,17 @@ from typing import Any
 
 from kafkasim.scenarios.searching.chains.anchor import Anchor
 from kafkasim.scenarios.searching.clients.cast import Cast
+from kafkasim.scenarios.searching.clients.limits import forgotten_producers
 from kafkasim.scenarios.searching.shapes.focus import ms
 
-PATIENCE = 0.3
+PATIENCE = 0.45
 """The share of seeds in which a hop of a producer's requests is late for that long."""
 
 AT_ITS_BEGINNING = 0.5
 """The share of these seeds whose producer starts while the hop is late, or shortly before."""
+
+WHEN_GIVEN_UP = 0.4
+"""The share of second hops that are late from the moment at which the sender gives a batch up."""
 
 OF_PRODUCERS = (("Produce", "request"), ("Produce", "response"))
 """Hops at the producer; it waits longest for them."""
@@ -41,10 +47,10 @@ def patience(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     waits = _hurry(rng, producer)
     anchor = _begins(rng, producer)
     transactional = "transactional-id" in producer
-    if transactional and rng.random() < 0.2:
+    if transactional and rng.random() < 0.25:
         _deposed_coordinator(cast, anchor)
         return
-    one, other = rng.sample(cast.brokers, 2)
+    one, *others = rng.sample(cast.brokers, len(cast.brokers))
     node = rng.choice(cast.hosts(producer))
     lasts = waits * rng.uniform(0.5, 3.0)
     if transactional and rng.random() < 0.7:
@@ -53,9 +59,13 @@ def patience(rng: random.Random, data: dict[str, Any], mode: str) -> None:
     else:
         hop = _hop(rng, node, one)
     _late(cast, anchor, 0.0, lasts, hop)
-    if rng.random() < 0.6:
+    if rng.random() < WHEN_GIVEN_UP:
+        given_up = Anchor(0.1, {"fact": "SendFailed", "count": rng.randrange(1, 7)})
+        _late(cast, given_up, 0.0, max(300.0, waits * rng.uniform(0.3, 1.5)),
+              _hop(rng, node, *others))  # fmt: skip
+    elif rng.random() < 0.6:
         begins = waits * rng.uniform(0.3, 1.1)
-        _late(cast, anchor, begins, max(300.0, cast.near()), _hop(rng, node, other))
+        _late(cast, anchor, begins, max(300.0, cast.near()), _hop(rng, node, others[0]))
 
 
 def _hurry(rng: random.Random, producer: dict[str, Any]) -> float:
@@ -82,12 +92,12 @@ def _begins(rng: random.Random, producer: dict[str, Any]) -> Anchor:
     return Anchor(max(1.0, start + rng.choice((-100.0, 5.0, 20.0, 100.0, 300.0))))
 
 
-def _hop(rng: random.Random, node: str, broker: str) -> dict[str, Any]:
-    """Draw a hop between a producer and a broker, or that broker and its followers."""
+def _hop(rng: random.Random, node: str, *brokers: str) -> dict[str, Any]:
+    """Draw a hop between a producer and brokers, or the first of these and its followers."""
     if rng.random() < 0.2:
-        return {"node": broker, "api": "FetchFollower", "direction": "request"}
+        return {"node": brokers[0], "api": "FetchFollower", "direction": "request"}
     api, direction = rng.choice(OF_PRODUCERS)
-    return {"node": node, "peers": [broker], "api": api, "direction": direction}
+    return {"node": node, "peers": list(brokers), "api": api, "direction": direction}
 
 
 def _late(cast: Cast, anchor: Anchor, delay: float, lasts: float, hop: dict[str, Any]) -> None:
@@ -105,8 +115,13 @@ def _late(cast: Cast, anchor: Anchor, delay: float, lasts: float, hop: dict[str,
 
 
 def _deposed_coordinator(cast: Cast, anchor: Anchor) -> None:
-    """A coordinator's markers are under way while it is away for long enough to be replaced."""
+    """A coordinator's markers are under way while it is away for long enough to be replaced.
+
+    What they meet is up to what the log knows of the producer by then, so logs often forget soon.
+    """
     rng, config = cast.rng, cast.data["cluster"]["config"]
+    if rng.random() < 0.5:
+        forgotten_producers(rng, cast.data)
     session = config.get("broker.session.timeout.ms", 9000)
     if cast.mode == "zookeeper":
         session = config.get("zookeeper.session.timeout.ms", 18_000)
