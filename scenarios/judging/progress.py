@@ -121,10 +121,11 @@ class Progress:
         """Return why Kafka would not reach what is missing either, or "".
 
         ``waits`` explains lines that wait for what nobody will do, by ``transactions/liveness``: a
-        transaction that nobody will end (``standstill.py``), a partition that nobody leads
-        (``leaderless.py``), partitions that a static leader has not found (``static_leader.py``), a
-        rebalance that was forgotten (``downgrade.py``), a quorum without a majority of its voters
-        (``lost_voters.py``). Three other situations of Kafka last until an operator acts:
+        transaction that nobody will end (``standstill.py``), partitions that a static leader has
+        not found (``static_leader.py``), a rebalance that was forgotten (``downgrade.py``), and in
+        ``controllers``: a partition that nobody leads (``leaderless.py``), a quorum without a
+        majority of its voters (``lost_voters.py``), a broker that has given up its registration
+        (``registrations.py``). Three other situations of Kafka last until an operator acts:
 
         - A follower has failed (``failed_replicas.py``); ``excuse`` names the partition's loss.
         - A broker was registered, late, by its own dead predecessor. Its heartbeats get

@@ -38,10 +38,12 @@ from kafkasim.scenarios.judging.readers.outside.results import StoredResults
 from kafkasim.scenarios.judging.readers.overtaken import LostToRetention
 from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.readers.resets import NeedlessResets
+from kafkasim.scenarios.judging.source import Waits
 from kafkasim.scenarios.judging.transactions.judge import Transactions
+from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import Leaderless
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
+from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
 from kafkasim.scenarios.judging.transactions.liveness.downgrade import Downgrades
-from kafkasim.scenarios.judging.transactions.liveness.leaderless import Leaderless
-from kafkasim.scenarios.judging.transactions.liveness.lost_voters import LostVoters
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from kafkasim.scenarios.judging.transactions.liveness.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
@@ -258,11 +260,10 @@ class ScenarioRun:
         rules = self.cluster.settings.broker_rules(node).group
         return rules.skips_assignment_of_returning_leader()
 
-    def _waits(
-        self,
-    ) -> tuple[Standstill | Leaderless | StaticLeaders | Downgrades | LostVoters, ...]:
+    def _waits(self) -> tuple[Waits, ...]:
         """Return the judges that know why a line of a stalled run stays missing."""
         clients = self.cluster.clients
+        registrations = Registrations(self.trace, self.faults.broker_limits.registration_us)
         return (
             Standstill(self.trace, self.invariants.losses, self.progress.positions),
             Leaderless(
@@ -270,7 +271,8 @@ class ScenarioRun:
             ),
             StaticLeaders(self.trace, self._tells_static_leader),
             Downgrades(self.trace),
-            LostVoters(self.trace, self.cluster.hosts),
+            LostVoters(self.trace, self.cluster.hosts, registrations),
+            registrations,
         )
 
     def _why_it_waits(self, line: str) -> str:

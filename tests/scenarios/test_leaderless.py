@@ -7,7 +7,7 @@ import pytest
 from kafkasim.model import facts
 from kafkasim.model.coordinator.hashing import partition_for
 from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.leaderless import (
+from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless import (
     CLEARED_ELR,
     LOST_ANSWER,
     Leaderless,
@@ -151,6 +151,22 @@ def test_a_client_waits_for_a_marker_that_nobody_can_write() -> None:
         assert _excuse(rows, busy) == _excuse(rows, reads) == excuse
         assert _excuse(rows, SENDS) == _excuse(rows, reads.replace("r-1", "r-2")) == ""
         assert _excuse([*LOST, _transaction("shop", state, where)], SENDS) == excuse
+
+
+def test_a_decision_may_be_known_to_the_next_coordinator_only() -> None:
+    states = ("broker-2", facts.TopicCreated(1, "D", "__transaction_state", PARTITIONS, 3, 1))
+    opened = [states, *LOST, _transaction("shop", "Ongoing", "orders-0")]
+    asks: Row = ("producer-1", facts.TransactionEnding("shop", 0, False))
+    home = partition_for("shop", PARTITIONS)
+    loads, unloads, another = (
+        ("broker-2", facts.TransactionsLoaded(number, 3, loaded))
+        for number, loaded in ((home, True), (home, False), (home + 1, True))
+    )
+    assert _excuse([*opened, asks, loads], SENDS) == CLEARED_ELR
+    for rows in ([asks], [loads], [loads, asks], [asks, unloads], [asks, another]):
+        assert _excuse([*opened, *rows], SENDS) == ""
+    completed = _transaction("shop", "CompleteAbort", "orders-0")
+    assert _excuse([*opened, asks, loads, completed], SENDS) == ""
 
 
 def _transaction(transactional_id: str, state: str, where: str) -> Row:

@@ -6,7 +6,13 @@ import pytest
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.progress import Progress
-from kafkasim.scenarios.judging.transactions.liveness.lost_voters import LOST, LostVoters
+from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import (
+    LOST,
+    LostVoters,
+)
+from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import (
+    Registrations,
+)
 from tests.scenarios.fact_makers import FakeTrace, Row
 
 HOSTS = {3001: "controller-1", 3002: "controller-2", 3004: "controller-4"}
@@ -30,7 +36,7 @@ TWO, COMMITTED = _voters(9, v3001="", v3004="D"), _committed(9)
 
 def _excuse(rows: list[Row], *lines: str) -> str:
     trace = FakeTrace()
-    judge = LostVoters(trace, HOSTS)
+    judge = LostVoters(trace, HOSTS, Registrations(trace, 60_000_000))
     trace.record(rows)
     return Progress(trace).stall_excuse(list(lines), lambda _: "", judge.excuse)
 
@@ -75,3 +81,21 @@ def test_a_set_that_is_not_committed_may_come_to_count_or_not() -> None:
     assert _excuse([three, two, _committed(9), REPLACED], SHORT) == LOST
     alone = _voters(12, v3001="")
     assert _excuse([two, _committed(9), REPLACED, alone], SHORT) == ""
+
+
+def test_a_broker_that_cannot_register_without_a_majority_stays_down() -> None:
+    """Its session of 9 s may end, and its next attempt come, 18 s after the last election."""
+    limit = ("broker-2", facts.TimeLimit("broker.session.timeout.ms", 9_000_000))
+    starts: list[Row] = [limit, ("broker-2", facts.HostStarted(1))]
+    ends: Row = ("broker-2", facts.HostStopped("halt"))
+    before, later, rest = (("", 17), ("", 19), ("", 60))
+    down = "broker-2 is down"
+    assert _excuse([TWO, COMMITTED, *starts, before, REPLACED, rest, ends], down) == LOST
+    assert _excuse([TWO, COMMITTED, *starts, later, REPLACED, rest, ends], down) == ""
+    assert (
+        _excuse([TWO, COMMITTED, *starts, before, REPLACED, rest, ends], "broker-3 is down") == ""
+    )
+    assert _excuse([TWO, COMMITTED, *starts, before, rest, ends], down) == ""
+    assert _excuse([TWO, COMMITTED, *starts, before, REPLACED, before, ends], down) == ""
+    crashes = ("broker-2", facts.HostStopped("crash"))
+    assert _excuse([TWO, COMMITTED, *starts, before, REPLACED, rest, crashes], down) == ""

@@ -22,7 +22,8 @@ Of a partition whose ELR was cleared also, as metadata names it and it may have 
 
 - a group that has not read them, and whoever waits for the end of a transaction there;
 - a client whose transaction is decided (Prepare*) and lacks that partition's marker. Its next one
-  gets CONCURRENT_TRANSACTIONS (TransactionCoordinator.handleAddPartitionsToTransaction).
+  gets CONCURRENT_TRANSACTIONS (TransactionCoordinator.handleAddPartitionsToTransaction). The
+  decision may have become committed under the next coordinator only, which loads it.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Leaderless:
         self._leaderless: dict[PartitionKey, str] = {}  # why nobody leads it
         self._epochs: dict[PartitionKey, int] = {}  # the partition epoch of the last change
         self._configured: dict[str, tuple[str, int]] = {}  # resource -> its last new minimum
+        self._open: dict[str, tuple[str, ...]] = {}  # transactional id -> partitions, if Ongoing
+        self._ending: dict[str, None] = {}  # transactional ids that are open and asked to end
         self._decided: dict[str, tuple[str, ...]] = {}  # transactional id -> without a marker
         trace.subscribe(facts.TopicCreated, self._on_topic)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
@@ -72,6 +75,8 @@ class Leaderless:
         trace.subscribe(facts.ZooKeeperConnection, self._on_connection)
         trace.subscribe(facts.StateChangeFailed, self._on_failed)
         trace.subscribe(facts.TransactionState, self._on_transaction)
+        trace.subscribe(facts.TransactionEnding, self._on_ending)
+        trace.subscribe(facts.TransactionsLoaded, self._on_loaded)
 
     def excuse(self, line: str) -> str:
         """Return why Kafka would miss for ever what a line of a stalled run tells of, or ""."""
@@ -158,3 +163,16 @@ class Leaderless:
     def _on_transaction(self, _seq: int, _t: int, _n: str, fact: facts.TransactionState) -> None:
         decided = fact.state in ("PrepareCommit", "PrepareAbort")
         self._decided[fact.transactional_id] = fact.assignment if decided else ()
+        self._open[fact.transactional_id] = fact.assignment if fact.state == "Ongoing" else ()
+        self._ending.pop(fact.transactional_id, None)
+
+    def _on_ending(self, _seq: int, _t: int, _n: str, fact: facts.TransactionEnding) -> None:
+        if self._open.get(fact.transactional_id):
+            self._ending[fact.transactional_id] = None
+
+    def _on_loaded(self, _seq: int, _t: int, _n: str, fact: facts.TransactionsLoaded) -> None:
+        """Take it that the coordinator found the decision that its predecessor wrote."""
+        for each in self._ending if fact.loaded else ():
+            home = coordinator_partition("__transaction_state", each, self._topics)
+            if home[1] == fact.partition:
+                self._decided[each] = self._open[each]

@@ -1,0 +1,1 @@
+"""Standstills of what controllers decide: leaders, ISRs and registrations."""
