@@ -121,8 +121,9 @@ class Progress:
         """Return why Kafka would not reach what is missing either, or "".
 
         ``waits`` explains lines that wait for what nobody will do, by ``transactions/liveness``: a
-        transaction that nobody will end (``standstill.py``), partitions that a static leader has
-        not found (``static_leader.py``), a rebalance that was forgotten (``downgrade.py``), and in
+        transaction that nobody will end (``standstill.py``), sequences that a leader has forgotten
+        (``forgotten_sequences.py``), partitions that a static leader has not found
+        (``static_leader.py``), a rebalance that was forgotten (``downgrade.py``), and in
         ``controllers``: a partition that nobody leads (``leaderless.py``), a quorum without a
         majority of its voters (``lost_voters.py``), a broker that has given up its registration
         (``registrations.py``). Three other situations of Kafka last until an operator acts:

@@ -76,6 +76,7 @@ class BrokerLimits:
     shutdown_retries: int = 3  # controlled.shutdown.max.retries
     shutdown_backoff_us: int = 5_000_000  # controlled.shutdown.retry.backoff.ms
     registration_us: int = 60_000_000  # initial.broker.registration.timeout.ms
+    producer_us: int = 86_400_000_000  # producer.id.expiration.ms
 
 
 Handler = Callable[[int, int, str, Any], None]

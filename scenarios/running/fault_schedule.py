@@ -43,6 +43,7 @@ class FaultSchedule:
             properties.controlled_shutdown_max_retries,
             properties.controlled_shutdown_retry_backoff_ms * 1000,
             properties.initial_broker_registration_timeout_ms * 1000,
+            properties.producer_id_expiration_ms * 1000,
         )
         self.operations = Operations(
             world, trace, cluster=cluster, progress=progress, budget=self.budget,

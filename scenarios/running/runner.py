@@ -44,6 +44,7 @@ from kafkasim.scenarios.judging.transactions.liveness.controllers.leaderless imp
 from kafkasim.scenarios.judging.transactions.liveness.controllers.lost_voters import LostVoters
 from kafkasim.scenarios.judging.transactions.liveness.controllers.registrations import Registrations
 from kafkasim.scenarios.judging.transactions.liveness.downgrade import Downgrades
+from kafkasim.scenarios.judging.transactions.liveness.forgotten_sequences import ForgottenSequences
 from kafkasim.scenarios.judging.transactions.liveness.standstill import Standstill
 from kafkasim.scenarios.judging.transactions.liveness.static_leader import StaticLeaders
 from kafkasim.scenarios.judging.transactions.liveness.under_way import UnderWay
@@ -271,6 +272,9 @@ class ScenarioRun:
             ),
             StaticLeaders(self.trace, self._tells_static_leader),
             Downgrades(self.trace),
+            ForgottenSequences(
+                self.trace, self.faults.broker_limits.producer_us, self.progress.positions
+            ),
             LostVoters(self.trace, self.cluster.hosts, registrations),
             registrations,
         )
