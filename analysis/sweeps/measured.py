@@ -88,8 +88,9 @@ PROBABLE = (
     "offset-regression", "reordered-commit", "skipped-by-commit", "lost-to-retention",
     "needless-reset", "lost-deletion", "double-owner", "application-failed", "aborted-read",
     "precommitted-read",
-    "torn-transaction", "hanging-transaction", "zombie-producer", "lost-output", "duplicate-output",
-    "audit-missing", "audit-surplus", "lost-result", "duplicate-result", "no-progress", "crash",
+    "torn-transaction", "hanging-transaction", "zombie-producer", "needless-epoch", "lost-output",
+    "duplicate-output", "audit-missing", "audit-surplus", "lost-result", "duplicate-result",
+    "no-progress", "crash",
 )  # fmt: skip
 """Of what a sweep gives the probability: anomalies, a cluster that does not recover, a crash."""
 

@@ -91,6 +91,7 @@ DELIVERY: Mapping[str, OfFinding] = {
     "torn-transaction": transactions.torn,
     "hanging-transaction": transactions.hanging,
     "zombie-producer": transactions.zombie,
+    "needless-epoch": transactions.needless_epoch,
     "lost-output": transactions.lost_output,
     "duplicate-output": transactions.duplicate_output,
 }

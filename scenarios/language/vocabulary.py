@@ -87,6 +87,7 @@ ANOMALIES: tuple[str, ...] = (
     "torn-transaction",
     "hanging-transaction",
     "zombie-producer",
+    "needless-epoch",
     "lost-output",
     "duplicate-output",
     "audit-missing",

@@ -49,6 +49,17 @@ def initialized(epoch: int = 0) -> Rows:
     return [("broker-2", fact)]
 
 
+def told(epoch: int, reason: str, coordinator: int = 1, pid: int = 7) -> Rows:
+    """A coordinator tells a record of the id; what was told last decides about its epoch."""
+    state = "Empty" if reason == "init" else "PrepareAbort"
+    fact = facts.TransactionState(TID, pid, epoch, "Ongoing", state, (), 60000, coordinator, reason)
+    return [("broker-2", fact)]
+
+
+def loaded() -> Rows:
+    return [("broker-2", facts.TransactionsLoaded(0, 1, loaded=True))]
+
+
 def completed() -> Rows:
     fact = facts.TransactionState(
         TID, 7, 0, "PrepareCommit", "CompleteCommit", (), 60000, 1, "markers"
@@ -180,6 +191,18 @@ STORIES: dict[str, tuple[Rows, dict[str, int]]] = {
     "a commit that was asked for before the successor began": (
         [*OPEN, *ending(True), *decided(), *begun(0, 1, "producer-2"), *ended("committed"),
          *marker(2, True), *LOG], {}),
+    "a fence that failed before raises the epoch once": (
+        [*OPEN, *told(0, "init"), *told(2, "fence"), *told(3, "init"), *told(5, "timeout"),
+         *ending(False), *ended("aborted"), *marker(2, False), *LOG], {}),
+    "each attempt of a fence raised the epoch": (
+        [*OPEN, *told(0, "init"), *told(3, "timeout"), *told(4, "init"), *told(7, "fence"),
+         *ending(False), *ended("aborted"), *marker(2, False), *LOG], {"needless-epoch": 2}),
+    "an epoch is left out by InitProducerId, and raised by a partition": (
+        [*OPEN, *told(0, "init"), *told(2, "init"), *told(3, "add"), *ending(False),
+         *ended("aborted"), *marker(2, False), *LOG], {"needless-epoch": 2}),
+    "what a coordinator loads may hold epochs that nobody told": (
+        [*OPEN, *told(0, "init"), *loaded(), *told(3, "init"), *told(7, "init", coordinator=2),
+         *told(0, "init", pid=8), *ending(False), *ended("aborted"), *marker(2, False), *LOG], {}),
     "each input has an output": (
         [*INPUT, *appended(0, 100, pid=-1, topic=OUT), *INPUT_LOG,
          *final((0, (100,), -1), topic=OUT)], {}),

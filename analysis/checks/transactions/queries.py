@@ -152,6 +152,32 @@ ZOMBIE = offending(
     place=about(shown=AT_END, spots="spots"),
 )
 
+NEEDLESS_EPOCH = offending(
+    # What a coordinator has told of an id since it loaded it. Its epoch rises by one with
+    # InitProducerId, with the end of a transaction under transaction.version 2, and once with a
+    # fence, however often the record of the fence failed (KAFKA-9666).
+    """
+    SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq, node,
+           transactional_id, known, producer_epoch, reason
+    FROM (
+        SELECT *, lag(producer_epoch) OVER (
+                   PARTITION BY run, node, loads, transactional_id, coordinator_epoch, producer_id
+                   ORDER BY seq) AS known
+        FROM (
+            SELECT *, count_if(transactional_id IS NULL) OVER (
+                       PARTITION BY run, node ORDER BY seq) AS loads
+            FROM (SELECT run, node, seq, transactional_id, coordinator_epoch, producer_id,
+                         producer_epoch, reason FROM TransactionState
+                  UNION ALL
+                  SELECT run, node, seq, NULL, NULL, NULL, NULL, NULL FROM TransactionsLoaded))
+        WHERE transactional_id IS NOT NULL)
+    WHERE producer_epoch - known > CASE WHEN reason IN ('init', 'end') THEN 1
+                                        WHEN reason IN ('fence', 'timeout') THEN 2 ELSE 0 END""",
+    "'needless-epoch'",
+    "'%s raised the epoch of %s from %d to %d (%s)', node, transactional_id, known,"
+    " producer_epoch, reason",
+)
+
 _RESTS_ON = f"""
     written_at AS (
         SELECT run, group, record_id, topic_id, partition, seq, base_offset + place AS offset

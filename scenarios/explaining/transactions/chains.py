@@ -65,6 +65,16 @@ def zombie(facts: Facts, _key: Key, found: Found) -> Chain:
     return chain
 
 
+def needless_epoch(facts: Facts, _key: Key, found: Found) -> Chain:
+    """Return what the coordinator told of an id before its epoch rose by too much."""
+    chain = Chain()
+    raised = facts.row(found["seq"])
+    mine = {"transactional_id": raised["transactional_id"]}
+    chain.add(*facts.rows(["TransactionState"], before=raised["seq"], **mine)[-3:], raised)
+    chain.turns(raised, "the epoch rose by more than one fence and one end of a transaction take")
+    return chain
+
+
 def lost_output(facts: Facts, key: Key, found: Found) -> Chain:
     """Return how a group committed past an input that it had written no output for."""
     chain = Chain()

@@ -25,6 +25,14 @@ DECIDED = ("PrepareCommit", "CompleteCommit")
 """States of a coordinator in which a transaction is committed for good."""
 
 
+RISES = {"init": 1, "end": 1, "fence": 2, "timeout": 2}
+"""By how much the reason of a record may raise the epoch of its producer id, at most.
+
+InitProducerId gives the next epoch. The end of a transaction takes one under transaction.version 2
+(KIP-890). A fence takes one more, however often its record failed before (KAFKA-9666).
+"""
+
+
 @dataclass(slots=True)
 class _Read:
     """A record of a transaction that a read_committed member got."""
@@ -67,6 +75,9 @@ class Transactions:
         self._decided: dict[str, int] = {}  # transactional id -> the row of its last commit
         self._told: dict[str, list[tuple[int, str]]] = {}  # id -> its states, with their rows
         self._epochs: dict[tuple[str, int, int], int] = {}  # (id, producer id, epoch) -> first row
+        # By coordinator, and then by id: its epoch as coordinator, the producer id and epoch told.
+        self._held: dict[str, dict[str, tuple[int, int, int]]] = {}
+        self._needless: list[tuple[int, str]] = []  # rows with an epoch too high, and what it was
         self._loaded = -1  # the last row in which a coordinator began with the log of another
         self._reads: list[_Read] = []
         self._committed: dict[tuple[str, str, int], int] = {}  # the highest offset of a group
@@ -79,8 +90,10 @@ class Transactions:
 
     def finish(self) -> list[Anomaly]:
         """Return the anomalies, sorted by name and partition."""
-        if not self._ledger.transactions and not self._outputs.processors:
+        if not (self._ledger.transactions or self._outputs.processors or self._needless):
             return []
+        for row, what in self._needless:
+            self._note("needless-epoch", ("", -1), what, -1, -1, seq=row)
         self._judge_reads()
         self._judge_owners()
         visible = self._judge_logs()
@@ -108,15 +121,28 @@ class Transactions:
             self._trace.subscribe(facts.Polled, self._on_polled)
         self._committed_readers[node, fact.group] = None
 
-    def _on_state(self, seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:
+    def _on_state(self, seq: int, _t: int, node: str, fact: facts.TransactionState) -> None:
+        self._check_epoch(seq, node, fact)
         if fact.state in DECIDED:
             self._decided[fact.transactional_id] = seq
         self._told.setdefault(fact.transactional_id, []).append((seq, fact.state))
         producer = (fact.transactional_id, fact.producer_id, fact.producer_epoch)
         self._epochs.setdefault(producer, seq)
 
-    def _on_loaded(self, seq: int, _t: int, _node: str, fact: facts.TransactionsLoaded) -> None:
-        """Reckon with decisions that a coordinator finds in the log, and does not tell again."""
+    def _check_epoch(self, seq: int, node: str, fact: facts.TransactionState) -> None:
+        """An epoch rises no faster than Kafka raises it: a producer id has 32767 of them."""
+        held = self._held.setdefault(node, {})
+        known = (fact.coordinator_epoch, fact.producer_id, fact.producer_epoch)
+        before = held.get(fact.transactional_id, known)
+        held[fact.transactional_id] = known
+        rise = fact.producer_epoch - before[2]
+        if before[:2] == known[:2] and rise > RISES.get(fact.reason, 0):
+            what = f"{node} raised the epoch of {fact.transactional_id} from {before[2]} to"
+            self._needless.append((seq, f"{what} {fact.producer_epoch} ({fact.reason})"))
+
+    def _on_loaded(self, seq: int, _t: int, node: str, fact: facts.TransactionsLoaded) -> None:
+        """Reckon with what a coordinator finds in the log, and does not tell again."""
+        self._held.pop(node, None)
         if fact.loaded:
             self._loaded = seq
 
