@@ -27,15 +27,17 @@ from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.applications.handle import Handle
 from kafkasim.scenarios.applications.session import Session, session
 from kafkasim.scenarios.applications.settings import config_of, properties
-from kafkasim.scenarios.applications.structs import (
+from kafkasim.scenarios.applications.types.errors import (
+    KafkaError,
+    RecordDeserializationError,
+    translated,
+)
+from kafkasim.scenarios.applications.types.structs import (
     ConsumerRebalanceListener,
     ConsumerRecord,
-    KafkaError,
     OffsetAndMetadata,
     OffsetAndTimestamp,
-    RecordDeserializationError,
     commit_of,
-    translated,
 )
 
 POLL_MS = 100

@@ -8,13 +8,13 @@ from typing import Any
 from kafkasim.model.client import exceptions
 from kafkasim.model.config import ClientConfig
 from kafkasim.scenarios.applications.session import Session
-from kafkasim.scenarios.applications.structs import IllegalStateError, translated
+from kafkasim.scenarios.applications.types.errors import IllegalStateError, translated
 
 
 class Handle:
     """A client of the host's process, from its start to its stop; ``name`` is "" before and after.
 
-    Its methods raise the errors that applications catch (:mod:`.structs`).
+    Its methods raise the errors that applications catch (:mod:`.types.errors`).
     """
 
     def __init__(self, session: Session, kind: str, config: ClientConfig) -> None:

@@ -8,20 +8,20 @@ directory, and else Python's.
 from __future__ import annotations
 
 import builtins
-import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kafkasim.scenarios.applications import stand_ins, structs
+from kafkasim.scenarios.applications import stand_ins
 from kafkasim.scenarios.applications.consumer import AIOKafkaConsumer, record_processed
 from kafkasim.scenarios.applications.database import aiosqlite
 from kafkasim.scenarios.applications.producer import AIOKafkaProducer
 from kafkasim.scenarios.applications.records import serializers
 from kafkasim.scenarios.applications.session import CURRENT, Session, session
-from kafkasim.scenarios.applications.structs import ConsumerRebalanceListener, ConsumerRecord
+from kafkasim.scenarios.applications.types import errors, structs
+from kafkasim.scenarios.applications.types.structs import ConsumerRebalanceListener, ConsumerRecord
 from kafkasim.scenarios.language.files.applications import split
 from kafkasim.sim.apps.refusals import NotSimulated
 
@@ -103,12 +103,10 @@ def _compiled(path: str, changed_ns: int) -> Any:
 
 def _client_modules() -> dict[str, ModuleType]:
     """Return ``aiokafka`` with its parts, and ``kafkasim`` as an application sees it."""
-    aiokafka, errors, of_structs = (
+    aiokafka, of_errors, of_structs = (
         ModuleType(name) for name in ("aiokafka", "aiokafka.errors", "aiokafka.structs")
     )
-    for name, thing in vars(structs).items():
-        if inspect.isclass(thing) and issubclass(thing, structs.KafkaError):
-            setattr(errors, name, thing)
+    of_errors.__dict__.update(errors.names())
     for thing in (structs.TopicPartition, structs.OffsetAndMetadata, structs.OffsetAndTimestamp,
                   structs.RecordMetadata,
                   ConsumerRecord):  # fmt: skip
@@ -117,11 +115,13 @@ def _client_modules() -> dict[str, ModuleType]:
         AIOKafkaConsumer=AIOKafkaConsumer, AIOKafkaProducer=AIOKafkaProducer,
         ConsumerRebalanceListener=ConsumerRebalanceListener, ConsumerRecord=ConsumerRecord,
         TopicPartition=structs.TopicPartition, OffsetAndMetadata=structs.OffsetAndMetadata,
-        errors=errors, structs=of_structs,
+        OffsetAndTimestamp=structs.OffsetAndTimestamp,
+        ConsumerStoppedError=errors.ConsumerStoppedError, IllegalOperation=errors.IllegalOperation,
+        errors=of_errors, structs=of_structs,
     )  # fmt: skip
     own = ModuleType("kafkasim")
     own.__dict__.update(processed=processed, serializers=serializers)
-    return {"aiokafka": aiokafka, "aiokafka.errors": errors, "aiokafka.structs": of_structs,
+    return {"aiokafka": aiokafka, "aiokafka.errors": of_errors, "aiokafka.structs": of_structs,
             "kafkasim": own, "kafkasim.serializers": serializers}  # fmt: skip
 
 

@@ -15,13 +15,12 @@ from kafkasim.model.records import TopicPartition, headers_size
 from kafkasim.scenarios.applications.handle import Handle
 from kafkasim.scenarios.applications.session import Payload, session
 from kafkasim.scenarios.applications.settings import properties
-from kafkasim.scenarios.applications.structs import (
+from kafkasim.scenarios.applications.types.errors import (
     IllegalStateError,
     ProducerFenced,
-    RecordMetadata,
-    offset_of,
     translated,
 )
+from kafkasim.scenarios.applications.types.structs import RecordMetadata, offset_of
 
 Serializer = Callable[[Any], bytes]
 

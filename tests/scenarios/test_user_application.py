@@ -135,7 +135,7 @@ def test_an_application_forgets_waits_or_is_called_back(write) -> None:
         """
         import asyncio
         from aiokafka import AIOKafkaProducer
-        from aiokafka.errors import KafkaError
+        from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
         async def main():
             heard = []
@@ -151,6 +151,8 @@ def test_an_application_forgets_waits_or_is_called_back(write) -> None:
             stored, refused = heard
             assert stored.result().offset == 4
             assert isinstance(refused.exception(), KafkaError)
+            assert type(refused.exception()) is MessageSizeTooLargeError
+            assert (refused.exception().errno, refused.exception().retriable) == (10, False)
             assert refused.exception().code == "MESSAGE_TOO_LARGE", refused
             await asyncio.sleep(100)
         """

@@ -1,0 +1,1 @@
+"""aiokafka.structs and aiokafka.errors: what applications get from clients, and catch."""
