@@ -45,6 +45,11 @@ class Versions:
         return self.low <= version <= self.high
 
 
+def _versions(field: dict[str, Any]) -> Versions:
+    """Return the versions of a message that have a field; a tagged one may say it only so."""
+    return Versions(field.get("versions") or field.get("taggedVersions", "0+"))
+
+
 def read_schemas(jar_file: Path, pattern: str) -> list[dict[str, Any]]:
     """Return the schemas in those files of a jar whose names match."""
     found = []
@@ -109,7 +114,7 @@ class Codec:
         assert not unknown, f"no such fields: {sorted(unknown)}"
         tagged = []
         for field in fields:
-            if self.version not in Versions(field.get("versions", "0+")):
+            if self.version not in _versions(field):
                 continue
             given = body.get(field["name"], default_of(field))
             if self._is_tagged(field):
@@ -130,7 +135,7 @@ class Codec:
         body: dict[str, Any] = {}
         tags: dict[int, dict[str, Any]] = {}
         for field in fields:
-            if self.version not in Versions(field.get("versions", "0+")):
+            if self.version not in _versions(field):
                 continue
             if self._is_tagged(field):
                 tags[int(field["tag"])] = field

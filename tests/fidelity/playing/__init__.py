@@ -19,9 +19,12 @@ ZOOKEEPER = "3.9.1-zookeeper"
 GROUPS = "4.0.0-groups"
 """The version of the schedules with consumer groups."""
 
+TRANSACTIONS = "4.0.0-transactions"
+"""The version of the schedules with transactional producers."""
+
 
 def names(version: str = "") -> list[str]:
-    """Return the names of all schedules in KRaft mode, in ZooKeeper mode, or with groups."""
+    """Return the names of all schedules in KRaft mode, in ZooKeeper mode, or with clients."""
     return sorted(file.stem for file in place(version).glob("*.toml"))
 
 

@@ -14,22 +14,31 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
-from tests.fidelity.playing import GROUPS, ZOOKEEPER, load, names, stored
-from tests.fidelity.playing.groups.real import RealGroupPlay
+from kafkasim.scenarios.language.tables import Scenario
+from tests.fidelity.playing import GROUPS, TRANSACTIONS, ZOOKEEPER, load, names, stored
+from tests.fidelity.playing.clients import RealClientPlay
+from tests.fidelity.playing.groups.real import group_history
 from tests.fidelity.playing.groups.simulated import SimulatedGroupPlay
 from tests.fidelity.playing.nodes import class_archive
 from tests.fidelity.playing.real import Disturbed, RealPlay
 from tests.fidelity.playing.simulated import SimulatedPlay
+from tests.fidelity.playing.transactions.real import transaction_history
+from tests.fidelity.playing.transactions.simulated import SimulatedTransactionPlay
 from tests.fidelity.playing.zookeeper import RealZooKeeperPlay, SimulatedZooKeeperPlay
 from tests.fidelity.real_kafka import VERSIONS, NoKafka
 
 ATTEMPTS = 3
 
-PLAYS = {ZOOKEEPER: (RealZooKeeperPlay, SimulatedZooKeeperPlay),
-         GROUPS: (RealGroupPlay, SimulatedGroupPlay)}  # fmt: skip
+PLAYS: dict[str, tuple[Callable[[Scenario, str, Path], RealPlay], type[SimulatedPlay]]] = {
+    ZOOKEEPER: (RealZooKeeperPlay, SimulatedZooKeeperPlay),
+    GROUPS: (partial(RealClientPlay, group_history), SimulatedGroupPlay),
+    TRANSACTIONS: (partial(RealClientPlay, transaction_history), SimulatedTransactionPlay),
+}
 """How the schedules of a version are played that are not those of KRaft mode."""
 
 

@@ -34,6 +34,18 @@ class Entry:
     fields: dict[str, Any]
 
 
+@value
+class StoredBatch:
+    """A batch of a segment: its header's fields, and the keys and values of its records."""
+
+    base: int
+    epoch: int  # of the leader that wrote it
+    control: bool
+    producer_id: int
+    producer_epoch: int
+    records: list[tuple[bytes | None, bytes | None]]
+
+
 class MetadataReader:
     """Reads the metadata logs of one version of Kafka."""
 
@@ -44,15 +56,15 @@ class MetadataReader:
     def entries(self, data_dir: Path) -> list[Entry]:
         """Return the records of a controller's log."""
         found: list[Entry] = []
-        for base, epoch, control, values in batches(data_dir / LOG):
-            for delta, (key, data) in enumerate(values):
+        for batch in batches(data_dir / LOG):
+            for offset, (key, data) in enumerate(batch.records, batch.base):
                 assert data is not None, "a metadata record has a value"
-                if control:
+                if batch.control:
                     assert key is not None, "a control record has a key"
-                    found += _control(base + delta, epoch, key, data)
+                    found += _control(offset, batch.epoch, key, data)
                 else:
                     kind, fields = self._decode(data)
-                    found.append(Entry(base + delta, epoch, kind, fields))
+                    found.append(Entry(offset, batch.epoch, kind, fields))
         return found
 
     def _decode(self, data: bytes) -> tuple[str, dict[str, Any]]:
@@ -73,24 +85,30 @@ def end_of_log(data_dir: Path) -> tuple[int, int]:
 
     The controller with the greatest one has all that is committed.
     """
+    return end_of_segment(data_dir / LOG)
+
+
+def end_of_segment(file: Path) -> tuple[int, int]:
+    """Return (epoch of the last batch, end offset) of a segment; zeros if it is empty."""
     last = (0, 0)
-    for base, epoch, _, values in batches(data_dir / LOG):
-        last = (epoch, base + len(values))
+    for batch in batches(file):
+        last = (batch.epoch, batch.base + len(batch.records))
     return last
 
 
-def batches(
-    file: Path,
-) -> Iterator[tuple[int, int, bool, list[tuple[bytes | None, bytes | None]]]]:
-    """Yield (base offset, epoch, whether it is a control batch, keys and values) of a segment."""
+def batches(file: Path) -> Iterator[StoredBatch]:
+    """Yield the batches of a segment; one that is being written is left out."""
     data = file.read_bytes() if file.exists() else b""
     at = 0
     while at + _HEADER.size <= len(data):
-        base, size, epoch, _, _, attributes, _, _, _, _, _, _, count = _HEADER.unpack_from(data, at)
+        found = _HEADER.unpack_from(data, at)
+        base, size, epoch, _, _, attributes, _, _, _, producer_id, producer_epoch, _, count = found
         if at + 12 + size > len(data):
-            break  # the controller is writing it
+            break
         read = io.BytesIO(data[at + _HEADER.size : at + 12 + size])
-        yield base, epoch, bool(attributes & _CONTROL), [_record(read) for _ in range(count)]
+        records = [_record(read) for _ in range(count)]
+        control = bool(attributes & _CONTROL)
+        yield StoredBatch(base, epoch, control, producer_id, producer_epoch, records)
         at += 12 + size
 
 

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kafkasim.model.records import GROUP_METADATA_TOPIC
-from kafkasim.scenarios.language.tables import FaultTable, OperationTable, Scenario
+from kafkasim.model.records import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kafkasim.scenarios.language.tables import FaultTable, OperationTable, ProducerTable, Scenario
 from kafkasim.scenarios.language.units import Span
 from tests.fidelity.playing.history import History
 from tests.fidelity.playing.metadata_log import MetadataReader, end_of_log
@@ -88,7 +88,7 @@ class RealPlay:
         producers = [
             ProducerThread(self.operator, workload, self.scenario)
             for workload in self.scenario.workload
-            if workload.kind == "producer"
+            if isinstance(workload, ProducerTable) and workload.transactional_id is None
         ]
         self._began = time.monotonic()
         for producer in producers:
@@ -153,6 +153,8 @@ class RealPlay:
             return self.nodes.active_controller()
         if name.startswith("coordinator:"):
             return f"broker-{self.operator.leader(f'{GROUP_METADATA_TOPIC}-0')}"
+        if name.startswith("transaction-coordinator:"):
+            return f"broker-{self.operator.leader(f'{TRANSACTION_STATE_TOPIC}-0')}"
         if name.startswith("leader:"):
             return f"broker-{self.operator.leader(name.partition(':')[2])}"
         return name

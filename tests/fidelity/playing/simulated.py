@@ -11,6 +11,7 @@ from kafkasim.model.controller.common import records as model
 from kafkasim.model.controller.kraft.controller import Controller
 from kafkasim.model.raft.quorum.states import LeaderChange
 from kafkasim.model.raft.quorum.voters import VotersRecord
+from kafkasim.model.records import TopicPartition
 from kafkasim.scenarios.judging.verdict import Result
 from kafkasim.scenarios.language.tables import Scenario
 from kafkasim.scenarios.running.runner import ScenarioRun
@@ -76,6 +77,32 @@ class SimulatedPlay:
             for batch in self._log().batches_from(0)
             for delta, record in enumerate(batch.records)
         ]
+
+
+class SimulatedClientPlay(SimulatedPlay):
+    """A schedule with clients on the model; its history ends before all is healed."""
+
+    _lines: list[str]
+
+    def _told(self) -> list[str]:
+        """Return the text of the ground truth that the coordinators have left."""
+        raise NotImplementedError
+
+    def _on_phase(self, _seq: int, _t: int, _node: str, fact: facts.Phase) -> None:
+        if fact.phase == "liveness":
+            self._lines = self._told()
+
+    def _history(self) -> list[str]:
+        return self._lines
+
+    def _replica(self, topic: str, number: int) -> Any:
+        """Return the log of a partition that has all that is committed, None without replicas."""
+        tp = TopicPartition(topic, number)
+        brokers = [self.run.cluster.broker_process(h.name) for h in self.run.cluster.brokers]
+        hosted = [broker.replicas.partitions.get(tp) for broker in brokers if broker is not None]
+        logs = [each.log for each in hosted if each is not None]
+        key = lambda log: (log.epochs.latest_epoch, log.log_end_offset)  # noqa: E731
+        return max(logs, key=key, default=None)
 
 
 def _as_kafka(record: Any) -> tuple[str, dict[str, Any]]:

@@ -28,6 +28,7 @@ from kafkasim.model.replication.requests.transactions.verification import (
     PartitionErrors,
     TransactionSupportedOperation,
 )
+from kafkasim.model.transaction.metadata import EPOCH_BUMP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +132,8 @@ class AddPartitionsToTxnManager:
             batch = self._batches.pop(broker_id)
             self._in_flight[broker_id] = None
             transactions = tuple([asked for asked, _ in batch.questions.values()])
-            request = AddPartitionsToTxnRequest(transactions)
+            # Brokers send version 4 or later, by which the coordinator knows transaction.version 2.
+            request = AddPartitionsToTxnRequest(transactions, EPOCH_BUMP)
             done = partial(self._completed, broker_id, batch)
             ready.append(RequestAndCompletionHandler(batch.address, request, done))
         return ready

@@ -16,11 +16,6 @@ from kafkasim.model.values import value
 from tests.fidelity.playing.metadata_log import batches, uncapitalised
 from tests.fidelity.wire import Codec, Versions, default_of, read_schemas
 
-SEGMENT = "00000000000000000000.log"
-"""The only segment of a partition in a short schedule."""
-
-Names = dict[str, str]
-
 
 @value
 class Entry:
@@ -53,10 +48,10 @@ class GroupLogReader:
     def entries(self, file: Path) -> list[Entry]:
         """Return the records of a segment, without control records."""
         return [
-            self._entry(base + delta, epoch, key, data)
-            for base, epoch, control, values in batches(file)
-            if not control
-            for delta, (key, data) in enumerate(values)
+            self._entry(offset, batch.epoch, key, data)
+            for batch in batches(file)
+            if not batch.control
+            for offset, (key, data) in enumerate(batch.records, batch.base)
         ]
 
     def _entry(self, offset: int, epoch: int, key: bytes | None, data: bytes | None) -> Entry:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafkasim.model import facts
 from kafkasim.model.group import records as classic
 from kafkasim.model.group.modern.log import records as modern
 from kafkasim.model.group.modern.state.member import ClassicMemberMetadata
@@ -13,49 +12,30 @@ from kafkasim.model.messages import Subscription
 from kafkasim.model.records import GROUP_METADATA_TOPIC, TopicPartition
 from tests.fidelity.playing.groups.history import GroupHistory
 from tests.fidelity.playing.groups.log import Entry
-from tests.fidelity.playing.simulated import SimulatedPlay
+from tests.fidelity.playing.simulated import SimulatedClientPlay
 
 
-class SimulatedGroupPlay(SimulatedPlay):
-    """One schedule on the model; its history ends with the schedule, before all is healed."""
+class SimulatedGroupPlay(SimulatedClientPlay):
+    """One schedule on the model, and the only partition of ``__consumer_offsets``."""
 
-    _lines: list[str]
+    def _told(self) -> list[str]:
+        created = self.run.progress.topics
+        ends = {}
+        for each in created.values():
+            for number in range(each.partitions):
+                log = self._replica(each.topic, number)
+                if log is not None:  # else the topic is deleted
+                    ends[each.topic, number] = log.log_end_offset
+        topics = {topic_id: each.topic for topic_id, each in created.items()}
+        return GroupHistory(topics, ends).lines(self._group_entries())
 
-    def _entries(self) -> list[Entry]:
+    def _group_entries(self) -> list[Entry]:
         return [
             _as_kafka(batch.base_offset + delta, batch.leader_epoch, record.key, record.value)
-            for batch in self._log().batches_from(0)
+            for batch in self._replica(GROUP_METADATA_TOPIC, 0).batches_from(0)
             if not batch.control
             for delta, record in enumerate(batch.records)
         ]
-
-    def _on_phase(self, _seq: int, _t: int, _node: str, fact: facts.Phase) -> None:
-        if fact.phase == "liveness":
-            created = self.run.progress.topics
-            ends = {}
-            for each in created.values():
-                for number in range(each.partitions):
-                    log = self._replica(each.topic, number)
-                    if log is not None:  # else the topic is deleted
-                        ends[each.topic, number] = log.log_end_offset
-            topics = {topic_id: each.topic for topic_id, each in created.items()}
-            self._lines = GroupHistory(topics, ends).lines(self._entries())
-
-    def _history(self) -> list[str]:
-        return self._lines
-
-    def _log(self) -> Any:
-        """Return the log of the only partition of the coordinators' topic."""
-        return self._replica(GROUP_METADATA_TOPIC, 0)
-
-    def _replica(self, topic: str, number: int) -> Any:
-        """Return the log of a partition that has all that is committed, None without replicas."""
-        tp = TopicPartition(topic, number)
-        brokers = [self.run.cluster.broker_process(h.name) for h in self.run.cluster.brokers]
-        hosted = [broker.replicas.partitions.get(tp) for broker in brokers if broker is not None]
-        logs = [each.log for each in hosted if each is not None]
-        key = lambda log: (log.epochs.latest_epoch, log.log_end_offset)  # noqa: E731
-        return max(logs, key=key, default=None)
 
 
 def _as_kafka(offset: int, epoch: int, key: Any, found: Any) -> Entry:
