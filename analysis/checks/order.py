@@ -73,6 +73,7 @@ NONMONOTONIC_SEND = offending(
     # epoch: it is raised after a batch has failed, and what was in flight is sent again (KIP-360).
     # The records of a processor have the ids of its inputs, which it may process again.
     # Produce requests name the topic: what is acknowledged after its deletion may be in another.
+    # What a leader took for a duplicate has the offset of other records.
     """
     SELECT * FROM (
         SELECT run, topic_id, partition, seq, node, first, base_offset, acks,
@@ -80,6 +81,7 @@ NONMONOTONIC_SEND = offending(
         FROM (SELECT *, element_at(record_ids, 1) AS first FROM Acked
               LEFT JOIN (SELECT run, topic_id, min(seq) AS gone FROM TopicDeleted
                          GROUP BY run, topic_id) USING (run, topic_id)
+              LEFT ANTI JOIN taken_records USING (run, topic_id, partition, seq)
               WHERE producer_id >= 0 AND base_offset >= 0 AND (gone IS NULL OR seq < gone)
                 AND (run, node) NOT IN (SELECT run, node FROM ProcessorStarted))
         WINDOW sender AS (PARTITION BY run, topic_id, partition, node, producer_id,

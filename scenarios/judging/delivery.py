@@ -170,7 +170,8 @@ class Delivery:
         key = (fact.topic_id, fact.partition)
         self._acked.setdefault(key, []).append((t, fact))
         base = fact.base_offset
-        if base < 0 or fact.producer_id < 0 or node in self._processors:
+        told = base >= 0 and fact.producer_id >= 0 and not self._given_again.took(fact)
+        if not told or node in self._processors:
             return
         sender = (node, key, fact.producer_id, fact.producer_epoch)
         last = self._sent.get(sender)

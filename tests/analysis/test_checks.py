@@ -60,7 +60,15 @@ from tests.analysis.reader_cases import (
     RETENTION_CASES,
 )
 from tests.analysis.story_cases import SPEC, STORY_CASES
-from tests.scenarios.transaction_cases import BACK, EXCUSES, RESTING, STORIES, TAKEN, excused
+from tests.scenarios.transaction_cases import (
+    BACK,
+    EXCUSES,
+    ORDER_SENT,
+    RESTING,
+    STORIES,
+    TAKEN,
+    excused,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -261,6 +269,10 @@ for story, (good, bad) in EXCUSES.items():
         CASES[case] = excused(story), shown
         LOSSES[case] = [(topic_id, partition, *astuple(loss))]
 
+CASES |= {
+    story: (rows, {"nonmonotonic-send": 1} if breaks else {})
+    for story, (rows, breaks) in ORDER_SENT.items()
+}
 for story, (rows, good, bad) in TAKEN.items():
     for number, ((topic_id, partition), loss) in enumerate([*good, *bad]):
         case = f"excused, {story}: {number}"

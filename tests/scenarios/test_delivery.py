@@ -23,7 +23,7 @@ from tests.scenarios.fact_makers import (
     positioned,
     processed,
 )
-from tests.scenarios.transaction_cases import TAKEN
+from tests.scenarios.transaction_cases import ORDER_SENT, TAKEN
 
 TOPIC: list[Row] = [("controller-1", created())]
 AT_ZERO: Row = ("consumer-1", positioned(0))
@@ -296,3 +296,9 @@ def test_a_record_taken_for_a_duplicate_was_lost_with_its_epoch(story: str) -> N
         trace.record(rows)
         (found,) = [each for each in delivery.finish() if each.name == "lost-write"]
         assert found.expected == (loss.reason if number < len(good) else ""), loss
+
+
+@pytest.mark.parametrize("story", ORDER_SENT)
+def test_what_was_taken_for_a_duplicate_says_nothing_of_the_order(story: str) -> None:
+    rows, breaks = ORDER_SENT[story]
+    assert ("nonmonotonic-send" in explained(rows, (T, 0), Loss(0, 0, 0, 0, ""))) == breaks

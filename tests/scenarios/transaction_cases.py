@@ -306,6 +306,10 @@ EXCUSES: dict[str, tuple[Losses, Losses]] = {
 }  # fmt: skip
 
 
+def acked(base: int, *ids: int, epoch: int = 0, sequence: int = 0, topic: str = T) -> Rows:
+    return [("producer-1", facts.Acked(topic, 0, base, ids, -1, 7, epoch, sequence, 1000, 1))]
+
+
 def taken(sequence: int = 0, *more: tuple[str, Any]) -> Rows:
     """A batch is acknowledged behind another one under its id and epoch, in row 12 or later."""
     ack = facts.Acked(T, 0, 0, (101,), -1, 7, 0, sequence, 1000, 1)
@@ -330,15 +334,26 @@ TAKEN: dict[str, tuple[Rows, Losses, Losses]] = {
 }  # fmt: skip
 """Stories of a record that was acknowledged, and is in no log."""
 
+BEHIND = [*begun(), *appended(5, 100), *appended(6, 101, sequence=1)]
+
+ORDER_SENT: dict[str, tuple[Rows, bool]] = {
+    # story: rows, and whether records were appended out of order
+    "sent: the offset of the batch that it was taken for": (
+        [*BEHIND, *acked(6, 101, sequence=1), *acked(5, 102)], False),
+    "sent: what follows is compared with the last that was appended": (
+        [*BEHIND, *acked(6, 101, sequence=1), *acked(5, 102), *appended(4, 103, sequence=2),
+         *acked(4, 103, sequence=2)], True),
+    "sent: appended itself, below an earlier one": (
+        [*BEHIND, *appended(4, 102, sequence=2), *acked(6, 101, sequence=1),
+         *acked(4, 102, sequence=2)], True),
+}  # fmt: skip
+"""Stories of acknowledged offsets of a transactional producer (nonmonotonic-send)."""
+
 
 def failed(
     *ids: int, error: str = "NOT_LEADER_OR_FOLLOWER", may_be: bool = True, topic: str = T
 ) -> Rows:
     return [("producer-1", facts.SendFailed(topic, 0, ids, error, may_be, 1000, 1))]
-
-
-def acked(base: int, *ids: int, epoch: int = 0, sequence: int = 0, topic: str = T) -> Rows:
-    return [("producer-1", facts.Acked(topic, 0, base, ids, -1, 7, epoch, sequence, 1000, 1))]
 
 
 def given_back(

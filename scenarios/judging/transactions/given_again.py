@@ -50,6 +50,13 @@ class GivenAgain:
         taken = self._taken.get((key, record_id))
         return "" if taken is None else self._footing.lost([self._footing.of_id(*taken)])
 
+    def took(self, fact: facts.Acked) -> bool:
+        """Return whether the leader has other records under this sequence than it acknowledged.
+
+        The acknowledged offset is then theirs. Of the order of records it says nothing.
+        """
+        return self._appended.get(_batch(fact), fact.record_ids) != fact.record_ids
+
     def _on_state(self, seq: int, _t: int, _node: str, fact: facts.TransactionState) -> None:
         epoch = (fact.transactional_id, fact.producer_id, fact.producer_epoch)
         self._given.setdefault(epoch, seq)
@@ -68,7 +75,7 @@ class GivenAgain:
         if fact.producer_id not in self._ids:
             return
         key = (fact.topic_id, fact.partition)
-        if self._appended.get(_batch(fact), fact.record_ids) == fact.record_ids:
+        if not self.took(fact):
             for record_id in fact.record_ids if self._taken else ():
                 self._taken.pop((key, record_id), None)
             return
