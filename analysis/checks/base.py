@@ -33,12 +33,12 @@ JUDGED_KINDS = (
     "LogStart", "MarkerWritten", "MemberRequest",
     "MetadataCommitted", "OffsetCommitted", "OffsetFetched", "OffsetsDeleted", "PartitionChanged",
     "PartitionOwner", "Phase", "Polled", "Positioned", "PreferredReadReplica", "Processed",
-    "ProcessorStarted", "ReadsCommitted", "RebalanceAttempt", "Rebootstrapped", "ReplicaFailed",
-    "Replicated", "SendFailed", "SequencesRewritten", "SessionEnded", "SubscribedByPattern",
-    "TimeLimit", "TopicCreated", "TopicDeleted", "TransactionBegun", "TransactionEnded",
-    "TransactionEnding", "TransactionOffsets", "TransactionSent", "TransactionState",
-    "TransactionsLoaded", "ZkControllerWrite", "ZooKeeperConnection", "ZooKeeperRole",
-    "ZooKeeperSession",
+    "ProcessorStarted", "ReadReplica", "ReadsCommitted", "RebalanceAttempt", "Rebootstrapped",
+    "ReplicaFailed", "Replicated", "SendFailed", "SequencesRewritten", "SessionEnded",
+    "SubscribedByPattern", "TimeLimit", "TopicCreated", "TopicDeleted", "TransactionBegun",
+    "TransactionEnded", "TransactionEnding", "TransactionOffsets", "TransactionSent",
+    "TransactionState", "TransactionsLoaded", "ZkControllerWrite", "ZooKeeperConnection",
+    "ZooKeeperRole", "ZooKeeperSession",
 )  # fmt: skip
 """The kinds of fact that checks read; each is a view."""
 

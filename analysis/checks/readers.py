@@ -176,10 +176,37 @@ LOST_TO_RETENTION = offending(
 NEEDLESS_RESET = offending(
     # A member was moved from an offset up to which its group had read, although no records below
     # it were lost and the log start was not above it. Not judged are deleted topics, old consumers
-    # and users' applications, which may seek to an end.
+    # and users' applications, which may seek to an end. A member that has left a replica takes its
+    # answer for the leader's, and the replica may have come back with a shorter log.
     """
+    WITH fetches AS (
+        SELECT run, node, topic_id, partition, seq, replica,
+               lead(seq) OVER (PARTITION BY run, node, topic_id, partition ORDER BY seq) AS until
+        FROM ReadReplica
+    ), shorter AS (
+        SELECT named.run, named.node, named.topic_id, named.partition, follows.seq AS at,
+               log_end_offset
+        FROM (SELECT run, node, topic_id, partition, replica, min(seq) AS since
+              FROM ReadReplica WHERE replica >= 0
+              GROUP BY run, node, topic_id, partition, replica) AS named
+        JOIN BecameFollower AS follows
+            ON follows.run = named.run AND follows.topic_id = named.topic_id
+               AND follows.partition = named.partition
+               AND follows.node = concat('broker-', replica) AND since < follows.seq
+    ), answered AS (
+        SELECT moved.run, moved.topic_id, moved.partition, moved.seq
+        FROM moved_members AS moved
+        LEFT SEMI JOIN (SELECT * FROM fetches WHERE replica = -1) AS back
+            ON back.run = moved.run AND back.node = moved.node AND back.topic_id = moved.topic_id
+               AND back.partition = moved.partition AND back.seq < moved.seq
+               AND coalesce(until > moved.seq, true)
+        LEFT SEMI JOIN shorter
+            ON shorter.run = moved.run AND shorter.node = moved.node
+               AND shorter.topic_id = moved.topic_id AND shorter.partition = moved.partition
+               AND at < moved.seq AND log_end_offset < before)
     SELECT run, topic_id, partition, group, seq, node, before, offset, reason
     FROM moved_members AS moved
+    LEFT ANTI JOIN answered USING (run, topic_id, partition, seq)
     LEFT SEMI JOIN (SELECT run, topic_id, partition, group, seq AS at, position FROM Polled) AS got
         ON got.run = moved.run AND got.topic_id = moved.topic_id
            AND got.partition = moved.partition AND got.group = moved.group AND at < moved.seq

@@ -139,7 +139,7 @@ OBSERVATIONS: Mapping[str, str] = {
     "expired": "retention deleted segments of a log",
     "recovered": "a log was recovered after an unclean stop",
     "follower-read": "a consumer was sent to a replica of its own rack (KIP-392)",
-    "back-to-leader": "a consumer left such a replica before its lease was over",
+    "back-to-leader": "a consumer left such a replica for the leader",
     "records-deleted": "a leader raised its log start offset for DeleteRecords",
     "log-reset": "a follower emptied its log and continued at the leader's log start",
     "rebootstrapped": "a client asked its bootstrap servers anew (KIP-899); detail: why",

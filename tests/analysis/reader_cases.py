@@ -58,6 +58,17 @@ NOTHING = ("world", facts.Phase("safety", ""))
 READ = [positioned(0, "committed"), polled([0, 1, 2, 3, 4], [100, 101, 102, 103, 104])]  # up to 5
 CUT = ((T, 0), loss(3, 9, seq=3, reason="unclean-election"))
 
+
+def reads(replica: int, partition: int = 0, node: str = "consumer-1") -> tuple[str, object]:
+    """A consumer fetches from a replica from now on; −1: from the leader."""
+    return (node, facts.ReadReplica("g", T, partition, replica))
+
+
+def follows(end: int, partition: int = 0, node: str = "broker-2") -> tuple[str, object]:
+    """A broker begins to follow, with a log of this end."""
+    return (node, facts.BecameFollower(T, partition, 1, 1, end))
+
+
 RESET_CASES: dict[str, tuple[Case, dict[str, int], Losses]] = {
     "reset: nothing was lost": ([*READ, positioned(0)], {"needless-reset": 1}, []),
     "reset to the end": ([*READ, positioned(9, "latest")], {"needless-reset": 1}, []),
@@ -79,6 +90,30 @@ RESET_CASES: dict[str, tuple[Case, dict[str, int], Losses]] = {
         [*READ, NOTHING, NOTHING, positioned(0)], {}, [CUT]),
     "reset, not needless: the log start is above": (
         [*READ, starts(6, "delete-records"), positioned(6)], {}, []),
+    "reset, not needless: a replica that it had left answered": (
+        [*READ, reads(2), reads(-1), follows(4), positioned(0)], {}, []),
+    "reset, not needless: the leader names the replica again, for nothing": (
+        [reads(2), *READ, follows(4), reads(-1), reads(2), reads(-1), positioned(0)], {}, []),
+    "reset: it still fetches from the replica": (
+        [*READ, reads(-1), reads(2), follows(4), positioned(0)], {"needless-reset": 1}, []),
+    "reset: the replica had its position": (
+        [*READ, reads(2), reads(-1), follows(5), positioned(0)], {"needless-reset": 1}, []),
+    "reset: the replica was short before it was named": (
+        [*READ, follows(4), reads(2), reads(-1), positioned(0)], {"needless-reset": 1}, []),
+    "reset: the replica was short afterwards": (
+        [*READ, reads(2), reads(-1), positioned(0), follows(4)], {"needless-reset": 1}, []),
+    "reset: another replica was short": (
+        [*READ, reads(2), reads(-1), follows(4, node="broker-3"), positioned(0)],
+        {"needless-reset": 1}, []),
+    "reset: a replica of another partition was short": (
+        [*READ, reads(2), reads(-1), follows(4, 1), positioned(0)], {"needless-reset": 1}, []),
+    "reset: it read another partition from a replica": (
+        [*READ, reads(2, 1), reads(-1, 1), follows(4), positioned(0)], {"needless-reset": 1}, []),
+    "reset: another member read from the replica": (
+        [*READ, reads(2, node="consumer-2"), reads(-1, node="consumer-2"), follows(4),
+         positioned(0)], {"needless-reset": 1}, []),
+    "reset: it read from the leader only": (
+        [*READ, follows(4), positioned(0)], {"needless-reset": 1}, []),
     "reset, not needless: it had no position": (
         [*READ, positioned(0, "none"), positioned(0)], {}, []),
     "reset, not judged: nobody had read so far": (

@@ -396,6 +396,7 @@ class Fetcher:
             if now < state.preferred_until_us:
                 self._metadata.request_update(now)
             state.clear_preferred_replica()
+            self._tell_replica(state, -1)
         return state.leader.leader
 
     def _group(self, now: int) -> None:

@@ -9,6 +9,12 @@ below it, or its log start has risen above it. A replica that lags is no reason:
 the consumer back to the leader (FetchCollector.handleInitializeErrors, KIP-392), and epochs keep it
 from a deposed leader.
 
+But a consumer that goes back to the leader while a replica has its fetch (AbstractFetch.
+requestMetadataUpdate clears it when metadata no longer names the broker) takes the replica's answer
+for the leader's. A leader names only replicas that have the position. So such a reset is no judge's
+matter if a replica that was named to this member has come back, as a follower, with a log that ends
+below the position: its disk was replaced, say.
+
 A member without a position is not judged: what the coordinator answers it is OFFSET's matter. Nor
 are old consumers, whose fetches carry no epoch, and users' applications, which may seek to an end
 (KafkaConsumer.seekToBeginning is a reset, too).
@@ -23,6 +29,7 @@ from kafkasim.model import facts
 from kafkasim.scenarios.judging.delivery import RESETS, Anomaly
 from kafkasim.scenarios.judging.readers.passed import Readers
 from kafkasim.scenarios.judging.source import FactSource, Losses, PartitionKey
+from kafkasim.scenarios.language.nodes import broker_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +54,17 @@ class NeedlessResets:
         self._start: dict[PartitionKey, int] = {}  # the highest log start of any replica
         self._apart: dict[str, None] = dict.fromkeys(apart)  # groups, and topics that were deleted
         self._found: dict[tuple[str, PartitionKey], list[_Reset]] = {}
+        self._named: dict[tuple[str, PartitionKey], dict[int, int]] = {}
+        """The row in which the leader first named each replica to a member, by its node"""
+        self._fetches: dict[tuple[str, PartitionKey], int] = {}  # from which replica, −1: leader
+        self._followers: dict[tuple[int, PartitionKey], list[tuple[int, int]]] = {}
+        """(row, log end) of each time at which a broker began to follow"""
         trace.subscribe(facts.Positioned, self._on_positioned)
         trace.subscribe(facts.LogStart, self._on_log_start)
         trace.subscribe(facts.TopicDeleted, self._on_topic_deleted)
         trace.subscribe(facts.PartitionOwner, self._on_owner)
+        trace.subscribe(facts.ReadReplica, self._on_replica)
+        trace.subscribe(facts.BecameFollower, self._on_follower)
 
     def _on_positioned(self, seq: int, _t: int, node: str, fact: facts.Positioned) -> None:
         key = (fact.topic_id, fact.partition)
@@ -58,9 +72,30 @@ class NeedlessResets:
         if fact.reason not in RESETS or not 0 <= before <= self._readers.read(fact.group, key):
             return
         judged = fact.group not in self._apart and fact.topic_id not in self._apart
+        if self._answered_by_follower(node, key, before):
+            return
         if judged and before >= self._start.get(key, 0):
             told = f"{node} was moved from offset {before} to {fact.offset} ({fact.reason})"
             self._found.setdefault((fact.group, key), []).append(_Reset(before, seq, told))
+
+    def _answered_by_follower(self, node: str, key: PartitionKey, position: int) -> bool:
+        """Return whether a replica that the member has left may have refused its position."""
+        return self._fetches.get((node, key), 0) == -1 and any(
+            since < row and end < position
+            for replica, since in self._named[node, key].items()
+            for row, end in self._followers.get((replica, key), ())
+        )
+
+    def _on_replica(self, seq: int, _t: int, node: str, fact: facts.ReadReplica) -> None:
+        place = (node, (fact.topic_id, fact.partition))
+        self._fetches[place] = fact.replica
+        named = self._named.setdefault(place, {})
+        if fact.replica != -1:
+            named.setdefault(fact.replica, seq)
+
+    def _on_follower(self, seq: int, _t: int, node: str, fact: facts.BecameFollower) -> None:
+        place = (broker_of(node), (fact.topic_id, fact.partition))
+        self._followers.setdefault(place, []).append((seq, fact.log_end_offset))
 
     def _on_log_start(self, _seq: int, _t: int, _node: str, fact: facts.LogStart) -> None:
         key = (fact.topic_id, fact.partition)
