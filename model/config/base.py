@@ -34,7 +34,8 @@ def setting(
 ) -> Any:
     """Return a field: its default, its range (inclusive) or values, why it may be read nowhere.
 
-    A number without a fraction is of ConfigDef's type INT: it ends at 2^31 − 1.
+    A setting that is read nowhere is refused unless it is the default. A number without a fraction
+    is of ConfigDef's type INT: it ends at 2^31 − 1.
     """
     if high is None and type(default) is int:
         high = MAX_INT
@@ -96,6 +97,9 @@ class Config:
                 raise ConfigError(key, f"{current} is below {low}")
             if high is not None and current > high:
                 raise ConfigError(key, f"{current} is above {high}")
+            reason = f.metadata.get("no_effect")
+            if reason and current != f.default:
+                raise ConfigError(key, f"{current!r} would have no effect: {reason}")
         self.validate()
 
     def validate(self) -> None:

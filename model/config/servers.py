@@ -133,7 +133,9 @@ class BrokerConfig(Config):
     leader_imbalance_check_interval_seconds: int = long(300, 1)  # period of that check
     unclean_leader_election_interval_ms: int = long(300000, 1)  # period, in KRaft mode
     num_io_threads: int = setting(8, 1)  # request handlers
-    num_network_threads: int = setting(3, 1, no_effect="the network threads cost no time")
+    num_network_threads: int = setting(
+        3, 1, no_effect="network threads take no time, and a full request queue stops all of them"
+    )
     queued_max_requests: int = setting(500, 1)  # a full queue stops the network threads
     # Quorum
     controller_quorum_election_timeout_ms: int = setting(1000, 1)  # of a vote, with jitter

@@ -13,6 +13,7 @@ from kafkasim.model.config import (
     BrokerConfig,
     ClientConfig,
     Config,
+    ConfigError,
     ConsumerConfig,
     LegacyConsumerConfig,
     ProducerConfig,
@@ -67,6 +68,17 @@ def read() -> set[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_key_is_read_or_says_why_not(kind: type[Config], read: set[str]) -> None:
     assert unread(kind, read) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_without_effect_is_refused_unless_it_is_the_default(kind: type[Config]) -> None:
+    keys = [each for each in fields(kind) if each.metadata["no_effect"]]
+    for each in keys:
+        key = each.name.replace("_", ".")
+        assert kind.from_properties({key: each.default}) == kind()
+        other = each.default + 1 if isinstance(each.default, int) else f"other-{each.default}"
+        with pytest.raises(ConfigError, match=r"would have no effect: |is not one of"):
+            kind.from_properties({key: other})
 
 
 def test_a_key_that_nothing_reads_is_found(read: set[str]) -> None:

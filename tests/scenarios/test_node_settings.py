@@ -28,7 +28,7 @@ def test_a_node_overrides_the_cluster() -> None:
 
 def test_an_operator_overrides_the_node_until_the_property_is_removed() -> None:
     known = settings()
-    known.install("broker-2", "4.0", {"num.io.threads": 1, "num.network.threads": 1}, [])
+    known.install("broker-2", "4.0", {"num.io.threads": 1, "num.replica.fetchers": 2}, [])
     assert (known.version("broker-2"), known.config("broker-2").num_io_threads) == ("4.0", 1)
     known.install("broker-2", "4.0", {}, ["num.io.threads"])
     assert known.config("broker-2").num_io_threads == 2

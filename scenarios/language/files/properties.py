@@ -1,8 +1,9 @@
 """Read a broker's server.properties into a scenario.
 
 Properties of the model are taken. Those outside it (listeners, security, paths, the quorum's
-addresses) are ignored and named once. Properties of Kafka that are not modelled are refused, so
-that no user relies on a setting without effect, unless the user allows them.
+addresses), and those that have no effect here, are ignored and named once. Properties of Kafka that
+are not modelled are refused, so that no user relies on a setting without effect, unless the user
+allows them.
 """
 
 from __future__ import annotations
@@ -102,13 +103,13 @@ def merge(
     if not isinstance(name, str):
         raise ScenarioError(f"{place}: cluster.config-file: {name!r} is not a path")
     path = folder / name
-    known = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
+    known = {f.name.replace("_", "."): f.metadata["no_effect"] for f in fields(BrokerConfig)}
     taken: dict[str, str] = {}
     ignored: list[str] = []
     for key, value in without_synonyms(parse(path), path).items():
-        if key in known:
+        if key in known and not known[key]:
             taken[key] = value
-        elif key.startswith(OUTSIDE) or allow_unmodelled:
+        elif key in known or key.startswith(OUTSIDE) or allow_unmodelled:
             ignored.append(key)
         else:
             raise ScenarioError(
