@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafkasim.model import facts
+from kafkasim.model.storage.log.producers.entry import ProducerEntry
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.scenarios.judging.invariants.final import (
     FirstAppends,
@@ -57,6 +59,19 @@ def test_state_that_the_log_gives(log: UnifiedLog) -> None:
 def test_epoch_of_a_marker_was_forgotten(log: UnifiedLog) -> None:
     log.producers.entries[1].epoch = 0
     assert found(log) == ["PIDSTATE"]
+
+
+def test_a_marker_without_its_record_tells_a_later_reader_nothing(log: UnifiedLog) -> None:
+    copy = make_log()
+    data, marker, *rest = log.batches_from(0)
+    assert (data.producer_id, marker.control) == (1, True)
+    copy.append_as_follower([replace(marker, records=()), *rest], 0)
+    copy.update_high_watermark(5)
+    assert (1 in copy.producers.entries, found(copy)) == (False, [])
+    known = copy.producers.entries[1] = ProducerEntry(1, 1, [], 1)  # as before the cleaning
+    assert found(copy) == []
+    known.epoch = 0
+    assert found(copy) == ["PIDSTATE"]
 
 
 def test_open_transaction_was_forgotten(log: UnifiedLog) -> None:

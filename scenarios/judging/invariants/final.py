@@ -200,19 +200,22 @@ class _Replay:
         self.open = -1  # where its open transaction began, −1 without one
 
 
-def _replay(log: Any, end: int | None = None) -> tuple[dict[int, _Replay], int, int]:
+def _replay(
+    log: Any, end: int | None = None, *, emptied: bool = True
+) -> tuple[dict[int, _Replay], int, int]:
     """Return the producers of a log, and two last stable offsets, by reading all its batches.
 
-    With ``end``, only those below it are read. The lower one counts the transactions whose markers
-    are not replicated. A broker that has started since may have forgotten these, because producer
-    snapshots do not name them.
+    With ``end``, only those below it are read; without ``emptied`` no marker whose record the
+    cleaner has removed. The lower one counts the transactions whose markers are not replicated. A
+    broker that has started since may have forgotten these, because producer snapshots do not name
+    them.
     """
     producers: dict[int, _Replay] = {}
     stable = log.high_watermark
     for batch in log.batches_from(log.log_start_offset):
         if end is not None and batch.base_offset >= end:
             break
-        if batch.producer_id < 0:
+        if batch.producer_id < 0 or (batch.control and not batch.records and not emptied):
             continue
         state = producers.get(batch.producer_id)
         if state is None:
@@ -260,16 +263,9 @@ def check_producer_state(
     entries, whole = log.producers.entries, True
     for producer, state in replayed.items():
         held = _held(entries.get(producer))
-        given = (state.epoch, state.sequence, state.open)
-        if held is not None:
-            below = 0 <= held[2] < log.log_start_offset
-            whole = whole and not below
-            given = (
-                state.epoch,
-                held[1] if state.sequence is None else state.sequence,
-                held[2] if below else state.open,
-            )
-        if held == given:
+        given = _given(state, held, log.log_start_offset)
+        whole = whole and not _began_below(held, log.log_start_offset)
+        if held == given or held == _read_now(log, producer, held):
             continue
         if _may_forget(log, latest_ms, held, state, truncated and not entries):
             whole = whole and state.open < 0  # the last stable offset passes what was forgotten
@@ -287,6 +283,30 @@ def check_producer_state(
             f"{node} has the last stable offset {log.last_stable_offset}; a replay of its log gives"
             f" {lowest} to {highest}",
         )  # fmt: skip
+
+
+def _given(state: _Replay, held: tuple[int, ...] | None, log_start: int) -> tuple[int, ...]:
+    """Return what a log must hold of a producer; what is not in the log is as it holds it."""
+    if held is None:
+        return (state.epoch, -1 if state.sequence is None else state.sequence, state.open)
+    return (
+        state.epoch,
+        held[1] if state.sequence is None else state.sequence,
+        held[2] if _began_below(held, log_start) else state.open,
+    )
+
+
+def _began_below(held: tuple[int, ...] | None, log_start: int) -> bool:
+    return held is not None and 0 <= held[2] < log_start
+
+
+def _read_now(log: Any, producer: int, held: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return what a replica has of a producer that got the log after it was cleaned.
+
+    A marker without its record tells nothing (ProducerAppendInfo.append), not even the epoch.
+    """
+    state = _replay(log, emptied=False)[0].get(producer)
+    return None if state is None else _given(state, held, log.log_start_offset)
 
 
 def _held(entry: Any) -> tuple[int, ...] | None:
