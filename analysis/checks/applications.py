@@ -53,18 +53,36 @@ _FORGOTTEN = """
                 FROM GroupState WHERE (run, group) IN (SELECT run, group FROM fenced)))
     WHERE node != loader AND size(array_except(member_ids, known)) > 0"""
 
+_FENCED_MEMBERS = """
+    -- Static members that failed, with the member id that their host was told since it started.
+    SELECT failures.run, failures.seq, failures.group, max(started) AS started,
+           max_by(told.member_id, told.at) AS member
+    FROM failures LEFT JOIN (SELECT run, node, group, member_id, seq AS at
+                             FROM ConsumerAssigned) AS told
+        ON told.run = failures.run AND told.node = failures.node
+           AND told.group = failures.group AND at > started AND at < failures.seq
+    WHERE error = 'FENCED_INSTANCE_ID' GROUP BY failures.run, failures.seq, failures.group"""
+
+_REVERTED = """
+    -- Of those, the ones that gave way to the id that they had in another process, or whose host
+    -- was told no id and has joined since it started.
+    SELECT DISTINCT failed.run AS of, failed.seq AS failure
+    FROM fenced_members AS failed
+    JOIN (SELECT back.run, back.group, back.seq AS at, back.new_member_id,
+                 max(joins.seq) AS joined
+          FROM MemberIdReverted AS back JOIN MemberRequest AS joins
+              ON joins.run = back.run AND joins.group = back.group
+                 AND joins.instance_id = back.instance_id AND joins.api = 'JoinGroup'
+                 AND joins.member_id = '' AND joins.seq < back.seq
+          GROUP BY back.run, back.group, back.seq, back.new_member_id) AS reverted
+        ON reverted.run = failed.run AND reverted.group = failed.group AND at < failed.seq
+    WHERE IF(member IS NULL, joined > started, new_member_id = member)"""
+
 _REPLACED = """
     -- Failures of static members after another process joined with their group.instance.id: the
     -- coordinator had placed the one that failed, or there were two joins since its host started.
     SELECT failed.run AS of, failed.seq AS failure
-    FROM (SELECT failures.run, failures.seq, failures.group, max(started) AS started,
-                 max_by(told.member_id, told.at) AS member
-          FROM failures LEFT JOIN (SELECT run, node, group, member_id, seq AS at
-                                   FROM ConsumerAssigned) AS told
-              ON told.run = failures.run AND told.node = failures.node
-                 AND told.group = failures.group AND at > started AND at < failures.seq
-          WHERE error = 'FENCED_INSTANCE_ID' GROUP BY failures.run, failures.seq, failures.group)
-        AS failed
+    FROM fenced_members AS failed
     JOIN (SELECT run, group, instance_id, seq AS at, lag(seq) OVER (
               PARTITION BY run, group, instance_id ORDER BY seq) AS before
           FROM MemberRequest
@@ -114,18 +132,20 @@ _RESIZED = """
     GROUP BY run"""
 
 FAILED = offending(
-    # Seven errors are answers of Kafka although nobody has broken a promise
+    # Eight errors are answers of Kafka although nobody has broken a promise
     # (judging/group_members.py:Excuses). A consumer of the new protocol was in a group that is a
     # classic one again, or asks a classic group without an assignor to convert. A removed member
     # commits, or sends its heartbeat, to a group that has been deleted meanwhile. A static member
-    # is fenced by a coordinator that does not know the id that its predecessor gave it, and by
-    # another process that joins with its group.instance.id. A sticky assignor fails when members
+    # is fenced by a coordinator that does not know the id that its predecessor gave it, by another
+    # process that joins with its group.instance.id, and by its old id, if the new one could not be
+    # stored. A sticky assignor fails when members
     # own partitions that the leader's metadata lacks, and one of the brokers when the coordinator's
     # does. A classic consumer does not expect the answer to a SyncGroup that meets a coordinator
     # which loads the group.
     f"""
     WITH failures AS ({_FAILURES}),
-    fenced AS (SELECT run, group FROM failures WHERE error = 'FENCED_INSTANCE_ID')
+    fenced AS (SELECT run, group FROM failures WHERE error = 'FENCED_INSTANCE_ID'),
+    fenced_members AS ({_FENCED_MEMBERS})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, seq,
            node, exception, reason, task
     FROM failures
@@ -146,6 +166,7 @@ FAILED = offending(
     LEFT ANTI JOIN (SELECT run AS of, group AS name, at FROM ({_FORGOTTEN}))
         ON error = 'FENCED_INSTANCE_ID' AND run = of AND group = name AND at < seq
     LEFT ANTI JOIN ({_REPLACED}) ON run = of AND seq = failure
+    LEFT ANTI JOIN ({_REVERTED}) ON run = of AND seq = failure
     LEFT ANTI JOIN ({_DELETED}) ON run = of AND seq = failure
     LEFT ANTI JOIN (SELECT run AS of, at FROM ({_RESIZED}))
         ON (exception = 'AssignorError' OR error = 'UNKNOWN_SERVER_ERROR') AND run = of

@@ -45,6 +45,17 @@ class GroupConverted:
 
 
 @value
+class MemberIdReverted:
+    """A static member has its old id again: the record with its new one could not be committed."""
+
+    group: str
+    member_id: str  # the old one
+    instance_id: str | None
+    new_member_id: str
+    error: str  # why; REQUEST_TIMED_OUT after offsets.commit.timeout.ms
+
+
+@value
 class MemberRequest:
     """A member's request reached the coordinator that serves its group; commits are left out.
 

@@ -188,7 +188,8 @@ class StaticJoins:
     """Which static members another process has replaced: it joined with their group.instance.id.
 
     The coordinator gives the id to the process that joins without a member id
-    (GroupMetadataManager.classicGroupJoinNewStaticMember). The former member is fenced.
+    (GroupMetadataManager.classicGroupJoinNewStaticMember). The former member is fenced; the new one
+    is, if the coordinator has to take that back.
     """
 
     def __init__(self, trace: FactSource) -> None:
@@ -197,6 +198,9 @@ class StaticJoins:
         self._placed: dict[tuple[str, str], int] = {}  # group and member -> row of its assignment
         # By group and group.instance.id: rows of the last two joins without a member id.
         self._joins: dict[tuple[str, str], tuple[int, int]] = {}
+        # By group: the new ids that gave way to the old ones, with the row of the last such join.
+        self._reverted: dict[str, list[tuple[str, int]]] = {}
+        trace.subscribe(facts.MemberIdReverted, self._on_reverted)
         trace.subscribe(facts.HostStarted, self._on_started)
         trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.GroupAssigned, self._on_group_assigned)
@@ -218,6 +222,18 @@ class StaticJoins:
         _, last = self._joins.get((group, member.rpartition("-")[0]), (-1, -1))
         return last > self._placed.get((group, member), last)
 
+    def reverted(self, node: str, group: str) -> bool:
+        """Return whether the member on a host gave way to the id that it had in another process.
+
+        A host that was never told its member id has joined since it started. Again joins with any
+        id of the group count.
+        """
+        member, since = self._told.get((group, node)), self._started.get(node, -1)
+        return any(
+            joined > since if member is None else new_id == member
+            for new_id, joined in self._reverted.get(group, ())
+        )
+
     def _on_started(self, seq: int, _t: int, node: str, _fact: facts.HostStarted) -> None:
         self._started[node] = seq
         for known in [known for known in self._told if known[1] == node]:
@@ -228,6 +244,10 @@ class StaticJoins:
 
     def _on_group_assigned(self, seq: int, _t: int, _n: str, fact: facts.GroupAssigned) -> None:
         self._placed.setdefault((fact.group, fact.member_id), seq)
+
+    def _on_reverted(self, _s: int, _t: int, _n: str, fact: facts.MemberIdReverted) -> None:
+        _, last = self._joins.get((fact.group, fact.instance_id or ""), (-1, -1))
+        self._reverted.setdefault(fact.group, []).append((fact.new_member_id, last))
 
     def _on_request(self, seq: int, _t: int, _n: str, fact: facts.MemberRequest) -> None:
         if fact.api == "JoinGroup" and not fact.member_id and fact.instance_id is not None:
@@ -284,8 +304,9 @@ class Excuses:
     also give it later, until it hears that it is deposed. A classic consumer does not expect what
     the coordinator of KRaft mode answers to SyncGroup while it loads the group
     (GroupCoordinatorService.syncGroup, SyncGroupResponseHandler). And a static member is fenced
-    when another process has its group.instance.id, which is an operator's mistake. A member that
-    was removed commits, or sends its heartbeat, to a group that has been deleted meanwhile.
+    when another process has its group.instance.id, which is an operator's mistake, or when the
+    record with its id was not committed in time (harm/truth/reverts.py). A member that was removed
+    commits, or sends its heartbeat, to a group that has been deleted meanwhile.
 
     Two more in a group that changes its protocol (KIP-848), to consumers of the new one. Its member
     that was fenced asks a group that is a classic one again (getOrMaybeCreateConsumerGroup). A
@@ -321,7 +342,8 @@ class Excuses:
         """Return whether the failure of the application on a host has such a reason."""
         if fact.reason.startswith(FENCED):
             group = fact.reason.removeprefix(FENCED)
-            return group in self._forgotten or self._static.replaced(node, group)
+            lost = self._static.replaced(node, group) or self._static.reverted(node, group)
+            return lost or group in self._forgotten
         since = self._started.get(node, 0)
         if fact.reason.startswith(GROUP_IS_GONE):
             group = fact.reason.removeprefix(GROUP_IS_GONE)

@@ -24,6 +24,7 @@ from kafkasim.scenarios.judging.group_members import (
     BlankMetadata,
     GroupMembers,
 )
+from kafkasim.scenarios.judging.harm.truth.reverts import Reverts
 from kafkasim.scenarios.judging.harm.truth.tenures import Tenure
 from kafkasim.scenarios.judging.invariants.traced import TracedCluster
 from kafkasim.scenarios.judging.source import BrokerLimits
@@ -69,6 +70,7 @@ class Groups:
         self._converted: dict[str, int] = {}  # group -> when it last changed its protocol
         self._end = (-1, -1)  # row and time of the run's last phase
         trace = cluster.trace
+        self._reverts = Reverts(cluster, limits.commit_timeout_us, self._violated)
         trace.subscribe(facts.MemberRequest, self._on_request)
         trace.subscribe(facts.GroupState, self._on_state)
         trace.subscribe(facts.GroupConverted, self._on_converted)
@@ -193,6 +195,7 @@ class Groups:
                 or before.syncs.expired(member_id, t)
                 or member_id in before.left
                 or member_id in before.replaced
+                or self._reverts.explain(node, fact, member_id, t)
                 or silent_us >= self._known.member(fact.group, member_id).session_us
             ):
                 continue
@@ -335,16 +338,10 @@ class Groups:
             known = self._coordinator.get(fact.partition, (-1, ""))
             self._coordinator[fact.partition] = max(known, (fact.leader_epoch, node))
         else:
-            gone = [
-                key
-                for key in self._tenures
-                if key[0] == node and self._partition(key[1]) == fact.partition
-            ]
-            for key in gone:
-                del self._tenures[key]
-            for key in [key for key in self._upgraded if key[0] == node]:
-                if self._partition(key[1]) == fact.partition:
-                    del self._upgraded[key]
+            for tenures in (self._tenures, self._upgraded):
+                for key in [key for key in tenures if key[0] == node]:
+                    if self._partition(key[1]) == fact.partition:
+                        del tenures[key]
 
     # What the hosts do.
 

@@ -44,6 +44,12 @@ def joins(member: str = "", instance: str = "i", group: str = "billing") -> Row:
     return "broker-1", request
 
 
+def back(old: str, new: str, group: str = "billing") -> Row:
+    """The old id of a member is back, since the record with its new one was not appended."""
+    fact = facts.MemberIdReverted(group, old, "i", new, "NOT_ENOUGH_REPLICAS")
+    return "broker-1", fact
+
+
 def placed(member: str) -> Row:
     return "broker-1", facts.GroupAssigned("billing", 1, member, ())
 
@@ -61,6 +67,10 @@ LEAVES: Row = (
     "broker-1",
     facts.MemberRequest("billing", "i-2", None, "LeaveGroup", 1, (), (), 0, 0),
 )
+FORMER: list[Row] = [
+    ("controller-1", facts.TopicCreated(1, "offsets-id", "__consumer_offsets", 1, 1, 1)),
+    group("Stable", "i-0", protocol="range"),
+]
 JOINING = group("PreparingRebalance", "m1")
 PLACED = group("Stable", "m2", protocol="range")
 REMOVED: list[Row] = [
@@ -97,6 +107,10 @@ _ALLOWED: dict[str, list[Row]] = {
     "fenced: another process joined after it was placed": [
         STARTED, joins(), placed("i-1"), joins(), told("i-1"), FENCED],
     "fenced: another process joined before it was placed": [STARTED, joins(), joins(), FENCED],
+    "fenced: the old id of the member that it was is back": [
+        STARTED, *FORMER, joins(), told("i-1"), back("i-0", "i-1"), FENCED],
+    "fenced: an old id is back since it joined, and it was told none": [
+        STARTED, *FORMER, joins(), back("i-0", "i-1"), FENCED],
     "loading: a coordinator that loads the group was asked for the assignment": [
         STARTED, SECOND, loads("SyncGroup"), LOADING],
     "no plan: a topic grew": [created(1), grown(1), NO_PLAN],
@@ -167,6 +181,15 @@ _BAD: dict[str, list[Row]] = {
     "fenced: another process joined later": [STARTED, joins(), FENCED, joins()],
     "fenced: it was told of its member before its host started": [
         joins(), placed("i-1"), told("i-1"), STARTED, joins(), FENCED],
+    "fenced: the old id of another member is back": [
+        STARTED, *FORMER, joins(), told("i-2"), back("i-0", "i-1"), FENCED],
+    "fenced: an old id is back that was given up before the host started": [
+        *FORMER, joins(), STARTED, back("i-0", "i-1"), FENCED],
+    "fenced: an old id is back in another group": [
+        STARTED, *FORMER, ("broker-1", facts.GroupState("other", "Stable", 1, ("i-0",), "", "")),
+        joins("", "i", "other"), joins(), told("i-1"), back("i-0", "i-1", "other"), FENCED],
+    "fenced: an old id is back later": [
+        STARTED, *FORMER, joins(), told("i-1"), FENCED, back("i-0", "i-1")],
     "loading: it was asked for something else": [
         STARTED, SECOND, loads("JoinGroup"), LOADING],
     "loading: it was asked before the host started": [

@@ -423,4 +423,4 @@ def test_every_check_has_a_case_that_violates_it() -> None:
 
     anomalies: dict[str, Any] = {a: 1 for _, expected in CASES.values() for a in expected}
     # poll-order, transaction-reads, processor-outputs, audit and stored-results name two
-    assert len(anomalies) == len(CHECKS) + 5
+    assert len(anomalies) == len(CHECKS) + 4

@@ -313,6 +313,23 @@ def test_a_static_replacement_that_cannot_be_stored_is_undone(bench: Bench) -> N
     bench.log.error = Errors.NOT_ENOUGH_REPLICAS
     assert bench.get(join(instance="i1")).error is Errors.COORDINATOR_NOT_AVAILABLE
     assert bench.get(heartbeat(old, 1, "i1")).error is Errors.NONE
+    (told,) = bench.seen(facts.MemberIdReverted)
+    assert (told.member_id, told.instance_id, told.error) == (old, "i1", "NOT_ENOUGH_REPLICAS")
+
+
+def test_a_static_replacement_is_undone_in_a_later_generation(bench: Bench) -> None:
+    """The old id is back whatever the group has been through since, and the new one is fenced."""
+    old = static_group(bench)
+    bench.auto_replicate = False
+    asked = bench.ask(join(instance="i1"))
+    bench.ask(join(bench.member_id("two")))
+    new = bench.answers[asked].member_id
+    assert new != old
+    bench.wait(5)
+    (told,) = bench.seen(facts.MemberIdReverted)
+    assert (told.member_id, told.new_member_id, told.error) == (old, new, "REQUEST_TIMED_OUT")
+    assert bench.seen(facts.GroupState)[-1].member_ids[-1] == old
+    assert bench.get(heartbeat(new, 2, "i1")).error is Errors.FENCED_INSTANCE_ID
 
 
 def test_a_static_member_that_comes_back_before_the_sync_rebalances(bench: Bench) -> None:

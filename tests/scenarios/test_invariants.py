@@ -155,6 +155,24 @@ ALONE: list[Row] = [  # a group of one member in its first generation
     _group("CompletingRebalance", 1, "m1"), _asks("SyncGroup"), _group("Stable", 1, "m1"),
     ("consumer-1", facts.ConsumerAssigned("billing", "m1", 1, ("orders-0",))),
 ]  # fmt: skip
+RESTARTED: Row = _asks("JoinGroup", "", -1, instance="x")
+WRITTEN: Row = ("broker-1", facts.Appended("offsets-id", 0, 1, 0, 2, -1, -1, -1, ()))
+STATIC: list[Row] = [  # the process of x-1 starts again after a second
+    OFFSETS, LOADED, _asks("JoinGroup", generation=-1), RESTARTED,
+    _group("CompletingRebalance", 1, "m1", "x-1"), _asks("SyncGroup"),
+    _group("Stable", 1, "m1", "x-1"), ("world", 1),
+]  # fmt: skip
+RETURNED: list[Row] = [  # its new id is x-2, whose record is appended; then a rebalance begins
+    *STATIC, RESTARTED, WRITTEN, _group("PreparingRebalance", 1, "m1", "x-2"),
+]  # fmt: skip
+
+
+def _reverted(error: str = "REQUEST_TIMED_OUT", instance: str = "x") -> Row:
+    """The member x-2 has its old id again."""
+    return "broker-1", facts.MemberIdReverted("billing", "x-1", instance, "x-2", error)
+
+
+FORMER: list[Row] = [_reverted(), _group("PreparingRebalance", 1, "m1", "x-1")]
 DEPOSED: Row = ("broker-1", facts.BecameFollower("offsets-id", 0, 2, 2, 1))
 END: Row = ("world", facts.Phase("end", "converged"))
 
@@ -727,6 +745,52 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
          _group("Stable", 1, "m1", "m2", "x-1"), _later(2)],
         [_group("PreparingRebalance", 1, "m1", "x-1")],
         [_group("PreparingRebalance", 1, "m1", "m2")],
+    ),
+    "needless-eviction a new id that was not committed in time gives way to the old one": (
+        RETURNED,
+        [_later(5), *FORMER],
+        [_later(4.9), *FORMER],
+    ),
+    "needless-eviction a new id that was committed in time stays": (
+        RETURNED,
+        [_later(5), ("broker-1", facts.HighWatermark("offsets-id", 0, 1, 2, 1, (1,))), *FORMER],
+        [_later(4.9), ("broker-1", facts.HighWatermark("offsets-id", 0, 1, 2, 1, (1,))),
+         _later(0.1), *FORMER],
+    ),
+    "needless-eviction a new id gives way to an old one that is a member": (
+        [*RETURNED, _later(5)],
+        FORMER,
+        [_reverted(), _group("PreparingRebalance", 1, "m1")],
+    ),
+    "needless-eviction a new id gives way at once when its record could not be appended": (
+        [*STATIC, RESTARTED],
+        [_group("PreparingRebalance", 1, "m1", "x-2"), _reverted("NOT_ENOUGH_REPLICAS"),
+         FORMER[1]],
+        [WRITTEN, _group("PreparingRebalance", 1, "m1", "x-2"), _reverted("NOT_ENOUGH_REPLICAS"),
+         FORMER[1]],
+    ),
+    "needless-eviction a new id that the group has not told of gives way to the old one": (
+        [*STATIC, RESTARTED, WRITTEN],
+        [_later(5), _reverted(), _group("Stable", 1, "m1", "x-1")],
+        [_later(4.9), _reverted(), _group("Stable", 1, "m1", "x-1")],
+    ),
+    "needless-eviction a new id gives way to the old one of the same member": (
+        [*RETURNED, _later(5)],
+        FORMER,
+        [_reverted(instance="y"), FORMER[1]],
+    ),
+    "needless-eviction a new id that a join phase has given stays": (
+        STATIC,
+        [RESTARTED, WRITTEN, _group("PreparingRebalance", 1, "m1", "x-2"), _later(5), *FORMER],
+        [_asks("JoinGroup", "m2", -1), _group("PreparingRebalance", 1, "m1", "x-1", "m2"),
+         RESTARTED, WRITTEN, _group("PreparingRebalance", 1, "m1", "x-2", "m2"), _later(5),
+         _reverted(), _group("PreparingRebalance", 1, "m1", "m2", "x-1")],
+    ),
+    "needless-eviction the session of an old id begins when it is back": (
+        [*RETURNED, _group("CompletingRebalance", 2, "m1", "x-2"), _later(5), _reverted(),
+         _group("CompletingRebalance", 2, "m1", "x-1")],
+        [_later(6), _group("PreparingRebalance", 2, "m1")],
+        [_later(5.9), _group("PreparingRebalance", 2, "m1")],
     ),
     "vanished-offset a committed offset is not there": (
         [OFFSETS, LOADED, ("broker-1", committed(5)), END],

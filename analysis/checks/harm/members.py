@@ -30,15 +30,20 @@ LONG_REBALANCE = offending(
 )
 
 GONE = """
-    -- Members that are gone without LeaveGroup, and whose instance id did not come back. They have
-    -- not missed a join phase of a classic group that has lasted for the rebalance timeout; a
-    -- member of a consumer group may be late to revoke what it has to.
+    -- Members that are gone without LeaveGroup, and whose instance id did not come back, nor their
+    -- old id (NEEDLESS_REVERSAL judges that). They have not missed a join phase of a classic group
+    -- that has lasted for the rebalance timeout; a member of a consumer group may be late to revoke
+    -- what it has to.
     SELECT run, node, group, tenure, generation, member_id, next_seq, next_t_us, next_reason,
            consumer, rebalance_us,
            CASE WHEN NOT consumer THEN classic_session_us
                 WHEN coalesce(session_us, -1) < 0 THEN consumer_session_us
                 ELSE session_us END AS session_us, consumer_session_us
     FROM step_members JOIN broker_limits USING (run)
+    LEFT ANTI JOIN (SELECT run AS of, node AS host, group AS name, t_us AS at_us,
+                           new_member_id, member_id AS old_id FROM MemberIdReverted)
+        ON run = of AND node = host AND group = name AND next_t_us = at_us
+            AND member_id = new_member_id AND array_contains(next_ids, old_id)
     WHERE next_what = 'state' AND NOT array_contains(next_ids, member_id)
         AND NOT array_contains(left_ids, member_id)
         AND NOT exists(joins, each ->
@@ -174,6 +179,46 @@ _REPEATED = """
     HAVING next_t_us - timed_out_us BETWEEN 500000
         AND 1500000 + coalesce(sum(pauses.duration_us), 0)"""
 
+_RETURNED = """
+    -- Static members that came back to a Stable group and had to give way to their old id, each
+    -- with the returns of the instance before. end is the offset after the batch with its record.
+    SELECT back.run, back.node, back.seq, back.t_us, error, offsets_id, home, at_seq, at_us,
+           min_by(next_offset, batch.seq) AS end
+    FROM (SELECT back.run, back.node, back.seq, back.t_us, back.error,
+                 homes.topic_id AS offsets_id, homes.partition AS home, joins.seq AS at_seq,
+                 joins.t_us AS at_us
+          FROM (SELECT run, node, group, seq, t_us, instance_id, error FROM MemberIdReverted)
+              AS back
+          JOIN homes ON back.run = homes.run AND back.group = homes.group
+          JOIN (SELECT run, node, group, instance_id, seq, t_us
+                FROM (SELECT *, last(state, true) OVER (
+                          PARTITION BY run, node, group, tenure ORDER BY seq) AS phase
+                      FROM group_rows)
+                WHERE api = 'JoinGroup' AND member_id = '' AND phase = 'Stable') AS joins
+              ON back.run = joins.run AND back.node = joins.node AND back.group = joins.group
+              AND back.instance_id = joins.instance_id AND joins.seq < back.seq) AS back
+    LEFT JOIN Appended AS batch ON back.run = batch.run AND back.node = batch.node
+        AND offsets_id = batch.topic_id AND home = batch.partition
+        AND batch.seq > at_seq AND batch.seq < back.seq
+    GROUP BY back.run, back.node, back.seq, back.t_us, error, offsets_id, home, at_seq, at_us"""
+
+_EXPLAINED = """
+    -- Of these, the ones whose record could not be appended, or was not committed within
+    -- offsets.commit.timeout.ms and is given up then (harm/truth/reverts.py).
+    SELECT run, seq FROM returned WHERE error != 'REQUEST_TIMED_OUT' AND end IS NULL
+    UNION ALL
+    SELECT late.run, late.seq
+    FROM (SELECT returned.*, at_us + commit_timeout_us AS timed_out_us
+          FROM returned JOIN broker_limits ON returned.run = broker_limits.run
+          WHERE returned.error = 'REQUEST_TIMED_OUT') AS late
+    LEFT ANTI JOIN HighWatermark AS passed ON late.run = passed.run AND late.node = passed.node
+        AND late.offsets_id = passed.topic_id AND late.home = passed.partition
+        AND passed.seq > at_seq AND passed.t_us < timed_out_us AND passed.high_watermark >= late.end
+    LEFT JOIN HostPaused AS pauses ON late.run = pauses.run AND late.node = pauses.node
+        AND pauses.seq > at_seq AND pauses.seq < late.seq
+    GROUP BY late.run, late.seq, late.t_us, at_seq, timed_out_us
+    HAVING late.t_us - timed_out_us BETWEEN 0 AND 1000000 + coalesce(sum(pauses.duration_us), 0)"""
+
 NEEDLESS_EVICTION = offending(
     # A member is gone because it sent LeaveGroup, its instance id came back, it missed a whole
     # join phase, it sent no SyncGroup in time, or it was silent for its session. A classic member
@@ -206,6 +251,23 @@ NEEDLESS_EVICTION = offending(
     "'needless-eviction'",
     "'%s is no member of group %s any more, %d us after the coordinator heard it (%s)', member_id,"
     " group, silent, reason",
+    "array(group)",
+    about(),
+)
+
+NEEDLESS_REVERSAL = offending(
+    # A static member's new id gives way to the old one only if its record was not committed in
+    # time.
+    f"""
+    WITH returned AS ({_RETURNED}), explained AS ({_EXPLAINED})
+    SELECT back.run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition, back.seq,
+           group, new_member_id, member_id, error
+    FROM MemberIdReverted AS back
+    LEFT ANTI JOIN explained ON back.run = explained.run AND back.seq = explained.seq
+    WHERE (back.run, node) NOT IN (SELECT run, node FROM ClockDrifted)""",
+    "'needless-eviction'",
+    "'%s of group %s gives way to %s, though its record could be committed (%s)', new_member_id,"
+    " group, member_id, error",
     "array(group)",
     about(),
 )

@@ -124,7 +124,8 @@ class StaticMembers:
             self.runtime.respond(parked, join_error(client_error(error), ""))
         if group.members.get(member.member_id) is member and shard.context.is_active:
             member.update(*before)
-            self._swap(shard, group, member, old_id, now)
+            old = self._swap(shard, group, member, old_id, now)
+            self.rebalance.trace.record_reverted(group, old, member.member_id, error)
 
     def _answer_swapped(self, group: ClassicGroup, old_id: str, member: ClassicMember) -> None:
         """Answer the join of a member that came back in a Stable group; it must not assign."""

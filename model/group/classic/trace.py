@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkasim.model.facts import GroupAssigned, GroupState, MemberRequest
+from kafkasim.model.errors import Errors
+from kafkasim.model.facts import GroupAssigned, GroupState, MemberIdReverted, MemberRequest
 from kafkasim.model.group.classic.group import ClassicGroup, ClassicGroupState, ClassicMember
 from kafkasim.model.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -93,6 +94,15 @@ class GroupTrace:
         """Write that a static member's partitions are now owned under another member id."""
         self._out.append(GroupAssigned(group.group_id, group.generation, old_id, ()))
         self.record_assignment(group, member.member_id, member.assignment)
+
+    def record_reverted(
+        self, group: ClassicGroup, old: ClassicMember, new_id: str, error: Errors
+    ) -> None:
+        """Write that a static member has its old id again."""
+        self._out.append(
+            MemberIdReverted(group.group_id, old.member_id, old.instance_id, new_id, error.name)
+        )
+        self.record_state(group, f"{error.name} when storing {new_id}, {old.member_id} is back")
 
     def record_assignment(
         self, group: ClassicGroup, member_id: str, assignment: tuple[TopicPartition, ...]
