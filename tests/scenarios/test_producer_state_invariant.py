@@ -74,6 +74,33 @@ def test_a_marker_without_its_record_tells_a_later_reader_nothing(log: UnifiedLo
     assert found(copy) == ["PIDSTATE"]
 
 
+def test_a_snapshot_knows_a_batch_that_the_cleaner_has_removed(log: UnifiedLog) -> None:
+    cleaned, entry = make_log(), log.producers.entries[2]
+    kept = [one for one in log.batches_from(0) if one.base_offset != 4]  # the last one of 2
+    cleaned.append_as_follower(kept, 0)
+    cleaned.update_high_watermark(5)
+    assert found(cleaned) == []
+    cleaned.producers.entries[2].batches[:] = entry.batches
+    assert found(cleaned) == []
+    cleaned.producers.entries[2].batches[-1] = (1, 1, 3, 0, 1)  # a batch that is there
+    assert found(cleaned) == ["PIDSTATE"]
+    cleaned.producers.entries[2].batches[-1] = (1, 1, 9, 0, 1)  # beyond the log's end
+    assert found(cleaned) == ["PIDSTATE"]
+
+
+def test_a_transaction_that_began_below_the_log_start_holds_the_last_stable_offset() -> None:
+    made = make_log()
+    send(made, 1, 0)
+    send(made, 2, 0)
+    made.update_high_watermark(2)
+    made.raise_log_start(1)
+    end(made, 2)
+    made.update_high_watermark(3)
+    assert (made.last_stable_offset, found(made)) == (1, [])
+    made.producers.entries[1].txn_first_offset = -1
+    assert found(made) == ["PIDSTATE"]
+
+
 def test_open_transaction_was_forgotten(log: UnifiedLog) -> None:
     log.producers.entries[2].txn_first_offset = -1
     assert found(log) == ["PIDSTATE"]

@@ -260,12 +260,12 @@ def check_producer_state(
     (UnifiedLog.rebuildProducerState, isEmptyBeforeTruncation).
     """
     replayed, lowest, highest = _replay(log)
-    entries, whole = log.producers.entries, True
+    entries, start = log.producers.entries, log.log_start_offset
+    whole = not any(0 <= entry.txn_first_offset < start for entry in entries.values())
     for producer, state in replayed.items():
         held = _held(entries.get(producer))
-        given = _given(state, held, log.log_start_offset)
-        whole = whole and not _began_below(held, log.log_start_offset)
-        if held == given or held == _read_now(log, producer, held):
+        given = _given(log, state, entries.get(producer))
+        if held == given or held == _read_now(log, producer):
             continue
         if _may_forget(log, latest_ms, held, state, truncated and not entries):
             whole = whole and state.open < 0  # the last stable offset passes what was forgotten
@@ -276,7 +276,6 @@ def check_producer_state(
                 f"{node} has {held} as state of producer {producer}; a replay of its log gives"
                 f" {given} (epoch, last sequence, start of its open transaction)",
             )  # fmt: skip
-    start = log.log_start_offset
     if whole and not max(lowest, start) <= log.last_stable_offset <= max(highest, start):
         cluster.violated(
             "PIDSTATE", seq, t, key,
@@ -285,28 +284,38 @@ def check_producer_state(
         )  # fmt: skip
 
 
-def _given(state: _Replay, held: tuple[int, ...] | None, log_start: int) -> tuple[int, ...]:
-    """Return what a log must hold of a producer; what is not in the log is as it holds it."""
-    if held is None:
-        return (state.epoch, -1 if state.sequence is None else state.sequence, state.open)
-    return (
-        state.epoch,
-        held[1] if state.sequence is None else state.sequence,
-        held[2] if _began_below(held, log_start) else state.open,
+def _given(log: Any, state: _Replay, entry: Any) -> tuple[int, ...]:
+    """Return what a log must hold of a producer; what is not in the log any more is as it holds it.
+
+    That is the last sequence if a snapshot of producers was written before the cleaner removed its
+    batch, because there was a later one, which has been truncated since.
+    """
+    sequence, opened = state.sequence, state.open
+    held = _held(entry)
+    if held is not None:
+        gone = sequence is None or (held[0] == state.epoch and _is_cleaned(log, entry, state))
+        sequence = held[1] if gone else sequence
+        opened = held[2] if 0 <= held[2] < log.log_start_offset else opened
+    return (state.epoch, -1 if sequence is None else sequence, opened)
+
+
+def _is_cleaned(log: Any, entry: Any, state: _Replay) -> bool:
+    """Return whether the last batch of a producer lies in a gap of the log, behind all others."""
+    last = entry.batches[-1][2] if entry.batches else -1
+    if last >= log.log_end_offset or (state.last is not None and last <= state.last.last_offset):
+        return False
+    return last >= 0 and not any(
+        one.base_offset <= last <= one.last_offset for one in log.batches_from(log.log_start_offset)
     )
 
 
-def _began_below(held: tuple[int, ...] | None, log_start: int) -> bool:
-    return held is not None and 0 <= held[2] < log_start
-
-
-def _read_now(log: Any, producer: int, held: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _read_now(log: Any, producer: int) -> tuple[int, ...] | None:
     """Return what a replica has of a producer that got the log after it was cleaned.
 
     A marker without its record tells nothing (ProducerAppendInfo.append), not even the epoch.
     """
     state = _replay(log, emptied=False)[0].get(producer)
-    return None if state is None else _given(state, held, log.log_start_offset)
+    return None if state is None else _given(log, state, log.producers.entries.get(producer))
 
 
 def _held(entry: Any) -> tuple[int, ...] | None:
