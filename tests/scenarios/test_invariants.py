@@ -265,6 +265,12 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [("broker-2", facts.LogDeleted(T, P, 1)),
          ("controller-1", facts.TopicDeleted(4, T, "orders"))],
     ),
+    "ISRDATA a high watermark that a leader advances while its topic is deleted": (
+        [*ALIVE, *START, ("controller-1", changed(3, (1, 2))), ("broker-1", appended(0, (10,)))],
+        [("controller-1", facts.TopicDeleted(4, T, "orders")), ("broker-1", high_watermark(1))],
+        [("controller-1", facts.TopicDeleted(4, "another-id", "orders")),
+         ("broker-1", high_watermark(1))],
+    ),
     "ISRDATA a replica that a ZooKeeper controller removes while its leader adds it": (
         [*ALIVE, *START, ("broker-3", facts.ZkControllerWrite(2, 1, "/controller_epoch", 1)),
          ("broker-3", changed(3, (1, 2))), ("broker-1", appended(0, (10,))),

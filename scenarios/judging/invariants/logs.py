@@ -195,7 +195,7 @@ class Logs:
         state = self._partition(fact.topic_id, fact.partition)
         replica = state.replicas.pop(node, None)
         suspect = replica is not None and replica.suspect
-        if state.leader >= 0 and not suspect and fact.topic_id not in self._deleted:
+        if state.leader >= 0 and not suspect:
             self._check_isr_member(state, seq, t, node, TracedLog(), "dropped its log in the ISR")
 
     def _on_topic_deleted(self, _seq: int, _t: int, _node: str, fact: facts.TopicDeleted) -> None:
@@ -317,6 +317,8 @@ class Logs:
         self, state: TracedPartition, seq: int, t: int, node: str, replica: TracedLog, what: str
     ) -> None:
         if replica.suspect or int(node.rpartition("-")[2]) not in state.isr:
+            return
+        if state.key[0] in self._deleted:  # its brokers drop their logs one by one
             return
         if not state.holds_exposed(replica):
             self.cluster.violated(
