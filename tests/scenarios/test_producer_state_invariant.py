@@ -12,7 +12,7 @@ from kafkasim.model import facts
 from kafkasim.model.storage.log.producers.entry import ProducerEntry
 from kafkasim.model.storage.log.unified_log import UnifiedLog
 from kafkasim.scenarios.judging.invariants.final import (
-    FirstAppends,
+    JumpingAppends,
     WallClocks,
     check_log,
     check_producer_state,
@@ -155,7 +155,7 @@ def sequence_gap(silent_s: float, *, expires_s: float = 2.0, epoch: int = 2, **b
     ``epoch``; epoch 0 is that of the batch before. ``between`` is a further batch in its place.
     """
     trace = FakeTrace()
-    first_appends = FirstAppends(trace, WallClocks(trace))
+    jumps = JumpingAppends(trace, WallClocks(trace))
     batches = [traced(0, [10], 0, 5, 0)]
     batches += [traced(1, [11], 2, 5, **between)] if between else []
     batches.append(traced(len(batches), [12], epoch, 5, 7))
@@ -165,12 +165,13 @@ def sequence_gap(silent_s: float, *, expires_s: float = 2.0, epoch: int = 2, **b
     log = FakeLog(batches)
     log.producers.expiration_ms = int(expires_s * 1000)
     cluster = TracedCluster(trace, lambda *_: log, lambda *_: "", lambda _: False)
-    check_log(cluster, 9, 9, "broker-1", final(batches, epochs=(0, 0, 2, 1)), first_appends)
+    check_log(cluster, 9, 9, "broker-1", final(batches, epochs=(0, 0, 2, 1)), jumps)
     return [found.invariant for found in cluster.violations].count("ORDER")
 
 
-def test_a_new_leader_that_has_forgotten_a_producer_takes_any_sequence() -> None:
-    assert sequence_gap(2.0) == 0
+@pytest.mark.parametrize("leads", [{}, {"epoch": 0}, {"seq": 1}], ids=["new", "same", "successor"])
+def test_a_leader_that_has_forgotten_a_producer_takes_any_sequence(leads: dict[str, Any]) -> None:
+    assert sequence_gap(2.0, **leads) == 0
 
 
 @pytest.mark.parametrize(
@@ -178,8 +179,8 @@ def test_a_new_leader_that_has_forgotten_a_producer_takes_any_sequence() -> None
     [
         pytest.param({"silent_s": 1.9}, id="the log has heard the producer since"),
         pytest.param({"silent_s": 3600, "expires_s": 86_400}, id="the default of a day"),
-        pytest.param({"silent_s": 9, "epoch": 0}, id="no leader was deposed in between"),
-        pytest.param({"silent_s": 9, "seq": 1}, id="the leader has a batch of it in its epoch"),
+        pytest.param({"silent_s": 1.9, "epoch": 0}, id="the same leader has heard it since"),
+        pytest.param({"silent_s": 1.9, "seq": 1}, id="its successor has heard it since"),
     ],
 )
 def test_a_gap_in_the_sequences_that_no_expiration_explains(story: dict[str, Any]) -> None:

@@ -37,27 +37,36 @@ class WallClocks:
         return (EPOCH_US + shown_us + self._ahead_us.get(node, 0)) // 1000
 
 
-class FirstAppends:
-    """The first batch with a sequence that each leader took of each producer in its epoch."""
+class JumpingAppends:
+    """When leaders took batches whose sequence does not follow their producer's one before.
+
+    The first batch with a sequence that a leader takes of a producer in its epoch follows none.
+    """
 
     def __init__(self, trace: FactSource, clocks: WallClocks) -> None:
         self._clocks = clocks
-        self._first: dict[tuple[str, int, int, int], tuple[int, str, int]] = {}
-        """Topic id, partition, leader epoch, producer id -> base offset, leader and time in µs"""
+        self._next: dict[tuple[str, int, int, int], int] = {}
+        """Topic id, partition, leader epoch, producer id -> the sequence that follows"""
+        self._taken: dict[tuple[str, int, int, int], tuple[str, int]] = {}
+        """Topic id, partition, leader epoch, base offset -> leader and time in µs"""
         trace.subscribe(facts.Appended, self._on_appended)
 
-    def latest_ms(self, key: PartitionKey, epoch: int, producer: int, base: int) -> int:
+    def latest_ms(self, key: PartitionKey, epoch: int, base: int) -> int:
         """Return the latest time, in ms since 1970, that the leader's clock may have shown then.
 
-        It is −1 if the batch at ``base`` is not the first one of that producer and epoch.
+        It is −1 if the batch at ``base`` follows the one before.
         """
-        first, node, t_us = self._first.get((*key, epoch, producer), (-1, "", 0))
-        return self._clocks.latest_ms(node, t_us) if first == base else -1
+        node, t_us = self._taken.get((*key, epoch, base), ("", -1))
+        return self._clocks.latest_ms(node, t_us) if node else -1
 
     def _on_appended(self, _seq: int, t: int, node: str, fact: facts.Appended) -> None:
-        if fact.base_sequence >= 0:
-            place = (fact.topic_id, fact.partition, fact.leader_epoch, fact.producer_id)
-            self._first.setdefault(place, (fact.base_offset, node, t))
+        first = fact.base_sequence
+        if first < 0:
+            return
+        place = (fact.topic_id, fact.partition, fact.leader_epoch, fact.producer_id)
+        if self._next.get(place) != first:
+            self._taken[(*place[:3], fact.base_offset)] = (node, t)
+        self._next[place] = first + fact.next_offset - fact.base_offset
 
 
 def check_log(
@@ -66,7 +75,7 @@ def check_log(
     t: int,
     node: str,
     fact: facts.FinalReplica,
-    first_appends: FirstAppends,
+    jumps: JumpingAppends,
 ) -> None:
     """LOGORDER, EPOCHCACHE and ORDER of one replica's final log."""
     key = (fact.topic_id, fact.partition)
@@ -82,7 +91,7 @@ def check_log(
             f"{node}: log start, last stable offset, high watermark and log end are {order}",
         )  # fmt: skip
     _check_epochs(cluster, seq, t, node, fact)
-    _check_sequences(cluster, seq, t, node, fact, first_appends)
+    _check_sequences(cluster, seq, t, node, fact, jumps)
 
 
 def _check_epochs(
@@ -114,7 +123,7 @@ def _check_sequences(
     t: int,
     node: str,
     fact: facts.FinalReplica,
-    first_appends: FirstAppends,
+    jumps: JumpingAppends,
 ) -> None:
     """ORDER: a producer's sequences rise without a gap, or start again at 0.
 
@@ -132,7 +141,7 @@ def _check_sequences(
         last[producer] = (first + end - base, base)
         if known is not None and first not in (known[0], 0):
             log = cluster.view(node, *key)
-            appended_ms = first_appends.latest_ms(key, epoch, producer, base)
+            appended_ms = jumps.latest_ms(key, epoch, base)
             if log is not None and _was_forgotten(log, producer, base, appended_ms):
                 continue
             cluster.violated(
@@ -146,14 +155,14 @@ def _was_forgotten(log: Any, producer: int, base: int, appended_ms: int) -> bool
     """Return whether a leader may have forgotten a producer when it took the batch at ``base``.
 
     The leader takes any sequence of a producer that it does not know
-    (ProducerAppendInfo.checkSequence). A gap arises when a deposed leader held the batches before
-    and truncated them, and the transactional producer does not reuse their sequences, because they
-    expired on their first attempt (Sender.sendProducerData). So the batch must be the leader's
-    first one of that producer in its epoch. By then the producer must have expired in the log below
-    ``base``, which the leader held, too; its markers count as Kafka counts them.
+    (ProducerAppendInfo.checkSequence). A transactional producer does not use the sequences of
+    batches again that expired on their first attempt (Sender.sendProducerData), whether they were
+    lost on their way or with a deposed leader, so a gap may follow. The leader answers
+    OUT_OF_ORDER_SEQUENCE_NUMBER until the producer has expired in the log below ``base``; its
+    markers count as Kafka counts them.
 
-    ``appended_ms`` is the latest time that the leader's clock may have shown, −1 if the batch is
-    not its first one of the producer.
+    ``appended_ms`` is the latest time that the leader's clock may have shown then, −1 if the batch
+    follows what the leader had in its epoch.
     """
     state = _replay(log, base)[0].get(producer)
     return appended_ms >= 0 and state is not None and _may_forget(log, appended_ms, None, state)

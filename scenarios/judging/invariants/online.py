@@ -15,7 +15,7 @@ from kafkasim.scenarios.judging.harm.judges import HARM, Harm
 from kafkasim.scenarios.judging.invariants.cleaned.latest import Cleanings
 from kafkasim.scenarios.judging.invariants.clients import Clients
 from kafkasim.scenarios.judging.invariants.final import (
-    FirstAppends,
+    JumpingAppends,
     WallClocks,
     check_log,
     check_producer_state,
@@ -57,7 +57,7 @@ class Invariants:
     ) -> None:
         self.cluster = TracedCluster(trace, view, excuse, allows_unclean)
         self._clocks = WallClocks(trace)
-        self._first_appends = FirstAppends(trace, self._clocks)
+        self._jumps = JumpingAppends(trace, self._clocks)
         self._logs = Logs(self.cluster)
         Cleanings(self.cluster)
         self._metadata = Metadata(self.cluster)
@@ -97,7 +97,7 @@ class Invariants:
         return self.cluster.violations
 
     def _on_final(self, seq: int, t_us: int, node: str, fact: facts.FinalReplica) -> None:
-        check_log(self.cluster, seq, t_us, node, fact, self._first_appends)
+        check_log(self.cluster, seq, t_us, node, fact, self._jumps)
         self._check_producers(seq, t_us, node, fact)
 
     def _on_rebuilt(
