@@ -53,6 +53,7 @@ class GroupMember:
     session_us: int = NEW_MEMBER_SESSION_US
     rebalance_us: int = 0
     instance_id: str | None = None
+    joined_us: int = -1  # when the coordinator got its last JoinGroup, −1 for none
     rack: str = ""
     generation: int = -1  # the last one, as its last JoinGroup says
     owned: tuple[str, ...] = ()  # what it kept for the rebalance, as its last JoinGroup says
@@ -61,8 +62,9 @@ class GroupMember:
     taken: bool = False  # an assignment, since its last JoinGroup
     to_revoke: int = -1  # the last generation whose assignment lacks some of what it owned
 
-    def learn(self, fact: facts.MemberRequest) -> str:
+    def learn(self, t_us: int, fact: facts.MemberRequest) -> str:
         """Take over what a JoinGroup says; return how it differs from the one before."""
+        self.joined_us = t_us
         wants = (fact.topics, fact.protocols)
         sticky = self.taken and any(name.endswith(STICKY) for name in fact.protocols)
         told = OTHER_SUBSCRIPTION if wants != (self.topics, self.protocols) else (
@@ -128,6 +130,15 @@ class GroupMembers:
             known = self._statics.get((group, instance)) or GroupMember()
             self._members[group, member_id] = known
         return known
+
+    def joined(self, fact: facts.GroupState) -> dict[str, int]:
+        """Return when the coordinator got the last JoinGroup of each member, if any.
+
+        The session of a static member that takes the place of another one begins then, before the
+        log has the change (GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin).
+        """
+        times = {each: self.member(fact.group, each).joined_us for each in fact.member_ids}
+        return {each: joined_us for each, joined_us in times.items() if joined_us >= 0}
 
     def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
         member = self.member(fact.group, fact.member_id)

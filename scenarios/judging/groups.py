@@ -99,7 +99,7 @@ class Groups:
         member = self._known.member(fact.group, member_id, fact.instance_id)
         told = ""
         if fact.api == "JoinGroup":
-            told = member.learn(fact)
+            told = member.learn(t, fact)
         if tenure is None:
             return
         if fact.api == "JoinGroup":
@@ -159,7 +159,7 @@ class Groups:
         """Return the tenure in its new state."""
         fresh = before is None or fact.reason == "loaded" or fact.generation > before.generation
         begins = fresh or before is None or fact.state != before.state
-        heard = {} if before is None else before.heard
+        heard = {} if before is None or fresh else {**self._known.joined(fact), **before.heard}
         waits = [self._known.member(fact.group, each).rebalance_us for each in fact.member_ids]
         longest_us = max(waits, default=0)
         syncs = AwaitedSyncs() if before is None or fresh else before.syncs
@@ -173,7 +173,7 @@ class Groups:
             leader=fact.group_leader,
             paused_us=0 if before is None or begins else before.paused_us,
             longest_us=longest_us,
-            heard={each: t if fresh else heard.get(each, t) for each in fact.member_ids},
+            heard={each: heard.get(each, t) for each in fact.member_ids},
             loaded=fact.reason == "loaded" or (not fresh and before is not None and before.loaded),
             syncs=syncs,
             last=None if before is None else before.last,
