@@ -798,6 +798,12 @@ STORIES: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
         [_later(6), _group("PreparingRebalance", 2, "m1")],
         [_later(5.9), _group("PreparingRebalance", 2, "m1")],
     ),
+    "needless-eviction the session of a static member begins with its JoinGroup": (
+        [*SYNCING, _asks("JoinGroup", "", -1, instance="x"), _later(1),
+         _group("Stable", 1, "m1", "m2", "x-1")],
+        [_later(5), _group("PreparingRebalance", 1, "m1", "m2")],
+        [_later(4.9), _group("PreparingRebalance", 1, "m1", "m2")],
+    ),
     "vanished-offset a committed offset is not there": (
         [OFFSETS, LOADED, ("broker-1", committed(5)), END],
         [("broker-1", facts.FinalOffset("billing", "orders", 0, 5))],
