@@ -105,6 +105,7 @@ class GroupMembers:
         self._members: dict[tuple[str, str], GroupMember] = {}
         self._statics: dict[tuple[str, str], GroupMember] = {}  # by group.instance.id
         self._patterns: dict[tuple[str, str], None] = {}  # groups and hosts that match patterns
+        trace.subscribe(facts.MemberIdReverted, self._on_reverted)
         trace.subscribe(facts.ConsumerAssigned, self._on_assigned)
         trace.subscribe(facts.GroupAssigned, self._on_group_assigned)
         trace.subscribe(facts.SubscribedByPattern, self._on_pattern)
@@ -139,6 +140,9 @@ class GroupMembers:
         """
         times = {each: self.member(fact.group, each).joined_us for each in fact.member_ids}
         return {each: joined_us for each, joined_us in times.items() if joined_us >= 0}
+
+    def _on_reverted(self, _s: int, t: int, _n: str, fact: facts.MemberIdReverted) -> None:
+        self.member(fact.group, fact.member_id).joined_us = t  # its session begins anew
 
     def _on_assigned(self, _s: int, _t: int, node: str, fact: facts.ConsumerAssigned) -> None:
         member = self.member(fact.group, fact.member_id)

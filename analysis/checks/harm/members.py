@@ -89,11 +89,13 @@ _HEARD = """
     -- of their generation, or by any request if the group is of the consumer protocol.
     SELECT gone.*, begins, loads, anew, api, heard.seq AS heard_seq, heard.t_us AS heard_us
     FROM members_gone AS gone JOIN (
-        SELECT run, node, group, tenure, seq, t_us, member_id, consumer, true AS begins,
-               consumer AND reason = 'loaded' AS loads, consumer AND anew AS anew, '' AS api
+        SELECT run, node, group, tenure, seq, coalesce(since_us, t_us) AS t_us, member_id, consumer,
+               true AS begins, consumer AND reason = 'loaded' AS loads, consumer AND anew AS anew,
+               '' AS api
         FROM (SELECT *, explode(IF(IF(consumer, anew, fresh) OR before_ids IS NULL, member_ids,
                                 array_except(member_ids, before_ids))) AS member_id
               FROM group_steps WHERE before_ids IS NULL OR reason != 'reverted')
+        LEFT JOIN replacing USING (run, node, group, seq, member_id)
         UNION ALL
         SELECT run, node, group, tenure, seq, t_us, member_id, consumer, false, NULL, NULL, api
         FROM (SELECT *, last(IF(what = 'state', generation, NULL), true) OVER (
@@ -105,6 +107,20 @@ _HEARD = """
         ON gone.run = heard.run AND gone.node = heard.node AND gone.group = heard.group
         AND gone.tenure = heard.tenure AND gone.member_id = heard.member_id
         AND gone.consumer = heard.consumer AND heard.seq < next_seq"""
+
+_REPLACING = """
+    -- Static members that take the place of another one, or get it back, within a generation: their
+    -- session begins with the JoinGroup, or as the old id is back, before the group tells of it.
+    SELECT new.run, new.node, new.group, new.seq, new.member_id, max(asked.t_us) AS since_us
+    FROM (SELECT run, node, group, seq, explode(array_except(member_ids, before_ids)) AS member_id
+          FROM group_steps WHERE NOT consumer AND NOT fresh) AS new
+    JOIN (SELECT run, node, group, instance_id, seq, t_us FROM MemberRequest
+          WHERE api = 'JoinGroup' AND instance_id IS NOT NULL
+          UNION ALL
+          SELECT run, node, group, instance_id, seq, t_us FROM MemberIdReverted) AS asked
+        ON new.run = asked.run AND new.node = asked.node AND new.group = asked.group
+        AND regexp_replace(new.member_id, '-[^-]*$', '') = instance_id AND asked.seq < new.seq
+    GROUP BY new.run, new.node, new.group, new.seq, new.member_id"""
 
 _SESSIONS = """
     -- The same since the session began last, with when it began anew (at_us), and how long it is
@@ -227,8 +243,8 @@ NEEDLESS_EVICTION = offending(
     # may follow. What comes after the session counts no more, nor what comes later. A removal that
     # was not committed in time is repeated.
     f"""
-    WITH heard AS ({_HEARD}), sessions AS ({_SESSIONS}), removed AS ({_REMOVED}),
-    repeated AS ({_REPEATED}), awaited AS ({_AWAITED})
+    WITH replacing AS ({_REPLACING}), heard AS ({_HEARD}), sessions AS ({_SESSIONS}),
+    removed AS ({_REMOVED}), repeated AS ({_REPEATED}), awaited AS ({_AWAITED})
     SELECT run, CAST(NULL AS STRING) AS topic_id, CAST(NULL AS BIGINT) AS partition,
            next_seq AS seq, group, member_id, min(next_t_us) - max(since_us) AS silent,
            any_value(next_reason) AS reason
