@@ -12,7 +12,8 @@ consumers. Some groups subscribe by patterns, or change their protocol while the
 timers and buffers are lowered until a run gets beyond them (clients/limits.py). In half of the
 seeds something happens to clients and coordinators as well (clients/meeting.py), and in some a
 producer waits longer than it is willing to (clients/patience.py). A few seeds are quiet for a
-minute, and then a group rebalances.
+minute, and then a group rebalances. Last come choices among the values of an enumeration: how
+groups commit, and how producers compress and partition (choices/clients.py).
 
 Timeouts are lowered to seconds, so that a run of a few seconds under faults sees sessions end,
 replicas fall behind and leaders move. Each seed leaves out most kinds of faults, so that the
@@ -26,6 +27,7 @@ import random
 from typing import Any
 
 from kafkasim.scenarios.searching.chains.chain import play_chain
+from kafkasim.scenarios.searching.choices.clients import codecs, commits, partitioners
 from kafkasim.scenarios.searching.clients.limits import limits
 from kafkasim.scenarios.searching.clients.meeting import meetings
 from kafkasim.scenarios.searching.clients.patience import patience
@@ -96,6 +98,9 @@ def draw(seed: int) -> dict[str, Any]:
     tables(random.Random(f"swarm/{seed}/tables"), data)
     patience(random.Random(f"swarm/{seed}/patience"), data, mode_of(seed))
     quiet_groups(random.Random(f"swarm/{seed}/quiet"), data)
+    commits(random.Random(f"swarm/{seed}/commits"), data)
+    codecs(random.Random(f"swarm/{seed}/codecs"), data)
+    partitioners(random.Random(f"swarm/{seed}/partitioners"), data)
     return data
 
 

@@ -1,0 +1,155 @@
+"""The swarm draws every value of the scenario language's enumerations, but for named exceptions.
+
+The enumerations are read from the tables and from the clients' configurations, so a value that is
+added there is drawn, or is an exception with a reason. Nothing runs here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+
+from kafkasim.model.config import ConsumerConfig, ProducerConfig
+from kafkasim.model.config.clients import ASSIGNOR_CLASSES, ROUND_ROBIN
+from kafkasim.scenarios.language.spec import parse
+from kafkasim.scenarios.language.tables import ConsumerGroupTable, FaultTable
+from kafkasim.scenarios.searching.choices.clients import COMMITS, OLD_COMMITS, permit_by_commits
+from kafkasim.scenarios.searching.draw import draw
+
+SEEDS = range(1600)
+
+RARE = 8
+"""A value that fewer of these seeds have is not drawn as often as it should be."""
+
+Value = tuple[str, str]
+"""The enumeration and its value."""
+
+BREAKS = "it costs records by itself, whatever Kafka does"
+EXCEPTIONS: dict[Value, str] = {
+    ("faults.kind", "bit-rot"): BREAKS,
+    ("faults.kind", "disk-read-error"): BREAKS,
+    ("faults.kind", "flush-error"): BREAKS,
+    ("faults.kind", "rack-loss"): "it takes more brokers away than the no-loss budget allows",
+}
+
+
+def _literals(table: Any, name: str) -> list[str]:
+    annotation = table.model_fields[name].annotation
+    assert get_origin(annotation) is Literal, annotation
+    return [str(each) for each in get_args(annotation)]
+
+
+def _allowed(config: Any, name: str) -> list[str]:
+    return list(config.__dataclass_fields__[name].metadata["allowed"])
+
+
+ENUMERATIONS = {
+    "commit": _literals(ConsumerGroupTable, "commit"),
+    "faults.kind": _literals(FaultTable, "kind"),
+    "compression.type": _allowed(ProducerConfig, "compression_type"),
+    "partitioner.class": _allowed(ProducerConfig, "partitioner_class"),
+    "isolation.level": _allowed(ConsumerConfig, "isolation_level"),
+    "group.protocol": _allowed(ConsumerConfig, "group_protocol"),
+    "partition.assignment.strategy": list(ASSIGNOR_CLASSES),
+}
+
+
+def _values(data: dict[str, Any]) -> Iterator[Value]:
+    """Yield what one drawn scenario has; what a table does not say is its default."""
+    for fault in data["faults"]:
+        yield "faults.kind", fault["kind"]
+        yield from [("faults.kind", kind) for kind in fault.get("kinds", ())]
+    for each in data["workload"]:
+        if each["kind"] != "producer" and each.get("protocol") != "zookeeper":
+            yield "isolation.level", each["config"].get("isolation.level", "read_uncommitted")
+            yield "group.protocol", each["config"].get("group.protocol", "classic")
+            strategies = each["config"].get("partition.assignment.strategy", ())
+            yield from [("partition.assignment.strategy", name) for name in strategies]
+        if each["kind"] == "consumer-group":
+            yield "commit", each.get("commit", "auto")
+        else:
+            config = each.get("producer-config", each["config"])
+            yield "compression.type", config.get("compression.type", "none")
+            yield "partitioner.class", config.get("partitioner.class", "")
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[dict[str, Any]]:
+    return [draw(seed) for seed in SEEDS]
+
+
+@pytest.fixture(scope="module")
+def found(drawn: list[dict[str, Any]]) -> Counter[Value]:
+    return Counter([value for data in drawn for value in dict.fromkeys(_values(data))])
+
+
+@pytest.mark.parametrize("enumeration", ENUMERATIONS)
+def test_every_value_is_drawn_or_an_exception(enumeration: str, found: Counter[Value]) -> None:
+    every = [(enumeration, value) for value in ENUMERATIONS[enumeration]]
+    rare = {value: found[value] for value in every if found[value] < RARE}
+    assert rare == {value: 0 for value in every if value in EXCEPTIONS}
+
+
+def test_groups_commit_in_all_ways_about_equally_often(drawn: list[dict[str, Any]]) -> None:
+    for old, ways in ((False, COMMITS), (True, OLD_COMMITS)):
+        counts = Counter([
+            each.get("commit", "auto")
+            for data in drawn
+            for each in data["workload"]
+            if each["kind"] == "consumer-group" and ("protocol" in each) is old
+        ])  # fmt: skip
+        total = sum(list(counts.values()))
+        assert counts.keys() == set(ways)
+        assert min([counts[way] for way in ways]) > 0.7 * total / len(ways), counts
+
+
+def test_the_members_of_a_group_commit_alike(drawn: list[dict[str, Any]]) -> None:
+    for data in drawn:
+        ways = {(w["group"], w["commit"]) for w in data["workload"] if "commit" in w}
+        assert len(ways) == len({group for group, _ in ways})
+
+
+@pytest.mark.parametrize(
+    ("group", "permitted"),
+    [
+        ({"commit": "first"}, ["skipped-by-commit"]),
+        ({"commit": "auto"}, ["skipped-by-commit"]),
+        ({"commit": "none"}, []),
+        ({"commit": "none", "handover": True}, []),
+        ({"commit": "sync"}, []),
+        ({"commit": "sync", "handover": True}, ["skipped-by-commit"]),
+        ({"commit": "async"}, []),
+        ({"commit": "async-ordered-retry"}, []),
+        ({"commit": "async-retry"}, ["reordered-commit"]),
+    ],
+)
+def test_what_a_way_of_committing_means_is_permitted_and_no_more(
+    group: dict[str, Any], permitted: list[str]
+) -> None:
+    for before in (["duplicate"], ["duplicate", "skipped-by-commit"]):
+        data = {
+            "workload": [{"kind": "consumer-group", "config": {}, **group}],
+            "expect": {"permits": before},
+        }
+        permit_by_commits(data)
+        assert data["expect"]["permits"] == ["duplicate", *permitted]
+
+
+def test_an_unclean_election_may_skip_records_however_a_group_commits() -> None:
+    permits = ["inconsistent-offsets", "skipped-by-commit"]
+    workload = [{"kind": "consumer-group", "config": {}, "commit": "sync"}]
+    data = {"workload": workload, "expect": {"permits": list(permits)}}
+    permit_by_commits(data)
+    assert data["expect"]["permits"] == permits
+
+
+def test_compressing_and_round_robin_producers_are_valid(drawn: list[dict[str, Any]]) -> None:
+    scenarios = [parse(data, data["name"]) for data in drawn[:100]]
+    producers = [each for one in scenarios for each in one.workload if each.kind == "producer"]
+    codecs = Counter([each.config.get("compression.type", "none") for each in producers])
+    assert codecs.keys() == set(_allowed(ProducerConfig, "compression_type"))
+    turns = sum([each.config.get("partitioner.class") == ROUND_ROBIN for each in producers])
+    assert 0.3 * len(producers) < turns < 0.7 * len(producers)
