@@ -336,10 +336,11 @@ class GroupCoordinator:
         if shard is not None:
             self.consumer_groups.writer.on_committed(shard)
 
-    def on_topics_deleted(self, topics: tuple[str, ...], now: int) -> None:
+    def on_partitions_deleted(self, partitions: tuple[TopicPartition, ...], now: int) -> None:
         """Forget the offsets that groups committed in deleted topics. Callable on any lane."""
         for shard in self.owned.active():
-            self.process.out.append(Post(shard.context.lane, self._forget_topics, (shard, topics)))
+            told = Post(shard.context.lane, self._forget_partitions, (shard, partitions))
+            self.process.out.append(told)
 
     def on_topics_changed(self, names: tuple[str, ...], created_at: int | None) -> None:
         """Have consumer groups look at topics that were created, changed or deleted.
@@ -356,10 +357,12 @@ class GroupCoordinator:
         """Return the committed offsets of the partitions that this broker coordinates."""
         return [fact for shard in self.owned.active() for fact in self.offsets.final_offsets(shard)]
 
-    def _forget_topics(self, message: tuple[GroupShard, tuple[str, ...]], now: int) -> None:
-        shard, topics = message
+    def _forget_partitions(
+        self, message: tuple[GroupShard, tuple[TopicPartition, ...]], now: int
+    ) -> None:
+        shard, partitions = message
         if shard.context.is_active:
-            self.offsets.on_topics_deleted(shard, topics, now)
+            self.offsets.on_partitions_deleted(shard, partitions, now)
 
     def _on_reverted(self, context: CoordinatorContext, error: Errors, now: int) -> None:
         """Undo the changes of a batch that could not be appended (revertLastWrittenOffset)."""

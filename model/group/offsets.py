@@ -273,16 +273,19 @@ class OffsetMetadataManager:
                 bare.append(group)
         return bare
 
-    def on_topics_deleted(self, shard: GroupShard, topics: tuple[str, ...], now: int) -> None:
+    def on_partitions_deleted(
+        self, shard: GroupShard, partitions: tuple[TopicPartition, ...], now: int
+    ) -> None:
         """Append tombstones of the offsets in deleted topics, and of no group.
 
         Models OffsetMetadataManager.onPartitionsDeleted; a group that is left without offsets goes
         with the next scan. The Scala coordinator cleans every group up at once
         (handleDeletedPartitions).
         """
+        deleted = dict.fromkeys(partitions)
         for group_id in [*shard.groups, *shard.consumer_groups]:
             known = [*shard.stored(group_id), *shard.pending.partitions(group_id)]
-            gone = [tp for tp in dict.fromkeys(known) if tp.topic in topics]
+            gone = [tp for tp in dict.fromkeys(known) if tp in deleted]
             if not self.new_coordinator:
                 self.cleanup.clean(shard, shard.groups[group_id], gone, "expired", now)
             elif gone:

@@ -89,7 +89,7 @@ def test_the_last_deleted_offset_takes_the_empty_group_with_it(bench: Bench) -> 
 
 def test_a_deleted_topic_takes_the_empty_group_with_it(bench: Bench) -> None:
     bench.get(commit(5))
-    bench.group.on_topics_deleted(("orders",), bench.now)
+    bench.group.on_partitions_deleted((T0, T1), bench.now)
     bench.settle()
     assert bench.group.shards[0].groups == {}
 

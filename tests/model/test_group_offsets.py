@@ -77,7 +77,7 @@ def test_the_scala_coordinator_drops_a_group_with_its_last_topic() -> None:
     """GroupMetadataManager.cleanupGroupMetadata: an empty group without offsets is deleted."""
     bench = Bench(new_coordinator=False).elect()
     bench.ask(commit(5))
-    bench.group.on_topics_deleted(("orders",), bench.now)
+    bench.group.on_partitions_deleted((T0, T1), bench.now)
     bench.settle()
     assert bench.group.shards[0].groups == {}
 
@@ -248,10 +248,10 @@ def test_a_deleted_topics_offsets_go_and_the_empty_group_with_the_next_scan(benc
     bench.ask(commit(6, tp=T1))
     other = TopicPartition("payments", 0)
     bench.ask(commit(7, tp=other))
-    bench.group.on_topics_deleted(("orders",), bench.now)
+    bench.group.on_partitions_deleted((T0, T1), bench.now)
     bench.settle()
     assert offsets(bench.get(fetch())) == {other: 7}
-    bench.group.on_topics_deleted(("payments",), bench.now)
+    bench.group.on_partitions_deleted((other,), bench.now)
     bench.settle()
     assert offsets(bench.get(fetch())) == {}
     assert list(bench.group.shards[0].groups) == [GROUP]
@@ -263,7 +263,7 @@ def test_a_deleted_topics_offsets_go_and_the_empty_group_with_the_next_scan(benc
 def test_a_member_keeps_its_group_when_its_topic_goes(bench: Bench) -> None:
     generation, ids = bench.form("a")
     bench.ask(commit(5, ids["a"], generation))
-    bench.group.on_topics_deleted(("orders",), bench.now)
+    bench.group.on_partitions_deleted((T0, T1), bench.now)
     bench.settle()
     assert offsets(bench.get(fetch())) == {}
     assert list(bench.group.shards[0].groups) == [GROUP]

@@ -283,7 +283,7 @@ def test_a_pending_offset_does_not_expire_and_keeps_its_group(bench: Bench) -> N
 
 def test_offsets_of_a_deleted_topic_are_not_pending_any_more(bench: Bench) -> None:
     txn_commit(bench, 5)
-    bench.group.on_topics_deleted(("orders",), bench.now)
+    bench.group.on_partitions_deleted((TP,), bench.now)
     bench.settle()
     mark(bench, committed=True)
     assert fetch(bench, stable=True) == (NONE, -1)

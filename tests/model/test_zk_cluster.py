@@ -14,7 +14,14 @@ from kafkasim.model.controller.zk.store.zk_data import (
 from kafkasim.model.effects import Exit
 from kafkasim.model.errors import Errors
 from kafkasim.model.facts import BrokerRegistration, ControlRequest, LogLoaded, PartitionChanged
-from kafkasim.model.messages import DeleteTopicsRequest, InitProducerIdRequest, MetadataRequest
+from kafkasim.model.messages import (
+    DeleteTopicsRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 from kafkasim.model.zookeeper.ops import Create
 from tests.model.zk_cluster import SECOND, TP, ZkCluster
 
@@ -156,6 +163,37 @@ def test_a_deleted_topic_leaves_no_log_and_no_znode(cluster: ZkCluster) -> None:
     assert metadata.topics[0].error is Errors.UNKNOWN_TOPIC_OR_PARTITION
     cluster.create()
     assert cluster.produce(1, 7) == (NONE, 0)
+
+
+def test_a_group_forgets_what_it_has_committed_in_a_deleted_topic(cluster: ZkCluster) -> None:
+    """KafkaApis.handleUpdateMetadataRequest: GroupCoordinator.handleDeletedPartitions."""
+    coordinator = _coordinator(cluster, "billing")
+    commit = OffsetCommitRequest("billing", -1, "", None, ((TP, 7, 0, ""),))
+    assert cluster.ask(coordinator, commit).results == ((TP, NONE),)
+    assert _committed(cluster, coordinator) == 7
+    cluster.operate(DeleteTopicsRequest((("orders", ""),)))
+    cluster.step(3 * SECOND)
+    assert _committed(cluster, coordinator) == -1
+    cluster.create()
+    assert _committed(cluster, coordinator) == -1
+
+
+def _coordinator(cluster: ZkCluster, group: str) -> str:
+    """Return the broker that coordinates a group, once the offsets topic exists."""
+    found = []
+
+    def is_known() -> bool:
+        found.append(cluster.ask("broker-1", FindCoordinatorRequest(group)))
+        return found[-1].error is NONE
+
+    cluster.until(is_known)
+    cluster.step(2 * SECOND)
+    return f"broker-{found[-1].node_id}"
+
+
+def _committed(cluster: ZkCluster, coordinator: str) -> int:
+    (answer,) = cluster.ask(coordinator, OffsetFetchRequest("billing", (TP,))).partitions
+    return answer.offset
 
 
 def test_a_topic_whose_replica_is_down_is_deleted_when_it_is_back(cluster: ZkCluster) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kafkasim.model.records import TopicPartition
+
 if TYPE_CHECKING:
     from kafkasim.model.broker.common.coordinators.registry import CoordinatorTopics
     from kafkasim.model.controller.common.deltas.metadata_delta import MetadataDelta
@@ -23,9 +25,9 @@ class BrokerMetadataPublisher:
     """Acts on the deltas of one broker's metadata cache.
 
     ``topics_changed(names, created_at)`` hears of topics with changed partitions, of deleted ones,
-    and at which metadata offset some were created, None if none were. ``topics_deleted(names,
-    now)`` hears of the deleted ones. ``first_published(now)`` is called at the end of the first
-    publication: the logs are loaded and the partitions have their roles.
+    and at which metadata offset some were created, None if none were. ``partitions_deleted(tps,
+    now)`` hears of the partitions of deleted topics. ``first_published(now)`` is called at the end
+    of the first publication: the logs are loaded and the partitions have their roles.
     """
 
     def __init__(
@@ -35,7 +37,7 @@ class BrokerMetadataPublisher:
         replicas: ReplicaManager,
         coordinators: CoordinatorTopics,
         topics_changed: Callable[[tuple[str, ...], int | None], None],
-        topics_deleted: Callable[[tuple[str, ...], int], None],
+        partitions_deleted: Callable[[tuple[TopicPartition, ...], int], None],
         first_published: Callable[[int], None],
     ) -> None:
         self.broker_id = broker_id
@@ -43,7 +45,7 @@ class BrokerMetadataPublisher:
         self.replicas = replicas
         self.coordinators = coordinators
         self.topics_changed = topics_changed
-        self.topics_deleted = topics_deleted
+        self.partitions_deleted = partitions_deleted
         self.first_published = first_published
 
     def publish(self, delta: MetadataDelta, first: bool, now: int) -> None:
@@ -63,8 +65,12 @@ class BrokerMetadataPublisher:
                     coordinator.on_resigned(number, None, now)
             assert topic_id not in self.image.topics, topic
         if delta.deleted_topics and not first:
-            names = tuple([topic.name for topic in delta.deleted_topics.values()])
-            self.topics_deleted(names, now)
+            gone = [
+                TopicPartition(topic.name, number)
+                for topic in delta.deleted_topics.values()
+                for number in topic.partitions
+            ]
+            self.partitions_deleted(tuple(gone), now)
 
     def _tell_of_topics(self, delta: MetadataDelta) -> None:
         """Tell the coordinator which topics have changed (onNewMetadataImage)."""

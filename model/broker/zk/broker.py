@@ -147,6 +147,7 @@ class ZkBroker(BrokerProcess):
             self.configs,
             self.replicas,
             self.kafka.coordinators,
+            self.kafka.coordinator.on_partitions_deleted,
             apis.respond,
             self._on_roles,
             self.admin.purgatory.try_complete,

@@ -59,7 +59,8 @@ class ControlRequests:
     """Serves the controller's requests.
 
     ``respond`` is KafkaApis.respond; ``roles_taken(now)`` is called after every LeaderAndIsr that
-    was accepted, ``cache_updated(now)`` after every UpdateMetadata.
+    was accepted, ``cache_updated(now)`` after every UpdateMetadata. The group coordinator hears of
+    the partitions that an UpdateMetadata says are deleted by ``partitions_deleted(tps, now)``.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class ControlRequests:
         configs: TopicConfigs,
         replicas: ReplicaManager,
         coordinators: CoordinatorTopics,
+        partitions_deleted: Callable[[tuple[TopicPartition, ...], int], None],
         respond: Respond,
         roles_taken: Callable[[int], None],
         cache_updated: Callable[[int], None],
@@ -84,6 +86,7 @@ class ControlRequests:
         self.configs = configs
         self.replicas = replicas
         self.coordinators = coordinators
+        self.partitions_deleted = partitions_deleted
         self.respond = respond
         self.roles_taken = roles_taken
         self.cache_updated = cache_updated
@@ -175,14 +178,21 @@ class ControlRequests:
     # -------------------------------------------------------------------------- UpdateMetadata
 
     def on_update_metadata(self, item: Request, now: int) -> None:
-        """Update the metadata cache; let the coordinators give up deleted partitions."""
+        """Update the metadata cache; tell the coordinators of deleted partitions.
+
+        They give up those that are their own, and forget the offsets of the others (KafkaApis
+        .handleUpdateMetadataRequest, GroupCoordinator.handleDeletedPartitions).
+        """
         request: UpdateMetadataRequest = item.message
         error = self._refusal(request)
         if error is NONE:
-            for state in self.cache.update(request):
+            deleted = self.cache.update(request)
+            for state in deleted:
                 coordinator = self.coordinators.coordinator_of(state.tp.topic)
                 if coordinator is not None:
                     coordinator.on_resigned(state.tp.partition, None, now)
+            if deleted:
+                self.partitions_deleted(tuple([state.tp for state in deleted]), now)
             self.cache_updated(now)
         self.respond(item, UpdateMetadataResponse(error), now)
 
