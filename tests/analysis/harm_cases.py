@@ -78,6 +78,19 @@ HARM_CASES: dict[str, tuple[Case, dict[str, int]]] = {
         [*HEARD, QUIET, QUIET, ENDED, FENCED], {}),
     "fenced as it stops": ([*HEARD, UNFENCED, heartbeat(2, True), FENCED], {}),
     "fenced without a reason": ([*HEARD, UNFENCED, FENCED], {"FENCEREASON": 1}),
+    "fenced twice, as two sessions ended before a disk wrote": (
+        [*HEARD, QUIET, QUIET, ENDED, heartbeat(2), QUIET, QUIET, ENDED, heartbeat(2),
+         change(8, "unfenced"), change(9, "fenced"), change(10, "unfenced"), change(11, "fenced"),
+         change(12, "unfenced")], {}),
+    "fenced three times, as two sessions ended before a disk wrote": (
+        [*HEARD, QUIET, QUIET, ENDED, heartbeat(2), QUIET, QUIET, ENDED, heartbeat(2),
+         change(8, "unfenced"), change(9, "fenced"), change(10, "unfenced"), change(11, "fenced"),
+         change(12, "unfenced"), change(13, "fenced")], {"FENCEREASON": 1}),
+    "a broker of ZooKeeper that is given up": (
+        [*TOUCHED, QUIET, QUIET, zk_session("expiring"), zk_session("expired", 8), FENCED], {}),
+    "a broker of ZooKeeper that is given up without an end": (
+        [*TOUCHED, QUIET, QUIET, zk_session("expiring"), zk_session("expired", 6), FENCED],
+        {"FENCEREASON": 1}),
     "a session of ZooKeeper that ends early": (
         [*TOUCHED, QUIET, zk_session("expiring")], {"FENCEREASON": 1}),
     "a session of ZooKeeper that ends": (

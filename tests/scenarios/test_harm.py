@@ -48,19 +48,19 @@ def replicated(base: int, end: int) -> facts.Replicated:
 
 
 def heartbeat(t: float, stops: bool = False, node: str = "controller-1") -> Timed:
-    return t, node, facts.BrokerHeartbeat(2, 7, 5, False, stops)
+    return t, node, facts.BrokerHeartbeat(2, 1, 5, False, stops)
 
 
 def session_ended(t: float, node: str = "controller-1") -> Timed:
-    return t, node, facts.SessionEnded(2, 7)
+    return t, node, facts.SessionEnded(2, 1)
 
 
 def active(t: float, node: str = "controller-1") -> Timed:
     return t, node, facts.ControllerActive(1, True)
 
 
-def zk_session(t: float, event: str, node: str = "zookeeper-1") -> Timed:
-    return t, node, facts.ZooKeeperSession(9, event, "broker-2", "zookeeper-2", -1)
+def zk_session(t: float, event: str, node: str = "zookeeper-1", zxid: int = -1) -> Timed:
+    return t, node, facts.ZooKeeperSession(9, event, "broker-2", "zookeeper-2", zxid)
 
 
 def two_replicas(offset: int, isr: tuple[int, ...] = (1, 2)) -> facts.PartitionChanged:
@@ -82,7 +82,7 @@ def failed(t: float, after: float) -> Timed:
 
 
 def reported(t: float, broker: int, offset: int, stops: bool = False) -> Timed:
-    return t, "controller-1", facts.BrokerHeartbeat(broker, 7, offset, False, stops)
+    return t, "controller-1", facts.BrokerHeartbeat(broker, 1, offset, False, stops)
 
 
 def learns(t: float, offset: int) -> Timed:
@@ -202,8 +202,29 @@ STORIES: dict[str, tuple[list[Timed], list[Timed], list[Timed]]] = {
     "FENCEREASON an unfencing that waited for a disk": (
         [*HEARD, session_ended(14), (15, "controller-1", registration(3, 2))],
         [(16, "controller-1", registration(4, 2, "fenced", True))],
-        [heartbeat(15), (15, "controller-1", registration(4, 2)),
-         (16, "controller-1", registration(5, 2, "fenced", True))],
+        [(16, "controller-1", registration(4, 2, "fenced", True)), heartbeat(17),
+         (18, "controller-1", registration(5, 2)),
+         (19, "controller-1", registration(6, 2, "fenced", True))],
+    ),
+    "FENCEREASON two sessions end before a disk writes": (
+        [*HEARD, session_ended(14), heartbeat(15), session_ended(24), heartbeat(25),
+         *[(26, "controller-1", each) for each in (
+             registration(3, 2), registration(4, 2, "fenced", True), registration(5, 2),
+             registration(6, 2, "fenced", True), registration(7, 2))]],
+        [session_ended(35), (36, "controller-1", registration(8, 2, "fenced", True))],
+        [(36, "controller-1", registration(8, 2, "fenced", True))],
+    ),
+    "FENCEREASON the broker before had the session that ended": (
+        [*HEARD, session_ended(14), heartbeat(15)],
+        [(16, "controller-1", registration(4, 2, "fenced", True))],
+        [(16, "controller-1", facts.BrokerRegistration(4, 2, 9, "fenced", True, False, None))],
+    ),
+    "FENCEREASON a ZooKeeper broker is given up": (
+        [*TOUCHED,
+         (6, "broker-1", facts.BrokerRegistration(3, 2, 3, "registered", False, False, "")),
+         zk_session(18, "expired", zxid=8),
+         (19, "broker-1", facts.BrokerRegistration(9, 2, 3, "fenced", True, False, ""))],
+        [], [(20, "broker-1", facts.BrokerRegistration(12, 2, 11, "fenced", True, False, ""))],
     ),
     "FENCEREASON a ZooKeeper session ends early": (
         TOUCHED, [zk_session(17.5, "expiring")], [zk_session(16, "expiring")],

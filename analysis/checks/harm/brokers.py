@@ -121,36 +121,56 @@ _ZK_SILENCES = f"""
         AND high.config = 'maxSessionTimeout'
     WHERE t_us - since < least(greatest(wanted.limit_us, low.limit_us), high.limit_us) - 1000"""
 
-_FENCES = """
-    -- Fences without a reason since the heartbeat by which the broker was unfenced: an ended
-    -- session, its own wish, a new registration. A new controller tells older registrations again,
-    -- which count once.
-    SELECT run, seq, broker
+_CAUSES = """
+    -- What a broker epoch was fenced and unfenced for, in KRaft: the rows of the ends of sessions
+    -- and of the broker's wishes, and those of its other heartbeats.
+    SELECT run, broker, broker_epoch, collect_list(IF(fences, seq, NULL)) AS reasons,
+           collect_list(IF(fences, NULL, seq)) AS ready
     FROM (
-        SELECT *, max(IF(what = 'reason', seq, NULL)) OVER told AS reason,
-               max(IF(what = 'unfenced', coalesce(ready, seq), NULL)) OVER told AS unfenced,
+        SELECT run, broker, broker_epoch, seq, true AS fences FROM SessionEnded
+        UNION ALL
+        SELECT run, broker, broker_epoch, seq, want_fence OR want_shut_down FROM BrokerHeartbeat)
+    GROUP BY run, broker, broker_epoch"""
+
+_CHANGES = """
+    -- The records that fence and unfence a broker epoch, in order; ``gone``: a session of ZooKeeper
+    -- had ended later than the broker's znode was created. A new controller tells older
+    -- registrations again, which count once.
+    SELECT run, broker, broker_epoch,
+           array_sort(collect_list(struct(seq, change = 'fenced' AS fences,
+                                          coalesce(ended > broker_epoch, false) AS gone))) AS told
+    FROM (
+        SELECT *, max(ended_by) OVER told AS ended,
                max(offset) OVER (PARTITION BY run, broker ORDER BY seq
                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS newest
         FROM (
-            SELECT *, max(IF(what = 'ready', seq, NULL)) OVER (
-                          PARTITION BY run, broker ORDER BY seq) AS ready
-            FROM (
-                SELECT run, seq, broker, offset,
-                       IF(change = 'registered', 'reason', change) AS what
-                FROM BrokerRegistration
-                UNION ALL
-                SELECT run, seq, broker, NULL, 'reason' FROM SessionEnded
-                UNION ALL
-                SELECT run, seq, broker, NULL, IF(want_fence OR want_shut_down, 'reason', 'ready')
-                FROM BrokerHeartbeat
-                UNION ALL
-                SELECT run, seq, CAST(substring_index(client, '-', -1) AS BIGINT), NULL, 'reason'
-                FROM ZooKeeperSession
-                WHERE event IN ('closed', 'expired') AND client RLIKE '^broker-[0-9]+$'))
+            SELECT run, seq, broker, broker_epoch, offset, change, NULL AS ended_by
+            FROM BrokerRegistration
+            UNION ALL
+            SELECT run, seq, CAST(substring_index(client, '-', -1) AS BIGINT), NULL, NULL, NULL,
+                   zxid
+            FROM ZooKeeperSession
+            WHERE event IN ('closed', 'expired') AND client RLIKE '^broker-[0-9]+$')
         WINDOW told AS (PARTITION BY run, broker ORDER BY seq))
-    WHERE what = 'fenced' AND (reason IS NULL OR reason < unfenced)
-        AND offset > coalesce(newest, -1)
-        AND run IN (SELECT run FROM BrokerHeartbeat UNION SELECT run FROM ZooKeeperSession)"""
+    WHERE change IN ('fenced', 'unfenced') AND offset > coalesce(newest, -1)
+        AND run IN (SELECT run FROM BrokerHeartbeat UNION SELECT run FROM ZooKeeperSession)
+    GROUP BY run, broker, broker_epoch"""
+
+_FENCES = f"""
+    -- Fences without a reason. A controller's records are in the order of what caused them, so each
+    -- is matched with the earliest cause of its kind since ``applied``, that of the one before.
+    SELECT run, broker, explode(aggregate(
+        told, struct(-1L AS applied, CAST(array() AS ARRAY<BIGINT>) AS bare),
+        (matched, record) -> struct(
+            coalesce(array_min(filter(IF(record.fences, reasons, ready),
+                                      cause -> cause > matched.applied AND cause < record.seq)),
+                     matched.applied) AS applied,
+            IF(record.fences AND NOT record.gone
+               AND NOT exists(coalesce(reasons, array()),
+                              cause -> cause > matched.applied AND cause < record.seq),
+               concat(matched.bare, array(record.seq)), matched.bare) AS bare),
+        matched -> matched.bare)) AS seq
+    FROM ({_CHANGES}) LEFT JOIN ({_CAUSES}) USING (run, broker, broker_epoch)"""
 
 FENCE_REASON = offending(
     # A broker is fenced after the silence of a whole session, or because it asked for it.

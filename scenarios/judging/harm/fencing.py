@@ -5,17 +5,23 @@ received of this broker epoch, by the controller's clock. A new active controlle
 sessions anew (BrokerHeartbeatManager). A pause of the controller delays what it hears and what it
 decides alike, so it needs no excuse: what counts is what the controller had received. Besides the
 end of its session a broker may be fenced when it asked for it (a controlled shutdown, a broker
-that is not ready), and when it registers again. It is unfenced by a heartbeat that asks for
-nothing. That record may wait for the controllers' disks, so it ends only the reasons from before
-that heartbeat.
+that is not ready). It is unfenced by a heartbeat that asks for nothing.
+
+The records that fence and unfence wait for the controllers' disks, while sessions go on to end and
+heartbeats to arrive. But they are committed in the order of what caused them. So each is matched
+with the earliest cause of its kind since the cause of the one before, and a fence that finds none
+has no reason.
 
 ZooKeeper: a session lasts its negotiated timeout from the last touch that the ensemble's leader
 heard of, by the leader's clock; the tick of the touch is over first, so it may last a tick longer.
 A new leader begins all sessions anew (SessionTrackerImpl). The controller may give up a broker only
-when the session behind the broker's znode was closed or has expired.
+when the session behind the broker's znode was closed or has expired: by a transaction that is
+later than the one that created the znode.
 """
 
 from __future__ import annotations
+
+from collections import defaultdict, deque
 
 from kafkasim.model import facts
 from kafkasim.scenarios.judging.harm.truth.nodes import ROUNDING_US, Nodes
@@ -26,6 +32,34 @@ ZK_SESSION = "zookeeper.session.timeout.ms"
 NOWHERE = ("", -1)
 
 
+class Causes:
+    """What a controller heard of one broker epoch, and which of it has become a record.
+
+    ``reasons`` are the rows of the ends of its sessions and of its wishes to be fenced, ``ready``
+    those of its other heartbeats. No later than ``applied`` lies the cause of its last record.
+    """
+
+    def __init__(self) -> None:
+        self.reasons: deque[int] = deque()
+        self.ready: deque[int] = deque()
+        self.applied = -1
+
+    def unfence(self) -> None:
+        """Match a record that unfences the broker; without a heartbeat it says nothing."""
+        self.applied = self._next(self.ready)
+
+    def fence(self) -> bool:
+        """Match a record that fences the broker. Return False if nothing explains it."""
+        before, self.applied = self.applied, self._next(self.reasons)
+        return self.applied > before
+
+    def _next(self, rows: deque[int]) -> int:
+        """Return the first of ``rows`` since the cause of the last record, that cause if none."""
+        while rows and rows[0] <= self.applied:
+            rows.popleft()
+        return rows[0] if rows else self.applied
+
+
 class FenceReason:
     """Compares fences with the heartbeats that controllers, or ZooKeeper, had received."""
 
@@ -34,8 +68,8 @@ class FenceReason:
         self._nodes = nodes
         self._active: dict[str, int] = {}  # controller, or ensemble's leader -> since when
         self._heard: dict[tuple[str, int, int], int] = {}  # controller, broker, epoch -> when
-        self._reasons: dict[int, int] = {}  # broker -> row of its last reason to be fenced
-        self._ready: dict[int, int] = {}  # broker -> row of its last heartbeat without a wish
+        self._causes: defaultdict[tuple[int, int], Causes] = defaultdict(Causes)  # broker, epoch
+        self._ended: dict[int, int] = {}  # broker -> zxid by which its last session ended
         self._offsets: dict[int, int] = {}  # broker -> its last registration seen
         self._touched: dict[tuple[str, int], int] = {}  # ensemble's leader, session -> when
         trace = cluster.trace
@@ -52,11 +86,12 @@ class FenceReason:
 
     def _on_heartbeat(self, seq: int, t: int, node: str, fact: facts.BrokerHeartbeat) -> None:
         self._heard[node, fact.broker, fact.broker_epoch] = t
+        causes = self._causes[fact.broker, fact.broker_epoch]
         asks = fact.want_fence or fact.want_shut_down
-        (self._reasons if asks else self._ready)[fact.broker] = seq
+        (causes.reasons if asks else causes.ready).append(seq)
 
     def _on_session_ended(self, seq: int, t: int, node: str, fact: facts.SessionEnded) -> None:
-        self._reasons[fact.broker] = seq
+        self._causes[fact.broker, fact.broker_epoch].reasons.append(seq)
         heard = self._heard.get((node, fact.broker, fact.broker_epoch), 0)
         since = max(heard, self._active.get(node, 0))
         limit = self._nodes.limit_us(node, SESSION)
@@ -80,12 +115,12 @@ class FenceReason:
         if fact.offset <= self._offsets.get(fact.broker, -1):
             return
         self._offsets[fact.broker] = fact.offset
-        if fact.change == "registered":
-            self._reasons[fact.broker] = seq  # a new registration is fenced until it has caught up
-        elif fact.change == "unfenced":
-            if self._reasons.get(fact.broker, -1) < self._ready.get(fact.broker, seq):
-                self._reasons.pop(fact.broker, None)
-        elif fact.change == "fenced" and fact.broker not in self._reasons:
+        causes = self._causes[fact.broker, fact.broker_epoch]
+        if fact.change == "unfenced":
+            causes.unfence()
+        elif fact.change == "fenced" and not (
+            causes.fence() or self._ended.get(fact.broker, -1) > fact.broker_epoch
+        ):
             self.cluster.violated(
                 "FENCEREASON", seq, t, NOWHERE,
                 f"broker {fact.broker} is fenced, though its session had not ended and it did not"
@@ -103,7 +138,7 @@ class FenceReason:
         if not fact.client.startswith("broker-") or not broker.isdigit():
             return
         if fact.event in ("closed", "expired"):
-            self._reasons[int(broker)] = seq
+            self._ended[int(broker)] = max(fact.zxid, self._ended.get(int(broker), -1))
         elif fact.event in ("created", "touched", "moved"):
             self._touched[node, fact.session_id] = t
         elif fact.event == "expiring":
